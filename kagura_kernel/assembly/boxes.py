@@ -33,9 +33,6 @@ class Boxes:
         owner: This process.
         one_run: Whether it is here for one run, behind which no box has to wait for the next.
 
-    Attributes:
-        shared: Whether others share this machine, so that weak walls are refused.
-
     Raises:
         IsolationTooWeak: others share this machine, and no back-end here is strong enough for that.
     """
@@ -45,6 +42,7 @@ class Boxes:
         self._settings = settings
         self._owner = owner
         self._third_parties = registered()
+        # Whether others share this machine, so that weak walls are refused
         self.shared = is_shared(settings.shared or None, environ.get("JUPYTERHUB_USER"))
         if self.shared:
             self._demand_walls()
@@ -164,14 +162,10 @@ class Boxes:
 
 
 class _Lazily(Mapping[str, SandboxBackend]):
-    """Back-ends by name, each made behind a pool of this size when it is first looked at.
-
-    Attributes:
-        made: Those that were.
-    """
+    """Back-ends by name, each made behind a pool of this size when it is first looked at."""
 
     def __init__(self, makers: Mapping[str, Callable[[], SandboxBackend]], size: int) -> None:
-        self.made: dict[str, SandboxBackend] = {}
+        self.made: dict[str, SandboxBackend] = {}  # Those that were
         self._makers = makers
         self._size = size
 

@@ -55,64 +55,45 @@ Address = Annotated[str, AfterValidator(_address)]
 
 
 class ChatSettings(BaseModel):
-    """What a table `[transports.NAME]` holds for every chat, beside its tokens.
-
-    Attributes:
-        operators: Who may say anything, by the ids that the chat gives them; nobody when there are none.
-        project: The project of its runs, a path; empty for the directory in which the server was started.
-        brain: Their brain; empty leaves it to the settings.
-    """
+    """What a table `[transports.NAME]` holds for every chat, beside its tokens."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
+    # Who may say anything, by the ids that the chat gives them; nobody when there are none
     operators: Annotated[tuple[str, ...], BeforeValidator(_a_list)] = ()
+    # The project of its runs, a path; empty for the directory in which the server was started
     project: Annotated[str, AfterValidator(_folder)] = ""
-    brain: str = ""
+    brain: str = ""  # Their brain; empty leaves it to the settings
 
 
 class SlackSettings(ChatSettings):
-    """Slack's table.
+    """Slack's table."""
 
-    Attributes:
-        operators: Member ids.
-        api: The base URL of its web API, for another Slack than the public one.
-        files: Where files of its users are then; empty for the same host.
-    """
-
+    # Member ids
     operators: Annotated[tuple[Annotated[str, AfterValidator(_slack_id)], ...], BeforeValidator(_a_list)] = ()
-    api: Address = ""
-    files: Address = ""
+    api: Address = ""  # The base URL of its web API, for another Slack than the public one
+    files: Address = ""  # Where files of its users are then; empty for the same host
 
 
 class DiscordSettings(ChatSettings):
-    """Discord's table.
+    """Discord's table."""
 
-    Attributes:
-        operators: User ids.
-        api: The base URL of its API, with the version, for another Discord than the public one.
-    """
-
+    # User ids
     operators: Annotated[tuple[Annotated[str, AfterValidator(_discord_id)], ...], BeforeValidator(_a_list)] = ()
-    api: Address = ""
+    api: Address = ""  # The base URL of its API, with the version, for another Discord than the public one
 
 
 @dataclass(frozen=True, slots=True)
 class ChatKind:
-    """One sort of chat: what its table holds, and how it is made; an entry point of another package names one.
+    """One sort of chat: what its table holds, and how it is made; an entry point of another package names one."""
 
-    Attributes:
-        make: Makes the transport, not open yet, of the table and its tokens by name.
-        settings: The table beside the tokens.
-        tokens: What its tokens are called: for each the table has `NAME_env`, `NAME_file` or `NAME_keyring`.
-        modules: Modules of vendors that it imports when it is opened,
-        extra: and the extra of this package that brings them.
-    """
-
+    # Makes the transport, not open yet, of the table and its tokens by name
     make: Callable[[Any, Mapping[str, Secret]], Transport]
-    settings: type[ChatSettings] = ChatSettings
+    settings: type[ChatSettings] = ChatSettings  # The table beside the tokens
+    # What its tokens are called: for each the table has `NAME_env`, `NAME_file` or `NAME_keyring`
     tokens: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()
-    extra: str = ""
+    modules: tuple[str, ...] = ()  # Modules of vendors that it imports when it is opened,
+    extra: str = ""  # and the extra of this package that brings them
 
     def missing(self) -> str:
         """What has to be installed first, a command; empty when all is there."""

@@ -31,32 +31,20 @@ Contents = dict[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A part of the work on its way to a worker.
+    """A part of the work on its way to a worker."""
 
-    Attributes:
-        order: What to do.
-        journal: Which journal it belongs to; empty where that one has no row yet.
-        version: Of the package that hands it on.
-    """
-
-    order: ChildOrder
-    journal: str = ""
-    version: str = ""
+    order: ChildOrder  # What to do
+    journal: str = ""  # Which journal it belongs to; empty where that one has no row yet
+    version: str = ""  # Of the package that hands it on
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a worker says of it.
+    """What a worker says of it."""
 
-    Attributes:
-        outcome: How it ended; None when it did not begin.
-        code: Why it did not begin; empty when it did.
-        message: The same, for reading.
-    """
-
-    outcome: RunOutcome | None = None
-    code: str = ""
-    message: str = ""
+    outcome: RunOutcome | None = None  # How it ended; None when it did not begin
+    code: str = ""  # Why it did not begin; empty when it did
+    message: str = ""  # The same, for reading
 
 
 BEGUN_BEFORE = "BEGUN_BEFORE"

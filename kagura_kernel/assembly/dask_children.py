@@ -51,19 +51,12 @@ _MISSES = 3
 
 @dataclass(frozen=True, slots=True)
 class DaskParts:
-    """What children at workers need of the process that waits for them.
+    """What children at workers need of the process that waits for them."""
 
-    Attributes:
-        journal: The record, which the workers share.
-        blobs: Where contents of changed files wait.
-        clock: The time.
-        gone: Told of the owner of a run whose worker is gone, so that what it held is given back.
-    """
-
-    journal: Journal
-    blobs: BlobStore
-    clock: Clock
-    gone: Callable[[str], None]
+    journal: Journal  # The record, which the workers share
+    blobs: BlobStore  # Where contents of changed files wait
+    clock: Clock  # The time
+    gone: Callable[[str], None]  # Told of the owner of a run whose worker is gone, so that what it held is given back
 
 
 class DaskChildren:

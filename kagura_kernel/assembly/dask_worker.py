@@ -43,18 +43,13 @@ _END_SECONDS = 30.0
 
 @dataclass
 class _Worker:
-    """What this process runs for others.
+    """What this process runs for others."""
 
-    Attributes:
-        make: The cockpit; programs and tests that put it together themselves set their own.
-        going: Runs by id.
-        stopped: Runs that were called off, perhaps before they began.
-    """
-
+    # The cockpit; programs and tests that put it together themselves set their own
     make: Callable[[], Cockpit] = get_cockpit
     lock: threading.Lock = field(default_factory=threading.Lock)
-    going: dict[str, RunHandle] = field(default_factory=dict)
-    stopped: set[str] = field(default_factory=set)
+    going: dict[str, RunHandle] = field(default_factory=dict)  # Runs by id
+    stopped: set[str] = field(default_factory=set)  # Runs that were called off, perhaps before they began
 
 
 _worker = _Worker()

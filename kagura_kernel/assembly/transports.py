@@ -28,21 +28,13 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 @dataclass(frozen=True, slots=True)
 class CheckedChat:
-    """A chat whose table is right; no token has been read yet.
+    """A chat whose table is right; no token has been read yet."""
 
-    Attributes:
-        name: What the settings call it.
-        kind: Its sort.
-        settings: What its table holds.
-        tokens: Where each of its tokens is kept, by name.
-        package: Of another package: which, and its version; empty for our own.
-    """
-
-    name: str
-    kind: ChatKind
-    settings: ChatSettings
-    tokens: Mapping[str, SecretReference]
-    package: str = ""
+    name: str  # What the settings call it
+    kind: ChatKind  # Its sort
+    settings: ChatSettings  # What its table holds
+    tokens: Mapping[str, SecretReference]  # Where each of its tokens is kept, by name
+    package: str = ""  # Of another package: which, and its version; empty for our own
 
     @property
     def project(self) -> Path | None:

@@ -23,19 +23,12 @@ _GLANCE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Contained:
-    """What became of one run.
-
-    Attributes:
-        run_id: It.
-        over: Whether it is.
-        status: How it stands now.
-        said: The same as a clause for a person.
-    """
+    """What became of one run."""
 
     run_id: str
-    over: bool
-    status: str
-    said: str
+    over: bool  # Whether it is
+    status: str  # How it stands now
+    said: str  # The same as a clause for a person
 
 
 def run(arguments: SimpleNamespace) -> int:

@@ -16,19 +16,11 @@ BRAIN, MEMORY, SANDBOX, TRANSPORT = "brain", "memory", "sandbox", "transport"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one look found.
+    """What one look found."""
 
-    Attributes:
-        name: What was looked at.
-        state: `ok`; `warn`: it works without, but less, or somebody waits; `fail`: it does not work, or somebody has to
-            look.
-        said: What was found; one line, or one for each of several problems.
-        then: The one thing that mends it, mostly a command; empty when there is nothing to do.
-        part: What `kagura-kernel setup` calls it; empty for what belongs to none of its parts.
-    """
-
-    name: str
+    name: str  # What was looked at
+    # `ok`; `warn`: it works without, but less, or somebody waits; `fail`: it does not work, or somebody has to look
     state: State
-    said: str
-    then: str = ""
-    part: str = ""
+    said: str  # What was found; one line, or one for each of several problems
+    then: str = ""  # The one thing that mends it, mostly a command; empty when there is nothing to do
+    part: str = ""  # What `kagura-kernel setup` calls it; empty for what belongs to none of its parts

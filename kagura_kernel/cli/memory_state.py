@@ -10,15 +10,10 @@ if TYPE_CHECKING:
 
 
 class MemoryState(NamedTuple):
-    """How a memory is.
+    """How a memory is."""
 
-    Attributes:
-        ok: Whether runs can start with it.
-        said: Where it is and what it holds, or what is wrong with it and what to do.
-    """
-
-    ok: bool
-    said: str
+    ok: bool  # Whether runs can start with it
+    said: str  # Where it is and what it holds, or what is wrong with it and what to do
 
 
 def look_at_memory(settings: Settings) -> MemoryState:

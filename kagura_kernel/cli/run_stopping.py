@@ -31,16 +31,13 @@ class Stopping:
         handle: The run.
         deny: Says no to the question that waits at the keyboard; False where there is none. Ctrl-C means that first.
         tell: Says something to the person.
-
-    Attributes:
-        number: The signal that stopped the run; None while none has.
     """
 
     def __init__(self, handle: Stoppable, deny: Callable[[], bool], tell: Callable[[str], None]) -> None:
         self._handle = handle
         self._deny = deny
         self._tell = tell
-        self.number: signal.Signals | None = None
+        self.number: signal.Signals | None = None  # The signal that stopped the run; None while none has
 
     @contextmanager
     def listening(self) -> Iterator[None]:

@@ -9,17 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """A talk with a person at a terminal.
+    """A talk with a person at a terminal."""
 
-    Attributes:
-        ask: Reads one answer; raises EOFError at the end of the input.
-        ask_secret: Reads one that nobody sees.
-        say: Prints.
-    """
-
-    ask: Callable[[str], str] = input
-    ask_secret: Callable[[str], str] = getpass.getpass
-    say: Callable[[str], None] = print
+    ask: Callable[[str], str] = input  # Reads one answer; raises EOFError at the end of the input
+    ask_secret: Callable[[str], str] = getpass.getpass  # Reads one that nobody sees
+    say: Callable[[str], None] = print  # Prints
 
     def choose(self, question: str, ways: Sequence[str]) -> int:
         """Which of them; an empty answer is the first. What is none of them is asked again."""

@@ -20,29 +20,17 @@ _LATEST = 1000
 
 
 class _Found(NamedTuple):
-    """What the journal tells.
+    """What the journal tells."""
 
-    Attributes:
-        running: Runs that go on.
-        gone: Runs that did not end and whose process is gone.
-        pending: Approvals that wait.
-        leases: How many credentials are out.
-        cost_today_usd: What today's runs cost as far as that is known.
-        unpriced_today: Of how many it is not.
-        journal: Where it lies.
-        memory: Where memories are kept and how many, or what is wrong with that.
-        memory_ok: Whether runs of agents can start with it.
-    """
-
-    running: list[RunRow]
-    gone: list[str]
-    pending: list[ApprovalRow]
-    leases: int
-    cost_today_usd: float
-    unpriced_today: int
-    journal: str
-    memory: str = ""
-    memory_ok: bool = True
+    running: list[RunRow]  # Runs that go on
+    gone: list[str]  # Runs that did not end and whose process is gone
+    pending: list[ApprovalRow]  # Approvals that wait
+    leases: int  # How many credentials are out
+    cost_today_usd: float  # What today's runs cost as far as that is known
+    unpriced_today: int  # Of how many it is not
+    journal: str  # Where it lies
+    memory: str = ""  # Where memories are kept and how many, or what is wrong with that
+    memory_ok: bool = True  # Whether runs of agents can start with it
 
 
 def run(arguments: SimpleNamespace) -> int:

@@ -142,20 +142,15 @@ class JournalFeed:
 
 @dataclass(slots=True, eq=False)
 class _Tail:
-    """One listener to one run of another process.
-
-    Attributes:
-        after: The row that was told last.
-        seen: The journal's newest row when it was last looked through; -1 before the first time.
-        owner_seen: When its process was last looked for, monotonic seconds.
-    """
+    """One listener to one run of another process."""
 
     run_id: str
     owner: str
     listener: Listener
     told: concurrent.futures.Future[Exception | None]
-    after: int = 0
-    seen: int = -1
+    after: int = 0  # The row that was told last
+    seen: int = -1  # The journal's newest row when it was last looked through; -1 before the first time
+    # When its process was last looked for, monotonic seconds
     owner_seen: float = field(default_factory=lambda: float("-inf"))
 
     def end(self, error: Exception | None = None) -> None:

@@ -24,42 +24,25 @@ _ROWS_BACK = 5_000  # of the journal, in which these are looked for
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """What a brain would think with.
+    """What a brain would think with."""
 
-    Attributes:
-        model: The model as the ledger would name it; empty where the brain chooses and has never said.
-        window: Tokens that it takes; None when that is not known.
-    """
-
-    model: str
-    window: int | None = None
+    model: str  # The model as the ledger would name it; empty where the brain chooses and has never said
+    window: int | None = None  # Tokens that it takes; None when that is not known
 
 
 @dataclass(frozen=True, slots=True)
 class BrainReport:
-    """One brain.
+    """One brain."""
 
-    Attributes:
-        name: What `--brain` takes.
-        ready: Whether it can think now.
-        reason: Why, or why not.
-        model: The model, as the ledger names it; empty where the brain chooses.
-        window: Tokens that the model takes; None when that is not known.
-        turn_usd: What a usual turn would cost in USD; None when its price is not known.
-        turn: The tokens of such a turn.
-        counted: From how many turns of this journal these come; 0 for a guess.
-        source: Who says what it costs.
-    """
-
-    name: str
-    ready: bool
-    reason: str
-    model: str
-    window: int | None
-    turn_usd: float | None
-    turn: Usage
-    counted: int
-    source: str
+    name: str  # What `--brain` takes
+    ready: bool  # Whether it can think now
+    reason: str  # Why, or why not
+    model: str  # The model, as the ledger names it; empty where the brain chooses
+    window: int | None  # Tokens that the model takes; None when that is not known
+    turn_usd: float | None  # What a usual turn would cost in USD; None when its price is not known
+    turn: Usage  # The tokens of such a turn
+    counted: int  # From how many turns of this journal these come; 0 for a guess
+    source: str  # Who says what it costs
 
 
 def usual_turn(journal: Journal | None) -> tuple[Usage, int]:

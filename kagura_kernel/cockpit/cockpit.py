@@ -77,71 +77,44 @@ async def _no_boxes() -> None:
 
 @dataclass(frozen=True, slots=True)
 class CockpitParts:
-    """What a cockpit is joined from; `assembly` names the concrete ones.
+    """What a cockpit is joined from; `assembly` names the concrete ones."""
 
-    Attributes:
-        journal: The record; the cockpit closes it.
-        clock: The time.
-        choices: What orders are put together from.
-        start_box: Where boxes come from.
-        probe: The state of back-ends and brains, for `status`.
-        close_boxes: Frees every box and pool.
-        price: What tokens cost.
-        home: Our data directory.
-        membrane: What the membranes of runs are made of.
-        sweep: Gives back credentials that no run holds any more; None where there is nothing to give back to.
-        sweep_boxes: Frees boxes that processes which are gone have left.
-        lost: Runs that an earlier process left behind.
-        shared: Whether others share this machine, so that back-ends with weak walls are refused.
-        make_plugins: Makes what knows the plugins, when they are first needed.
-        kits: What a person asks about agents and kits.
-        kit_parts: What runs stage kits with; None where agents have none.
-        redactor: Takes secrets out of what runs show, store and tell; None leaves them in.
-        memory: Opens the memory, or gives the one that is open; None where there is none.
-        close_memory: Closes it.
-        push_cost: Tells the memory's server what a run has cost; None where there is none to tell.
-        make_children: Makes what runs children, of a cockpit; None where nothing can be handed on.
-        alive: Whether a process that runs runs may still be there.
-        tools: Loads what makes the tools of other packages that the settings name.
-        others: The state of what else was configured, for `status`.
-        close_others: Closes it, after the last event and before the journal.
-    """
-
-    journal: Journal
-    clock: Clock
-    choices: Choices
-    start_box: StartBox
+    journal: Journal  # The record; the cockpit closes it
+    clock: Clock  # The time
+    choices: Choices  # What orders are put together from
+    start_box: StartBox  # Where boxes come from
+    # The state of back-ends and brains, for `status`
     probe: Callable[[], Coroutine[Any, Any, tuple[Sequence[PartStatus], Sequence[PartStatus]]]]
-    close_boxes: Callable[[], Awaitable[None]]
-    price: Price
-    home: Path
-    membrane: MembraneParts
+    close_boxes: Callable[[], Awaitable[None]]  # Frees every box and pool
+    price: Price  # What tokens cost
+    home: Path  # Our data directory
+    membrane: MembraneParts  # What the membranes of runs are made of
+    # Gives back credentials that no run holds any more; None where there is nothing to give back to
     sweep: Sweep | None = None
+    # Frees boxes that processes which are gone have left
     sweep_boxes: Callable[[], Coroutine[Any, Any, None]] = _no_boxes
-    lost: tuple[str, ...] = ()
-    shared: bool = False
-    make_plugins: Callable[[], PluginManager] | None = None
-    kits: KitDesk | None = None
-    kit_parts: KitParts | None = None
-    redactor: Redactor | None = None
+    lost: tuple[str, ...] = ()  # Runs that an earlier process left behind
+    shared: bool = False  # Whether others share this machine, so that back-ends with weak walls are refused
+    make_plugins: Callable[[], PluginManager] | None = None  # Makes what knows the plugins, when they are first needed
+    kits: KitDesk | None = None  # What a person asks about agents and kits
+    kit_parts: KitParts | None = None  # What runs stage kits with; None where agents have none
+    redactor: Redactor | None = None  # Takes secrets out of what runs show, store and tell; None leaves them in
+    # Opens the memory, or gives the one that is open; None where there is none
     memory: Callable[[], MemoryStore] | None = None
     close_memory: Callable[[], None] = _nothing
+    # Tells the memory's server what a run has cost; None where there is none to tell
     push_cost: Callable[[str, Mapping[str, Any]], None] | None = None
+    # Makes what runs children, of a cockpit; None where nothing can be handed on
     make_children: Callable[[Cockpit], Children] | None = None
-    alive: Callable[[str], bool] = owner_alive
+    alive: Callable[[str], bool] = owner_alive  # Whether a process that runs runs may still be there
+    # Loads what makes the tools of other packages that the settings name
     tools: Callable[[], Sequence[ToolMaker]] = tuple
-    others: Callable[[], Sequence[PartStatus]] = tuple
-    close_others: Callable[[], None] = _nothing
+    others: Callable[[], Sequence[PartStatus]] = tuple  # The state of what else was configured, for `status`
+    close_others: Callable[[], None] = _nothing  # Closes it, after the last event and before the journal
 
 
 class Cockpit:
-    """Everything a person can do, from any thread; nothing here waits for a run.
-
-    Attributes:
-        records: What boards, panels and charts read.
-        plugins: Everything about plugins.
-        trust: What was earned, and what a person says about it.
-    """
+    """Everything a person can do, from any thread; nothing here waits for a run."""
 
     def __init__(self, parts: CockpitParts, engine: Engine | None = None) -> None:
         self._parts = parts
@@ -158,11 +131,13 @@ class Cockpit:
         self._sweeping = Sweeping(parts.membrane.ledger, parts.sweep, self._engine, parts.alive)
         self._sweeping.begin()
         self._tails = Tails(parts.journal, parts.clock, self._engine, self._sweeping.begin)
-        self.records = Records(parts.journal, parts.clock)
+        self.records = Records(parts.journal, parts.clock)  # What boards, panels and charts read
+        # What was earned, and what a person says about it
         self.trust = TrustDesk(parts.journal, trust_terms(parts.choices.settings), parts.clock)
         self._children = parts.make_children(self) if parts.make_children is not None else None
         self._access = LazyPlugins(parts.make_plugins or _no_plugins, lambda: self.plugins, parts.journal, self._listen)
         self._controls = Controls(self._mailbox, self._engine, self._going_on, self._access, self._known_sessions)
+        # Everything about plugins
         self.plugins = PluginDesk(
             PluginSurroundings(
                 manager=self._access.manager,

@@ -42,27 +42,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SessionParts:
-    """What a session for programs works with.
+    """What a session for programs works with."""
 
-    Attributes:
-        engine: Where runs live.
-        journal: The record.
-        settings: The user's.
-        children: Runs what is dispatched.
-        launch: Sets a run of the session going.
-        clock: The time.
-        memory: Opens what is remembered; None where there is no memory.
-        redactor: Takes secrets out of what is kept.
-    """
-
-    engine: Engine
-    journal: Journal
-    settings: Settings
-    children: Children
-    launch: Callable[[RunRequest], RunHandle]
-    clock: Clock
-    memory: Callable[[], MemoryStore] | None = None
-    redactor: Redactor | None = None
+    engine: Engine  # Where runs live
+    journal: Journal  # The record
+    settings: Settings  # The user's
+    children: Children  # Runs what is dispatched
+    launch: Callable[[RunRequest], RunHandle]  # Sets a run of the session going
+    clock: Clock  # The time
+    memory: Callable[[], MemoryStore] | None = None  # Opens what is remembered; None where there is no memory
+    redactor: Redactor | None = None  # Takes secrets out of what is kept
 
 
 class Dispatched:
@@ -192,11 +181,7 @@ MOST_AT_ONCE = 64
 
 
 class Session:
-    """A session, for programs. From any thread; nothing here waits for a run.
-
-    Attributes:
-        name: Its name.
-    """
+    """A session, for programs. From any thread; nothing here waits for a run."""
 
     def __init__(self, name: str, parts: SessionParts) -> None:
         self.name = name

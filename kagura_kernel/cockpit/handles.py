@@ -138,16 +138,11 @@ class AnyRun(Protocol):
 
 
 class RunHandle:
-    """One run, usable from any thread and any loop.
-
-    Attributes:
-        run_id: `run-…`.
-        session_id: The session it belongs to.
-    """
+    """One run, usable from any thread and any loop."""
 
     def __init__(self, run: AnyRun, engine: Engine) -> None:
         self.run_id = run.order.run_id
-        self.session_id = run.order.session_id
+        self.session_id = run.order.session_id  # The session it belongs to
         self._run = run
         self._engine = engine
         self._lock = threading.Lock()

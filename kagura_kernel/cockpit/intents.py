@@ -12,54 +12,31 @@ from kagura_kernel.domain.variables import CellPlace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPlugin:
-    """Examine a plugin.
-
-    Attributes:
-        name: The plugin.
-        session: Name of the session that this is about; None is the front door's own.
-        project: The project root; None is the working directory.
-        brain: Who reads the source: a brain's name, or `auto`.
-        model: Model for it.
-        budget_usd: Limit in USD.
-        replay: Play this cassette instead of asking a brain.
-        record: Write a cassette here.
-        static: Whether no brain is asked.
-        headless: Whether nobody can be asked.
-        origin: Which front door.
-        place: The cell that asks.
-        by: Who asks.
-        via: Where: `cell`, `command`, `terminal`, `sidebar`.
-    """
+    """Examine a plugin."""
 
     name: str
-    session: str | None = None
-    project: Path | None = None
-    brain: str | None = None
+    session: str | None = None  # Name of the session that this is about; None is the front door's own
+    project: Path | None = None  # The project root; None is the working directory
+    brain: str | None = None  # Who reads the source: a brain's name, or `auto`
     model: str | None = None
-    budget_usd: float | None = None
-    replay: Path | None = None
-    record: Path | None = None
-    static: bool = False
-    headless: bool = False
-    origin: str = "notebook"
-    place: CellPlace = field(default_factory=CellPlace)
-    by: str = "user"
-    via: str = "command"
+    budget_usd: float | None = None  # Limit in USD
+    replay: Path | None = None  # Play this cassette instead of asking a brain
+    record: Path | None = None  # Write a cassette here
+    static: bool = False  # Whether no brain is asked
+    headless: bool = False  # Whether nobody can be asked
+    origin: str = "notebook"  # Which front door
+    place: CellPlace = field(default_factory=CellPlace)  # The cell that asks
+    by: str = "user"  # Who asks
+    via: str = "command"  # Where: `cell`, `command`, `terminal`, `sidebar`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnablePlugin(AuditPlugin):
-    """Let a session's boxes call a plugin.
+    """Let a session's boxes call a plugin."""
 
-    Attributes:
-        words: Configuration, each `field=value`.
-        accept: The highest risk at which nobody needs to be asked; None asks always.
-        seen: Hash of the files whose audit a person has seen elsewhere, where they said yes; empty for nobody.
-    """
-
-    words: tuple[str, ...] = ()
-    accept: Risk | None = None
-    seen: str = ""
+    words: tuple[str, ...] = ()  # Configuration, each `field=value`
+    accept: Risk | None = None  # The highest risk at which nobody needs to be asked; None asks always
+    seen: str = ""  # Hash of the files whose audit a person has seen elsewhere, where they said yes; empty for nobody
 
 
 def as_typed(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:

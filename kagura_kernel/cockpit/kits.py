@@ -35,32 +35,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StagedKit:
-    """One kit as it was staged, to look into. Nothing holds it: it may be gone when somebody looks.
+    """One kit as it was staged, to look into. Nothing holds it: it may be gone when somebody looks."""
 
-    Attributes:
-        agent: The agent's name.
-        reference: As it was asked for.
-        digest: SHA-256 over everything staged; empty where nothing was.
-        root: The folder of kits.
-        skills: By name; those of the workspace too.
-        prompt_files: In the order in which the brain reads them; those of the workspace too.
-        agents: Names of sub-agents.
-        left_out: What was not staged, at most 200.
-        omitted: How many more were not staged.
-        unchanged: Whether an earlier build could be used as it was.
-        link: The path that stays the same for the agent and its project; None where only a run tells of it.
-    """
-
-    agent: str
-    reference: str
-    digest: str
-    root: Path
-    skills: tuple[StagedSkill, ...] = ()
+    agent: str  # The agent's name
+    reference: str  # As it was asked for
+    digest: str  # SHA-256 over everything staged; empty where nothing was
+    root: Path  # The folder of kits
+    skills: tuple[StagedSkill, ...] = ()  # By name; those of the workspace too
+    # In the order in which the brain reads them; those of the workspace too
     prompt_files: tuple[StagedPrompt, ...] = ()
-    agents: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-    omitted: int = 0
-    unchanged: bool = False
+    agents: tuple[str, ...] = ()  # Names of sub-agents
+    left_out: tuple[LeftOut, ...] = ()  # What was not staged, at most 200
+    omitted: int = 0  # How many more were not staged
+    unchanged: bool = False  # Whether an earlier build could be used as it was
+    # The path that stays the same for the agent and its project; None where only a run tells of it
     link: Path | None = field(default=None, compare=False)
 
     def files(self) -> tuple[StagedFile, ...]:
@@ -135,57 +123,35 @@ _ORIGINS = {"own": "yours", "built-in": "the package"}
 
 @dataclass(frozen=True, slots=True)
 class KitSurroundings:
-    """What kits are found and staged with; `assembly` makes it.
+    """What kits are found and staged with; `assembly` makes it."""
 
-    Attributes:
-        settings: The user's.
-        environ: This process's variables.
-        home: Our data directory: kits, the person's own agents and what was fetched lie below it.
-        clock: The time.
-        check_project: A directory to the project root; raises `WorkspaceError`.
-        redactor: Gives the process's redactor.
-    """
-
-    settings: Settings
-    environ: Mapping[str, str]
-    home: Path
-    clock: Clock
-    check_project: Callable[[Path], Path]
-    redactor: Callable[[], Redactor]
+    settings: Settings  # The user's
+    environ: Mapping[str, str]  # This process's variables
+    home: Path  # Our data directory: kits, the person's own agents and what was fetched lie below it
+    clock: Clock  # The time
+    check_project: Callable[[Path], Path]  # A directory to the project root; raises `WorkspaceError`
+    redactor: Callable[[], Redactor]  # Gives the process's redactor
 
 
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
-    """What a run of an agent would be given.
+    """What a run of an agent would be given."""
 
-    Attributes:
-        agent: Who it is.
-        kit: What would be staged, from where and why.
-        tools: From which hosts its toolsets would be installed.
-        plain: Takes secrets out of a text before it is shown.
-    """
-
-    agent: ResolvedAgent
-    kit: KitPlan
-    tools: ToolHosts
+    agent: ResolvedAgent  # Who it is
+    kit: KitPlan  # What would be staged, from where and why
+    tools: ToolHosts  # From which hosts its toolsets would be installed
+    # Takes secrets out of a text before it is shown
     plain: Callable[[str], str] = field(default=str, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class NamedAgent:
-    """An agent that has a name.
+    """An agent that has a name."""
 
-    Attributes:
-        name: What it is asked for by.
-        origin: `yours`, or `the package`.
-        description: One line of its own; empty where there is none.
-        problem: Why it cannot be used; None where it can.
-    """
-
-    name: str
-    origin: str
-    description: str = ""
-    problem: str | None = None
+    name: str  # What it is asked for by
+    origin: str  # `yours`, or `the package`
+    description: str = ""  # One line of its own; empty where there is none
+    problem: str | None = None  # Why it cannot be used; None where it can
 
 
 class KitDesk:

@@ -207,23 +207,14 @@ Act = Literal["promote", "demote", "pin", "unpin", "forget", "restore"]
 
 @dataclass(frozen=True, slots=True)
 class MemorySurroundings:
-    """What memories are handled with; `assembly` makes it.
+    """What memories are handled with; `assembly` makes it."""
 
-    Attributes:
-        memory: Opens the memory, or gives the one that is open.
-        journal: Gives the journal; asked for as soon as something is changed.
-        clock: The time.
-        home: Our data directory: contents of changed files lie there.
-        session: The session in which things are changed; empty for none.
-        redactor: Takes secrets out of what is kept; None leaves them in.
-    """
-
-    memory: Callable[[], MemoryStore]
-    journal: Callable[[], Journal]
-    clock: Clock
-    home: Path
-    session: Callable[[], str] = str
-    redactor: Redactor | None = None
+    memory: Callable[[], MemoryStore]  # Opens the memory, or gives the one that is open
+    journal: Callable[[], Journal]  # Gives the journal; asked for as soon as something is changed
+    clock: Clock  # The time
+    home: Path  # Our data directory: contents of changed files lie there
+    session: Callable[[], str] = str  # The session in which things are changed; empty for none
+    redactor: Redactor | None = None  # Takes secrets out of what is kept; None leaves them in
 
 
 class MemoryDesk:

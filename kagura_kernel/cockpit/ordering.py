@@ -62,38 +62,25 @@ def no_checkpoint(run: str, here: Here) -> Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What an order is put together from.
+    """What an order is put together from."""
 
-    Attributes:
-        settings: The user's.
-        boxes: Names that `--box` takes, beside `auto`.
-        choose_brain: A name to a brain and the reason for it; raises `UnknownName` and `BrainNotConfigured`.
-        replay: A cassette to a brain that plays it and the task it was recorded with; raises `CassetteMissing` and
-            `CassetteBroken`.
-        record: A brain and a path to the same brain, recorded.
-        check_project: A directory to the project root; raises `WorkspaceError`.
-        resume: Session and brain to what that brain needs to go on; empty to start afresh.
-        owner: Identifies this process.
-        check_credentials: Raises when one of these is given by no provider.
-        resolve_agent: A reference to an agent.
-        read_mcp_config: A file to the MCP servers that it names.
-        git_places: A project root to what git reads or runs of it; None where nobody asks git.
-        checkpoint: A run, as a person names it there, to where it stood last; raises `RunError`, and `UsageError` where
-            several fit.
-    """
-
-    settings: Settings
-    boxes: tuple[str, ...]
+    settings: Settings  # The user's
+    boxes: tuple[str, ...]  # Names that `--box` takes, beside `auto`
+    # A name to a brain and the reason for it; raises `UnknownName` and `BrainNotConfigured`
     choose_brain: Callable[[str], tuple[BrainProvider, str]]
+    # A cassette to a brain that plays it and the task it was recorded with; raises `CassetteMissing` and
+    # `CassetteBroken`
     replay: Callable[[Path], tuple[BrainProvider, str]]
-    record: Callable[[BrainProvider, Path], BrainProvider]
-    check_project: Callable[[Path], Path]
-    resume: Callable[[str, str], str]
-    owner: str
-    check_credentials: Callable[[Sequence[Grant]], None]
-    resolve_agent: ResolveAgent
-    read_mcp_config: ReadMcpConfig
+    record: Callable[[BrainProvider, Path], BrainProvider]  # A brain and a path to the same brain, recorded
+    check_project: Callable[[Path], Path]  # A directory to the project root; raises `WorkspaceError`
+    resume: Callable[[str, str], str]  # Session and brain to what that brain needs to go on; empty to start afresh
+    owner: str  # Identifies this process
+    check_credentials: Callable[[Sequence[Grant]], None]  # Raises when one of these is given by no provider
+    resolve_agent: ResolveAgent  # A reference to an agent
+    read_mcp_config: ReadMcpConfig  # A file to the MCP servers that it names
+    # A project root to what git reads or runs of it; None where nobody asks git
     git_places: Callable[[Path], GitRules | None] = lambda _: None
+    # A run, as a person names it there, to where it stood last; raises `RunError`, and `UsageError` where several fit
     checkpoint: Callable[[str, Here], Checkpoint] = no_checkpoint
 
 

@@ -32,44 +32,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PluginSurroundings:
-    """What handling plugins needs of the cockpit.
+    """What handling plugins needs of the cockpit."""
 
-    Attributes:
-        manager: The process's plugins, made when they are first needed.
-        engine: Where whatever takes a while goes on.
-        desk: Where a person's answers come in.
-        clock: The time.
-        choices: Brains, projects and settings.
-        session_of: The session that a name means; None is the front door's own.
-        start_audit: Makes an audit a run of this process.
-        headless_approver: Who answers where nobody can be asked.
-        home: Our data directory.
-    """
-
-    manager: Callable[[], PluginManager]
-    engine: Engine
-    desk: Desk
-    clock: Clock
-    choices: Choices
-    session_of: Callable[[str | None], str]
-    start_audit: Callable[[AuditOrder, Approver], tuple[RunHandle, AuditRun]]
-    headless_approver: Approver
-    home: Path
+    manager: Callable[[], PluginManager]  # The process's plugins, made when they are first needed
+    engine: Engine  # Where whatever takes a while goes on
+    desk: Desk  # Where a person's answers come in
+    clock: Clock  # The time
+    choices: Choices  # Brains, projects and settings
+    session_of: Callable[[str | None], str]  # The session that a name means; None is the front door's own
+    start_audit: Callable[[AuditOrder, Approver], tuple[RunHandle, AuditRun]]  # Makes an audit a run of this process
+    headless_approver: Approver  # Who answers where nobody can be asked
+    home: Path  # Our data directory
 
 
 @dataclass(frozen=True, slots=True)
 class Auditor:
-    """Who reads the source.
+    """Who reads the source."""
 
-    Attributes:
-        brain: A brain; None for the scan alone.
-        reason: Why this one, or why none: half a sentence.
-        recorded: For one that plays a cassette: the task that was recorded with it.
-    """
-
-    brain: BrainProvider | None
-    reason: str
-    recorded: str = ""
+    brain: BrainProvider | None  # A brain; None for the scan alone
+    reason: str  # Why this one, or why none: half a sentence
+    recorded: str = ""  # For one that plays a cassette: the task that was recorded with it
 
 
 def auditor_for(intent: AuditPlugin, choices: Choices) -> Auditor:

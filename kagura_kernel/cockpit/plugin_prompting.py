@@ -45,26 +45,18 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class TextSurface:
-    """Where a person reads and types.
+    """Where a person reads and types."""
 
-    Attributes:
-        say: Prints a line.
-        ask: Prompts for a line; raises `EOFError` when there will be none, which is a no, and `KeyboardInterrupt` when
-            all of it is called off.
-        report: Prints an audit.
-        by: Who sits there.
-        via: What that place is called in records.
-        enabled: Prints what became of an enabling; None says in which session it is enabled.
-        hears_silence: Whether it asks what to do about an auditor that does not answer.
-    """
-
-    say: Callable[[str], None]
+    say: Callable[[str], None]  # Prints a line
+    # Prompts for a line; raises `EOFError` when there will be none, which is a no, and `KeyboardInterrupt` when all of
+    # it is called off
     ask: Callable[[str], str]
-    report: Callable[[AuditDone], None]
-    by: str
-    via: str
+    report: Callable[[AuditDone], None]  # Prints an audit
+    by: str  # Who sits there
+    via: str  # What that place is called in records
+    # Prints what became of an enabling; None says in which session it is enabled
     enabled: Callable[[PluginEnabled], None] | None = None
-    hears_silence: bool = True
+    hears_silence: bool = True  # Whether it asks what to do about an auditor that does not answer
 
 
 def talk_in_text(talk: PluginTalk, surface: TextSurface) -> PluginRow:

@@ -27,15 +27,10 @@ ENABLE, APPROVE, REJECT, CANCEL = "Enable", "Approve", "Reject", "Cancel"
 
 @dataclass(frozen=True, slots=True)
 class PluginExamined:
-    """Its files were read and scanned.
-
-    Attributes:
-        row: The plugin.
-        findings: Of the scan, the gravest first.
-    """
+    """Its files were read and scanned."""
 
     row: PluginRow
-    findings: tuple[PluginFinding, ...]
+    findings: tuple[PluginFinding, ...]  # Of the scan, the gravest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +42,12 @@ class AuditBegun:
 
 @dataclass(frozen=True, slots=True)
 class AuditDone:
-    """The report.
-
-    Attributes:
-        audit: It.
-        examined: The bytes that it is about.
-        cached: Whether it was made earlier, of these very bytes.
-        config: What the plugin would be told, as far as it is known yet, passwords masked.
-    """
+    """The report."""
 
     audit: PluginAudit
-    examined: Examined
-    cached: bool
+    examined: Examined  # The bytes that it is about
+    cached: bool  # Whether it was made earlier, of these very bytes
+    # What the plugin would be told, as far as it is known yet, passwords masked
     config: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -71,23 +60,14 @@ class PluginAsked:
 
 @dataclass(frozen=True, slots=True)
 class PluginEnabled:
-    """The last step of an enabling that went well.
-
-    Attributes:
-        row: The plugin.
-        silent: How many settings have their defaults, as a sentence; empty for none.
-        approved: Whether it was approved for later sessions just now.
-        fast: Whether it needed no audit, because it is approved.
-        words: What it was told, each `field=value`, for whoever enables it once more.
-        session: Name of the session that was asked for; empty for the front door's own.
-    """
+    """The last step of an enabling that went well."""
 
     row: PluginRow
-    silent: str
-    approved: bool
-    fast: bool
-    words: tuple[str, ...] = ()
-    session: str = ""
+    silent: str  # How many settings have their defaults, as a sentence; empty for none
+    approved: bool  # Whether it was approved for later sessions just now
+    fast: bool  # Whether it needed no audit, because it is approved
+    words: tuple[str, ...] = ()  # What it was told, each `field=value`, for whoever enables it once more
+    session: str = ""  # Name of the session that was asked for; empty for the front door's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +79,12 @@ class PluginFailure:
 
 @dataclass(frozen=True, slots=True)
 class AuditorSilent:
-    """The auditor does not answer, and a person says how to go on.
+    """The auditor does not answer, and a person says how to go on."""
 
-    Attributes:
-        text: What happened, and what the options mean.
-        options: What can be answered.
-        answer: Answers with an option, by somebody, from somewhere. Raises `ApprovalAlreadyDecided` when somebody, or
-            the deadline, was faster.
-    """
-
-    text: str
-    options: tuple[str, ...]
+    text: str  # What happened, and what the options mean
+    options: tuple[str, ...]  # What can be answered
+    # Answers with an option, by somebody, from somewhere. Raises `ApprovalAlreadyDecided` when somebody, or the
+    # deadline, was faster.
     answer: Callable[[str, str, str], object]
 
 
@@ -117,16 +92,7 @@ PluginStep = PluginExamined | AuditBegun | AuditorSilent | AuditDone | PluginAsk
 
 
 class PluginQuestion:
-    """The one question of an enabling: whether, for how long, and with which configuration. For any thread.
-
-    Attributes:
-        row: The plugin.
-        audit: What was found; None for an approved plugin that only has to be configured.
-        fields: What has to be filled in.
-        approval_id: Under which it can be answered from elsewhere; empty for a form alone.
-        choices: What can be answered, the refusal last.
-        deadline: Seconds until no answer is a refusal.
-    """
+    """The one question of an enabling: whether, for how long, and with which configuration. For any thread."""
 
     def __init__(
         self,
@@ -141,10 +107,11 @@ class PluginQuestion:
     ) -> None:
         self._check = check
         self.row = row
-        self.audit = audit
-        self.fields = fields
-        self.approval_id = approval_id
-        self.deadline = deadline
+        self.audit = audit  # What was found; None for an approved plugin that only has to be configured
+        self.fields = fields  # What has to be filled in
+        self.approval_id = approval_id  # Under which it can be answered from elsewhere; empty for a form alone
+        self.deadline = deadline  # Seconds until no answer is a refusal
+        # What can be answered, the refusal last
         self.choices: tuple[str, ...] = (ENABLE, APPROVE, REJECT) if approval_id else (ENABLE, CANCEL)
         self._desk = desk
         self._lock = threading.Lock()

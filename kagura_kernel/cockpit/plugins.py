@@ -49,14 +49,11 @@ T = TypeVar("T")
 
 
 class PluginDesk:
-    """Everything that can be done with plugins, from any thread; nothing here waits for a person.
-
-    Attributes:
-        shelf: The person's own plugins, and the authors whom they trust.
-    """
+    """Everything that can be done with plugins, from any thread; nothing here waits for a person."""
 
     def __init__(self, around: PluginSurroundings) -> None:
         self._around = around
+        # The person's own plugins, and the authors whom they trust
         self.shelf = PluginShelf(around.manager, lambda: self.manager.trust, around.home)
 
     @property

@@ -47,40 +47,24 @@ MAX_EVENTS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """All runs that go on, and the last ones that ended.
+    """All runs that go on, and the last ones that ended."""
 
-    Attributes:
-        live: Runs that go on, of every process, the newest first.
-        ended: The last ones that ended, the newest first.
-        waiting: What each run asks a person, by run, the oldest question first.
-        gone: Runs of which nobody has said an end, though their process is gone.
-        here: Runs of this process.
-    """
-
-    live: tuple[RunRow, ...]
-    ended: tuple[RunRow, ...]
-    waiting: dict[str, tuple[ApprovalRequest, ...]]
-    gone: frozenset[str]
-    here: frozenset[str]
+    live: tuple[RunRow, ...]  # Runs that go on, of every process, the newest first
+    ended: tuple[RunRow, ...]  # The last ones that ended, the newest first
+    waiting: dict[str, tuple[ApprovalRequest, ...]]  # What each run asks a person, by run, the oldest question first
+    gone: frozenset[str]  # Runs of which nobody has said an end, though their process is gone
+    here: frozenset[str]  # Runs of this process
 
 
 @dataclass(frozen=True, slots=True)
 class CostReport:
-    """What was spent. Days are those of UTC.
+    """What was spent. Days are those of UTC."""
 
-    Attributes:
-        today: By all runs that began today.
-        session: By the runs of one session.
-        budget: The newest run that goes on under a budget; None when there is none.
-        days: By day, brain and model, the oldest first.
-        since: The first of these days.
-    """
-
-    today: Spending
-    session: Spending
-    budget: BudgetUse | None
-    days: tuple[DaySpending, ...]
-    since: date
+    today: Spending  # By all runs that began today
+    session: Spending  # By the runs of one session
+    budget: BudgetUse | None  # The newest run that goes on under a budget; None when there is none
+    days: tuple[DaySpending, ...]  # By day, brain and model, the oldest first
+    since: date  # The first of these days
 
 
 class Records:

@@ -26,15 +26,13 @@ class Supervisor:
 
     Args:
         environ: What it has set; its words are taken out, so that nothing that is started later speaks for us.
-
-    Attributes:
-        patience: Seconds of silence after which it believes that we are stuck; None where it does not ask.
     """
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
         self._place = environ.pop("NOTIFY_SOCKET", "")
         micros, pid = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", "")
         asked = bool(self._place) and micros.isdigit() and int(micros) > 0 and pid in ("", str(os.getpid()))
+        # Seconds of silence after which it believes that we are stuck; None where it does not ask
         self.patience = int(micros) / 1e6 if asked else None
 
     def tell(self, *words: str) -> None:

@@ -117,14 +117,10 @@ def trust_terms(settings: Settings) -> TrustTerms:
 
 
 class TrustDesk:
-    """One journal's; any thread may use it.
-
-    Attributes:
-        terms: What has to be shown before a power is proposed.
-    """
+    """One journal's; any thread may use it."""
 
     def __init__(self, journal: Journal, terms: TrustTerms, clock: Clock) -> None:
-        self.terms = terms
+        self.terms = terms  # What has to be shown before a power is proposed
         self._journal = journal
         self._clock = clock
         self._history = TrustHistory(journal)

@@ -29,19 +29,14 @@ _DECIDE = frozenset({"approve", "deny"})
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a session stands when a message comes.
+    """How a session stands when a message comes."""
 
-    Attributes:
-        running: The run that goes on; empty for none.
-        waiting: Approvals of the session that wait and stood in the thread when it was written, the oldest first.
-        unseen: Those that wait too, and whose post came later or may not be out: no word alone is meant for them.
-        ran: Whether it had a run before.
-    """
-
-    running: str = ""
+    running: str = ""  # The run that goes on; empty for none
+    # Approvals of the session that wait and stood in the thread when it was written, the oldest first
     waiting: Sequence[ApprovalRequest] = ()
+    # Those that wait too, and whose post came later or may not be out: no word alone is meant for them
     unseen: Sequence[ApprovalRequest] = ()
-    ran: bool = False
+    ran: bool = False  # Whether it had a run before
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +77,13 @@ class CommandSaid:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """It could be meant in several ways, or in none.
+    """It could be meant in several ways, or in none."""
 
-    Attributes:
-        text: What was said.
-        why: `which approval`: several wait for such an answer; `which option`: a question waits, and this names none
-            of its answers; `asked later`: what waits was asked after it was written; `nothing waits`: there is nothing
-            to answer; `nothing runs`: there is nothing to stop; `while it runs`: a task, or a word to the run that goes
-            on; `nothing said`.
-        choices: Ids of what it may be about.
-    """
-
-    text: str
+    text: str  # What was said
+    # `which approval`: several wait for such an answer; `which option`: a question waits, and this names none of its
+    # answers; `asked later`: what waits was asked after it was written; `nothing waits`: there is nothing to answer;
+    # `nothing runs`: there is nothing to stop; `while it runs`: a task, or a word to the run that goes on; `nothing
+    # said`
     why: Literal[
         "which approval",
         "which option",
@@ -103,7 +93,7 @@ class Unclear:
         "while it runs",
         "nothing said",
     ]
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()  # Ids of what it may be about
 
 
 Meaning = TaskSaid | StatusAsked | AnswerSaid | StopSaid | CommandSaid | Unclear

@@ -112,9 +112,6 @@ class Bell:
 class BackgroundRun:
     """A run under way. `await` it for its outcome; interrupting that wait does not stop the run.
 
-    Attributes:
-        run_id: `run-…`, for `%kagura attach` and `%kagura kill`.
-
     Args:
         handle: The run.
         display: Shows it.
@@ -134,7 +131,7 @@ class BackgroundRun:
         arrive: Callable[[RunOutcome], None] | None = None,
         attach: Attach | None = None,
     ) -> None:
-        self.run_id = handle.run_id
+        self.run_id = handle.run_id  # `run-…`, for `%kagura attach` and `%kagura kill`
         self._handle = handle
         self._arrive = arrive
         self._attach = attach

@@ -70,21 +70,13 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell, read.
-
-    Attributes:
-        form: What it is.
-        before: Blank lines and nbval's comments above everything else.
-        head: The line of the cell magic, with its line end, where there is one.
-        text: The prompt, the Python below `%%py`, the cell below another magic, or all the rest.
-        commands: Of `/word` lines, without their slash.
-    """
+    """One cell, read."""
 
     form: Form
-    before: str = ""
-    head: str = ""
-    text: str = ""
-    commands: tuple[str, ...] = ()
+    before: str = ""  # Blank lines and nbval's comments above everything else
+    head: str = ""  # The line of the cell magic, with its line end, where there is one
+    text: str = ""  # The prompt, the Python below `%%py`, the cell below another magic, or all the rest
+    commands: tuple[str, ...] = ()  # Of `/word` lines, without their slash
 
 
 def form_of(cell: str) -> Form:

@@ -86,13 +86,10 @@ class Watched:
     """A run's events on their way from their thread to its display.
 
     What the runs below it ask is shown with it: a cell that waits for them is where a person looks.
-
-    Attributes:
-        view: The run, as far as it was taken.
     """
 
     def __init__(self, told: Told, display: RunDisplay, attach: Attach | None = None) -> None:
-        self.view = RunView()
+        self.view = RunView()  # The run, as far as it was taken
         self._display = display
         self._arrived: deque[Event] = deque()
         self._looked = float("-inf")

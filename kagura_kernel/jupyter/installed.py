@@ -16,19 +16,12 @@ SERVER_EXTENSION = "kagura_kernel.jupyter.server"
 
 
 class Installed(NamedTuple):
-    """One part.
+    """One part."""
 
-    Attributes:
-        name: `kernelspec`, `sidebar`, `server extension` or `lab`.
-        ok: Whether Jupyter would use it.
-        said: Where it lies, or why it would not be used.
-        there: Whether it is installed, used or not.
-    """
-
-    name: str
-    ok: bool
-    said: str
-    there: bool = True
+    name: str  # `kernelspec`, `sidebar`, `server extension` or `lab`
+    ok: bool  # Whether Jupyter would use it
+    said: str  # Where it lies, or why it would not be used
+    there: bool = True  # Whether it is installed, used or not
 
 
 def _missing(name: str, said: str) -> Installed:

@@ -17,14 +17,10 @@ if TYPE_CHECKING:
 
 
 class StatusText:
-    """The report as the value of a cell: text to read, with the report behind it.
-
-    Attributes:
-        report: The figures.
-    """
+    """The report as the value of a cell: text to read, with the report behind it."""
 
     def __init__(self, report: StatusReport) -> None:
-        self.report = report
+        self.report = report  # The figures
 
     def __repr__(self) -> str:
         return status_text(self.report)

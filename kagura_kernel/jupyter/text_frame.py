@@ -22,12 +22,9 @@ _LONG = frozenset({"task", "missing", "model"})
 
 
 class TextFrame(pd.DataFrame):
-    """A table to work with. What is taken out of it is an ordinary DataFrame, and shown as one.
+    """A table to work with. What is taken out of it is an ordinary DataFrame, and shown as one."""
 
-    Attributes:
-        telling: The columns that are shown, as far as they fit: the last are left out first.
-    """
-
+    # The columns that are shown, as far as they fit: the last are left out first
     telling: ClassVar[tuple[str, ...]] = ()
 
     def __repr__(self) -> str:

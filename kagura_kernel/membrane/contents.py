@@ -22,19 +22,12 @@ class SecretFound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One content that is stored.
+    """One content that is stored."""
 
-    Attributes:
-        sha256: Its name in the store.
-        size: Bytes, as they came.
-        content: The bytes, if they are few enough for a diff.
-        is_script: Whether they name what runs them.
-    """
-
-    sha256: str
-    size: int
-    content: bytes | None
-    is_script: bool = False
+    sha256: str  # Its name in the store
+    size: int  # Bytes, as they came
+    content: bytes | None  # The bytes, if they are few enough for a diff
+    is_script: bool = False  # Whether they name what runs them
 
 
 class Contents:

@@ -21,34 +21,21 @@ _QUARANTINE = frozenset({"contentHash", "reason", "at"})
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRecord:
-    """One approval.
+    """One approval."""
 
-    Attributes:
-        content_hash: Of the files that are approved.
-        approved_at: When, UTC.
-        risk: What their audit said.
-        verdict: What their audit advised.
-    """
-
-    content_hash: str
-    approved_at: datetime
-    risk: Risk
-    verdict: AuditVerdict
+    content_hash: str  # Of the files that are approved
+    approved_at: datetime  # When, UTC
+    risk: Risk  # What their audit said
+    verdict: AuditVerdict  # What their audit advised
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantineRecord:
-    """Why a plugin is off.
+    """Why a plugin is off."""
 
-    Attributes:
-        content_hash: Of the files that failed.
-        reason: Half a sentence.
-        at: Since when, UTC.
-    """
-
-    content_hash: str
-    reason: str
-    at: datetime
+    content_hash: str  # Of the files that failed
+    reason: str  # Half a sentence
+    at: datetime  # Since when, UTC
 
 
 class ApprovalBook:

@@ -11,42 +11,28 @@ from kagura_kernel.plugins import framing
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """The limits on one run's calls to all of its plugins.
+    """The limits on one run's calls to all of its plugins."""
 
-    Attributes:
-        connections: At once. One more takes the place of one on which no call is under way, if there is such a one.
-        connection_rate: New connections a second, in the long run. What comes faster waits.
-        connection_burst: New connections that may come as fast as they like before that holds.
-        calls: Under way at once, from the request to the last byte of the answer that the program takes.
-        calls_a_connection: Likewise, on one connection.
-        frame_bytes: A request or an answer.
-        small: Frames up to this length need no room.
-        room: Bytes of all longer requests together until their calls have ended, and likewise of all longer answers.
-        rate: Calls a second, in the long run; a request or an answer that is long, or holds many values, counts as
-            several: reading it takes time that others wait for. What comes faster waits.
-        burst: Calls that may come as fast as they like before `rate` holds.
-        frame_seconds: Until a frame that has begun is whole.
-        call_seconds: Until a plugin has answered, all waiting included. Its jail has a shorter limit of its own.
-        answer_seconds: Until the program has taken an answer.
-        total: Calls of the whole run; each is a row of the journal.
-        refusals: Calls of what there is not that are recorded one by one.
-    """
-
+    # At once. One more takes the place of one on which no call is under way, if there is such a one.
     connections: int = 256
-    connection_rate: float = 200.0
-    connection_burst: int = 512
-    calls: int = 32
-    calls_a_connection: int = 8
-    frame_bytes: int = framing.MAX_BYTES
-    small: int = 64 * 1024
+    connection_rate: float = 200.0  # New connections a second, in the long run. What comes faster waits.
+    connection_burst: int = 512  # New connections that may come as fast as they like before that holds
+    calls: int = 32  # Under way at once, from the request to the last byte of the answer that the program takes
+    calls_a_connection: int = 8  # Likewise, on one connection
+    frame_bytes: int = framing.MAX_BYTES  # A request or an answer
+    small: int = 64 * 1024  # Frames up to this length need no room
+    # Bytes of all longer requests together until their calls have ended, and likewise of all longer answers
     room: int = 8 * 2**20
+    # Calls a second, in the long run; a request or an answer that is long, or holds many values, counts as several:
+    # reading it takes time that others wait for. What comes faster waits.
     rate: float = 2000.0
-    burst: int = 4000
-    frame_seconds: float = 30.0
+    burst: int = 4000  # Calls that may come as fast as they like before `rate` holds
+    frame_seconds: float = 30.0  # Until a frame that has begun is whole
+    # Until a plugin has answered, all waiting included. Its jail has a shorter limit of its own.
     call_seconds: float = 300.0
-    answer_seconds: float = 30.0
-    total: int = 250_000
-    refusals: int = 100
+    answer_seconds: float = 30.0  # Until the program has taken an answer
+    total: int = 250_000  # Calls of the whole run; each is a row of the journal
+    refusals: int = 100  # Calls of what there is not that are recorded one by one
 
 
 class Room:

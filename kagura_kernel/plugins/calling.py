@@ -21,17 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSpec:
-    """One function of a plugin, as its jail told it. Both texts are the author's.
+    """One function of a plugin, as its jail told it. Both texts are the author's."""
 
-    Attributes:
-        name: Its name in its module.
-        signature: As Python writes it: `(path, *, limit=100)`.
-        doc: The first paragraph of its docstring; empty without one.
-    """
-
-    name: str
-    signature: str = "(*arguments, **named)"
-    doc: str = ""
+    name: str  # Its name in its module
+    signature: str = "(*arguments, **named)"  # As Python writes it: `(path, *, limit=100)`
+    doc: str = ""  # The first paragraph of its docstring; empty without one
 
 
 class EnabledPlugin(Protocol):

@@ -55,30 +55,19 @@ _NUMBER = re.compile(r"[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One thing to ask a person.
+    """One thing to ask a person."""
 
-    Attributes:
-        name: The field.
-        field: All about it.
-        shown_default: As it stands in brackets behind the name: `42`, `y`, `[a, b]`; empty when there is none.
-    """
-
-    name: str
-    field: Field
-    shown_default: str
+    name: str  # The field
+    field: Field  # All about it
+    shown_default: str  # As it stands in brackets behind the name: `42`, `y`, `[a, b]`; empty when there is none
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """A complete configuration.
+    """A complete configuration."""
 
-    Attributes:
-        values: Every field of the schema, in its order.
-        silent: Fields that took their default without anybody being asked or saying anything.
-    """
-
-    values: Mapping[str, Value]
-    silent: tuple[str, ...] = ()
+    values: Mapping[str, Value]  # Every field of the schema, in its order
+    silent: tuple[str, ...] = ()  # Fields that took their default without anybody being asked or saying anything
 
 
 def parse_inline(words: Sequence[str], schema: Schema, plugin: str) -> dict[str, Value]:

@@ -23,20 +23,13 @@ _MARK = b"kagura plugin 1\0"
 
 @dataclass(frozen=True)
 class PluginContent:
-    """One plugin as it was at one moment.
+    """One plugin as it was at one moment."""
 
-    Attributes:
-        root: Its directory.
-        name: The directory's name.
-        files: Bytes by path, relative to the directory, parts joined by `/`, sorted.
-        executable: Those of the paths whose file has an execute bit.
-        oddities: What a plugin may not hold and was therefore not read (links, devices, native code, too much).
-    """
-
-    root: Path
-    name: str
-    files: Mapping[str, bytes]
-    executable: frozenset[str] = frozenset()
+    root: Path  # Its directory
+    name: str  # The directory's name
+    files: Mapping[str, bytes]  # Bytes by path, relative to the directory, parts joined by `/`, sorted
+    executable: frozenset[str] = frozenset()  # Those of the paths whose file has an execute bit
+    # What a plugin may not hold and was therefore not read (links, devices, native code, too much)
     oddities: tuple[PluginFinding, ...] = ()
 
     @cached_property

@@ -57,49 +57,30 @@ MAX_PLACE_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A plugin whose manifest holds; nobody has looked at its source yet.
-
-    Attributes:
-        name: Its name.
-        place: Where it lies.
-        content: All of its files.
-        manifest: What it says about itself.
-    """
+    """A plugin whose manifest holds; nobody has looked at its source yet."""
 
     name: str
-    place: PluginPlace
-    content: PluginContent
-    manifest: Manifest
+    place: PluginPlace  # Where it lies
+    content: PluginContent  # All of its files
+    manifest: Manifest  # What it says about itself
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A directory that is no usable plugin.
+    """A directory that is no usable plugin."""
 
-    Attributes:
-        name: The directory's name, fit to be shown.
-        place: Where it lies.
-        path: The directory.
-        why: Every reason, each a line.
-    """
-
-    name: str
-    place: PluginPlace
-    path: Path
-    why: tuple[str, ...]
+    name: str  # The directory's name, fit to be shown
+    place: PluginPlace  # Where it lies
+    path: Path  # The directory
+    why: tuple[str, ...]  # Every reason, each a line
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What was found.
+    """What was found."""
 
-    Attributes:
-        found: By name, sorted.
-        problems: In the order in which they were met.
-    """
-
-    found: Mapping[str, Found]
-    problems: tuple[Problem, ...] = ()
+    found: Mapping[str, Found]  # By name, sorted
+    problems: tuple[Problem, ...] = ()  # In the order in which they were met
 
 
 def discover(places: Sequence[tuple[PluginPlace, Path]]) -> Discovery:

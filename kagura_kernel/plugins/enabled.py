@@ -41,23 +41,14 @@ class RunningJail(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JailOrder:
-    """The jail that is wanted.
+    """The jail that is wanted."""
 
-    Attributes:
-        session_id: Whose.
-        name: The plugin's.
-        content: The bytes to load, and no others.
-        manifest: What they declare.
-        plan: What the jail opens, and the configuration as the plugin gets it.
-        quarantine: Called on the engine's loop when the plugin must be put off, with the reason.
-    """
-
-    session_id: str
-    name: str
-    content: PluginContent
-    manifest: Manifest
-    plan: JailPlan
-    quarantine: Callable[[str], None]
+    session_id: str  # Whose
+    name: str  # The plugin's
+    content: PluginContent  # The bytes to load, and no others
+    manifest: Manifest  # What they declare
+    plan: JailPlan  # What the jail opens, and the configuration as the plugin gets it
+    quarantine: Callable[[str], None]  # Called on the engine's loop when the plugin must be put off, with the reason
 
 
 StartJail = Callable[[JailOrder], Coroutine[Any, Any, RunningJail]]
@@ -65,17 +56,12 @@ StartJail = Callable[[JailOrder], Coroutine[Any, Any, RunningJail]]
 
 
 class JailedPlugin:
-    """An `EnabledPlugin`; lives on the engine's loop.
-
-    Attributes:
-        found: What was loaded: name, place, manifest and bytes.
-        hints: What its author wants a brain to know.
-        modules: What guest code may import; empty before `open`.
-    """
+    """An `EnabledPlugin`; lives on the engine's loop."""
 
     def __init__(self, found: Found, order: JailOrder, start: StartJail, clock: Clock, idle_seconds: float) -> None:
-        self.found = found
-        self.hints: Hints = found.manifest.hints
+        self.found = found  # What was loaded: name, place, manifest and bytes
+        self.hints: Hints = found.manifest.hints  # What its author wants a brain to know
+        # What guest code may import; empty before `open`
         self.modules: Mapping[str, tuple[FunctionSpec, ...]] = MappingProxyType({})
         self._order = order
         self._start = start

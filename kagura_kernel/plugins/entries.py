@@ -24,19 +24,12 @@ class NotShown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A path as it was written.
+    """A path as it was written."""
 
-    Attributes:
-        path: Absolute, with `~/`, or relative to the project.
-        prefix: What stands before it in a URL: `sqlite:///`; empty for a plain path.
-        suffix: What stands behind it: `?mode=ro`.
-        sqlite: Whether it is a SQLite database.
-    """
-
-    path: str
-    prefix: str = ""
-    suffix: str = ""
-    sqlite: bool = False
+    path: str  # Absolute, with `~/`, or relative to the project
+    prefix: str = ""  # What stands before it in a URL: `sqlite:///`; empty for a plain path
+    suffix: str = ""  # What stands behind it: `?mode=ro`
+    sqlite: bool = False  # Whether it is a SQLite database
 
     def at(self, place: str) -> str:
         """The same with another path, as a plugin gets it."""
@@ -111,17 +104,12 @@ _LABELS = 2
 
 @dataclass(frozen=True, slots=True)
 class NetRule:
-    """Hosts that a jail may reach through the membrane.
+    """Hosts that a jail may reach through the membrane."""
 
-    Attributes:
-        kind: `name`: this name and every name below it; `one-level`: exactly one label before it; `exact`: this host.
-        host: In its one spelling, without `*.`.
-        port: 443 for the first two.
-    """
-
+    # `name`: this name and every name below it; `one-level`: exactly one label before it; `exact`: this host
     kind: Literal["name", "one-level", "exact"]
-    host: str
-    port: int = HTTPS
+    host: str  # In its one spelling, without `*.`
+    port: int = HTTPS  # 443 for the first two
 
     def __str__(self) -> str:
         if self.kind == "name":

@@ -54,15 +54,10 @@ class NotUnpacked(Exception):
 
 @dataclass(slots=True)
 class Unpacked:
-    """The files of an archive.
+    """The files of an archive."""
 
-    Attributes:
-        files: Bytes by path, below the directory that holds the manifest.
-        executable: Those of the paths with an execute bit.
-    """
-
-    files: dict[str, bytes] = field(default_factory=dict)
-    executable: set[str] = field(default_factory=set)
+    files: dict[str, bytes] = field(default_factory=dict)  # Bytes by path, below the directory that holds the manifest
+    executable: set[str] = field(default_factory=set)  # Those of the paths with an execute bit
 
 
 def unpack(data: bytes) -> Unpacked:

@@ -30,17 +30,11 @@ _SCANS = 32
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is there now.
+    """What is there now."""
 
-    Attributes:
-        found: Usable plugins, by name.
-        problems: Directories that are none.
-        signed: The trusted author of each usable one that has one.
-    """
-
-    found: Mapping[str, Found]
-    problems: tuple[Problem, ...]
-    signed: Mapping[str, str]
+    found: Mapping[str, Found]  # Usable plugins, by name
+    problems: tuple[Problem, ...]  # Directories that are none
+    signed: Mapping[str, str]  # The trusted author of each usable one that has one
 
     def one(self, name: str) -> Found:
         """A usable plugin.

@@ -109,44 +109,29 @@ class _Part(BaseModel):
 
 
 class Hints(_Part):
-    """What the author wants a brain to know; the author's words, never ours.
+    """What the author wants a brain to know; the author's words, never ours."""
 
-    Attributes:
-        overview: What the plugin is for.
-        related_modules: Modules that are often used with it.
-        critical_rules: What must be kept to.
-        anti_patterns: What is often done wrong.
-        common_patterns: Typical uses, mostly code.
-    """
-
-    overview: _Text = ""
-    related_modules: _Texts = ()
-    critical_rules: _Texts = ()
-    anti_patterns: _Texts = ()
-    common_patterns: _Texts = ()
+    overview: _Text = ""  # What the plugin is for
+    related_modules: _Texts = ()  # Modules that are often used with it
+    critical_rules: _Texts = ()  # What must be kept to
+    anti_patterns: _Texts = ()  # What is often done wrong
+    common_patterns: _Texts = ()  # Typical uses, mostly code
 
 
 class Manifest(_Part):
-    """One plugin's manifest.
+    """One plugin's manifest."""
 
-    Attributes:
-        name: Kebab-case; the same as its directory.
-        version: SemVer, without a leading v.
-        description: One line.
-        host_modules: What guest code may import.
-        hints: For brains.
-        permissions: What its jail is to open, before configuration.
-    """
-
-    name: Annotated[str, AfterValidator(_name)]
-    version: Annotated[str, AfterValidator(_version)]
-    description: _Line
+    name: Annotated[str, AfterValidator(_name)]  # Kebab-case; the same as its directory
+    version: Annotated[str, AfterValidator(_version)]  # SemVer, without a leading v
+    description: _Line  # One line
+    # What guest code may import
     host_modules: Annotated[
         tuple[Annotated[str, AfterValidator(_module)], ...],
         Field(min_length=1, max_length=MAX_MODULES),
         AfterValidator(_modules),
     ]
-    hints: Hints = Field(default_factory=Hints)
+    hints: Hints = Field(default_factory=Hints)  # For brains
+    # What its jail is to open, before configuration
     permissions: Annotated[PluginPermissions, AfterValidator(_permissions)] = Field(default_factory=PluginPermissions)
 
 

@@ -30,37 +30,22 @@ def as_it_is(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ManagerParts:
-    """What a manager is joined from.
+    """What a manager is joined from."""
 
-    Attributes:
-        journal: Where everything about plugins is written down, and where words from other processes lie.
-        clock: The time.
-        owner: This process, as `process_owner` names it.
-        places: Where plugins lie.
-        person: The person's home directory; None where there is none.
-        private: Directories that no jail may be shown, our data directory among them.
-        approvals: The approved ones, of this machine.
-        quarantine: Those that are put off, of this machine.
-        trust: Authors whose signatures count.
-        start_jail: Makes the jail of an enabled plugin.
-        max_risk: The highest risk at which a plugin may be enabled or approved.
-        idle_seconds: How long a jail may be without a call until it is ended; the next call starts it again.
-        brief: What a brain is told of enabled plugins.
-        redact: Takes secrets out of a text, a finding or a report: the same type comes back. A brain that audits is
-            shown the source as it is.
-    """
-
-    journal: Journal
-    clock: Clock
-    owner: str
-    places: Places
-    person: Path | None
-    private: Sequence[Path]
-    approvals: ApprovalBook
-    quarantine: QuarantineBook
-    trust: TrustBook
-    start_jail: StartJail
-    max_risk: Risk = Risk.MEDIUM
+    journal: Journal  # Where everything about plugins is written down, and where words from other processes lie
+    clock: Clock  # The time
+    owner: str  # This process, as `process_owner` names it
+    places: Places  # Where plugins lie
+    person: Path | None  # The person's home directory; None where there is none
+    private: Sequence[Path]  # Directories that no jail may be shown, our data directory among them
+    approvals: ApprovalBook  # The approved ones, of this machine
+    quarantine: QuarantineBook  # Those that are put off, of this machine
+    trust: TrustBook  # Authors whose signatures count
+    start_jail: StartJail  # Makes the jail of an enabled plugin
+    max_risk: Risk = Risk.MEDIUM  # The highest risk at which a plugin may be enabled or approved
+    # How long a jail may be without a call until it is ended; the next call starts it again
     idle_seconds: float = IDLE_SECONDS
-    brief: Callable[[Sequence[EnabledPlugin]], str] = plugin_briefing
+    brief: Callable[[Sequence[EnabledPlugin]], str] = plugin_briefing  # What a brain is told of enabled plugins
+    # Takes secrets out of a text, a finding or a report: the same type comes back. A brain that audits is shown the
+    # source as it is.
     redact: Callable[[Any], Any] = as_it_is

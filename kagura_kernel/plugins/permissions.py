@@ -31,17 +31,11 @@ from kagura_kernel.sandbox.backend import ShownPath
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What paths begin with, and what is nobody's business.
+    """What paths begin with, and what is nobody's business."""
 
-    Attributes:
-        project: What `./` and a person's relative path begin with.
-        home: What `~/` begins with; None where there is none.
-        private: Directories of ours and of Jupyter's.
-    """
-
-    project: Path
-    home: Path | None
-    private: Sequence[Path]
+    project: Path  # What `./` and a person's relative path begin with
+    home: Path | None  # What `~/` begins with; None where there is none
+    private: Sequence[Path]  # Directories of ours and of Jupyter's
 
 
 def find_path(written: Written, ground: Ground, *, writable: bool, person: bool) -> Path:
@@ -133,23 +127,17 @@ _AUTHORITY = re.compile(r"[A-Za-z0-9]://([^\s/?#]*)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class JailPlan:
-    """Everything that one configured plugin's jail opens.
+    """Everything that one configured plugin's jail opens."""
 
-    Attributes:
-        shown: Files and directories of the host, and where the plugin finds them.
-        net: Hosts that it may reach, services not among them.
-        services: Databases that the membrane signs in to on its behalf.
-        config: What `create_host_functions` gets, as JSON has it: without paths of the host that are shown under
-            another one, and without passwords.
-        places: Where the plugin finds what its manifest names literally, by the entry as it stands there.
-        permissions: The same as a person may read it, for the journal.
-    """
-
-    shown: tuple[ShownPath, ...] = ()
-    net: tuple[NetRule, ...] = ()
-    services: tuple[PostgresService, ...] = ()
+    shown: tuple[ShownPath, ...] = ()  # Files and directories of the host, and where the plugin finds them
+    net: tuple[NetRule, ...] = ()  # Hosts that it may reach, services not among them
+    services: tuple[PostgresService, ...] = ()  # Databases that the membrane signs in to on its behalf
+    # What `create_host_functions` gets, as JSON has it: without paths of the host that are shown under another one, and
+    # without passwords
     config: Mapping[str, Any] = field(default_factory=dict)
+    # Where the plugin finds what its manifest names literally, by the entry as it stands there
     places: Mapping[str, str] = field(default_factory=dict)
+    # The same as a person may read it, for the journal
     permissions: PluginPermissions = field(default_factory=PluginPermissions)
 
 
@@ -208,17 +196,11 @@ def check_declared(permissions: PluginPermissions, schema: Schema) -> tuple[str,
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """One text behind an entry.
+    """One text behind an entry."""
 
-    Attributes:
-        text: A path, a host, a URL.
-        field: The field that holds it; empty for a literal.
-        person: Whether a person gave it; a default is the author's.
-    """
-
-    text: str
-    field: str
-    person: bool
+    text: str  # A path, a host, a URL
+    field: str  # The field that holds it; empty for a literal
+    person: bool  # Whether a person gave it; a default is the author's
 
     @property
     def place(self) -> str:

@@ -63,16 +63,11 @@ _KINDS = (
 
 @dataclass(slots=True)
 class Read:
-    """What one reading of a directory gave.
+    """What one reading of a directory gave."""
 
-    Attributes:
-        files: Bytes by relative path, parts joined by `/`.
-        executable: Those of the paths whose file has an execute bit.
-        oddities: What was not read, and why, in the order of their paths.
-    """
-
-    files: dict[str, bytes] = field(default_factory=dict)
-    executable: set[str] = field(default_factory=set)
+    files: dict[str, bytes] = field(default_factory=dict)  # Bytes by relative path, parts joined by `/`
+    executable: set[str] = field(default_factory=set)  # Those of the paths whose file has an execute bit
+    # What was not read, and why, in the order of their paths
     oddities: list[PluginFinding] = field(default_factory=list)
 
 

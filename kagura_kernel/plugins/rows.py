@@ -21,51 +21,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PluginRow:
-    """One plugin, as lists show it.
+    """One plugin, as lists show it."""
 
-    Attributes:
-        name: Its name; for one that cannot be used, its directory's.
-        version: SemVer; empty for one that cannot be used.
-        description: As its manifest has it.
-        place: Where it lies.
-        path: Its directory.
-        modules: What guest code imports.
-        permissions: As declared.
-        state: Where it is in the session.
-        approved: Whether exactly these files are approved, at a risk that is allowed.
-        risk: Of the latest audit of exactly these files; None while there is none.
-        verdict: Likewise.
-        audited_at: Likewise, UTC.
-        content_hash: SHA-256 over all files; empty for one that cannot be used.
-        signed_by: The trusted author whose signature holds; empty for none.
-        problem: Why it cannot be used; empty when it can.
-        danger: What keeps these files out whatever anybody decides: of their bytes, or of their latest audit; empty
-            for nothing that is known.
-        quarantine: Why it is put off; empty when it is not.
-        config: What it is configured with in the session, passwords masked.
-        opens: What its jail opens in the session; nothing before it is configured.
-        static_only: Whether no brain took part in the latest audit.
-    """
-
-    name: str
-    version: str = ""
-    description: str = ""
-    place: PluginPlace = "user"
-    path: Path = Path()
-    modules: tuple[str, ...] = ()
-    permissions: PluginPermissions = field(default_factory=PluginPermissions)
-    state: PluginState = PluginState.DISCOVERED
-    approved: bool = False
-    risk: Risk | None = None
-    verdict: AuditVerdict | None = None
-    audited_at: datetime | None = None
-    content_hash: str = ""
-    signed_by: str = ""
-    problem: str = ""
-    quarantine: str = ""
+    name: str  # Its name; for one that cannot be used, its directory's
+    version: str = ""  # SemVer; empty for one that cannot be used
+    description: str = ""  # As its manifest has it
+    place: PluginPlace = "user"  # Where it lies
+    path: Path = Path()  # Its directory
+    modules: tuple[str, ...] = ()  # What guest code imports
+    permissions: PluginPermissions = field(default_factory=PluginPermissions)  # As declared
+    state: PluginState = PluginState.DISCOVERED  # Where it is in the session
+    approved: bool = False  # Whether exactly these files are approved, at a risk that is allowed
+    risk: Risk | None = None  # Of the latest audit of exactly these files; None while there is none
+    verdict: AuditVerdict | None = None  # Likewise
+    audited_at: datetime | None = None  # Likewise, UTC
+    content_hash: str = ""  # SHA-256 over all files; empty for one that cannot be used
+    signed_by: str = ""  # The trusted author whose signature holds; empty for none
+    problem: str = ""  # Why it cannot be used; empty when it can
+    quarantine: str = ""  # Why it is put off; empty when it is not
+    # What it is configured with in the session, passwords masked
     config: Mapping[str, str] = field(default_factory=dict)
+    # What its jail opens in the session; nothing before it is configured
     opens: PluginPermissions = field(default_factory=PluginPermissions)
-    static_only: bool = False
+    static_only: bool = False  # Whether no brain took part in the latest audit
+    # What keeps these files out whatever anybody decides: of their bytes, or of their latest audit; empty for nothing
+    # that is known
     danger: str = ""
 
     @property
@@ -76,19 +56,12 @@ class PluginRow:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A plugin whose bytes were read once, and scanned: exactly these are audited, approved, loaded.
+    """A plugin whose bytes were read once, and scanned: exactly these are audited, approved, loaded."""
 
-    Attributes:
-        found: Place, manifest and bytes.
-        scan: What the scan found in these bytes.
-        schema: The fields of its configuration; none where the source is too broken to have any.
-        signed_by: The trusted author whose signature holds; empty for none.
-    """
-
-    found: Found
-    scan: ScanResult
-    schema: Schema
-    signed_by: str = ""
+    found: Found  # Place, manifest and bytes
+    scan: ScanResult  # What the scan found in these bytes
+    schema: Schema  # The fields of its configuration; none where the source is too broken to have any
+    signed_by: str = ""  # The trusted author whose signature holds; empty for none
 
     @property
     def name(self) -> str:

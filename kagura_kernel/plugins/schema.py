@@ -35,27 +35,16 @@ _ITEMS = get_args(ItemType)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One thing that can be configured.
+    """One thing that can be configured."""
 
-    Attributes:
-        type: What it holds.
-        description: For whoever fills it in.
-        prompt_key: Whether it is always asked for, a default or not.
-        default: What it holds when nobody says anything; None for a field that has none.
-        items: What an array holds.
-        minimum: The least that a number may be.
-        maximum: The most that a number may be.
-        max_length: The most characters of a text, of each text in an array.
-    """
-
-    type: FieldType
-    description: str
-    prompt_key: bool = False
-    default: Value | None = None
-    items: ItemType = "string"
-    minimum: float | None = None
-    maximum: float | None = None
-    max_length: int | None = None
+    type: FieldType  # What it holds
+    description: str  # For whoever fills it in
+    prompt_key: bool = False  # Whether it is always asked for, a default or not
+    default: Value | None = None  # What it holds when nobody says anything; None for a field that has none
+    items: ItemType = "string"  # What an array holds
+    minimum: float | None = None  # The least that a number may be
+    maximum: float | None = None  # The most that a number may be
+    max_length: int | None = None  # The most characters of a text, of each text in an array
 
     @property
     def asked(self) -> bool:

@@ -49,23 +49,14 @@ _FIELDS = frozenset({"id", "module", "function", "arguments", "named"})
 
 @dataclass(frozen=True, slots=True)
 class CallRequest:
-    """What a program wants of a plugin.
+    """What a program wants of a plugin."""
 
-    Attributes:
-        id: The program's own number for it.
-        module: As it was imported.
-        function: In it.
-        arguments: In their order.
-        named: By name.
-        size: Bytes of the request.
-    """
-
-    id: int
-    module: str
+    id: int  # The program's own number for it
+    module: str  # As it was imported
     function: str
-    arguments: Sequence[Any]
-    named: Mapping[str, Any]
-    size: int
+    arguments: Sequence[Any]  # In their order
+    named: Mapping[str, Any]  # By name
+    size: int  # Bytes of the request
 
 
 class Serving(Protocol):

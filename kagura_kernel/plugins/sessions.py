@@ -12,23 +12,15 @@ from kagura_kernel.plugins.states import Standing
 
 @dataclass
 class _Session:
-    """One session.
+    """One session."""
 
-    Attributes:
-        standings: By plugin.
-        running: Those that are enabled, by plugin.
-        last: The latest that was enabled of each, whether it is still or not: what it printed may say why.
-        sandbox_dirty: Whether what guests may import has changed since somebody asked.
-        session_dirty: Whether what the brain is told has changed since it was told.
-        briefing: What the brain was told.
-    """
-
-    standings: dict[str, Standing] = field(default_factory=dict)
-    running: dict[str, JailedPlugin] = field(default_factory=dict)
+    standings: dict[str, Standing] = field(default_factory=dict)  # By plugin
+    running: dict[str, JailedPlugin] = field(default_factory=dict)  # Those that are enabled, by plugin
+    # The latest that was enabled of each, whether it is still or not: what it printed may say why
     last: dict[str, JailedPlugin] = field(default_factory=dict)
-    sandbox_dirty: bool = False
-    session_dirty: bool = False
-    briefing: str = ""
+    sandbox_dirty: bool = False  # Whether what guests may import has changed since somebody asked
+    session_dirty: bool = False  # Whether what the brain is told has changed since it was told
+    briefing: str = ""  # What the brain was told
 
 
 class PluginSessions:

@@ -34,17 +34,11 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A signature that holds. Whether its author is to be trusted is another question.
+    """A signature that holds. Whether its author is to be trusted is another question."""
 
-    Attributes:
-        author: As they call themselves.
-        key: Their public key, `ed25519:…`.
-        signed_hash: What they signed: the hash of all files but the signature's own.
-    """
-
-    author: str
-    key: str
-    signed_hash: str
+    author: str  # As they call themselves
+    key: str  # Their public key, `ed25519:…`
+    signed_hash: str  # What they signed: the hash of all files but the signature's own
 
 
 def make_key(path: Path) -> str:

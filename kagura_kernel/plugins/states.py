@@ -62,21 +62,15 @@ def after(state: PluginState, step: Step) -> PluginState:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far one session has come with one plugin.
+    """How far one session has come with one plugin."""
 
-    Attributes:
-        state: Where it is.
-        content_hash: The bytes that this is about; with others it begins anew.
-        values: What it was last configured with.
-        config: All of its configuration, as it may be shown.
-        opens: What its jail opens.
-    """
-
-    state: PluginState = PluginState.DISCOVERED
-    content_hash: str = ""
+    state: PluginState = PluginState.DISCOVERED  # Where it is
+    content_hash: str = ""  # The bytes that this is about; with others it begins anew
+    # What it was last configured with
     values: Mapping[str, Value] = field(default_factory=lambda: MappingProxyType({}))
+    # All of its configuration, as it may be shown
     config: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    opens: PluginPermissions = field(default_factory=PluginPermissions)
+    opens: PluginPermissions = field(default_factory=PluginPermissions)  # What its jail opens
 
     def about(self, content_hash: str) -> Standing:
         """The same for these bytes: what a person configured is kept, what was found out about other bytes is not."""

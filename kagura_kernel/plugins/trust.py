@@ -20,17 +20,11 @@ _KEYS = frozenset({"publicKey", "trustedAt"})
 
 @dataclass(frozen=True, slots=True)
 class TrustedAuthor:
-    """One author.
+    """One author."""
 
-    Attributes:
-        name: As the operator calls them.
-        key: Their public key, `ed25519:…`.
-        since: When they were trusted, UTC.
-    """
-
-    name: str
-    key: str
-    since: datetime
+    name: str  # As the operator calls them
+    key: str  # Their public key, `ed25519:…`
+    since: datetime  # When they were trusted, UTC
 
 
 class TrustBook:

@@ -133,49 +133,29 @@ RETRY, STATIC, ABORT = "Retry", "Static only", "Abort"
 
 @dataclass(frozen=True, slots=True)
 class AuditOrder:
-    """One audit as it was asked for.
-
-    Attributes:
-        run_id: `run-…`.
-        session_id: The session that asks. The brain gets a fresh one of its own, which nothing goes on from.
-        found: The plugin: these very bytes are shown.
-        scan: Of the same bytes.
-        brain: Who looks; None for the scan alone.
-        brain_reason: Why this one, or why none: half a sentence.
-        model: Model asked for; empty is the brain's own choice.
-        by: Who asked for it.
-        headless: Whether nobody can be asked.
-        recorded: For a brain that plays a cassette: the task that was recorded with it.
-        budget_usd: Limit in USD; None is none.
-        deadline: Seconds until no answer to a question means going on without the brain.
-        project: The project root on the host; empty without one.
-        origin: Where it was asked for.
-        user: Login name.
-        owner: The process that runs it.
-        place: The cell that asked.
-        known: A report of these very bytes that was made before; nobody is asked for another.
-        then: What follows within the same run, such as asking a person what to do about it: gets the report and whom
-            to ask, and gives the run's text. What it raises is how the run ends.
-    """
+    """One audit as it was asked for."""
 
     run_id: str
-    session_id: str
-    found: Found
-    scan: ScanResult
-    brain: BrainProvider | None = None
-    brain_reason: str = ""
-    model: str = ""
-    by: str = ""
-    headless: bool = False
-    recorded: str = ""
-    budget_usd: float | None = None
+    session_id: str  # The session that asks. The brain gets a fresh one of its own, which nothing goes on from.
+    found: Found  # The plugin: these very bytes are shown
+    scan: ScanResult  # Of the same bytes
+    brain: BrainProvider | None = None  # Who looks; None for the scan alone
+    brain_reason: str = ""  # Why this one, or why none: half a sentence
+    model: str = ""  # Model asked for; empty is the brain's own choice
+    by: str = ""  # Who asked for it
+    headless: bool = False  # Whether nobody can be asked
+    recorded: str = ""  # For a brain that plays a cassette: the task that was recorded with it
+    budget_usd: float | None = None  # Limit in USD; None is none
+    # Seconds until no answer to a question means going on without the brain
     deadline: float = DEFAULTS.approval_deadline
-    project: str = ""
-    origin: str = "api"
-    user: str = ""
-    owner: str = ""
-    place: CellPlace = field(default_factory=CellPlace)
-    known: PluginAudit | None = None
+    project: str = ""  # The project root on the host; empty without one
+    origin: str = "api"  # Where it was asked for
+    user: str = ""  # Login name
+    owner: str = ""  # The process that runs it
+    place: CellPlace = field(default_factory=CellPlace)  # The cell that asked
+    known: PluginAudit | None = None  # A report of these very bytes that was made before; nobody is asked for another
+    # What follows within the same run, such as asking a person what to do about it: gets the report and whom to ask,
+    # and gives the run's text. What it raises is how the run ends.
     then: Callable[[PluginAudit, Approver], Awaitable[str]] | None = None
 
     @property
@@ -186,39 +166,27 @@ class AuditOrder:
 
 @dataclass(frozen=True, slots=True)
 class AuditParts:
-    """What carries an audit out.
+    """What carries an audit out."""
 
-    Attributes:
-        journal: Where every fact goes.
-        clock: The time.
-        approver: Who is asked when the brain is silent.
-        price: What tokens cost.
-        redactor: Finds secrets in what is told of it; None takes none out. The auditor itself is shown the very bytes
-            that would run: what looks like a secret could be what is to be hidden from it.
-    """
-
-    journal: Journal
-    clock: Clock
-    approver: Approver
-    price: Price
+    journal: Journal  # Where every fact goes
+    clock: Clock  # The time
+    approver: Approver  # Who is asked when the brain is silent
+    price: Price  # What tokens cost
+    # Finds secrets in what is told of it; None takes none out. The auditor itself is shown the very bytes that would
+    # run: what looks like a secret could be what is to be hidden from it.
     redactor: Redactor | None = None
 
 
 class AuditRun:
-    """An audit that can be listened to once, and stopped at any time.
-
-    Attributes:
-        order: What was asked for.
-        outcome: How it ended; None until the iterator of events has ended.
-        audit: The report; None until there is one. An audit that was called off, or failed, has none.
-    """
+    """An audit that can be listened to once, and stopped at any time."""
 
     leasing: Leasing | None = None
     """It is given nothing."""
 
     def __init__(self, order: AuditOrder, parts: AuditParts) -> None:
-        self.order = order
-        self.outcome: RunOutcome | None = None
+        self.order = order  # What was asked for
+        self.outcome: RunOutcome | None = None  # How it ended; None until the iterator of events has ended
+        # The report; None until there is one. An audit that was called off, or failed, has none.
         self.audit: PluginAudit | None = None
         self._parts = parts
         self._recorder = Recorder(parts.journal, parts.clock, order.run_id, order.session_id)

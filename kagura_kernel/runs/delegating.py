@@ -36,14 +36,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TakenOver:
-    """What became of a child's changes.
+    """What became of a child's changes."""
 
-    Attributes:
-        files: Paths that are in the parent's workspace now.
-        conflicts: Paths that the parent, or another child, had changed meanwhile; left as they were there.
-    """
-
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # Paths that are in the parent's workspace now
+    # Paths that the parent, or another child, had changed meanwhile; left as they were there
     conflicts: tuple[str, ...] = ()
 
 
@@ -162,11 +158,6 @@ async def to_the_end(
 class ChildBooks:
     """One child's; on its parent's loop.
 
-    Attributes:
-        memory_id: The memory that it was handed.
-        usd: What it has cost with what it handed on; None while that is not known.
-        spent: What it takes from its parent's budget so far.
-
     Args:
         stage: Its parent.
         call_id: The call that handed it on.
@@ -180,9 +171,9 @@ class ChildBooks:
         self._share = share
         self._agent = agent
         self._open = ""
-        self.memory_id = ""
-        self.usd: float | None = None
-        self.spent = 0.0
+        self.memory_id = ""  # The memory that it was handed
+        self.usd: float | None = None  # What it has cost with what it handed on; None while that is not known
+        self.spent = 0.0  # What it takes from its parent's budget so far
 
     def started(self, child: str, worker: str) -> None:
         """It has begun."""

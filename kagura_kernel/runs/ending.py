@@ -25,21 +25,13 @@ Status = Literal["done", "failed", "stopped", "killed", "denied", "lost"]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The last word about a run.
+    """The last word about a run."""
 
-    Attributes:
-        status: As in `RunFinished`.
-        text: The final answer, or what a cell's program printed.
-        error: What ended it early, if anything did.
-        exit_code: Of a cell's own program.
-        brain_session: What the brain needs to go on.
-    """
-
-    status: Status
-    text: str = ""
-    error: BaseException | None = None
-    exit_code: int | None = None
-    brain_session: str = ""
+    status: Status  # As in `RunFinished`
+    text: str = ""  # The final answer, or what a cell's program printed
+    error: BaseException | None = None  # What ended it early, if anything did
+    exit_code: int | None = None  # Of a cell's own program
+    brain_session: str = ""  # What the brain needs to go on
 
     @property
     def error_code(self) -> str:

@@ -98,12 +98,6 @@ class GitPlaces:
     Args:
         project: The project's root, absolute and without links.
         environ: The person's variables.
-
-    Attributes:
-        held: Paths below the root, each as a whole and whether they exist or not: hooks, settings, templates, and
-            programs that settings name.
-        starter: What may run any other file of the project, in a few words; empty where nothing does.
-        packages: Folders below the root that are packages by what git follows; known once `finish` was called.
     """
 
     def __init__(self, project: Path, environ: Mapping[str, str]) -> None:
@@ -113,8 +107,11 @@ class GitPlaces:
         self._asked: dict[Path, tuple[str, ...]] = {}
         self._one_asks = threading.RLock()
         self._folders: Iterator[tuple[Path, set[str]]] | None = _walked(project)
+        # Paths below the root, each as a whole and whether they exist or not: hooks, settings, templates, and programs
+        # that settings name
         self.held: tuple[str, ...] = ()
-        self.starter = ""
+        self.starter = ""  # What may run any other file of the project, in a few words; empty where nothing does
+        # Folders below the root that are packages by what git follows; known once `finish` was called
         self.packages: frozenset[str] = frozenset()
         self._look_into(islice(self._folders, MAX_FOLDERS))
 

@@ -37,19 +37,12 @@ VERSION_LINE = "kagura-installed "
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One installation.
+    """One installation."""
 
-    Attributes:
-        argv: What is run.
-        stdin: What it reads.
-        programs: Folder that holds the command afterwards, and what it starts by name.
-        env: Variables that it needs.
-    """
-
-    argv: tuple[str, ...]
-    programs: str
-    stdin: bytes = b""
-    env: Mapping[str, str] = field(default_factory=dict)
+    argv: tuple[str, ...]  # What is run
+    programs: str  # Folder that holds the command afterwards, and what it starts by name
+    stdin: bytes = b""  # What it reads
+    env: Mapping[str, str] = field(default_factory=dict)  # Variables that it needs
 
 
 @cache
@@ -189,20 +182,14 @@ _IMAGES = {"npm": "--image node", "pip": "--image python"}
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A command that can be started in the box.
+    """A command that can be started in the box."""
 
-    Attributes:
-        argv: What is started in place of the command, without the toolset's own arguments.
-        env: Variables that it, and what it starts, needs beside those of every command: PATH, where something was
-            installed; empty otherwise.
-        what: What was installed, `pip:mcp-server-time@2026.10.19`; empty when the box had it.
-        seconds: How long that took.
-    """
-
-    argv: tuple[str, ...]
+    argv: tuple[str, ...]  # What is started in place of the command, without the toolset's own arguments
+    # Variables that it, and what it starts, needs beside those of every command: PATH, where something was installed;
+    # empty otherwise
     env: Mapping[str, str] = field(default_factory=dict)
-    what: str = ""
-    seconds: float = 0.0
+    what: str = ""  # What was installed, `pip:mcp-server-time@2026.10.19`; empty when the box had it
+    seconds: float = 0.0  # How long that took
 
 
 async def install(

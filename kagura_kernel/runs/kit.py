@@ -31,22 +31,15 @@ _OF_KIT = ("digest", "unchanged", "skills", "prompt_files", "agents", "left_out"
 
 @dataclass
 class OpenKit:
-    """What a run's agent brings with it.
+    """What a run's agent brings with it."""
 
-    Attributes:
-        order: Who the agent is; None where there is none.
-        kit: What was staged, and is held as long as the run lasts; None where nothing was looked for.
-        hosts: Where its toolsets are installed from.
-        asks: What is read to its brain on a person's word alone, each as half a sentence: a prompt file's place, the
-            names of skills.
-        system_prompt: Of its definition, without secrets.
-    """
-
-    order: AgentOrder | None = None
-    kit: Kit | None = None
-    hosts: ToolHosts = field(default_factory=ToolHosts)
+    order: AgentOrder | None = None  # Who the agent is; None where there is none
+    kit: Kit | None = None  # What was staged, and is held as long as the run lasts; None where nothing was looked for
+    hosts: ToolHosts = field(default_factory=ToolHosts)  # Where its toolsets are installed from
+    # What is read to its brain on a person's word alone, each as half a sentence: a prompt file's place, the names of
+    # skills
     asks: tuple[str, ...] = ()
-    system_prompt: str = ""
+    system_prompt: str = ""  # Of its definition, without secrets
 
     @property
     def skills(self) -> tuple[StagedSkill, ...]:

@@ -54,13 +54,10 @@ class Learning:
         memory: Where lessons are kept.
         record: Stores what was left.
         show: Takes secrets out of a text.
-
-    Attributes:
-        warned: Ids of the lessons that the run's plan showed.
     """
 
     def __init__(self, order: RunOrder, memory: RunMemory, record: RecordFact, show: Callable[[str], str]) -> None:
-        self.warned: tuple[str, ...] = ()
+        self.warned: tuple[str, ...] = ()  # Ids of the lessons that the run's plan showed
         self._order = order
         self._memory = memory
         self._record = record
@@ -198,19 +195,12 @@ class Learning:
 
 @dataclass(slots=True)
 class _Leaving:
-    """What one run leaves.
+    """What one run leaves."""
 
-    Attributes:
-        store: Where.
-        summary: The summary of its outcome; empty where there is none.
-        kept: Ids of its lessons and fixes, those that were known too.
-        confirmed: Ids of what it has shown to be right, if its work is verified.
-    """
-
-    store: MemoryStore
-    summary: str
-    kept: list[str] = field(default_factory=list)
-    confirmed: list[str] = field(default_factory=list)
+    store: MemoryStore  # Where
+    summary: str  # The summary of its outcome; empty where there is none
+    kept: list[str] = field(default_factory=list)  # Ids of its lessons and fixes, those that were known too
+    confirmed: list[str] = field(default_factory=list)  # Ids of what it has shown to be right, if its work is verified
 
     async def join(self, source: str, type_: str, target: str) -> None:
         """Join two of them, if there are both."""

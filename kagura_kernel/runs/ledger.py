@@ -16,32 +16,19 @@ from kagura_kernel.runs.recorder import Recorder
 
 @dataclass
 class Account:
-    """What a run has used so far.
+    """What a run has used so far."""
 
-    Attributes:
-        budget_usd: Its limit; None is none.
-        usage: Tokens of all turns.
-        computed_usd: Price of the turns that have one; None until one has.
-        unpriced: How many turns used tokens of a model without a known price.
-        reported_usd: What the brain says it all cost.
-        source: Price list and version.
-        model: The model that answered last.
-        turns: How many turns were counted.
-        handed_usd: What of the budget its children have spent, or may still spend; no part of its own cost.
-        children: How many runs it has handed work on to that are over.
-        children_usd: What these cost with what they handed on themselves; None when that of one is unknown.
-    """
-
-    budget_usd: float | None = None
-    usage: Usage = field(default_factory=Usage)
-    computed_usd: float | None = None
-    unpriced: int = 0
-    reported_usd: float | None = None
-    source: str = ""
-    model: str = ""
-    turns: int = 0
-    handed_usd: float = 0.0
-    children: int = 0
+    budget_usd: float | None = None  # Its limit; None is none
+    usage: Usage = field(default_factory=Usage)  # Tokens of all turns
+    computed_usd: float | None = None  # Price of the turns that have one; None until one has
+    unpriced: int = 0  # How many turns used tokens of a model without a known price
+    reported_usd: float | None = None  # What the brain says it all cost
+    source: str = ""  # Price list and version
+    model: str = ""  # The model that answered last
+    turns: int = 0  # How many turns were counted
+    handed_usd: float = 0.0  # What of the budget its children have spent, or may still spend; no part of its own cost
+    children: int = 0  # How many runs it has handed work on to that are over
+    # What these cost with what they handed on themselves; None when that of one is unknown
     children_usd: float | None = 0.0
 
     def count(self, usage: Usage, model: str, usd: float | None, source: str) -> None:
@@ -120,19 +107,12 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """Where the turns of one run are counted.
+    """Where the turns of one run are counted."""
 
-    Attributes:
-        account: Its money.
-        recorder: Its record.
-        price: What tokens cost.
-        clock: The time.
-    """
-
-    account: Account
-    recorder: Recorder
-    price: Price
-    clock: Clock
+    account: Account  # Its money
+    recorder: Recorder  # Its record
+    price: Price  # What tokens cost
+    clock: Clock  # The time
 
     def count(self, usage: Usage, model: str) -> None:
         """One turn."""

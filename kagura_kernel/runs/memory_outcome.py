@@ -38,27 +38,17 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.+@-]{1,40}(/[A-Za-z0-9_.+@-]{1,40}){0,7}"
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What is known of a run at its end.
+    """What is known of a run at its end."""
 
-    Attributes:
-        ending: How it ended.
-        verified: What its verification said; None where it has none.
-        cost: What it cost.
-        seconds: How long it took.
-        changes: What it changed.
-        memories: Ids of what its brain was shown.
-        began: Whether it began to think: one that was denied at its plan did not, and has nothing to tell.
-        acted: Whether it called a tool, or stands between others: was handed its work, goes on from where another
-            stopped, or follows one that left something.
-    """
-
-    ending: Ending
-    verified: RunVerified | None
+    ending: Ending  # How it ended
+    verified: RunVerified | None  # What its verification said; None where it has none
     cost: Cost
-    seconds: float
-    changes: Sequence[FileChange] = ()
-    memories: Sequence[str] = ()
-    began: bool = True
+    seconds: float  # How long it took
+    changes: Sequence[FileChange] = ()  # What it changed
+    memories: Sequence[str] = ()  # Ids of what its brain was shown
+    began: bool = True  # Whether it began to think: one that was denied at its plan did not, and has nothing to tell
+    # Whether it called a tool, or stands between others: was handed its work, goes on from where another stopped, or
+    # follows one that left something
     acted: bool = True
 
     @property

@@ -27,15 +27,11 @@ LONGEST_HANDOFF = 8_000
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a run begins with.
+    """What a run begins with."""
 
-    Attributes:
-        shown: What its brain is shown, by why it is, each with what matched.
-        notes: What else its brain is told, in our words.
-    """
-
+    # What its brain is shown, by why it is, each with what matched
     shown: Mapping[Shown, Sequence[Memory | Recalled]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # What else its brain is told, in our words
 
     def briefing(self, now: datetime) -> str:
         """The section of the system prompt."""

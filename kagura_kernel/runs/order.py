@@ -62,74 +62,45 @@ class Routing:
 
 @dataclass(frozen=True, slots=True)
 class AgentOrder:
-    """Who carries a run out.
+    """Who carries a run out."""
 
-    Attributes:
-        agent: Its definition, with those of its sub-agents.
-        reference: As it was asked for; empty for the usual one.
-        toolsets: What is started for it: its own, and those of a configuration that was named for this run.
-        asks: Whether a person's word is needed for the hosts that its toolsets are installed from.
-    """
-
-    agent: ResolvedAgent
-    reference: str = ""
+    agent: ResolvedAgent  # Its definition, with those of its sub-agents
+    reference: str = ""  # As it was asked for; empty for the usual one
+    # What is started for it: its own, and those of a configuration that was named for this run
     toolsets: tuple[Toolset, ...] = ()
-    asks: bool = True
+    asks: bool = True  # Whether a person's word is needed for the hosts that its toolsets are installed from
 
 
 @dataclass(frozen=True, slots=True)
 class KitParts:
-    """What kits are staged with.
+    """What kits are staged with."""
 
-    Attributes:
-        root: The folder of kits.
-        surroundings: The places of the host that a project's kits are made from.
-        find_hosts: Where toolsets are installed from; blocks. Raises `ToolHostsUnresolved`.
-    """
-
-    root: Path
-    surroundings: Callable[[Path], Surroundings]
+    root: Path  # The folder of kits
+    surroundings: Callable[[Path], Surroundings]  # The places of the host that a project's kits are made from
+    # Where toolsets are installed from; blocks. Raises `ToolHostsUnresolved`.
     find_hosts: Callable[[Sequence[Toolset]], ToolHosts]
 
 
 @dataclass(frozen=True, slots=True)
 class ChildOrder:
-    """A part of a run's work, to be handed on.
+    """A part of a run's work, to be handed on."""
 
-    Attributes:
-        task: What to do.
-        handoff: What it is given.
-        parent: The run that hands it on.
-        session_id: The session of the child, its own.
-        project: The project root.
-        agent: Who does it, a reference; empty for the usual one.
-        brain: Name of its brain; empty for the agent's own choice.
-        model: Model for it; empty for the usual one.
-        verify: The command that says whether its work is good; empty for none.
-        workers: Where it runs: empty for this process.
-        box: Name of its back-end; empty for the usual one.
-        image: Image asked for; empty for the usual one.
-        headless: Whether nobody can be asked.
-        origin: Where it was asked for.
-        place: The cell that it goes back to.
-        changes: What its workspace begins with beside the project; their contents wait in the blob store.
-    """
-
-    task: str
-    handoff: Handoff
-    parent: str
-    session_id: str
-    project: Path
-    agent: str = ""
-    brain: str = ""
-    model: str = ""
-    verify: str = ""
-    workers: str = ""
-    box: str = ""
-    image: str = ""
-    headless: bool = False
-    origin: str = "api"
-    place: CellPlace = field(default_factory=CellPlace)
+    task: str  # What to do
+    handoff: Handoff  # What it is given
+    parent: str  # The run that hands it on
+    session_id: str  # The session of the child, its own
+    project: Path  # The project root
+    agent: str = ""  # Who does it, a reference; empty for the usual one
+    brain: str = ""  # Name of its brain; empty for the agent's own choice
+    model: str = ""  # Model for it; empty for the usual one
+    verify: str = ""  # The command that says whether its work is good; empty for none
+    workers: str = ""  # Where it runs: empty for this process
+    box: str = ""  # Name of its back-end; empty for the usual one
+    image: str = ""  # Image asked for; empty for the usual one
+    headless: bool = False  # Whether nobody can be asked
+    origin: str = "api"  # Where it was asked for
+    place: CellPlace = field(default_factory=CellPlace)  # The cell that it goes back to
+    # What its workspace begins with beside the project; their contents wait in the blob store
     changes: tuple[FileChange, ...] = ()
 
 
@@ -147,112 +118,62 @@ class Children(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunOrder:
-    """One run as it was asked for, with every choice made.
-
-    Attributes:
-        run_id: `run-…`.
-        session_id: The session it belongs to.
-        task: The prompt, or a cell's own code.
-        project: The project root, checked.
-        spec: The box it gets.
-        grant: What crosses the wall of that box.
-        box: Name of the back-end, or `auto`.
-        brain: Who thinks; None for a `%%sandbox` cell.
-        brain_reason: Why this one.
-        agent: Who carries it out; None for a `%%sandbox` cell.
-        model: Model asked for.
-        write_mode: How changes reach the project.
-        budget_usd: Limit in USD.
-        max_turns: Limit of rounds.
-        limits: Limits of each command.
-        resume: What the brain needs to go on from the session's last run.
-        routing: Where commands run.
-        user: Login name.
-        owner: The process that runs it.
-        room: Bytes that may be brought back.
-        place: The cell that asked.
-        verify: A command that says whether the work is good; empty for none.
-        plan: When its plan is shown, and asked about.
-        recall: How many memories it starts with at most, beside pinned ones.
-        resumes: Where the run stood that this one goes on from; None for a fresh one.
-        handoff: What it was given by the run that it works for.
-        delegation: How much of its work it may hand on.
-        trust: What has to be shown before a power is proposed.
-        leaves: Whether it leaves what later runs learn from: a summary of its outcome, and lessons.
-        git: What git reads and runs of the project; None where nobody asked it.
-    """
+    """One run as it was asked for, with every choice made."""
 
     run_id: str
-    session_id: str
-    task: str
-    project: Path
-    spec: BoxSpec
-    grant: RunGrant = field(default_factory=RunGrant)
+    session_id: str  # The session it belongs to
+    task: str  # The prompt, or a cell's own code
+    project: Path  # The project root, checked
+    spec: BoxSpec  # The box it gets
+    grant: RunGrant = field(default_factory=RunGrant)  # What crosses the wall of that box
     request: RunRequest = field(default_factory=RunRequest)
-    box: str = "auto"
-    brain: BrainProvider | None = None
-    brain_reason: str = ""
-    agent: AgentOrder | None = None
-    model: str = ""
-    write_mode: WriteMode = WriteMode.ASK
-    budget_usd: float | None = None
-    max_turns: int | None = None
-    limits: CommandLimits = field(default_factory=CommandLimits)
-    resume: str = ""
-    routing: Routing = field(default_factory=Routing)
-    user: str = ""
-    owner: str = ""
-    room: int = DEFAULTS.variables_mib * 2**20
-    place: CellPlace = field(default_factory=CellPlace)
-    verify: str = ""
-    plan: PlanTerms = field(default_factory=PlanTerms)
-    recall: int = DEFAULTS.recall
-    resumes: Checkpoint | None = None
-    handoff: Handoff = field(default_factory=Handoff)
-    delegation: DelegationTerms = field(default_factory=DelegationTerms)
-    trust: TrustTerms = field(default_factory=TrustTerms)
-    leaves: bool = True
-    git: GitRules | None = None
+    box: str = "auto"  # Name of the back-end, or `auto`
+    brain: BrainProvider | None = None  # Who thinks; None for a `%%sandbox` cell
+    brain_reason: str = ""  # Why this one
+    agent: AgentOrder | None = None  # Who carries it out; None for a `%%sandbox` cell
+    model: str = ""  # Model asked for
+    write_mode: WriteMode = WriteMode.ASK  # How changes reach the project
+    budget_usd: float | None = None  # Limit in USD
+    max_turns: int | None = None  # Limit of rounds
+    limits: CommandLimits = field(default_factory=CommandLimits)  # Limits of each command
+    resume: str = ""  # What the brain needs to go on from the session's last run
+    routing: Routing = field(default_factory=Routing)  # Where commands run
+    user: str = ""  # Login name
+    owner: str = ""  # The process that runs it
+    room: int = DEFAULTS.variables_mib * 2**20  # Bytes that may be brought back
+    place: CellPlace = field(default_factory=CellPlace)  # The cell that asked
+    verify: str = ""  # A command that says whether the work is good; empty for none
+    plan: PlanTerms = field(default_factory=PlanTerms)  # When its plan is shown, and asked about
+    recall: int = DEFAULTS.recall  # How many memories it starts with at most, beside pinned ones
+    resumes: Checkpoint | None = None  # Where the run stood that this one goes on from; None for a fresh one
+    handoff: Handoff = field(default_factory=Handoff)  # What it was given by the run that it works for
+    delegation: DelegationTerms = field(default_factory=DelegationTerms)  # How much of its work it may hand on
+    trust: TrustTerms = field(default_factory=TrustTerms)  # What has to be shown before a power is proposed
+    leaves: bool = True  # Whether it leaves what later runs learn from: a summary of its outcome, and lessons
+    git: GitRules | None = None  # What git reads and runs of the project; None where nobody asked it
 
 
 @dataclass(frozen=True, slots=True)
 class RunParts:
-    """What carries a run out.
+    """What carries a run out."""
 
-    Attributes:
-        journal: Where every fact goes before anything follows from it.
-        clock: The time.
-        approver: Who is asked for more power.
-        blobs: Where new file contents wait.
-        start_box: Where boxes come from.
-        spill_root: Directory below which each run keeps the full text of long outputs.
-        price: What tokens cost.
-        membrane: What its membrane is made of.
-        powers: What a person has allowed for its whole session.
-        plugins: The plugins of sessions; None where there are none.
-        call_limits: On what its box asks of them.
-        kits: What kits are staged with; None where agents have none.
-        redactor: Takes secrets out of whatever is shown, stored or told to a brain; None leaves them in.
-        memory: Opens what is remembered, or gives what is open already; blocks. None where there is no memory.
-        children: Runs what is handed on; None where nothing can be.
-        push_cost: Tells the memory's server what a run has cost; blocks. None where there is none to tell.
-        tools: What makes the tools that other packages bring and the settings name.
-    """
-
-    journal: Journal
-    clock: Clock
-    approver: Approver
-    blobs: BlobStore
-    start_box: StartBox
-    spill_root: Path
-    price: Price
-    membrane: MembraneParts
-    powers: SessionPowers = field(default_factory=SessionPowers)
-    plugins: PluginAccess | None = None
-    call_limits: CallLimits = field(default_factory=CallLimits)
-    kits: KitParts | None = None
+    journal: Journal  # Where every fact goes before anything follows from it
+    clock: Clock  # The time
+    approver: Approver  # Who is asked for more power
+    blobs: BlobStore  # Where new file contents wait
+    start_box: StartBox  # Where boxes come from
+    spill_root: Path  # Directory below which each run keeps the full text of long outputs
+    price: Price  # What tokens cost
+    membrane: MembraneParts  # What its membrane is made of
+    powers: SessionPowers = field(default_factory=SessionPowers)  # What a person has allowed for its whole session
+    plugins: PluginAccess | None = None  # The plugins of sessions; None where there are none
+    call_limits: CallLimits = field(default_factory=CallLimits)  # On what its box asks of them
+    kits: KitParts | None = None  # What kits are staged with; None where agents have none
+    # Takes secrets out of whatever is shown, stored or told to a brain; None leaves them in
     redactor: Redactor | None = None
+    # Opens what is remembered, or gives what is open already; blocks. None where there is no memory.
     memory: Callable[[], MemoryStore] | None = None
-    children: Children | None = None
+    children: Children | None = None  # Runs what is handed on; None where nothing can be
+    # Tells the memory's server what a run has cost; blocks. None where there is none to tell.
     push_cost: Callable[[str, Mapping[str, Any]], None] | None = None
-    tools: Sequence[ToolMaker] = ()
+    tools: Sequence[ToolMaker] = ()  # What makes the tools that other packages bring and the settings name

@@ -45,18 +45,12 @@ _WARNING = (
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What was agreed on.
+    """What was agreed on."""
 
-    Attributes:
-        budget_usd: The run's limit from here on; None is none.
-        estimate: What it rests on; None where nothing similar is known.
-        briefing: What the brain is told of it; empty for nothing.
-        lessons: Ids of the lessons that fit the task, whether the brain is told of them or the person alone.
-    """
-
-    budget_usd: float | None = None
-    estimate: Estimate | None = None
-    briefing: str = ""
+    budget_usd: float | None = None  # The run's limit from here on; None is none
+    estimate: Estimate | None = None  # What it rests on; None where nothing similar is known
+    briefing: str = ""  # What the brain is told of it; empty for nothing
+    # Ids of the lessons that fit the task, whether the brain is told of them or the person alone
     lessons: tuple[str, ...] = ()
 
 

@@ -69,17 +69,12 @@ def place_file(port: int, plugins: Sequence[EnabledPlugin]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class OpenPlugins:
-    """What a run's box can call.
+    """What a run's box can call."""
 
-    Attributes:
-        search: Where its programs find the package and the program; None where there is nothing to call.
-        briefing: What its brain is told of it.
-        calls: Serves the calls; None likewise.
-    """
-
+    # Where its programs find the package and the program; None where there is nothing to call
     search: SearchPaths | None = None
-    briefing: str = ""
-    calls: GuestCalls | None = None
+    briefing: str = ""  # What its brain is told of it
+    calls: GuestCalls | None = None  # Serves the calls; None likewise
 
     def laid(self, tray: Tray) -> Tray:
         """The tray whose programs find them."""

@@ -17,16 +17,12 @@ E = TypeVar("E", bound=Event)
 
 
 class Recorder:
-    """Makes, stores and hands on the events of one run.
-
-    Attributes:
-        run_id: The run.
-        scrub: Takes live secrets out of the fields of every event; set before there are any.
-        redact: Takes every other secret out of them, when the live ones are hidden; told what event it is for.
-    """
+    """Makes, stores and hands on the events of one run."""
 
     def __init__(self, journal: Journal, clock: Clock, run_id: str, session_id: str) -> None:
+        # Takes live secrets out of the fields of every event; set before there are any
         self.scrub: Callable[[Any], Any] = _as_it_is
+        # Takes every other secret out of them, when the live ones are hidden; told what event it is for
         self.redact: Callable[[type[Event], Mapping[str, Any]], Mapping[str, Any]] = _as_they_are
         self._journal = journal
         self._clock = clock

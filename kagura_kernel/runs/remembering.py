@@ -59,15 +59,10 @@ T = TypeVar("T")
 
 
 class Leaver(Protocol):
-    """The run's memory, as far as its end needs it.
+    """The run's memory, as far as its end needs it."""
 
-    Attributes:
-        before: The summary that its session's last run has left; empty for none.
-        untrusted: Whether it has read what is not trusted.
-    """
-
-    before: str
-    untrusted: bool
+    before: str  # The summary that its session's last run has left; empty for none
+    untrusted: bool  # Whether it has read what is not trusted
 
     @property
     def scopes(self) -> tuple[str, str, str]:
@@ -187,24 +182,18 @@ async def push_cost(
 
 
 class RunMemory:
-    """One run's; on its loop. The store's calls block, and are made in threads.
-
-    Attributes:
-        store: Where memories are kept; None for a run that has none, such as a cell's own code, and before `open`.
-        seen: Ids of memories that its brain was shown or has written, in that order.
-        written: Of them, those that its brain has written.
-        untrusted: Whether one of those shown is in quarantine: graduated powers are not applied from then on.
-        before: The summary that its session's last run has left; empty for none.
-        scrub: Takes live secrets out of the fields of what is kept; set before anything is.
-    """
+    """One run's; on its loop. The store's calls block, and are made in threads."""
 
     def __init__(
         self, order: RunOrder, parts: RunParts, record: RecordFact, redacting: Redacting, clock: Clock
     ) -> None:
+        # Where memories are kept; None for a run that has none, such as a cell's own code, and before `open`
         self.store: MemoryStore | None = None
-        self.seen: list[str] = []
-        self.written: list[str] = []
+        self.seen: list[str] = []  # Ids of memories that its brain was shown or has written, in that order
+        self.written: list[str] = []  # Of them, those that its brain has written
+        # Whether one of those shown is in quarantine: graduated powers are not applied from then on
         self.untrusted = order.handoff.untrusted
+        # Takes live secrets out of the fields of what is kept; set before anything is
         self.scrub: Callable[[Any], Any] = _as_it_is
         self._order = order
         self._parts = parts
@@ -212,7 +201,7 @@ class RunMemory:
         self._redacting = redacting
         self._clock = clock
         self._began = clock.monotonic()
-        self.before = ""
+        self.before = ""  # The summary that its session's last run has left; empty for none
         self._briefing = ""
         self._shown: dict[str, None] = {}
         self._admitted: set[str] = set()

@@ -36,29 +36,17 @@ from kagura_kernel.tools.briefing import Resumed, resume_briefing
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What of a run is stored, and how.
+    """What of a run is stored, and how."""
 
-    Attributes:
-        order: What was asked for.
-        parts: What carries it out.
-        recorder: Stores its facts.
-        changes: What it has changed so far.
-        account: Its money.
-        memory: What it knows of earlier runs.
-        membrane: What crosses the wall of its box.
-        approver: Who is asked for more.
-        redacting: Takes secrets out of what is kept.
-    """
-
-    order: RunOrder
-    parts: RunParts
-    recorder: Recorder
-    changes: RunChanges
-    account: Account
-    memory: RunMemory
-    membrane: Membrane
-    approver: Approver
-    redacting: Redacting
+    order: RunOrder  # What was asked for
+    parts: RunParts  # What carries it out
+    recorder: Recorder  # Stores its facts
+    changes: RunChanges  # What it has changed so far
+    account: Account  # Its money
+    memory: RunMemory  # What it knows of earlier runs
+    membrane: Membrane  # What crosses the wall of its box
+    approver: Approver  # Who is asked for more
+    redacting: Redacting  # Takes secrets out of what is kept
 
     @property
     def record(self) -> RecordFact:
@@ -78,22 +66,14 @@ _HOLDS = (ApprovalKind.CREDENTIAL, ApprovalKind.LAUNCH)
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A line of runs, each of which went on from the one before.
+    """A line of runs, each of which went on from the one before."""
 
-    Attributes:
-        runs: Their ids, the first one first.
-        done: Finished steps, whole, the oldest first; without those that were lost with their box.
-        lost: Finished steps of the last run whose changes to files were not stored any more.
-        doubtful: Steps that had begun, of which nobody knows whether they ended.
-        untrusted: Whether one of them was shown memories that are not trusted.
-        allowed: Credentials that a person has lately let one of them hold, each as `provider:scope`.
-    """
-
-    runs: tuple[str, ...] = ()
-    done: tuple[Step, ...] = ()
-    lost: tuple[Step, ...] = ()
-    doubtful: tuple[Step, ...] = ()
-    untrusted: bool = False
+    runs: tuple[str, ...] = ()  # Their ids, the first one first
+    done: tuple[Step, ...] = ()  # Finished steps, whole, the oldest first; without those that were lost with their box
+    lost: tuple[Step, ...] = ()  # Finished steps of the last run whose changes to files were not stored any more
+    doubtful: tuple[Step, ...] = ()  # Steps that had begun, of which nobody knows whether they ended
+    untrusted: bool = False  # Whether one of them was shown memories that are not trusted
+    # Credentials that a person has lately let one of them hold, each as `provider:scope`
     allowed: frozenset[str] = frozenset()
 
 
@@ -197,16 +177,11 @@ MOST_NAMED = 5
 
 
 class Resumption:
-    """One run's; on its loop.
-
-    Attributes:
-        past: What lies behind it; known when it is prepared.
-        changes: What was laid into its box.
-    """
+    """One run's; on its loop."""
 
     def __init__(self, around: Surroundings, checkpoint: Checkpoint) -> None:
-        self.past = Past()
-        self.changes: tuple[FileChange, ...] = ()
+        self.past = Past()  # What lies behind it; known when it is prepared
+        self.changes: tuple[FileChange, ...] = ()  # What was laid into its box
         self._around = around
         self._from = checkpoint
         self._guard = Guard(())

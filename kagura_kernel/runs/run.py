@@ -160,16 +160,11 @@ GIVE_BACK_SECONDS = 2.0
 
 
 class Run:
-    """A run that can be listened to once, and stopped at any time.
-
-    Attributes:
-        order: What was asked for.
-        outcome: How it ended; None until the iterator of events has ended.
-    """
+    """A run that can be listened to once, and stopped at any time."""
 
     def __init__(self, order: RunOrder, parts: RunParts) -> None:
-        self.order = order
-        self.outcome: RunOutcome | None = None
+        self.order = order  # What was asked for
+        self.outcome: RunOutcome | None = None  # How it ended; None until the iterator of events has ended
         self._parts = parts
         self._recorder = Recorder(parts.journal, parts.clock, order.run_id, order.session_id)
         self._account = Account(order.budget_usd)

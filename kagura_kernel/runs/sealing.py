@@ -239,23 +239,14 @@ class OwnTools:
 
 @dataclass(frozen=True)
 class SealedPlace:
-    """The box as a brain that thinks in it sees it; an `InsideBox`.
+    """The box as a brain that thinks in it sees it; an `InsideBox`."""
 
-    Attributes:
-        box: Itself, behind its membrane.
-        clock: The time.
-        api: The base URL of the brain's service there.
-        environment: What programs find in their environment beside the box's own.
-        root: Whether programs run as the root of the box.
-        folder: Where texts are kept.
-    """
-
-    box: Box
-    clock: Clock
-    api: str
-    environment: Mapping[str, str]
-    root: bool
-    folder: str
+    box: Box  # Itself, behind its membrane
+    clock: Clock  # The time
+    api: str  # The base URL of the brain's service there
+    environment: Mapping[str, str]  # What programs find in their environment beside the box's own
+    root: bool  # Whether programs run as the root of the box
+    folder: str  # Where texts are kept
 
     async def put(self, name: str, text: str) -> str:
         """Keep a text in the box: its path there."""

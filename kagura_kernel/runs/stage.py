@@ -35,51 +35,28 @@ class HandedOn(Protocol):
 
 @dataclass
 class Stage:
-    """One run while it converses.
+    """One run while it converses."""
 
-    Attributes:
-        order: What was asked for.
-        parts: What carries it out.
-        box: Where everything happens, behind its membrane.
-        recorder: Its record.
-        account: Its money.
-        approver: Who is asked for more.
-        changes: Its changes on their way to the project.
-        membrane: What crosses the wall of its box.
-        stop: Ends the run for a reason; the first reason stands.
-        kit: What its agent brings with it.
-        redacting: Takes secrets out of what is shown.
-        plugins: What its box can call.
-        tray: Where its variables and results lie in the box; None until it is laid out.
-        tool_calls: How many calls were made so far.
-        memory: What it knows of earlier runs.
-        planned: What was agreed on before it began.
-        checkpoints: Stores where it stands.
-        learning: What goes wrong in it.
-        trusting: What it shows and uses of earned trust; None where nothing is kept of it.
-        delegation: What it hands on; None where nothing can be.
-    """
-
-    order: RunOrder
-    parts: RunParts
-    box: Box
-    recorder: Recorder
-    account: Account
-    approver: RecordedApprover
-    changes: RunChanges
-    membrane: Membrane
-    stop: Callable[[BaseException], None]
-    kit: OpenKit = field(default_factory=OpenKit)
-    redacting: Redacting = field(default_factory=lambda: Redacting(None))
-    plugins: OpenPlugins = field(default_factory=OpenPlugins)
-    tray: Tray | None = None
-    tool_calls: int = 0
-    memory: RunMemory | None = None
-    planned: Planned = field(default_factory=Planned)
-    checkpoints: Checkpointing | None = None
-    learning: Learning | None = None
-    trusting: Trusting | None = None
-    delegation: HandedOn | None = None
+    order: RunOrder  # What was asked for
+    parts: RunParts  # What carries it out
+    box: Box  # Where everything happens, behind its membrane
+    recorder: Recorder  # Its record
+    account: Account  # Its money
+    approver: RecordedApprover  # Who is asked for more
+    changes: RunChanges  # Its changes on their way to the project
+    membrane: Membrane  # What crosses the wall of its box
+    stop: Callable[[BaseException], None]  # Ends the run for a reason; the first reason stands
+    kit: OpenKit = field(default_factory=OpenKit)  # What its agent brings with it
+    redacting: Redacting = field(default_factory=lambda: Redacting(None))  # Takes secrets out of what is shown
+    plugins: OpenPlugins = field(default_factory=OpenPlugins)  # What its box can call
+    tray: Tray | None = None  # Where its variables and results lie in the box; None until it is laid out
+    tool_calls: int = 0  # How many calls were made so far
+    memory: RunMemory | None = None  # What it knows of earlier runs
+    planned: Planned = field(default_factory=Planned)  # What was agreed on before it began
+    checkpoints: Checkpointing | None = None  # Stores where it stands
+    learning: Learning | None = None  # What goes wrong in it
+    trusting: Trusting | None = None  # What it shows and uses of earned trust; None where nothing is kept of it
+    delegation: HandedOn | None = None  # What it hands on; None where nothing can be
 
     @property
     def spill_dir(self) -> Path:

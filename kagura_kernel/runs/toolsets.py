@@ -103,15 +103,10 @@ class ToolsetServer(Protocol):
 
 @dataclass
 class OpenToolsets:
-    """What a run's toolsets offer.
+    """What a run's toolsets offer."""
 
-    Attributes:
-        tools: For the toolbox, after ours; their names are unique and none of ours.
-        briefing: What its brain is told of them, lines; empty where there are none.
-    """
-
-    tools: tuple[Tool, ...] = ()
-    briefing: str = ""
+    tools: tuple[Tool, ...] = ()  # For the toolbox, after ours; their names are unique and none of ours
+    briefing: str = ""  # What its brain is told of them, lines; empty where there are none
     _started: list[_Started] = field(default_factory=list)
 
     async def close(self) -> None:

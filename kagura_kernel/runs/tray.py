@@ -54,15 +54,10 @@ def inbox_files() -> Mapping[str, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class SearchPaths:
-    """Where programs of a box look, in place of what the box says.
-
-    Attributes:
-        programs: PATH.
-        modules: PYTHONPATH.
-    """
+    """Where programs of a box look, in place of what the box says."""
 
     programs: tuple[str, ...]
-    modules: tuple[str, ...]
+    modules: tuple[str, ...]  # PYTHONPATH
 
     def variables(self, modules: Sequence[str] = ()) -> dict[str, str]:
         """Both as variables; `modules` are looked through after the first place for modules."""
@@ -72,25 +67,16 @@ class SearchPaths:
 
 @dataclass(frozen=True, slots=True)
 class Tray:
-    """A run's folder in its box.
+    """A run's folder in its box."""
 
-    Attributes:
-        box: The run's box.
-        inputs: Names of variables that lie in it.
-        outputs: Names that are brought back.
-        room: Bytes that one output may have.
-        backend: How matplotlib draws; empty leaves that to the box.
-        variables: What shell programs find in their environment: plain values as they are, others as paths.
-        search: Where programs look beside the box's own places; None leaves it at those.
-    """
-
-    box: Box
-    inputs: Sequence[str] = ()
-    outputs: Sequence[str] = ()
-    room: int = DEFAULTS.variables_mib * 2**20
-    backend: str = "Agg"
+    box: Box  # The run's box
+    inputs: Sequence[str] = ()  # Names of variables that lie in it
+    outputs: Sequence[str] = ()  # Names that are brought back
+    room: int = DEFAULTS.variables_mib * 2**20  # Bytes that one output may have
+    backend: str = "Agg"  # How matplotlib draws; empty leaves that to the box
+    # What shell programs find in their environment: plain values as they are, others as paths
     variables: Mapping[str, str] = field(default_factory=dict)
-    search: SearchPaths | None = None
+    search: SearchPaths | None = None  # Where programs look beside the box's own places; None leaves it at those
 
     @property
     def scratch(self) -> str:

@@ -43,51 +43,32 @@ BY = "policy"
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What a question is about.
+    """What a question is about."""
 
-    Attributes:
-        category: What all of it belongs to; None for none.
-        graduated: Whether that has been earned.
-        locked: Whether no answer holds for longer than this run.
-        answered: Whether what has been earned answers it, in this run.
-        names: To whom it would go, as far as it names anybody.
-    """
-
-    category: str | None = None
-    graduated: bool = False
-    locked: bool = False
-    answered: bool = False
-    names: frozenset[str] = frozenset()
+    category: str | None = None  # What all of it belongs to; None for none
+    graduated: bool = False  # Whether that has been earned
+    locked: bool = False  # Whether no answer holds for longer than this run
+    answered: bool = False  # Whether what has been earned answers it, in this run
+    names: frozenset[str] = frozenset()  # To whom it would go, as far as it names anybody
 
 
 @dataclass(slots=True)
 class _Use:
-    """What a run did of a category.
+    """What a run did of a category."""
 
-    Attributes:
-        by_person: Whether a person had allowed any of it.
-        ended_well: Whether a command ended with 0 on the host that a person had allowed.
-        names: To whom such commands went.
-    """
-
-    by_person: bool = False
-    ended_well: bool = False
-    names: frozenset[str] = frozenset()
+    by_person: bool = False  # Whether a person had allowed any of it
+    ended_well: bool = False  # Whether a command ended with 0 on the host that a person had allowed
+    names: frozenset[str] = frozenset()  # To whom such commands went
 
 
 @dataclass(slots=True)
 class _Uses:
-    """What a run has done so far.
+    """What a run has done so far."""
 
-    Attributes:
-        of: By category.
-        calls: The questions about approved commands by the tool call, with whether a person has approved it.
-        failed: Categories in which something went wrong.
-    """
-
-    of: dict[str, _Use] = field(default_factory=dict)
+    of: dict[str, _Use] = field(default_factory=dict)  # By category
+    # The questions about approved commands by the tool call, with whether a person has approved it
     calls: dict[str, tuple[_Question, bool]] = field(default_factory=dict)
-    failed: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)  # Categories in which something went wrong
 
 
 def agent_powers(session: SessionPowers) -> SessionPowers:

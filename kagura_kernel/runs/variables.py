@@ -234,15 +234,10 @@ async def _put(tray: Tray, packed: PackedVariable, path: str, *, for_shell: bool
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """What came out of a box.
+    """What came out of a box."""
 
-    Attributes:
-        outputs: Variables, still packed.
-        missing: Names of those that did not come, each with the reason.
-    """
-
-    outputs: tuple[PackedVariable, ...] = ()
-    missing: tuple[tuple[str, str], ...] = ()
+    outputs: tuple[PackedVariable, ...] = ()  # Variables, still packed
+    missing: tuple[tuple[str, str], ...] = ()  # Names of those that did not come, each with the reason
 
 
 async def collect_outputs(stage: Stage, tray: Tray) -> Brought:

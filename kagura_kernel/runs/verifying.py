@@ -41,9 +41,6 @@ class Verification:
         parts: What carries it out.
         record: Stores what came of it.
         show: Takes secrets out of what was printed.
-
-    Attributes:
-        why_lost: Why what the run changed is not known; empty where it is.
     """
 
     def __init__(self, order: RunOrder, parts: RunParts, record: RecordFact, show: Callable[[str], str]) -> None:
@@ -53,7 +50,7 @@ class Verification:
         self._show = show
         self._task: asyncio.Task[RunVerified] | None = None
         self._stopped = False
-        self.why_lost = ""
+        self.why_lost = ""  # Why what the run changed is not known; empty where it is
 
     def lost(self, why: str) -> None:
         """What the run changed is not known, so that nothing can be tried out: it has not passed then."""

@@ -166,15 +166,10 @@ def outside(port: int, proxy: int = 0) -> Ask:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Every way to one server that works here.
+    """Every way to one server that works here."""
 
-    Attributes:
-        asks: The client on that way, by its name: `membrane`, `direct`, `relay`, `mitmproxy`, `squid`.
-        missing: Why a way is not there.
-    """
-
-    asks: dict[str, Ask]
-    missing: dict[str, str]
+    asks: dict[str, Ask]  # The client on that way, by its name: `membrane`, `direct`, `relay`, `mitmproxy`, `squid`
+    missing: dict[str, str]  # Why a way is not there
 
 
 @asynccontextmanager

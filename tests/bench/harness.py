@@ -23,19 +23,12 @@ class Missing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a row is measured with.
+    """What a row is measured with."""
 
-    Attributes:
-        folder: Scratch space, empty at the start and removed at the end.
-        samples: How often each side is measured; the table shows medians.
-        daemon: A Docker daemon with the images of the tests; None when there is none.
-        no_daemon: Why there is none.
-    """
-
-    folder: Path
-    samples: int = 20
-    daemon: TestDaemon | None = None
-    no_daemon: str = ""
+    folder: Path  # Scratch space, empty at the start and removed at the end
+    samples: int = 20  # How often each side is measured; the table shows medians
+    daemon: TestDaemon | None = None  # A Docker daemon with the images of the tests; None when there is none
+    no_daemon: str = ""  # Why there is none
 
     def docker(self) -> TestDaemon:
         """The daemon.
@@ -68,27 +61,16 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the table.
+    """One line of the table."""
 
-    Attributes:
-        what: What was measured.
-        floor: What it is compared with; empty when it stands by itself.
-        figure: The median.
-        floor_figure: The floor's median, in the same unit.
-        unit: `ms`, `MB/s`, `MiB`, …; empty for a count.
-        bound: What is wanted.
-        samples: Of each side.
-        missing: Why there are no figures.
-    """
-
-    what: str
-    floor: str = ""
-    figure: float | None = None
-    floor_figure: float | None = None
-    unit: str = "ms"
-    bound: Bound = field(default_factory=lambda: Bound("", float("inf")))
-    samples: int = 0
-    missing: str = ""
+    what: str  # What was measured
+    floor: str = ""  # What it is compared with; empty when it stands by itself
+    figure: float | None = None  # The median
+    floor_figure: float | None = None  # The floor's median, in the same unit
+    unit: str = "ms"  # `ms`, `MB/s`, `MiB`, …; empty for a count
+    bound: Bound = field(default_factory=lambda: Bound("", float("inf")))  # What is wanted
+    samples: int = 0  # Of each side
+    missing: str = ""  # Why there are no figures
 
     @property
     def ratio(self) -> float | None:

@@ -39,13 +39,9 @@ _WATCH = """() => {
 
 
 class Stalls:
-    """What was seen of the page.
+    """What was seen of the page."""
 
-    Attributes:
-        longest: Milliseconds between two frames.
-    """
-
-    longest = 0.0
+    longest = 0.0  # Milliseconds between two frames
 
 
 @contextmanager

@@ -96,29 +96,17 @@ class Scene:
 
 @dataclass(frozen=True)
 class State:
-    """Something that a run may be about when it is interrupted.
+    """Something that a run may be about when it is interrupted."""
 
-    Attributes:
-        name: In words.
-        cells: The cells that lead there; the last one waits.
-        reached: Returns when it is there.
-        processes: A word in the command lines of what it runs meanwhile; empty when it runs nothing.
-        prepare: What has to be done first.
-        leave: What has to be done afterwards.
-        said: What the calm line says.
-        ends: How the run ends.
-        survives: Whether the interrupt ends a wait for the run, and not the run.
-    """
-
-    name: str
-    cells: tuple[str, ...]
-    reached: Callable[[Scene, int], None]
-    processes: str = ""
-    prepare: Callable[[Scene], None] | None = None
-    leave: Callable[[Scene], None] | None = None
-    said: str = "was stopped by"
-    ends: str = "killed"
-    survives: bool = False
+    name: str  # In words
+    cells: tuple[str, ...]  # The cells that lead there; the last one waits
+    reached: Callable[[Scene, int], None]  # Returns when it is there
+    processes: str = ""  # A word in the command lines of what it runs meanwhile; empty when it runs nothing
+    prepare: Callable[[Scene], None] | None = None  # What has to be done first
+    leave: Callable[[Scene], None] | None = None  # What has to be done afterwards
+    said: str = "was stopped by"  # What the calm line says
+    ends: str = "killed"  # How the run ends
+    survives: bool = False  # Whether the interrupt ends a wait for the run, and not the run
 
 
 def _asked_the_model(scene: Scene, _at: int) -> None:

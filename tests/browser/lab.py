@@ -48,15 +48,10 @@ _FOLDERS = ("home", "kagura", "claude", "data", "runtime", "ipython")
 
 @dataclass
 class Model:
-    """The scripted model behind the brain of the server's kernels.
+    """The scripted model behind the brain of the server's kernels."""
 
-    Attributes:
-        server: What listens.
-        turns: What it answers next; each a step of `tests.support.model_script`.
-    """
-
-    server: ModelServer
-    turns: list[Any] = field(default_factory=list)
+    server: ModelServer  # What listens
+    turns: list[Any] = field(default_factory=list)  # What it answers next; each a step of `tests.support.model_script`
 
 
 @contextmanager
@@ -75,25 +70,15 @@ def running_model() -> Iterator[Model]:
 
 @dataclass
 class Lab:
-    """A running JupyterLab.
+    """A running JupyterLab."""
 
-    Attributes:
-        url: Where it listens.
-        root: Its files; every notebook gets a folder of its own.
-        model: What the kernels' brain speaks to.
-        home: Where its kernels keep their journal.
-        doors: Those of the boxes that `--box gated` starts in a kernel named `gated`.
-        environment: Of its kernels.
-        server: Its process.
-    """
-
-    url: str
-    root: Path
-    model: Model
-    home: Path
-    doors: gated_backend.Doors
-    environment: Mapping[str, str]
-    server: int
+    url: str  # Where it listens
+    root: Path  # Its files; every notebook gets a folder of its own
+    model: Model  # What the kernels' brain speaks to
+    home: Path  # Where its kernels keep their journal
+    doors: gated_backend.Doors  # Those of the boxes that `--box gated` starts in a kernel named `gated`
+    environment: Mapping[str, str]  # Of its kernels
+    server: int  # Its process
 
     @contextmanager
     def journal(self) -> Iterator[Journal]:

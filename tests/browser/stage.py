@@ -125,15 +125,10 @@ _CLEAR = """async () => {
 
 @dataclass(frozen=True)
 class Session:
-    """A kernel and what the server knows it by.
+    """A kernel and what the server knows it by."""
 
-    Attributes:
-        id: The session's.
-        kernel: The kernel's.
-    """
-
-    id: str
-    kernel: str
+    id: str  # The session's
+    kernel: str  # The kernel's
 
 
 class Stage:

@@ -25,25 +25,15 @@ API = Path(kagura_kernel.jupyter.server.__file__).parent / "openapi.yaml"
 
 @dataclass
 class Played:
-    """What was seen, by the name of the file that keeps it.
+    """What was seen, by the name of the file that keeps it."""
 
-    Attributes:
-        journal: What each run left in the journal, as an auditor gets it.
-        cells: What each cell showed, asked and gave.
-        terminal: What the same runs look like in a terminal.
-        commands: What each reading command of the terminal printed.
-        magics: What each reading command of the notebook gave.
-        routes: What the server answered.
-        formats: Files that were written.
-    """
-
-    journal: dict[str, str] = field(default_factory=dict)
-    cells: dict[str, str] = field(default_factory=dict)
-    terminal: dict[str, str] = field(default_factory=dict)
-    commands: dict[str, str] = field(default_factory=dict)
-    magics: dict[str, str] = field(default_factory=dict)
-    routes: dict[str, str] = field(default_factory=dict)
-    formats: dict[str, str] = field(default_factory=dict)
+    journal: dict[str, str] = field(default_factory=dict)  # What each run left in the journal, as an auditor gets it
+    cells: dict[str, str] = field(default_factory=dict)  # What each cell showed, asked and gave
+    terminal: dict[str, str] = field(default_factory=dict)  # What the same runs look like in a terminal
+    commands: dict[str, str] = field(default_factory=dict)  # What each reading command of the terminal printed
+    magics: dict[str, str] = field(default_factory=dict)  # What each reading command of the notebook gave
+    routes: dict[str, str] = field(default_factory=dict)  # What the server answered
+    formats: dict[str, str] = field(default_factory=dict)  # Files that were written
 
 
 def play(root: Path) -> Played:

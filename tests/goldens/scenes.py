@@ -48,37 +48,22 @@ REPORT = "echo '# Sales' > report.md; echo new >> notes.md; rm sales.csv"
 
 @dataclass(frozen=True)
 class Scene:
-    """One run, and what belongs to it.
+    """One run, and what belongs to it."""
 
-    Attributes:
-        name: What its goldens are called.
-        cell: What is typed into the cell.
-        brain: What the brain does about the cell's task.
-        children: What it does about tasks that are handed on, by task.
-        answers: Commands that answer its questions, in turn; see `Stage.cell`.
-        after: Lines that are typed once it is over.
-        before: Lines that are typed first.
-        files: What lies in the project.
-        person: Whether anybody could be asked.
-        broken: Why no box starts.
-        place: The folder of its project; empty for one of its own.
-        values: Variables of the notebook.
-        wanted: Variables whose values are shown.
-    """
-
-    name: str
-    cell: str
-    brain: Sequence[Step] = ("Done.",)
+    name: str  # What its goldens are called
+    cell: str  # What is typed into the cell
+    brain: Sequence[Step] = ("Done.",)  # What the brain does about the cell's task
+    # What it does about tasks that are handed on, by task
     children: Mapping[str, Sequence[Step]] = field(default_factory=dict)
-    answers: Sequence[str] = ()
-    after: Sequence[str] = ()
-    before: Sequence[str] = ()
-    files: Mapping[str, str] = field(default_factory=lambda: FILES)
-    person: bool = True
-    broken: str = ""
-    place: str = ""
-    values: Mapping[str, Any] = field(default_factory=dict)
-    wanted: Sequence[str] = ()
+    answers: Sequence[str] = ()  # Commands that answer its questions, in turn; see `Stage.cell`
+    after: Sequence[str] = ()  # Lines that are typed once it is over
+    before: Sequence[str] = ()  # Lines that are typed first
+    files: Mapping[str, str] = field(default_factory=lambda: FILES)  # What lies in the project
+    person: bool = True  # Whether anybody could be asked
+    broken: str = ""  # Why no box starts
+    place: str = ""  # The folder of its project; empty for one of its own
+    values: Mapping[str, Any] = field(default_factory=dict)  # Variables of the notebook
+    wanted: Sequence[str] = ()  # Variables whose values are shown
 
     @property
     def task(self) -> str:

@@ -106,20 +106,13 @@ class Published(DisplayPublisher):
 
 @dataclass
 class Cell:
-    """What a person sees of a cell that was run.
+    """What a person sees of a cell that was run."""
 
-    Attributes:
-        places: The places of its output, each with data and metadata by type.
-        printed: What it printed.
-        value: Its value.
-        error: Its error, as `code: sentence`.
-        asked: What its live card showed of each question, as HTML by the names of its parts.
-    """
-
-    places: list[tuple[dict[str, Any], dict[str, Any]]]
+    places: list[tuple[dict[str, Any], dict[str, Any]]]  # The places of its output, each with data and metadata by type
     printed: str
     value: Any = None
-    error: str = ""
+    error: str = ""  # Its error, as `code: sentence`
+    # What its live card showed of each question, as HTML by the names of its parts
     asked: list[dict[str, str]] = field(default_factory=list)
 
 

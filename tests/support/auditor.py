@@ -28,14 +28,10 @@ Answering = str | Hang | Exception | Callable[[str], str]
 
 
 class FakeAuditor:
-    """Answers one turn after the other by its script; the last answer is given again.
-
-    Attributes:
-        turns: Every turn it was given, in order.
-    """
+    """Answers one turn after the other by its script; the last answer is given again."""
 
     def __init__(self, *answers: Answering, name: str = "fake", usd_per_round: float | None = 0.003) -> None:
-        self.turns: list[Turn] = []
+        self.turns: list[Turn] = []  # Every turn it was given, in order
         self._answers = answers or (report(),)
         self._name = name
         self._price = usd_per_round

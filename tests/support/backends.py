@@ -103,17 +103,7 @@ class IdleParked:
 
 
 class IdleBackend:
-    """Starts boxes that do nothing; satisfies `SandboxBackend` and, unless told otherwise, `ParkingBackend`.
-
-    Attributes:
-        open: Ids of boxes that are not closed, parked ones too.
-        started: How many cold starts there were.
-        parked: Every parked box ever made.
-        fail_starts: Whether starting and parking fail.
-        fail_takes: Whether parked boxes turn out dead when they are taken.
-        take_error: What taking raises instead.
-        gate: When set, starting, parking and taking wait for it.
-    """
+    """Starts boxes that do nothing; satisfies `SandboxBackend` and, unless told otherwise, `ParkingBackend`."""
 
     def __init__(
         self,
@@ -126,13 +116,13 @@ class IdleBackend:
         self.isolation = isolation
         self.answer = probe
         self.probed: list[str | None] = []
-        self.open: set[str] = set()
-        self.started = 0
-        self.parked: list[IdleParked] = []
-        self.fail_starts = False
-        self.fail_takes = False
-        self.take_error: Exception | None = None
-        self.gate: asyncio.Event | None = None
+        self.open: set[str] = set()  # Ids of boxes that are not closed, parked ones too
+        self.started = 0  # How many cold starts there were
+        self.parked: list[IdleParked] = []  # Every parked box ever made
+        self.fail_starts = False  # Whether starting and parking fail
+        self.fail_takes = False  # Whether parked boxes turn out dead when they are taken
+        self.take_error: Exception | None = None  # What taking raises instead
+        self.gate: asyncio.Event | None = None  # When set, starting, parking and taking wait for it
         self.closed = False
 
     async def pause_here(self) -> None:

@@ -8,23 +8,15 @@ _VOID = frozenset({"br", "hr", "img", "input", "meta", "link"})
 
 
 class Page(HTMLParser):
-    """A card taken apart; an end tag that fits no open element is an error.
-
-    Attributes:
-        tags: Names of its elements, in order.
-        attributes: Names and values of all attributes.
-        text: What can be read on it.
-        open: Elements that were never closed.
-        buttons: Attributes of each button.
-    """
+    """A card taken apart; an end tag that fits no open element is an error."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.text = ""
-        self.open: list[str] = []
-        self.buttons: list[dict[str, str | None]] = []
+        self.tags: list[str] = []  # Names of its elements, in order
+        self.attributes: list[tuple[str, str]] = []  # Names and values of all attributes
+        self.text = ""  # What can be read on it
+        self.open: list[str] = []  # Elements that were never closed
+        self.buttons: list[dict[str, str | None]] = []  # Attributes of each button
         self.feed(text)
         self.close()
 

@@ -28,17 +28,11 @@ _LINKS = re.compile(r"(?<!\\)\[[^\]]*(?<!\\)\]\(([^)]*)\)")
 
 @dataclass
 class DiscordMessage:
-    """One of ours.
+    """One of ours."""
 
-    Attributes:
-        channel: Where.
-        body: As it stands now.
-        edits: How often it was edited.
-    """
-
-    channel: str
-    body: dict[str, Any]
-    edits: int = 0
+    channel: str  # Where
+    body: dict[str, Any]  # As it stands now
+    edits: int = 0  # How often it was edited
 
 
 def user(name: str, *, bot: bool = False) -> dict[str, Any]:
@@ -141,12 +135,9 @@ _THREAD = re.compile(r"POST /channels/(\d+)/messages/(\d+)/threads")
 
 @dataclass
 class DiscordServer:
-    """The far side. Use it as an asynchronous context manager.
+    """The far side. Use it as an asynchronous context manager."""
 
-    Attributes:
-        requests: Every call: its method and path, and what was sent.
-    """
-
+    # Every call: its method and path, and what was sent
     requests: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     _url: str = ""
     _runner: web.AppRunner | None = None

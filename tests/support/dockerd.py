@@ -28,17 +28,12 @@ _PATH = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
 
 @dataclass(frozen=True, slots=True)
 class TestDaemon:
-    """A daemon that answers.
-
-    Attributes:
-        host: What `DOCKER_HOST` must be to reach it.
-        home: Its socket, log and run-time state.
-    """
+    """A daemon that answers."""
 
     __test__ = False
 
-    host: str
-    home: Path
+    host: str  # What `DOCKER_HOST` must be to reach it
+    home: Path  # Its socket, log and run-time state
 
     @property
     def pid(self) -> int:

@@ -33,17 +33,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Dear:
-    """Tests that start programs, boxes, daemons or pages, and the code whose promises they hold.
+    """Tests that start programs, boxes, daemons or pages, and the code whose promises they hold."""
 
-    Attributes:
-        tests: What their paths begin with.
-        sources: Paths of that code; the tests themselves are known.
-        one_in: Of so many, one is the sample.
-    """
-
-    tests: tuple[str, ...]
-    sources: tuple[str, ...]
-    one_in: int = 3
+    tests: tuple[str, ...]  # What their paths begin with
+    sources: tuple[str, ...]  # Paths of that code; the tests themselves are known
+    one_in: int = 3  # Of so many, one is the sample
 
 
 _BOXES = ("kagura_kernel/sandbox/", "kagura_kernel/testing/conformance/", "images/")

@@ -32,17 +32,7 @@ async def nowhere(host: str, port: int) -> Sequence[str]:
 
 
 class InjectionRig:
-    """Leases of `fake:read` in a box; an async context manager that leaves no lease, task or port behind.
-
-    Attributes:
-        clock: Stands still until it is moved.
-        provider: Gives `secret-of-handle-1`, then `-2`, …
-        broker: Holds the leases.
-        injector: Puts them into the box.
-        records: What went through, in order.
-        failures: What serving raised.
-        unrecordable: Raised instead of recording, while it is set.
-    """
+    """Leases of `fake:read` in a box; an async context manager that leaves no lease, task or port behind."""
 
     def __init__(
         self,
@@ -56,13 +46,15 @@ class InjectionRig:
         approver: Approver | None = None,
         provider: FakeProvider | None = None,
     ) -> None:
-        self.clock = FakeClock()
-        self.records: list[InjectedRequest] = []
-        self.failures: list[BaseException] = []
-        self.unrecordable: Exception | None = None
+        self.clock = FakeClock()  # Stands still until it is moved
+        self.records: list[InjectedRequest] = []  # What went through, in order
+        self.failures: list[BaseException] = []  # What serving raised
+        self.unrecordable: Exception | None = None  # Raised instead of recording, while it is set
+        # Gives `secret-of-handle-1`, then `-2`, …
         self.provider = provider or FakeProvider(scopes=frozenset({"read", "write"}))
         self._listening = LoopbackListening()
         self._journal = Journal.open(directory, clock=self.clock)
+        # Holds the leases
         self.broker = CredentialBroker(
             LeaseLedger(self._journal),
             {"fake": self.provider},
@@ -73,6 +65,7 @@ class InjectionRig:
             terms=LeaseTerms(jitter=0.0),
             approver=approver,
         )
+        # Puts them into the box
         self.injector = Injector(
             # Without a box, its ports are this machine's; nothing but `listen` is asked of it then.
             box or cast("Box", self._listening),

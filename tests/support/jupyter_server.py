@@ -43,17 +43,11 @@ ROUTES = "kagura/api/v1/"
 
 @dataclass
 class Answer:
-    """What a server said.
+    """What a server said."""
 
-    Attributes:
-        status: HTTP status.
-        headers: By name in small letters.
-        body: As it came.
-    """
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
+    status: int  # HTTP status
+    headers: dict[str, str]  # By name in small letters
+    body: bytes  # As it came
 
     @property
     def json(self) -> Any:
@@ -63,18 +57,11 @@ class Answer:
 
 @dataclass
 class Server:
-    """A running Jupyter server.
+    """A running Jupyter server."""
 
-    Attributes:
-        url: With its base URL.
-        home: The `KAGURA_HOME` of the server.
-        log: What it printed.
-        process: It.
-    """
-
-    url: str
-    home: Path
-    log: Path
+    url: str  # With its base URL
+    home: Path  # The `KAGURA_HOME` of the server
+    log: Path  # What it printed
     process: subprocess.Popen[bytes]
 
     def ask(

@@ -46,13 +46,9 @@ class _Manager(AsyncKernelManager):
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What one cell published.
+    """What one cell published."""
 
-    Attributes:
-        outputs: As nbformat has them.
-    """
-
-    outputs: Sequence[Mapping[str, Any]]
+    outputs: Sequence[Mapping[str, Any]]  # As nbformat has them
 
     @property
     def text(self) -> str:

@@ -25,16 +25,12 @@ _ARCHIVE = b"PK\x03\x04"
 
 
 class KnownWords(Redactor):
-    """Takes one word for a secret: what stages kits is tested with it without waiting for rules.
-
-    Attributes:
-        asked: How many files it was asked about.
-    """
+    """Takes one word for a secret: what stages kits is tested with it without waiting for rules."""
 
     def __init__(self, word: str = SECRET) -> None:
         super().__init__(None)
         self._word = word
-        self.asked = 0
+        self.asked = 0  # How many files it was asked about
 
     def redact(self, text: str) -> Redacted:
         """The text with a marker for each such word."""
@@ -63,22 +59,14 @@ class KnownWords(Redactor):
 
 
 class HomeRig:
-    """A person's home with a project in it, below a directory that may have it already.
-
-    Attributes:
-        home: The home directory.
-        project: The project, `~/code/project`.
-        root: Where kits are staged.
-        agents: The person's own agents.
-        redactor: Knows `SECRET`.
-    """
+    """A person's home with a project in it, below a directory that may have it already."""
 
     def __init__(self, base: Path) -> None:
-        self.home = base / "home" / "agent"
-        self.project = self.home / "code" / "project"
-        self.root = base / "data" / "kits"
-        self.agents = base / "data" / "agents"
-        self.redactor = KnownWords()
+        self.home = base / "home" / "agent"  # The home directory
+        self.project = self.home / "code" / "project"  # The project, `~/code/project`
+        self.root = base / "data" / "kits"  # Where kits are staged
+        self.agents = base / "data" / "agents"  # The person's own agents
+        self.redactor = KnownWords()  # Knows `SECRET`
         for folder in (self.project, self.agents):
             folder.mkdir(parents=True, exist_ok=True)
 

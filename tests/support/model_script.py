@@ -29,25 +29,15 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
-    """One answer of the model.
+    """One answer of the model."""
 
-    Attributes:
-        blocks: Text and tool calls in their order.
-        input_tokens: Fresh input, as the API counts it: without what came from or went to a cache.
-        output_tokens: Tokens written.
-        cache_read_tokens: Input read from a cache.
-        cache_write_tokens: Input written to a cache.
-        stop_reason: As the API says it; empty means `tool_use` if a tool is asked for, else `end_turn`.
-        delay: Seconds between two pieces of the stream.
-    """
-
-    blocks: tuple[Says | Calls, ...]
-    input_tokens: int = 120
-    output_tokens: int = 40
-    cache_read_tokens: int = 1000
-    cache_write_tokens: int = 300
-    stop_reason: str = ""
-    delay: float = 0.0
+    blocks: tuple[Says | Calls, ...]  # Text and tool calls in their order
+    input_tokens: int = 120  # Fresh input, as the API counts it: without what came from or went to a cache
+    output_tokens: int = 40  # Tokens written
+    cache_read_tokens: int = 1000  # Input read from a cache
+    cache_write_tokens: int = 300  # Input written to a cache
+    stop_reason: str = ""  # As the API says it; empty means `tool_use` if a tool is asked for, else `end_turn`
+    delay: float = 0.0  # Seconds between two pieces of the stream
 
     @property
     def reason(self) -> str:
@@ -59,17 +49,11 @@ class ModelTurn:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An HTTP error in place of an answer, such as 401, 404, 429 or 529.
+    """An HTTP error in place of an answer, such as 401, 404, 429 or 529."""
 
-    Attributes:
-        status: The HTTP status.
-        retry_after: Seconds, sent as header; None sends none.
-        message: The API's text; empty takes a usual one.
-    """
-
-    status: int
-    retry_after: float | None = None
-    message: str = ""
+    status: int  # The HTTP status
+    retry_after: float | None = None  # Seconds, sent as header; None sends none
+    message: str = ""  # The API's text; empty takes a usual one
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,18 +18,12 @@ Mood = Literal["well", "down", "silent"]
 
 
 class OtlpCollector:
-    """What it was sent; used from any thread.
-
-    Attributes:
-        mood: How it answers from now on.
-        requests: How often it was asked.
-        headers: Those of the latest request.
-    """
+    """What it was sent; used from any thread."""
 
     def __init__(self) -> None:
-        self.mood: Mood = "well"
-        self.requests = 0
-        self.headers: dict[str, str] = {}
+        self.mood: Mood = "well"  # How it answers from now on
+        self.requests = 0  # How often it was asked
+        self.headers: dict[str, str] = {}  # Those of the latest request
         self._lock = threading.Lock()
         self._bodies: list[tuple[str, bytes]] = []
         self._released = threading.Event()

@@ -26,23 +26,14 @@ _Page = tuple[int, str, bytes]
 
 @dataclass
 class PackageServers:
-    """All registries at one address, each below a path of its own.
+    """All registries at one address, each below a path of its own."""
 
-    Attributes:
-        address: `http://127.0.0.1:PORT`.
-        wheels: The folder whose wheels the index has (`tests.support.wheels`).
-        pages: Path to what is answered there.
-        asked: Every path that was asked for, in order.
-        headers: The headers of every request, names in lower case.
-        html: Whether the index answers in HTML alone, as old ones do.
-    """
-
-    address: str
-    wheels: Path
-    pages: dict[str, _Page] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-    headers: list[Mapping[str, str]] = field(default_factory=list)
-    html: bool = False
+    address: str  # `http://127.0.0.1:PORT`
+    wheels: Path  # The folder whose wheels the index has (`tests.support.wheels`)
+    pages: dict[str, _Page] = field(default_factory=dict)  # Path to what is answered there
+    asked: list[str] = field(default_factory=list)  # Every path that was asked for, in order
+    headers: list[Mapping[str, str]] = field(default_factory=list)  # The headers of every request, names in lower case
+    html: bool = False  # Whether the index answers in HTML alone, as old ones do
 
     @property
     def host(self) -> str:

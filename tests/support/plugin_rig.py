@@ -60,17 +60,12 @@ def write_plugin(
 
 
 class FakeJail:
-    """A jail without a box: it has what the manifest declares, and answers with what it was asked.
-
-    Attributes:
-        order: What it was started for.
-        closed: Whether it was ended.
-        calls: Every call: module, function, arguments, named.
-    """
+    """A jail without a box: it has what the manifest declares, and answers with what it was asked."""
 
     def __init__(self, order: JailOrder, answer: Callable[..., Any] | None = None) -> None:
-        self.order = order
-        self.closed = False
+        self.order = order  # What it was started for
+        self.closed = False  # Whether it was ended
+        # Every call: module, function, arguments, named
         self.calls: list[tuple[str, str, Sequence[Any], Mapping[str, Any]]] = []
         self._answer = answer
 
@@ -97,20 +92,13 @@ class FakeJail:
 
 
 class FakeJails:
-    """A `StartJail`.
-
-    Attributes:
-        started: Every jail, in order.
-        failing: What the next starts raise, one after the other.
-        before: Awaited before each start.
-        answer: How jails answer: awaited with the jail and the call.
-    """
+    """A `StartJail`."""
 
     def __init__(self) -> None:
-        self.started: list[FakeJail] = []
-        self.failing: list[BaseException] = []
-        self.before: Callable[[JailOrder], Any] | None = None
-        self.answer: Callable[..., Any] | None = None
+        self.started: list[FakeJail] = []  # Every jail, in order
+        self.failing: list[BaseException] = []  # What the next starts raise, one after the other
+        self.before: Callable[[JailOrder], Any] | None = None  # Awaited before each start
+        self.answer: Callable[..., Any] | None = None  # How jails answer: awaited with the jail and the call
 
     @property
     def open(self) -> list[FakeJail]:
@@ -136,13 +124,6 @@ class PluginRig:
         start_jail: Makes jails; without boxes by default.
         max_risk: The highest risk that is allowed.
         owner: The process; this one by default.
-
-    Attributes:
-        jails: The jails without boxes.
-        project: A project.
-        user: The user's place for plugins.
-        manager: What is tested.
-        journal: Its journal.
     """
 
     def __init__(
@@ -156,12 +137,12 @@ class PluginRig:
     ) -> None:
         self.root = root
         self.home = root / "home"
-        self.user = self.home / "plugins"
+        self.user = self.home / "plugins"  # The user's place for plugins
         self.project = root / "project"
         self.project.mkdir(parents=True, exist_ok=True)
         self.clock = clock or FakeClock()
         self.journal = Journal.open(self.home, clock=self.clock)
-        self.jails = FakeJails()
+        self.jails = FakeJails()  # The jails without boxes
         self.approvals = ApprovalBook(self.home / "trust" / "approvals.json", self.clock)
         self.quarantine = QuarantineBook(self.home / "trust" / "quarantine.json", self.clock)
         self.trust = TrustBook(self.home / "trust" / "authors.json", self.clock)
@@ -178,7 +159,7 @@ class PluginRig:
             start_jail=start_jail or self.jails,
             max_risk=max_risk,
         )
-        self.manager = PluginManager(self.parts)
+        self.manager = PluginManager(self.parts)  # What is tested
 
     def write(self, name: str = "greeter", *, place: PluginPlace = "project", **more: Any) -> Path:
         """A plugin in the project, or in the user's place; see `write_plugin`."""

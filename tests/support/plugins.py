@@ -26,11 +26,6 @@ class FakePlugin:
 
     What a function raises becomes `PluginFailed`, as in a jail, unless it is an error of ours; what it returns goes
     through JSON; an awaitable is awaited.
-
-    Attributes:
-        calls: Every call: module, function, arguments, named.
-        cut: Calls that were cut before they had ended.
-        off: Why it can be called no more; empty while it can.
     """
 
     def __init__(
@@ -45,9 +40,10 @@ class FakePlugin:
         self.version = version
         self.content_hash = "f" * 64
         self.hints = hints or Hints()
+        # Every call: module, function, arguments, named
         self.calls: list[tuple[str, str, Sequence[Any], Mapping[str, Any]]] = []
-        self.cut = 0
-        self.off = ""
+        self.cut = 0  # Calls that were cut before they had ended
+        self.off = ""  # Why it can be called no more; empty while it can
         self._functions = modules
         self.modules = {
             module: tuple(
@@ -85,18 +81,12 @@ class FakePlugin:
 
 
 class FakePlugins:
-    """The plugins of every session; satisfies `PluginAccess`.
-
-    Attributes:
-        plugins: Enabled now.
-        notes: What the next refresh has to say; said once.
-        refreshed: Sessions and projects, in the order of their refreshes.
-    """
+    """The plugins of every session; satisfies `PluginAccess`."""
 
     def __init__(self, *plugins: EnabledPlugin) -> None:
-        self.plugins = list(plugins)
-        self.notes: list[str] = []
-        self.refreshed: list[tuple[str, Path]] = []
+        self.plugins = list(plugins)  # Enabled now
+        self.notes: list[str] = []  # What the next refresh has to say; said once
+        self.refreshed: list[tuple[str, Path]] = []  # Sessions and projects, in the order of their refreshes
 
     async def refresh(self, session_id: str, project: Path) -> Sequence[str]:
         """The notes."""

@@ -73,17 +73,11 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """One of them.
+    """One of them."""
 
-    Attributes:
-        kind: A key of `KINDS`.
-        text: What it says.
-        wish: What it wants to happen.
-    """
-
-    kind: str
-    text: str
-    wish: str
+    kind: str  # A key of `KINDS`
+    text: str  # What it says
+    wish: str  # What it wants to happen
 
 
 def poisons() -> tuple[Poison, ...]:

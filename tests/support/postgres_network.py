@@ -37,17 +37,13 @@ _PORT = 5432
 
 
 class PostgresServer:
-    """A running server; make one with `postgres_server`.
-
-    Attributes:
-        home: Its data directory, socket and log.
-        port: What its socket is named for, and where it listens if it does.
-    """
+    """A running server; make one with `postgres_server`."""
 
     def __init__(self, home: Path, programs: Path, settings: Mapping[str, str] | None = None) -> None:
-        self.home = home
+        self.home = home  # Its data directory, socket and log
         self._programs = programs
         self._settings = dict(settings or {})
+        # What its socket is named for, and where it listens if it does
         self.port = int(self._settings.get("port", _PORT))
         self._numbers = count(1)
         self._idle: list[str] = []
@@ -236,15 +232,10 @@ Each may write there, and has a table `numbers` with the column `n` from 1 to 10
 
 @dataclass(frozen=True, slots=True)
 class NetworkPostgres:
-    """A running server.
+    """A running server."""
 
-    Attributes:
-        server: The server itself, for what its own superuser may do.
-        port: On 127.0.0.1.
-    """
-
-    server: PostgresServer
-    port: int
+    server: PostgresServer  # The server itself, for what its own superuser may do
+    port: int  # On 127.0.0.1
 
     def url(self, user: str, password: str = PASSWORD, host: str = "127.0.0.1", **parameters: str) -> str:
         """The URL of a user's database."""

@@ -25,18 +25,12 @@ Talk = Callable[["Heard"], Awaitable[None]]
 
 @dataclass
 class PostgresRig:
-    """A box, and what the membrane did for it.
+    """A box, and what the membrane did for it."""
 
-    Attributes:
-        box: The box; by default one without walls, so that a client in the test's own process can be a program in it.
-        names: What its resolver answers.
-        facts: What was recorded.
-        problems: What failed that was not a program's doing; the rig's end asserts that there is none.
-    """
-
-    box: Box
-    names: dict[str, list[str]] = field(default_factory=dict)
-    facts: list[EgressDecided | EgressClosed] = field(default_factory=list)
+    box: Box  # The box; by default one without walls, so that a client in the test's own process can be a program in it
+    names: dict[str, list[str]] = field(default_factory=dict)  # What its resolver answers
+    facts: list[EgressDecided | EgressClosed] = field(default_factory=list)  # What was recorded
+    # What failed that was not a program's doing; the rig's end asserts that there is none
     problems: list[BaseException] = field(default_factory=list)
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
@@ -194,18 +188,12 @@ class Heard:
 
 
 class ScriptedPostgres:
-    """A server on 127.0.0.1 that talks as it is told; an async context manager.
-
-    Attributes:
-        connections: How many were made.
-        open: How many have not ended.
-        heard: Everything that it was sent, after what its talk has read.
-    """
+    """A server on 127.0.0.1 that talks as it is told; an async context manager."""
 
     def __init__(self, talk: Talk) -> None:
-        self.connections = 0
-        self.open = 0
-        self.heard = bytearray()
+        self.connections = 0  # How many were made
+        self.open = 0  # How many have not ended
+        self.heard = bytearray()  # Everything that it was sent, after what its talk has read
         self._talk = talk
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()

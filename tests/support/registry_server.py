@@ -32,17 +32,11 @@ LAYER = "application/vnd.kagura.agent.v1+yaml"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What is answered at one path.
+    """What is answered at one path."""
 
-    Attributes:
-        body: Its bytes.
-        status: HTTP status.
-        headers: Beside `Content-Length`.
-    """
-
-    body: bytes = b""
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""  # Its bytes
+    status: int = 200  # HTTP status
+    headers: Mapping[str, str] = field(default_factory=dict)  # Beside `Content-Length`
 
 
 class RegistryServer:
@@ -51,17 +45,12 @@ class RegistryServer:
     Args:
         secure: Whether it speaks HTTPS, as `localhost`; else plain HTTP, as `127.0.0.1`.
         token: Whether artifacts are given only to who has asked its token service.
-
-    Attributes:
-        pages: What is answered at a path; whatever stands here goes before artifacts.
-        asked: Every request, its path with the query, in order.
-        authorised: The `Authorization` header of each, in the same order.
     """
 
     def __init__(self, *, secure: bool = False, token: bool = False) -> None:
-        self.pages: dict[str, Page] = {}
-        self.asked: list[str] = []
-        self.authorised: list[str] = []
+        self.pages: dict[str, Page] = {}  # What is answered at a path; whatever stands here goes before artifacts
+        self.asked: list[str] = []  # Every request, its path with the query, in order
+        self.authorised: list[str] = []  # The `Authorization` header of each, in the same order
         self._secure = secure
         self._wants_token = token
         self._artifacts: dict[str, Page] = {}

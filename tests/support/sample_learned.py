@@ -47,17 +47,11 @@ LINES = (
 
 @dataclass(frozen=True, slots=True)
 class SampleLearned:
-    """The facts of one run; each method gives a fresh event, with what the test wants to be different.
-
-    Attributes:
-        run_id: Its id.
-        session_id: Its session.
-        at: The time of all its events.
-    """
+    """The facts of one run; each method gives a fresh event, with what the test wants to be different."""
 
     run_id: str = "run-1"
     session_id: str = "ses-1"
-    at: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    at: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)  # The time of all its events
 
     @property
     def _base(self) -> dict[str, Any]:

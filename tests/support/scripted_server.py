@@ -21,21 +21,13 @@ _SECRET_HEADERS = {"authorization", "x-api-key", "api-key", "cookie", "proxy-aut
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """One request, without secrets.
+    """One request, without secrets."""
 
-    Attributes:
-        method: `POST`, `GET`, `HEAD`.
-        path: With its query.
-        headers: Names in lower case; the value of a header that carries a key is `(hidden)`.
-        body: The JSON that was sent; empty if none.
-        side: Whether it was a call beside the conversation, which used up nothing of the script.
-    """
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    body: Mapping[str, Any] = field(default_factory=dict)
-    side: bool = False
+    method: str  # `POST`, `GET`, `HEAD`
+    path: str  # With its query
+    headers: Mapping[str, str]  # Names in lower case; the value of a header that carries a key is `(hidden)`
+    body: Mapping[str, Any] = field(default_factory=dict)  # The JSON that was sent; empty if none
+    side: bool = False  # Whether it was a call beside the conversation, which used up nothing of the script
 
     @property
     def system(self) -> str:
@@ -45,11 +37,7 @@ class RecordedRequest:
 
 
 class ScriptedServer(LoopbackServer):
-    """A model that answers from a script; a context manager that may be entered once.
-
-    Attributes:
-        requests: Everything that was asked, in order.
-    """
+    """A model that answers from a script; a context manager that may be entered once."""
 
     def __init__(self, script: Script) -> None:
         """A server that is not running yet.
@@ -58,7 +46,7 @@ class ScriptedServer(LoopbackServer):
             script: What to answer; when a list is used up, the next request gets a 400 that says so.
         """
         super().__init__()
-        self.requests: list[RecordedRequest] = []
+        self.requests: list[RecordedRequest] = []  # Everything that was asked, in order
         self._script = script
         self._next = 0
         self._lock = threading.Lock()
@@ -89,15 +77,11 @@ class ScriptedServer(LoopbackServer):
 
 
 class ScriptedHandler(BaseHTTPRequestHandler, ABC):
-    """Takes requests with JSON, and gives the answers of a script.
-
-    Attributes:
-        stream_headers: Beside the media type.
-    """
+    """Takes requests with JSON, and gives the answers of a script."""
 
     server: OwnedListener[Any]
     protocol_version = "HTTP/1.1"
-    stream_headers: ClassVar[Mapping[str, str]]
+    stream_headers: ClassVar[Mapping[str, str]]  # Beside the media type
 
     @abstractmethod
     def got(self) -> None:

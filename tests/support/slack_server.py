@@ -30,21 +30,13 @@ _MOST = {"section": 3000, "button": 75, "value": 2000, "quote": 4000}
 
 @dataclass
 class SlackMessage:
-    """One of ours.
+    """One of ours."""
 
-    Attributes:
-        channel: Where.
-        ts: Its stamp, which is its name too.
-        thread_ts: The stamp of the first message of its thread.
-        body: As it was sent last.
-        edits: How often it was edited.
-    """
-
-    channel: str
-    ts: str
-    thread_ts: str
-    body: Mapping[str, Any]
-    edits: int = 0
+    channel: str  # Where
+    ts: str  # Its stamp, which is its name too
+    thread_ts: str  # The stamp of the first message of its thread
+    body: Mapping[str, Any]  # As it was sent last
+    edits: int = 0  # How often it was edited
 
 
 def blocks_in(body: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -123,17 +115,12 @@ _PATIENCE = 60.0
 
 @dataclass
 class SlackServer:
-    """The far side. Use it as an asynchronous context manager.
+    """The far side. Use it as an asynchronous context manager."""
 
-    Attributes:
-        requests: Every call: its method, and what was sent.
-        readable: Whether the app may read what stands in threads.
-        whispers: Answers to slash commands: to whom, and the text.
-    """
-
+    # Every call: its method, and what was sent
     requests: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
-    readable: bool = True
-    whispers: list[tuple[str, str]] = field(default_factory=list)
+    readable: bool = True  # Whether the app may read what stands in threads
+    whispers: list[tuple[str, str]] = field(default_factory=list)  # Answers to slash commands: to whom, and the text
     _url: str = ""
     _runner: web.AppRunner | None = None
     _sockets: list[web.WebSocketResponse] = field(default_factory=list)

@@ -63,16 +63,13 @@ class Calendar:
 class Person:
     """Somebody at the notebook, who answers each question at once.
 
-    Attributes:
-        asked: Every question so far, the oldest first.
-
     Args:
         name: Whose answers they are.
         answering: What a question is answered with: None is no, any other text is a yes with these words.
     """
 
     def __init__(self, name: str, answering: Callable[[ApprovalRequest], str | None]) -> None:
-        self.asked: list[ApprovalRequest] = []
+        self.asked: list[ApprovalRequest] = []  # Every question so far, the oldest first
         self._name = name
         self._answering = answering
 

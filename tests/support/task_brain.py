@@ -12,9 +12,6 @@ from kagura_kernel.testing.brain import FakeBrain, Step
 class TaskBrain:
     """Finds its script by the task of a turn.
 
-    Attributes:
-        turns: Every turn it was given, in order.
-
     Args:
         scripts: A task to what is done about it; the task "" stands for all others.
         name: Its name.
@@ -25,7 +22,7 @@ class TaskBrain:
         self._scripts = dict(scripts)
         self._model = model
         self.name = name
-        self.turns: list[Turn] = []
+        self.turns: list[Turn] = []  # Every turn it was given, in order
 
     def resolve_auth(self) -> AuthContext:
         """It needs none."""

@@ -15,20 +15,13 @@ _NOTHING = 1e-2
 
 
 class FakeEncoder:
-    """`TextEncoder` by hand: texts lie near each other when their words are of one group.
-
-    Attributes:
-        model: Its name.
-        asked: Every text that it was asked for, in order.
-        unknown: Texts whose language it does not know.
-        fail: Whether it cannot be used.
-    """
+    """`TextEncoder` by hand: texts lie near each other when their words are of one group."""
 
     def __init__(self, groups: Sequence[Collection[str]], *, model: str = "fake") -> None:
-        self.model = model
-        self.asked: list[str] = []
-        self.unknown: Collection[str] = ()
-        self.fail = False
+        self.model = model  # Its name
+        self.asked: list[str] = []  # Every text that it was asked for, in order
+        self.unknown: Collection[str] = ()  # Texts whose language it does not know
+        self.fail = False  # Whether it cannot be used
         self._groups = groups
 
     def understands(self, text: str) -> bool:

@@ -37,20 +37,15 @@ class ToldRun:
     What a person does at a display becomes an event, as in a real run, and is remembered.
 
     Attributes:
-        run_id: Its id.
-        session_id: Its session.
         done: Whether its last event was told.
-        told: Every event so far.
-        here: Whether leases count as this process's.
-        intents: What it was launched with.
     """
 
     def __init__(self, run_id: str = "run-1", session_id: str = "ses-1", *, here: bool = True) -> None:
         self.run_id = run_id
         self.session_id = session_id
-        self.here = here
-        self.told: list[AnyEvent] = []
-        self.intents: list[RunRequest] = []
+        self.here = here  # Whether leases count as this process's
+        self.told: list[AnyEvent] = []  # Every event so far
+        self.intents: list[RunRequest] = []  # What it was launched with
         self._lock = threading.RLock()
         self._listeners: list[Listener] = []
         self._result: concurrent.futures.Future[RunOutcome] = concurrent.futures.Future()

@@ -16,19 +16,12 @@ import h11
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request as it came.
+    """One request as it came."""
 
-    Attributes:
-        method: `GET`, …
-        target: With its query.
-        headers: Names in lower case, in order.
-        body: All of it, unless the answer does not wait for it.
-    """
-
-    method: str
-    target: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
+    method: str  # `GET`, …
+    target: str  # With its query
+    headers: tuple[tuple[str, str], ...]  # Names in lower case, in order
+    body: bytes  # All of it, unless the answer does not wait for it
 
     def header(self, name: str) -> str:
         """The only value of a header; empty when there is none."""
@@ -71,18 +64,12 @@ def chunked(*pieces: bytes) -> Answer:
 
 
 class RawUpstream:
-    """Listens on 127.0.0.1 at a free port of the running loop; an async context manager.
-
-    Attributes:
-        asked: Every request whose body was read, in order.
-        connections: How many were made.
-        answer: What it answers; may be replaced at any time.
-    """
+    """Listens on 127.0.0.1 at a free port of the running loop; an async context manager."""
 
     def __init__(self, answer: Answer | None = None, *, tls: ssl.SSLContext | None = None) -> None:
-        self.asked: list[Asked] = []
-        self.connections = 0
-        self.answer = answer or plain(b"ok")
+        self.asked: list[Asked] = []  # Every request whose body was read, in order
+        self.connections = 0  # How many were made
+        self.answer = answer or plain(b"ok")  # What it answers; may be replaced at any time
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()

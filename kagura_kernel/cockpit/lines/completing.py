@@ -116,30 +116,19 @@ _ENDINGS = frozenset({Kind.RUN, Kind.LEASE, Kind.APPROVAL})
 
 
 class Completion(NamedTuple):
-    """One thing that may stand at the cursor.
+    """One thing that may stand at the cursor."""
 
-    Attributes:
-        text: What takes the place of the word.
-        kind: What it is: `command`, `option`, or a kind of the grammar in small letters.
-        summary: One line about it; may be empty.
-    """
-
-    text: str
-    kind: str
-    summary: str = ""
+    text: str  # What takes the place of the word
+    kind: str  # What it is: `command`, `option`, or a kind of the grammar in small letters
+    summary: str = ""  # One line about it; may be empty
 
 
 class Completions(NamedTuple):
-    """All of them.
+    """All of them."""
 
-    Attributes:
-        start: Where the word that they replace begins.
-        end: Where it ends: the cursor.
-        items: In the order in which to show them; none where nothing of ours or of Python can stand.
-    """
-
-    start: int
-    end: int
+    start: int  # Where the word that they replace begins
+    end: int  # Where it ends: the cursor
+    # In the order in which to show them; none where nothing of ours or of Python can stand
     items: tuple[Completion, ...]
 
 

@@ -17,21 +17,13 @@ _WRAPPERS = ("%%capture", "%%py", "%%time", "%%timeit")
 
 
 class OnLine(NamedTuple):
-    """On a line that the grammar reads.
+    """On a line that the grammar reads."""
 
-    Attributes:
-        head: Where its prefix begins: `%kagura`, `%%kagura` or `/`.
-        begin: Where the words behind the prefix begin.
-        end: Where the line is over.
-        magic: The cell magic at whose top it stands; None for a command.
-        prefix: How a command begins here.
-    """
-
-    head: int
-    begin: int
-    end: int
-    magic: CellMagic | None
-    prefix: str = "%kagura "
+    head: int  # Where its prefix begins: `%kagura`, `%%kagura` or `/`
+    begin: int  # Where the words behind the prefix begin
+    end: int  # Where the line is over
+    magic: CellMagic | None  # The cell magic at whose top it stands; None for a command
+    prefix: str = "%kagura "  # How a command begins here
 
 
 class InPrompt(NamedTuple):
@@ -110,25 +102,15 @@ def _on_line_magic(text: str, begin: int) -> OnLine | None:
 
 
 class Standing(NamedTuple):
-    """How far a line has come before the word at the cursor.
+    """How far a line has come before the word at the cursor."""
 
-    Attributes:
-        words: All words before it.
-        form: The command or cell magic that they name; None while they name none.
-        option: The option whose value comes next.
-        placed: Values of arguments so far.
-        given: Flags so far.
-        ended: Whether `--` was written, so that nothing is an option any more.
-        surface: Where the line is typed.
-    """
-
-    words: tuple[str, ...]
-    form: Command | CellMagic | None
-    option: Option | None = None
-    placed: tuple[str, ...] = ()
-    given: frozenset[str] = frozenset()
-    ended: bool = False
-    surface: Surface = Surface.NOTEBOOK
+    words: tuple[str, ...]  # All words before it
+    form: Command | CellMagic | None  # The command or cell magic that they name; None while they name none
+    option: Option | None = None  # The option whose value comes next
+    placed: tuple[str, ...] = ()  # Values of arguments so far
+    given: frozenset[str] = frozenset()  # Flags so far
+    ended: bool = False  # Whether `--` was written, so that nothing is an option any more
+    surface: Surface = Surface.NOTEBOOK  # Where the line is typed
 
     @property
     def arguments(self) -> tuple[Argument, ...]:

@@ -9,15 +9,10 @@ from kagura_kernel.domain.grammar import Kind
 
 
 class Name(NamedTuple):
-    """Something that has a name: a run, a file, a variable.
+    """Something that has a name: a run, a file, a variable."""
 
-    Attributes:
-        text: What is typed.
-        summary: One line about it; may be empty.
-    """
-
-    text: str
-    summary: str = ""
+    text: str  # What is typed
+    summary: str = ""  # One line about it; may be empty
 
 
 class Names(Protocol):

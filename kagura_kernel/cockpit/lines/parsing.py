@@ -16,15 +16,10 @@ HELP_FLAGS = frozenset({"--help", "-h"})
 
 
 class Parsed(NamedTuple):
-    """An understood line.
-
-    Attributes:
-        command: Which.
-        values: By the names of its arguments and options, defaults included.
-    """
+    """An understood line."""
 
     command: Command
-    values: Mapping[str, Any]
+    values: Mapping[str, Any]  # By the names of its arguments and options, defaults included
 
 
 def parse_line(line: str, surface: Surface, *, prefix: str | None = None) -> Parsed:
@@ -144,11 +139,7 @@ def _refuse_word(texts: Sequence[str], surface: Surface, begin: str, asks: bool)
 
 
 class _Form:
-    """What one line may hold, and how its errors read.
-
-    Attributes:
-        siblings: Longer commands that begin like this one: a word too many may be meant for them.
-    """
+    """What one line may hold, and how its errors read."""
 
     def __init__(
         self,
@@ -165,6 +156,7 @@ class _Form:
         self._options = {flag: option for option in options for flag in option.flags}
         self._cell = cell
         self._given: set[str] = set()
+        # Longer commands that begin like this one: a word too many may be meant for them
         self.siblings: Sequence[str] = ()
         last = arguments[-1] if arguments else None
         self._options_in_text = last is not None and last.options

@@ -10,19 +10,12 @@ _ESCAPE = "\\"
 
 
 class Word(NamedTuple):
-    """One word of a line.
+    """One word of a line."""
 
-    Attributes:
-        text: Without its quotes.
-        raw: As it stands in the line.
-        start: Where it begins.
-        unfinished: The quote that is not closed, or a backslash with nothing behind it; otherwise empty.
-    """
-
-    text: str
-    raw: str
-    start: int = 0
-    unfinished: str = ""
+    text: str  # Without its quotes
+    raw: str  # As it stands in the line
+    start: int = 0  # Where it begins
+    unfinished: str = ""  # The quote that is not closed, or a backslash with nothing behind it; otherwise empty
 
     @property
     def end(self) -> int:

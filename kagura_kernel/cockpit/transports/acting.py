@@ -35,32 +35,21 @@ from kagura_kernel.journal.rows import RunRow
 
 
 class Refused(Exception):
-    """Something that came over a chat and is not done; the text says why, as a clause.
-
-    Attributes:
-        approval_id: The approval that it was about; empty for none.
-    """
+    """Something that came over a chat and is not done; the text says why, as a clause."""
 
     def __init__(self, why: str, approval_id: str = "") -> None:
         super().__init__(why)
-        self.approval_id = approval_id
+        self.approval_id = approval_id  # The approval that it was about; empty for none
 
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """Answers approvals over one chat.
+    """Answers approvals over one chat."""
 
-    Attributes:
-        cockpit: What is acted on.
-        book: What stands in the chat.
-        via: The chat's name, which the journal has as the way of an answer.
-        limit: Characters of a question that can be shown there.
-    """
-
-    cockpit: Cockpit
-    book: ChatBook
-    via: str
-    limit: int
+    cockpit: Cockpit  # What is acted on
+    book: ChatBook  # What stands in the chat
+    via: str  # The chat's name, which the journal has as the way of an answer
+    limit: int  # Characters of a question that can be shown there
 
     def open_request(self, approval_id: str) -> ApprovalRequest:
         """The approval, if a run that goes on still waits for it; blocks.
@@ -153,38 +142,23 @@ _UNCLEAR = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something was said, and by whom.
-
-    Attributes:
-        thread: The thread.
-        session: Its session; None outside of threads.
-        by: Who.
-        message_id: By which message, as the book knows it; empty for a click.
-    """
+    """Where something was said, and by whom."""
 
     thread: str
-    session: str | None
-    by: str
-    message_id: str = ""
+    session: str | None  # Its session; None outside of threads
+    by: str  # Who
+    message_id: str = ""  # By which message, as the book knows it; empty for a click
 
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """Carries out messages. Used on one loop.
+    """Carries out messages. Used on one loop."""
 
-    Attributes:
-        cockpit: What is acted on.
-        followers: Know what goes on in a thread.
-        turns: Know what is about to begin there.
-        posting: How posts and files get into the threads.
-        deciding: Answers approvals.
-    """
-
-    cockpit: Cockpit
-    followers: Followers
-    turns: Turns
-    posting: Posting
-    deciding: Deciding
+    cockpit: Cockpit  # What is acted on
+    followers: Followers  # Know what goes on in a thread
+    turns: Turns  # Know what is about to begin there
+    posting: Posting  # How posts and files get into the threads
+    deciding: Deciding  # Answers approvals
 
     async def understood(self, said: Said, place: Place, *, in_turn: bool) -> Meaning:
         """What a message asks for, as its thread stood for whoever wrote it.

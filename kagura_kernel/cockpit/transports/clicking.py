@@ -23,17 +23,11 @@ class Copied(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Clicking:
-    """Carries out clicks.
+    """Carries out clicks."""
 
-    Attributes:
-        cockpit: What is acted on.
-        book: Which buttons are ours.
-        deciding: Answers approvals.
-    """
-
-    cockpit: Cockpit
-    book: ChatBook
-    deciding: Deciding
+    cockpit: Cockpit  # What is acted on
+    book: ChatBook  # Which buttons are ours
+    deciding: Deciding  # Answers approvals
 
     def subject_of(self, heard: Heard) -> tuple[str, str]:
         """The approval and the run that a click claims to be about; empty where it does not."""

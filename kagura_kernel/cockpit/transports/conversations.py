@@ -46,17 +46,11 @@ from kagura_kernel.journal.owner import owner_alive, process_owner
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Carries out what was said. Used on one loop.
+    """Carries out what was said. Used on one loop."""
 
-    Attributes:
-        acting: Does all but begin runs.
-        launching: Begins them.
-        turns: The order of each thread.
-    """
-
-    acting: Acting
-    launching: Launching
-    turns: Turns
+    acting: Acting  # Does all but begin runs
+    launching: Launching  # Begins them
+    turns: Turns  # The order of each thread
 
     async def do(self, said: Said, key: str, place: Place, turn: Turn | None) -> str | Post | None:
         """Do what a message asks for: what to say, or None where a run was begun, which tells for itself.
@@ -164,15 +158,10 @@ _MOST_KINDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A refusal that has a row.
+    """A refusal that has a row."""
 
-    Attributes:
-        times: How often it happened: the same operator, reason and subject.
-        left_out: Refusals of whatever kind that have had no row since the last one.
-    """
-
-    times: int
-    left_out: int
+    times: int  # How often it happened: the same operator, reason and subject
+    left_out: int  # Refusals of whatever kind that have had no row since the last one
 
 
 class Refusals:
@@ -236,18 +225,12 @@ OLDER_COPY = "An older copy: the newer one below it counts."
 
 @dataclass(frozen=True, slots=True)
 class ChatTerms:
-    """What holds for one chat.
+    """What holds for one chat."""
 
-    Attributes:
-        operators: Who may say anything, by the names that the chat gives them; nobody else is heard, and an empty list
-            is nobody.
-        project: The project of its runs.
-        brain: Their brain; None leaves it to the settings.
-    """
-
+    # Who may say anything, by the names that the chat gives them; nobody else is heard, and an empty list is nobody
     operators: frozenset[str] = frozenset()
-    project: Path | None = None
-    brain: str | None = None
+    project: Path | None = None  # The project of its runs
+    brain: str | None = None  # Their brain; None leaves it to the settings
 
 
 class Conversations:

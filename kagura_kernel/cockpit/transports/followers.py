@@ -48,15 +48,10 @@ EDIT_SECONDS = 1.5
 
 @dataclass
 class Pace:
-    """How often a chat is told what is not the last word; those that wait come one after another.
+    """How often a chat is told what is not the last word; those that wait come one after another."""
 
-    Attributes:
-        clock: The time.
-        seconds: Between two of them.
-    """
-
-    clock: Clock
-    seconds: float = EDIT_SECONDS
+    clock: Clock  # The time
+    seconds: float = EDIT_SECONDS  # Between two of them
     _next: float = float("-inf")
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 

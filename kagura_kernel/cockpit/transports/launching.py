@@ -34,48 +34,28 @@ class NotBegun(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A run to be begun.
+    """A run to be begun."""
 
-    Attributes:
-        message_id: What asks for it.
-        session: The session of its thread.
-        by: Who asks.
-        turn: Its place in the thread, and its name.
-        task: What to do.
-        files: What was sent along.
-        resume: The run that it goes on from, as a person names it; empty for a fresh one.
-    """
-
-    message_id: str
-    session: str
-    by: str
-    turn: Turn
-    task: str = ""
-    files: Sequence[SentFile] = ()
-    resume: str = ""
+    message_id: str  # What asks for it
+    session: str  # The session of its thread
+    by: str  # Who asks
+    turn: Turn  # Its place in the thread, and its name
+    task: str = ""  # What to do
+    files: Sequence[SentFile] = ()  # What was sent along
+    resume: str = ""  # The run that it goes on from, as a person names it; empty for a fresh one
 
 
 @dataclass
 class Launching:
-    """Begins runs. Used on one loop.
+    """Begins runs. Used on one loop."""
 
-    Attributes:
-        cockpit: What begins them.
-        followers: Tells their threads.
-        book: Where it is noted what a message has begun.
-        project: Their project; None is the working directory.
-        brain: Their brain; None leaves it to the settings.
-        transport: The chat's name, which the journal has as their origin.
-        draining: Whether nothing new is begun.
-    """
-
-    cockpit: Cockpit
-    followers: Followers
-    book: ChatBook
-    project: Path | None
-    brain: str | None
-    transport: str
-    draining: bool = False
+    cockpit: Cockpit  # What begins them
+    followers: Followers  # Tells their threads
+    book: ChatBook  # Where it is noted what a message has begun
+    project: Path | None  # Their project; None is the working directory
+    brain: str | None  # Their brain; None leaves it to the settings
+    transport: str  # The chat's name, which the journal has as their origin
+    draining: bool = False  # Whether nothing new is begun
     _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     async def begin(self, asked: Begin) -> None:

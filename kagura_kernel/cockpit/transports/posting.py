@@ -28,17 +28,11 @@ Make = Callable[[str], Post]
 
 @dataclass
 class Posting:
-    """One chat's posts. Used on one loop.
+    """One chat's posts. Used on one loop."""
 
-    Attributes:
-        transport: The chat.
-        book: What stands there.
-        clock: The time.
-    """
-
-    transport: Transport
-    book: ChatBook
-    clock: Clock
+    transport: Transport  # The chat
+    book: ChatBook  # What stands there
+    clock: Clock  # The time
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     _over: asyncio.Event = field(default_factory=asyncio.Event)
     _refusal: TransportRefused | None = None

@@ -84,15 +84,10 @@ AFile = Callable[[Mapping[str, Any]], SentFile]
 
 @dataclass(frozen=True, slots=True)
 class Us:
-    """Who we are, as Slack says of our token.
+    """Who we are, as Slack says of our token."""
 
-    Attributes:
-        team: The workspace that the app is installed in.
-        user: What mentions of us name.
-    """
-
-    team: str = ""
-    user: str = ""
+    team: str = ""  # The workspace that the app is installed in
+    user: str = ""  # What mentions of us name
 
 
 def heard_in(body: Mapping[str, Any], us: Us, file: AFile) -> Heard | None:
@@ -238,15 +233,10 @@ CHECK_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class SlackTokens:
-    """What we sign in with; neither is ever shown.
+    """What we sign in with; neither is ever shown."""
 
-    Attributes:
-        bot: `xoxb-…`, the app's own in one workspace.
-        app: `xapp-…`, for the connection.
-    """
-
-    bot: Secret
-    app: Secret
+    bot: Secret  # `xoxb-…`, the app's own in one workspace
+    app: Secret  # `xapp-…`, for the connection
 
 
 class SlackTransport:

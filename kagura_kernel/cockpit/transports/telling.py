@@ -103,23 +103,16 @@ _ON_A_BUTTON = 70
 
 @dataclass
 class RunTelling:
-    """One run as a thread sees it, folded from its events.
-
-    Attributes:
-        run_id: Which.
-        changed: Whether there is anything new since `post` was called last.
-        finished: Its end; None while it goes on.
-        resumes: The run that it goes on from; empty for a fresh one.
-    """
+    """One run as a thread sees it, folded from its events."""
 
     run_id: str
-    changed: bool = True
-    finished: RunFinished | None = None
+    changed: bool = True  # Whether there is anything new since `post` was called last
+    finished: RunFinished | None = None  # Its end; None while it goes on
     _started: bool = False
     _says: str = ""
     _does: str = ""
     _calls: int = 0
-    resumes: str = ""
+    resumes: str = ""  # The run that it goes on from; empty for a fresh one
     _waits: set[str] = field(default_factory=set)
     _paths: set[str] = field(default_factory=set)
 

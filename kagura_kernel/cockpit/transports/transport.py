@@ -39,63 +39,40 @@ class PostRefused(TransportError):
 
 @dataclass(frozen=True, slots=True)
 class SentFile:
-    """A file that somebody has sent along.
+    """A file that somebody has sent along."""
 
-    Attributes:
-        name: As its sender named it; not to be trusted as a path.
-        size: Bytes, as the chat says.
-        read: Its bytes, at most `limit`; raises `TransportError` where they cannot be had.
-    """
-
-    name: str
-    size: int
+    name: str  # As its sender named it; not to be trusted as a path
+    size: int  # Bytes, as the chat says
+    # Its bytes, at most `limit`; raises `TransportError` where they cannot be had
     read: Callable[[int], Awaitable[bytes]] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Something that was written in a thread.
+    """Something that was written in a thread."""
 
-    Attributes:
-        message_id: The chat's own name for it, the same whenever it is delivered again.
-        thread: Where: the same for all that belongs to one conversation.
-        operator: Who, as the chat has made sure, never as a text says.
-        text: What, without a mention of us.
-        files: What was sent along.
-        in_thread: Whether it stands in a thread; what does not is one of the few commands that need none.
-        order: Where it stands among what was said, by the chat's own clock; see `Transport.order`. 0 is not known.
-        barred: Why nobody is heard who says it like this, whoever they are, a clause; empty for nothing against it.
-    """
-
-    message_id: str
-    thread: str
-    operator: str
-    text: str
-    files: tuple[SentFile, ...] = ()
-    in_thread: bool = True
+    message_id: str  # The chat's own name for it, the same whenever it is delivered again
+    thread: str  # Where: the same for all that belongs to one conversation
+    operator: str  # Who, as the chat has made sure, never as a text says
+    text: str  # What, without a mention of us
+    files: tuple[SentFile, ...] = ()  # What was sent along
+    in_thread: bool = True  # Whether it stands in a thread; what does not is one of the few commands that need none
+    # Where it stands among what was said, by the chat's own clock; see `Transport.order`. 0 is not known.
     order: int = 0
+    # Why nobody is heard who says it like this, whoever they are, a clause; empty for nothing against it
     barred: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Clicked:
-    """A button that was pressed.
+    """A button that was pressed."""
 
-    Attributes:
-        message_id: The chat's own name for this click, the same whenever it is delivered again.
-        thread: Where.
-        operator: Who, as the chat has made sure.
-        action: What the button says; may be anything, for a click can be made up.
-        post_id: The post that the button stands below.
-        barred: As for `Said`.
-    """
-
-    message_id: str
-    thread: str
-    operator: str
-    action: str
-    post_id: str
-    barred: str = ""
+    message_id: str  # The chat's own name for this click, the same whenever it is delivered again
+    thread: str  # Where
+    operator: str  # Who, as the chat has made sure
+    action: str  # What the button says; may be anything, for a click can be made up
+    post_id: str  # The post that the button stands below
+    barred: str = ""  # As for `Said`
 
 
 Heard = Said | Clicked
@@ -116,22 +93,16 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Something to be said in a thread.
+    """Something to be said in a thread."""
 
-    Attributes:
-        ours: Our own words: one short passage of plain text.
-        theirs: What an agent, a program or a person wrote. A transport shows it so that it is plainly not ours: quoted,
-            without mentions, links that hide where they lead, formatting or buttons.
-        buttons: At most five.
-        mark: A name of ours for it, 32 random digits, the same when it is tried again; empty for none.
-        may_be_out: Whether it was tried before and nobody knows what came of that. A chat that can find one of ours by
-            its mark then leaves that as it is, instead of saying it twice.
-    """
-
-    ours: str
+    ours: str  # Our own words: one short passage of plain text
+    # What an agent, a program or a person wrote. A transport shows it so that it is plainly not ours: quoted, without
+    # mentions, links that hide where they lead, formatting or buttons.
     theirs: str = ""
-    buttons: tuple[Button, ...] = ()
-    mark: str = ""
+    buttons: tuple[Button, ...] = ()  # At most five
+    mark: str = ""  # A name of ours for it, 32 random digits, the same when it is tried again; empty for none
+    # Whether it was tried before and nobody knows what came of that. A chat that can find one of ours by its mark then
+    # leaves that as it is, instead of saying it twice.
     may_be_out: bool = False
 
 

@@ -11,20 +11,14 @@ from kagura_kernel.domain.identity import new_run_id
 
 @dataclass(eq=False, slots=True)
 class Turn:
-    """One message that may begin a run.
+    """One message that may begin a run."""
 
-    Attributes:
-        thread: Where it was said.
-        before: Those that were said there earlier.
-        run_id: The run's id, should it begin one: what is to be stopped has a name before it is there.
-        stopped_by: Who wants it to begin nothing; empty for nobody.
-        over: Set once it is understood, and its run, if it is one, launched.
-    """
-
-    thread: str
-    before: tuple[Turn, ...] = ()
+    thread: str  # Where it was said
+    before: tuple[Turn, ...] = ()  # Those that were said there earlier
+    # The run's id, should it begin one: what is to be stopped has a name before it is there
     run_id: str = field(default_factory=new_run_id)
-    stopped_by: str = ""
+    stopped_by: str = ""  # Who wants it to begin nothing; empty for nobody
+    # Set once it is understood, and its run, if it is one, launched
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 

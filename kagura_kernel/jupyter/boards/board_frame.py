@@ -11,13 +11,9 @@ from kagura_kernel.jupyter.errors import calm
 
 
 class BoardFrame(pd.DataFrame):
-    """Rows as they are now.
+    """Rows as they are now."""
 
-    Attributes:
-        board: What is shown in place of the table.
-    """
-
-    board: ClassVar[type[LiveBoard[Any]]]
+    board: ClassVar[type[LiveBoard[Any]]]  # What is shown in place of the table
 
     def _ipython_display_(self) -> None:
         """Show the board, which lives; IPython calls this in place of showing the table.

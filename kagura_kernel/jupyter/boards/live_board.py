@@ -26,15 +26,10 @@ Line = TypeVar("Line")
 
 
 class LiveBoard(ABC, Generic[Line]):
-    """A live board of one kind. It ends, and stays as it is then, when nothing goes on or another of its kind opens.
+    """A live board of one kind. It ends, and stays as it is then, when nothing goes on or another of its kind opens."""
 
-    Attributes:
-        label: For screen readers.
-        current: Of each kind the one that lives: the one that was asked for last.
-    """
-
-    label: ClassVar[str]
-    current: ClassVar[LiveBoard[Any] | None] = None
+    label: ClassVar[str]  # For screen readers
+    current: ClassVar[LiveBoard[Any] | None] = None  # Of each kind the one that lives: the one that was asked for last
 
     @classmethod
     def show(cls, cockpit: Cockpit) -> bool:

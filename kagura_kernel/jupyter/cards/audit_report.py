@@ -56,15 +56,10 @@ def report_html(audit: PluginAudit, subject: Subject | None, *, cached: bool) ->
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """One thing that a jail would open.
+    """One thing that a jail would open."""
 
-    Attributes:
-        field: The field that says what, for an entry that is configured; else empty.
-        value: What it is; empty while the field has not been configured.
-    """
-
-    field: str
-    value: str
+    field: str  # The field that says what, for an entry that is configured; else empty
+    value: str  # What it is; empty while the field has not been configured
 
     @property
     def words(self) -> str:

@@ -46,65 +46,39 @@ STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The plugin, as a card names it.
-
-    Attributes:
-        name: Its name.
-        version: SemVer.
-        description: What its author says of it.
-        place: Where it lies.
-        signed_by: The trusted author whose signature holds; empty for none.
-        modules: What guest code imports.
-        config: What it is configured with in the session, passwords masked.
-        approved: Whether later sessions need no audit.
-    """
+    """The plugin, as a card names it."""
 
     name: str
-    version: str = ""
-    description: str = ""
-    place: PluginPlace = "user"
-    signed_by: str = ""
-    modules: tuple[str, ...] = ()
+    version: str = ""  # SemVer
+    description: str = ""  # What its author says of it
+    place: PluginPlace = "user"  # Where it lies
+    signed_by: str = ""  # The trusted author whose signature holds; empty for none
+    modules: tuple[str, ...] = ()  # What guest code imports
+    # What it is configured with in the session, passwords masked
     config: Mapping[str, str] = field(default_factory=dict)
-    approved: bool = False
+    approved: bool = False  # Whether later sessions need no audit
 
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One thing to fill in.
-
-    Attributes:
-        name: The field.
-        type: `string`, `number`, `boolean` or `array`.
-        description: What it is for.
-        default: As a person would write it; None for a field that has none.
-        minimum: The least that a number may be.
-        maximum: The most that a number may be.
-    """
+    """One thing to fill in."""
 
     name: str
-    type: str
+    type: str  # `string`, `number`, `boolean` or `array`
     description: str
-    default: str | None = None
-    minimum: float | None = None
-    maximum: float | None = None
+    default: str | None = None  # As a person would write it; None for a field that has none
+    minimum: float | None = None  # The least that a number may be
+    maximum: float | None = None  # The most that a number may be
 
 
 @dataclass(frozen=True, slots=True)
 class PluginForm:
-    """What a person is asked.
+    """What a person is asked."""
 
-    Attributes:
-        approval_id: Under which it can be answered from elsewhere; empty for an approved plugin's form.
-        choices: The buttons, the refusal last.
-        fields: What has to be filled in.
-        deadline: Seconds until no answer is a refusal.
-    """
-
-    approval_id: str
-    choices: tuple[str, ...]
-    fields: tuple[FormField, ...]
-    deadline: float
+    approval_id: str  # Under which it can be answered from elsewhere; empty for an approved plugin's form
+    choices: tuple[str, ...]  # The buttons, the refusal last
+    fields: tuple[FormField, ...]  # What has to be filled in
+    deadline: float  # Seconds until no answer is a refusal
 
     @property
     def ident(self) -> str:
@@ -114,39 +88,22 @@ class PluginForm:
 
 @dataclass(slots=True)
 class AuditView:
-    """An audit or an enabling.
+    """An audit or an enabling."""
 
-    Attributes:
-        subject: The plugin, as it was last told.
-        run: The audit's run: who looks, what it costs, what it asks.
-        said: What the auditor has written, its latest part.
-        notes: Remarks of the run.
-        audit: The report, once it is there.
-        cached: Whether it was made earlier, of these very bytes.
-        form: What a person is asked.
-        problems: What is wrong with the form, by field.
-        decision: The answer, wherever it came from.
-        cancelled: Whether a form that is no approval was given up here.
-        filled: Likewise, whether it was filled in.
-        enabled: What became of an enabling that went well, in words; empty until then.
-        error: Why it did not.
-        over: Whether nothing more will come.
-    """
-
-    subject: Subject | None = None
-    run: RunView = field(default_factory=RunView)
-    said: str = ""
-    notes: list[str] = field(default_factory=list)
-    audit: PluginAudit | None = None
-    cached: bool = False
-    form: PluginForm | None = None
-    problems: Mapping[str, str] = field(default_factory=dict)
-    decision: ApprovalDecided | None = None
-    cancelled: bool = False
-    filled: bool = False
-    enabled: str = ""
-    error: KaguraError | None = None
-    over: bool = False
+    subject: Subject | None = None  # The plugin, as it was last told
+    run: RunView = field(default_factory=RunView)  # The audit's run: who looks, what it costs, what it asks
+    said: str = ""  # What the auditor has written, its latest part
+    notes: list[str] = field(default_factory=list)  # Remarks of the run
+    audit: PluginAudit | None = None  # The report, once it is there
+    cached: bool = False  # Whether it was made earlier, of these very bytes
+    form: PluginForm | None = None  # What a person is asked
+    problems: Mapping[str, str] = field(default_factory=dict)  # What is wrong with the form, by field
+    decision: ApprovalDecided | None = None  # The answer, wherever it came from
+    cancelled: bool = False  # Whether a form that is no approval was given up here
+    filled: bool = False  # Likewise, whether it was filled in
+    enabled: str = ""  # What became of an enabling that went well, in words; empty until then
+    error: KaguraError | None = None  # Why it did not
+    over: bool = False  # Whether nothing more will come
     _dirty: set[str] = field(default_factory=lambda: {"head"})
     _passage: int = 0
     _approval: str = ""

@@ -27,23 +27,15 @@ _GROUPS = {"prompt_files": "Prompt files", "agents": "Sub-agents"}
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """One file as it is shown.
+    """One file as it is shown."""
 
-    Attributes:
-        target: Its place in the kit.
-        text: What is in it; empty for what is no text.
-        blocks: Where redactions stand in the text: begin and end in characters, and of what kind.
-        size: Bytes of the file.
-        is_text: Whether it is one.
-        cut: Whether `text` is only its beginning.
-    """
-
-    target: str
-    text: str = field(repr=False)
+    target: str  # Its place in the kit
+    text: str = field(repr=False)  # What is in it; empty for what is no text
+    # Where redactions stand in the text: begin and end in characters, and of what kind
     blocks: Sequence[tuple[int, int, str]] = ()
-    size: int = 0
-    is_text: bool = True
-    cut: bool = False
+    size: int = 0  # Bytes of the file
+    is_text: bool = True  # Whether it is one
+    cut: bool = False  # Whether `text` is only its beginning
 
 
 def kit_head_html(kit: Staged) -> str:

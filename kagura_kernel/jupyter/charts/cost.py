@@ -29,16 +29,14 @@ class _Row:
 
     Attributes:
         who: Brain and model.
-        usd: What is known; None when nothing is.
-        unpriced: How many of the runs have no known price.
     """
 
     day: str
     brain: str
     model: str
-    usd: float | None
+    usd: float | None  # What is known; None when nothing is
     runs: int
-    unpriced: int
+    unpriced: int  # How many of the runs have no known price
 
     @property
     def who(self) -> str:

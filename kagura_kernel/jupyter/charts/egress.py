@@ -24,21 +24,15 @@ _LONGEST = 44
 
 @dataclass(slots=True)
 class Place:
-    """One host and port, of all connections together.
-
-    Attributes:
-        connections: How many were made.
-        refused: How many were refused.
-        why: Why the latest of these was.
-    """
+    """One host and port, of all connections together."""
 
     host: str
     port: int
-    connections: int = 0
-    refused: int = 0
+    connections: int = 0  # How many were made
+    refused: int = 0  # How many were refused
     bytes_in: int = 0
     bytes_out: int = 0
-    why: str = ""
+    why: str = ""  # Why the latest of these was
 
     @property
     def name(self) -> str:

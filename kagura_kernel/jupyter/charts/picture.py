@@ -20,11 +20,6 @@ MARKDOWN_ROWS = 40
 class Chart:
     """One chart.
 
-    Attributes:
-        name: Which chart.
-        frame: The figures, as a DataFrame.
-        spec: The picture in Vega-Lite, its data included; None where there is nothing to draw.
-
     Args:
         name: Which chart.
         frame: The figures.
@@ -37,8 +32,8 @@ class Chart:
         self, name: str, frame: pd.DataFrame, text: str, spec: dict[str, Any] | None = None, table: str = ""
     ) -> None:
         self.name = name
-        self.frame = frame
-        self.spec = spec
+        self.frame = frame  # The figures, as a DataFrame
+        self.spec = spec  # The picture in Vega-Lite, its data included; None where there is nothing to draw
         self._text = text
         self._table = table
 

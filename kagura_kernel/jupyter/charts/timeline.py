@@ -65,23 +65,14 @@ State = Literal["works", "waits", "refused", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar.
+    """One bar."""
 
-    Attributes:
-        lane: Whose.
-        what: What was done.
-        start: Seconds since the run began.
-        end: Likewise; not before `start`.
-        state: Whether it worked or waited, or how it went wrong.
-        waits_for: For whom or what it waited; empty when it did not.
-    """
-
-    lane: str
-    what: str
-    start: float
-    end: float
-    state: State = "works"
-    waits_for: str = ""
+    lane: str  # Whose
+    what: str  # What was done
+    start: float  # Seconds since the run began
+    end: float  # Likewise; not before `start`
+    state: State = "works"  # Whether it worked or waited, or how it went wrong
+    waits_for: str = ""  # For whom or what it waited; empty when it did not
 
 
 @dataclass(slots=True)

@@ -35,7 +35,6 @@ class KitBrowser:
     """A kit to look into.
 
     Attributes:
-        kit: What was staged.
         files: Its files, as a DataFrame.
 
     Args:
@@ -49,7 +48,7 @@ class KitBrowser:
     """
 
     def __init__(self, kit: StagedKit, opened: str = "", *, live: bool = False) -> None:
-        self.kit = kit
+        self.kit = kit  # What was staged
         self._shown = _Shown(kit, kit.files(), _open(kit, opened) if opened else None)
         self._live = live
 
@@ -82,17 +81,11 @@ class KitBrowser:
 
 @dataclass
 class _Shown:
-    """What a card shows, drawn anew as files are opened.
+    """What a card shows, drawn anew as files are opened."""
 
-    Attributes:
-        kit: What was staged.
-        files: Those that are there.
-        opened: The one that is open.
-    """
-
-    kit: StagedKit
-    files: tuple[StagedFile, ...]
-    opened: OpenedFile | None = field(default=None)
+    kit: StagedKit  # What was staged
+    files: tuple[StagedFile, ...]  # Those that are there
+    opened: OpenedFile | None = field(default=None)  # The one that is open
 
     @property
     def _target(self) -> str:

@@ -9,14 +9,10 @@ if TYPE_CHECKING:
 
 
 class PlanText:
-    """The plan as the value of a cell: text to read, with the plan behind it.
-
-    Attributes:
-        plan: What a run would be given.
-    """
+    """The plan as the value of a cell: text to read, with the plan behind it."""
 
     def __init__(self, plan: AgentPlan) -> None:
-        self.plan = plan
+        self.plan = plan  # What a run would be given
 
     def __repr__(self) -> str:
         from kagura_kernel.cockpit.kit_words import plan_lines

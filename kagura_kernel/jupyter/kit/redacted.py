@@ -12,20 +12,14 @@ if TYPE_CHECKING:
 
 
 class RedactedText:
-    """The value of the command.
-
-    Attributes:
-        text: Without its secrets; empty for what is no text.
-        findings: Where markers stand in it, never what was found.
-        reason: Why there is nothing to show, half a sentence; otherwise empty.
-    """
+    """The value of the command."""
 
     def __init__(self, name: str, file: RedactedFile) -> None:
         self._name = name
         self._is_text = bool(file.encoding)
-        self.text = _decoded(file)
-        self.findings: tuple[Finding, ...] = file.findings
-        self.reason = file.reason
+        self.text = _decoded(file)  # Without its secrets; empty for what is no text
+        self.findings: tuple[Finding, ...] = file.findings  # Where markers stand in it, never what was found
+        self.reason = file.reason  # Why there is nothing to show, half a sentence; otherwise empty
 
     def __repr__(self) -> str:
         return f"{self._name}: {self.reason}" if self.reason else file_text(self._opened())

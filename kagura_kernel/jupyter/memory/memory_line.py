@@ -11,41 +11,23 @@ from kagura_kernel.domain.memory import Memory, Tier
 
 @dataclass(frozen=True, slots=True)
 class MemoryLine:
-    """What a row says.
+    """What a row says."""
 
-    Attributes:
-        id: `mem-…`.
-        tier: `trusted` or `quarantine`.
-        type: Its type.
-        source: Who said it, and where.
-        at: When it happened, UTC.
-        summary: Its first line.
-        text: All of it.
-        why: What matched; empty where nothing was asked.
-        tags: With commas.
-        scope: Whom it concerns; empty for everybody.
-        pinned: Whether every run starts with it.
-        score: How well it fits, 0 to 1; None where nothing was asked.
-        forgotten: Whether it is forgotten.
-        gone: Whether it is not there any more.
-        said: Of a lesson: what a box or somebody said then.
-    """
-
-    id: str
-    tier: str
+    id: str  # `mem-…`
+    tier: str  # `trusted` or `quarantine`
     type: str
-    source: str
-    at: datetime
-    summary: str
-    text: str
-    why: str = ""
-    tags: str = ""
-    scope: str = ""
-    pinned: bool = False
-    score: float | None = None
-    forgotten: bool = False
-    gone: bool = False
-    said: str = ""
+    source: str  # Who said it, and where
+    at: datetime  # When it happened, UTC
+    summary: str  # Its first line
+    text: str  # All of it
+    why: str = ""  # What matched; empty where nothing was asked
+    tags: str = ""  # With commas
+    scope: str = ""  # Whom it concerns; empty for everybody
+    pinned: bool = False  # Whether every run starts with it
+    score: float | None = None  # How well it fits, 0 to 1; None where nothing was asked
+    forgotten: bool = False  # Whether it is forgotten
+    gone: bool = False  # Whether it is not there any more
+    said: str = ""  # Of a lesson: what a box or somebody said then
 
     @property
     def trusted(self) -> bool:

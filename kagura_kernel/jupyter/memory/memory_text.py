@@ -14,11 +14,7 @@ from kagura_kernel.render.style import framed
 
 
 class MemoryText:
-    """One memory.
-
-    Attributes:
-        memory: It.
-    """
+    """One memory."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory

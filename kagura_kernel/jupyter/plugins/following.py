@@ -126,14 +126,10 @@ async def follow_talk(cockpit: Cockpit, talk: PluginTalk, surface: Surface) -> P
 
 
 class WatchedTalk:
-    """Steps of a talk, and events of its run, on their way from the engine's thread to a display.
-
-    Attributes:
-        view: The audit, as far as it was taken.
-    """
+    """Steps of a talk, and events of its run, on their way from the engine's thread to a display."""
 
     def __init__(self, talk: PluginTalk, display: AuditDisplay) -> None:
-        self.view = AuditView()
+        self.view = AuditView()  # The audit, as far as it was taken
         self._display = display
         self._arrived: deque[PluginStep | AnyEvent] = deque()
         self._stops: list[Callable[[], None]] = []

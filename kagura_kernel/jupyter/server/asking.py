@@ -88,19 +88,12 @@ def decision(fields: dict[str, Any]) -> tuple[Verdict, str]:
 
 @dataclass(frozen=True, slots=True)
 class PluginOrder:
-    """What a session is to do with a plugin.
-
-    Attributes:
-        deed: What.
-        session_id: Which session.
-        content_hash: Of the files that somebody was shown; empty where that does not matter.
-        words: Configuration, each `field=value`.
-    """
+    """What a session is to do with a plugin."""
 
     deed: Deed
     session_id: str
-    content_hash: str = ""
-    words: tuple[str, ...] = ()
+    content_hash: str = ""  # Of the files that somebody was shown; empty where that does not matter
+    words: tuple[str, ...] = ()  # Configuration, each `field=value`
 
 
 def plugin_order(deed: Deed, fields: dict[str, Any]) -> PluginOrder:

@@ -81,19 +81,13 @@ _FIRST_OF_ITS_OWN = 500
 
 
 class Refusal(web.HTTPError):
-    """An answer that says no, with its code and its sentence.
-
-    Attributes:
-        code: Stable across releases.
-        sentence: What happened and what to do next.
-        more: Further fields of the answer.
-    """
+    """An answer that says no, with its code and its sentence."""
 
     def __init__(self, status: int, code: str, sentence: str, more: Mapping[str, Any] | None = None) -> None:
         super().__init__(status)
-        self.code = code
-        self.sentence = sentence
-        self.more = dict(more or {})
+        self.code = code  # Stable across releases
+        self.sentence = sentence  # What happened and what to do next
+        self.more = dict(more or {})  # Further fields of the answer
 
 
 def refusal(error: KaguraError, more: Mapping[str, Any] | None = None) -> Refusal:
@@ -241,15 +235,10 @@ class ReadingHandler(JournalHandler):
 
 
 class ActingHandler(JournalHandler):
-    """Base of the routes that change something, guarded as the reading ones are.
+    """Base of the routes that change something, guarded as the reading ones are."""
 
-    Attributes:
-        method: How it is asked for.
-        done_status: What is answered when it was done.
-    """
-
-    method: ClassVar[Literal["post", "delete"]] = "post"
-    done_status: ClassVar[int] = 202
+    method: ClassVar[Literal["post", "delete"]] = "post"  # How it is asked for
+    done_status: ClassVar[int] = 202  # What is answered when it was done
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Give the class its method."""

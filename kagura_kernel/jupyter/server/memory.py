@@ -162,15 +162,11 @@ class MemoryGrownHandler(MemoryRoute, ReadingHandler):
 
 
 class MemoryActHandler(MemoryRoute, ActingHandler):
-    """Base of the routes that change one memory and keep it.
-
-    Attributes:
-        wanted: What is done to it.
-    """
+    """Base of the routes that change one memory and keep it."""
 
     auth_resource = RESOURCE
     done_status = 200
-    wanted: ClassVar[Act]
+    wanted: ClassVar[Act]  # What is done to it
 
     def deed(self, name: str, by: str) -> Question:
         """Do it, and answer with what the memory is then."""

@@ -20,19 +20,12 @@ _TIERS = tuple(str(tier) for tier in Tier)
 
 @dataclass(frozen=True, slots=True)
 class MemoryPage:
-    """One page of memories.
+    """One page of memories."""
 
-    Attributes:
-        query: What is asked; for the newest it asks for those too that the page before has shown.
-        limit: How many the page has at most.
-        seen: How many of the first the page before has shown: those of its last moment.
-        last: That moment; None on the first page.
-    """
-
-    query: Query
-    limit: int
-    seen: int = 0
-    last: datetime | None = None
+    query: Query  # What is asked; for the newest it asks for those too that the page before has shown
+    limit: int  # How many the page has at most
+    seen: int = 0  # How many of the first the page before has shown: those of its last moment
+    last: datetime | None = None  # That moment; None on the first page
 
 
 def memory_page(q: str, k: str, kind: str, tag: str, tier: str, before: str) -> MemoryPage:

@@ -38,14 +38,10 @@ class PluginsHandler(ReadingHandler):
 
 
 class PluginWordHandler(ActingHandler):
-    """Base of the routes that leave a session a word about a plugin.
-
-    Attributes:
-        wanted: What the session is to do.
-    """
+    """Base of the routes that leave a session a word about a plugin."""
 
     auth_resource = RESOURCE
-    wanted: ClassVar[Deed]
+    wanted: ClassVar[Deed]  # What the session is to do
 
     def deed(self, name: str, by: str) -> Question:
         """Leave the word for the process that holds the session."""

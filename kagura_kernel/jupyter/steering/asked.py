@@ -12,14 +12,7 @@ if TYPE_CHECKING:
 
 
 class Asked:
-    """What an executor gets.
-
-    Attributes:
-        shell: IPython.
-        values: The command's values, by the names of its arguments and options.
-        prefix: How commands begin here: `%kagura ` or `/`.
-        blocked: Whether the kernel hears no buttons while this command goes on, so that nobody can be asked.
-    """
+    """What an executor gets."""
 
     def __init__(
         self,
@@ -30,9 +23,10 @@ class Asked:
         prefix: str = "%kagura ",
         blocked: bool = False,
     ) -> None:
-        self.shell = shell
-        self.values = values
-        self.prefix = prefix
+        self.shell = shell  # IPython
+        self.values = values  # The command's values, by the names of its arguments and options
+        self.prefix = prefix  # How commands begin here: `%kagura ` or `/`
+        # Whether the kernel hears no buttons while this command goes on, so that nobody can be asked
         self.blocked = blocked
         self._get_cockpit = get_cockpit
 

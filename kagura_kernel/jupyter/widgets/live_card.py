@@ -27,7 +27,6 @@ class LiveCard(anywidget.AnyWidget):
     Attributes:
         heard: Whether a front end has answered; one without widgets never does.
         hosted: Whether the front end leaves the card as it is when its output is written anew.
-        once_hosted: Called when that is known.
 
     Args:
         label: What a screen reader calls it.
@@ -46,7 +45,7 @@ class LiveCard(anywidget.AnyWidget):
         self._since = dict.fromkeys(parts, time.monotonic())
         self._pressed = pressed
         self.heard = self.hosted = False
-        self.once_hosted: Callable[[], None] = _nothing
+        self.once_hosted: Callable[[], None] = _nothing  # Called when that is known
         self._seen = time.monotonic()
         self.on_msg(self._hear)
 

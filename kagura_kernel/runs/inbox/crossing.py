@@ -17,19 +17,12 @@ class CannotCross(Exception):
 
 @dataclass(frozen=True)
 class Packed:
-    """A value ready to travel.
+    """A value ready to travel."""
 
-    Attributes:
-        form: How it travels: `frame`, `series`, `array`, `json`, `image`, `text` or `file`.
-        data: The bytes.
-        details: Plain values beside them.
-        summary: What it is, for reading.
-    """
-
-    form: str
-    data: bytes = field(repr=False)
-    details: Mapping[str, Any] = field(default_factory=dict)
-    summary: str = ""
+    form: str  # How it travels: `frame`, `series`, `array`, `json`, `image`, `text` or `file`
+    data: bytes = field(repr=False)  # The bytes
+    details: Mapping[str, Any] = field(default_factory=dict)  # Plain values beside them
+    summary: str = ""  # What it is, for reading
 
 
 def to_file(packed: Packed) -> bytes:

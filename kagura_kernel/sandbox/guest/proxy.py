@@ -53,15 +53,12 @@ class HttpFront:
     Feed it until `target` is there, connect, then send what `accepted` or `refused` gives to the client. What `feed`
     returns belongs to the other side; keep it until the connection stands. When `tunnel` is false the answer of the
     other side ends with its end of file, and the client's connection with it.
-
-    Attributes:
-        target: Host and port as the client wrote them (an IPv6 address in its brackets); None until the head is whole.
-        tunnel: Whether it is a CONNECT: bytes pass unchanged, both ways, for as long as both sides like.
     """
 
     def __init__(self) -> None:
+        # Host and port as the client wrote them (an IPv6 address in its brackets); None until the head is whole
         self.target: tuple[str, int] | None = None
-        self.tunnel = False
+        self.tunnel = False  # Whether it is a CONNECT: bytes pass unchanged, both ways, for as long as both sides like
         self._head = bytearray()
         self._bodiless_answer = False
         self._body: _Body = _NoBody()
@@ -342,16 +339,12 @@ class BadGreeting(Exception):
 
 
 class SocksFront:
-    """One client, from its first byte; use once. Send what `take_reply` gives before waiting for more.
-
-    Attributes:
-        target: Host and port; an IPv6 address in brackets. None until the request is whole.
-        tunnel: Always true.
-    """
+    """One client, from its first byte; use once. Send what `take_reply` gives before waiting for more."""
 
     def __init__(self) -> None:
+        # Host and port; an IPv6 address in brackets. None until the request is whole.
         self.target: tuple[str, int] | None = None
-        self.tunnel = True
+        self.tunnel = True  # Always true
         self._buffer = bytearray()
         self._reply = b""
         self._greeted = False

@@ -70,19 +70,12 @@ WITH_DOCKER = "docker ps"
 
 @dataclass(frozen=True)
 class House:
-    """A journal with a past and a run that goes on, and the service behind its lease.
+    """A journal with a past and a run that goes on, and the service behind its lease."""
 
-    Attributes:
-        home: The data directory.
-        environ: What somebody who types commands has.
-        journal: The journal in it.
-        cloudflare: The service.
-    """
-
-    home: Path
-    environ: dict[str, str]
+    home: Path  # The data directory
+    environ: dict[str, str]  # What somebody who types commands has
     journal: Journal
-    cloudflare: FakeCloudflare
+    cloudflare: FakeCloudflare  # The service
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
         """A script of the runbook, ended by its first command that fails."""

@@ -78,19 +78,13 @@ open("harmless.txt", "w").write("CANARY of a file\\n")
 
 
 class Cloud(FakeCloudflare):
-    """The provider of three leases, and the upstream of one of them.
-
-    Attributes:
-        minted: Every secret it gave, by the lease's name.
-        held: Set while a program waits at `/hold`,
-        let_go: which this ends.
-    """
+    """The provider of three leases, and the upstream of one of them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.minted: dict[str, list[str]] = {name: [] for name in WAYS}
-        self.held = threading.Event()
-        self.let_go = threading.Event()
+        self.minted: dict[str, list[str]] = {name: [] for name in WAYS}  # Every secret it gave, by the lease's name
+        self.held = threading.Event()  # Set while a program waits at `/hold`,
+        self.let_go = threading.Event()  # which this ends
 
     def next_trouble(self, call: Call) -> None:
         """Outside the lock of the books: somebody waits here."""

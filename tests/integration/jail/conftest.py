@@ -22,17 +22,11 @@ HERE = Path(__file__).parent
 
 @dataclass
 class Jails:
-    """Makes jails and closes them.
+    """Makes jails and closes them."""
 
-    Attributes:
-        backend: Of their boxes.
-        failed: What was put off, and why.
-        crossed: What was recorded of their connections.
-    """
-
-    backend: BubblewrapBackend
-    failed: list[tuple[str, str]] = field(default_factory=list)
-    crossed: list[EgressDecided | EgressClosed] = field(default_factory=list)
+    backend: BubblewrapBackend  # Of their boxes
+    failed: list[tuple[str, str]] = field(default_factory=list)  # What was put off, and why
+    crossed: list[EgressDecided | EgressClosed] = field(default_factory=list)  # What was recorded of their connections
     made: list[Jail] = field(default_factory=list)
 
     def parts(self, **more: Any) -> JailParts:

@@ -47,20 +47,13 @@ _os.chdir("/")
 
 
 class Kernel:
-    """A running kernel in a project of its own.
-
-    Attributes:
-        name: `python3` or `kagura`.
-        project: Where it works.
-        spent: Whether a test has done to it what cannot be undone: no other test gets it.
-        id: As a server would know it.
-    """
+    """A running kernel in a project of its own."""
 
     def __init__(self, project: Path, environ: dict[str, str], name: str = "python3") -> None:
-        self.name = name
-        self.project = project
-        self.spent = False
-        self.id = str(uuid4())
+        self.name = name  # `python3` or `kagura`
+        self.project = project  # Where it works
+        self.spent = False  # Whether a test has done to it what cannot be undone: no other test gets it
+        self.id = str(uuid4())  # As a server would know it
         runtime = Path(environ["JUPYTER_RUNTIME_DIR"])
         runtime.mkdir(parents=True, exist_ok=True)
         # Named as a server names it.

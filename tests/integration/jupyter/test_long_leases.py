@@ -58,17 +58,12 @@ done
 
 
 class Cloud(FakeCloudflare):
-    """A provider, and what its tokens open.
-
-    Attributes:
-        opened: How often each token did, in the order of their first use.
-        refused: How often something else was shown.
-    """
+    """A provider, and what its tokens open."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.opened: dict[str, int] = {}
-        self.refused = 0
+        self.opened: dict[str, int] = {}  # How often each token did, in the order of their first use
+        self.refused = 0  # How often something else was shown
 
     def respond(self, call: Call) -> Reply:
         if call.path != "/use/again":

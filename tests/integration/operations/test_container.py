@@ -65,30 +65,19 @@ app_token_file = "/run/secrets/slack-app-token"
 
 @dataclass(frozen=True)
 class Image:
-    """How a container of an image is made.
+    """How a container of an image is made."""
 
-    Attributes:
-        options: Of `docker create`, beside those of the compose file.
-        words: Before the command.
-    """
-
-    options: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # Of `docker create`, beside those of the compose file
+    words: tuple[str, ...] = ()  # Before the command
 
 
 @dataclass
 class Container:
-    """The container, from outside.
+    """The container, from outside."""
 
-    Attributes:
-        docker: Runs the client at the daemon of the tests, and returns what it printed.
-        folder: What an operator has: the files of docs/operations, settings, secrets.
-        image: What it is made of.
-    """
-
-    docker: Callable[..., str]
-    folder: Path
-    image: Image
+    docker: Callable[..., str]  # Runs the client at the daemon of the tests, and returns what it printed
+    folder: Path  # What an operator has: the files of docs/operations, settings, secrets
+    image: Image  # What it is made of
 
     def start(self) -> None:
         """Make and start it, as `compose up` would; its network is the machine's, where the chat is."""

@@ -41,21 +41,14 @@ HOST = "api.example.com"
 
 @dataclass
 class Internet:
-    """What there is outside of the jail.
+    """What there is outside of the jail."""
 
-    Attributes:
-        names: What the resolver answers, call by call; the last answer stays.
-        servers: Where an address really leads to: a port of the loopback.
-        looked_up: The names that were asked for.
-        dialled: The addresses that were connected to.
-        records: What the membrane decided.
-    """
-
+    # What the resolver answers, call by call; the last answer stays
     names: dict[str, list[list[str]]] = field(default_factory=lambda: {HOST: [[PUBLIC]]})
-    servers: dict[str, int] = field(default_factory=dict)
-    looked_up: list[str] = field(default_factory=list)
-    dialled: list[str] = field(default_factory=list)
-    records: list[EgressDecided | EgressClosed] = field(default_factory=list)
+    servers: dict[str, int] = field(default_factory=dict)  # Where an address really leads to: a port of the loopback
+    looked_up: list[str] = field(default_factory=list)  # The names that were asked for
+    dialled: list[str] = field(default_factory=list)  # The addresses that were connected to
+    records: list[EgressDecided | EgressClosed] = field(default_factory=list)  # What the membrane decided
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         """The next answer for this name."""
@@ -76,17 +69,11 @@ class Internet:
 
 @dataclass
 class Rig:
-    """A client, the internet, and the server behind `PUBLIC`.
+    """A client, the internet, and the server behind `PUBLIC`."""
 
-    Attributes:
-        internet: What the membrane finds.
-        server: What `api.example.com` is.
-        port: Of the proxy.
-    """
-
-    internet: Internet
-    server: RawUpstream
-    port: int
+    internet: Internet  # What the membrane finds
+    server: RawUpstream  # What `api.example.com` is
+    port: int  # Of the proxy
 
     def client(self, *allowed: str, **arguments: Any) -> HttpsClient:
         """A client as the plugin has it, which believes the test's authority."""

@@ -91,17 +91,12 @@ def says(word: str) -> str:
 
 
 class Machine(PluginRig):
-    """A rig whose jails are real.
-
-    Attributes:
-        ends: For each box that was started, its end.
-        before_box: Called before each of them.
-    """
+    """A rig whose jails are real."""
 
     def __init__(self, root: Path) -> None:
         self.backend = BubblewrapBackend()
-        self.ends: list[asyncio.Task[str]] = []
-        self.before_box: Callable[[], object] = lambda: None
+        self.ends: list[asyncio.Task[str]] = []  # For each box that was started, its end
+        self.before_box: Callable[[], object] = lambda: None  # Called before each of them
         super().__init__(root, start_jail=self._jail, clock=FakeClock())
 
     async def call(self, function: str, name: str = "greeter", session: str = SESSION) -> object:

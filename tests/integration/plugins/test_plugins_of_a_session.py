@@ -27,17 +27,12 @@ GREETS = "from kagura_host import greeter\nprint(greeter.greet('ada'))"
 
 
 class Session:
-    """A cockpit with a plugin in its project.
-
-    Attributes:
-        elsewhere: The journal as another process has it open.
-        plugin: The plugin's directory.
-    """
+    """A cockpit with a plugin in its project."""
 
     def __init__(self, root: Path, cockpit: Cockpit, home: Path) -> None:
         self.cockpit = cockpit
-        self.plugin = write_plugin(root / "plugins")
-        self.elsewhere = Journal.open(home)
+        self.plugin = write_plugin(root / "plugins")  # The plugin's directory
+        self.elsewhere = Journal.open(home)  # The journal as another process has it open
 
     def enable(self, *words: str) -> None:
         intent = EnablePlugin(name="greeter", static=True, headless=True, accept=Risk.MEDIUM, words=words)

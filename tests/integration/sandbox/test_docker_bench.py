@@ -49,19 +49,13 @@ OPERATIONS = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
 
 @dataclass(frozen=True)
 class Seen:
-    """What can be seen of one container from outside.
+    """What can be seen of one container from outside."""
 
-    Attributes:
-        record: What `docker inspect` says.
-        features: Security features of the daemon, `apparmor` and `selinux` among them where the kernel has them.
-        processes: Command lines of what runs in it.
-        image_ids: The ids of the images there are.
-    """
-
-    record: dict[str, Any]
+    record: dict[str, Any]  # What `docker inspect` says
+    # Security features of the daemon, `apparmor` and `selinux` among them where the kernel has them
     features: frozenset[str]
-    processes: tuple[str, ...]
-    image_ids: frozenset[str]
+    processes: tuple[str, ...]  # Command lines of what runs in it
+    image_ids: frozenset[str]  # The ids of the images there are
 
     @property
     def host(self) -> dict[str, Any]:
@@ -80,17 +74,11 @@ class Seen:
 
 @dataclass(frozen=True)
 class Check:
-    """One recommendation.
+    """One recommendation."""
 
-    Attributes:
-        number: In the benchmark.
-        title: What is asked for, in our words.
-        holds: Whether a container does as recommended.
-    """
-
-    number: str
-    title: str
-    holds: Callable[[Seen], bool]
+    number: str  # In the benchmark
+    title: str  # What is asked for, in our words
+    holds: Callable[[Seen], bool]  # Whether a container does as recommended
 
 
 def _no_sensitive_mount(seen: Seen) -> bool:

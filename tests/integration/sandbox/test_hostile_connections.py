@@ -29,23 +29,16 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @dataclass
 class Host:
-    """A channel with one listener that a scripted guest has accepted.
-
-    Attributes:
-        listening: The id of the listener's stream.
-        served: Streams that came to be served, none of which anybody reads.
-        leave: For each of them, ends it when it is set.
-        over: How many are served no more.
-        asked: What listening gives or raises.
-    """
+    """A channel with one listener that a scripted guest has accepted."""
 
     channel: BoxChannel
     guest: ScriptedGuest
-    asked: asyncio.Task[int]
-    listening: int = 0
+    asked: asyncio.Task[int]  # What listening gives or raises
+    listening: int = 0  # The id of the listener's stream
+    # Streams that came to be served, none of which anybody reads
     served: list[GuestStream] = field(default_factory=list)
-    leave: list[asyncio.Event] = field(default_factory=list)
-    over: int = 0
+    leave: list[asyncio.Event] = field(default_factory=list)  # For each of them, ends it when it is set
+    over: int = 0  # How many are served no more
 
     async def open(self, stream: int, **other: object) -> None:
         """The guest opens a connection, with these fields in place of the right ones."""

@@ -28,19 +28,12 @@ _GOING_ON = re.compile(rf"(?:Begins|Works|Waits for an answer) · {_RUN}\b")
 
 @dataclass
 class Person:
-    """Somebody in a thread of their own, who writes the next task when the last one is answered.
+    """Somebody in a thread of their own, who writes the next task when the last one is answered."""
 
-    Attributes:
-        server: The chat.
-        number: Which of them.
-        sent: What was written so far.
-        over: Whether they write no more.
-    """
-
-    server: SlackServer
-    number: int
-    sent: list[str] = field(default_factory=list)
-    over: bool = False
+    server: SlackServer  # The chat
+    number: int  # Which of them
+    sent: list[str] = field(default_factory=list)  # What was written so far
+    over: bool = False  # Whether they write no more
 
     @property
     def thread(self) -> str:

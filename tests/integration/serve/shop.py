@@ -40,19 +40,12 @@ def model(request: Request) -> ModelTurn:
 
 @dataclass
 class Shop:
-    """What outlives the servers in it.
+    """What outlives the servers in it."""
 
-    Attributes:
-        folder: All of it.
-        environ: Of every process.
-        commands: What carries out other commands; None starts a process for each.
-        tables: The chats of its settings.
-    """
-
-    folder: Path
-    environ: dict[str, str]
-    commands: Commands | None = None
-    tables: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    folder: Path  # All of it
+    environ: dict[str, str]  # Of every process
+    commands: Commands | None = None  # What carries out other commands; None starts a process for each
+    tables: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # The chats of its settings
 
     @property
     def project(self) -> Path:

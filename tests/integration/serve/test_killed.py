@@ -105,14 +105,10 @@ async def test_every_message_is_answered_once_and_nothing_is_left(seed: int, tmp
 
 
 class Elsewhere:
-    """A run of this very process in the thread of one more person: it asks, and lives through everything.
-
-    Attributes:
-        person: Whose thread it is.
-    """
+    """A run of this very process in the thread of one more person: it asks, and lives through everything."""
 
     def __init__(self, place: Town) -> None:
-        self.person = Person(place.slack, 9)
+        self.person = Person(place.slack, 9)  # Whose thread it is
         self._place = place
         self._cockpit = make_cockpit(place.environ)
         self._asking = asyncio.Event()

@@ -49,15 +49,10 @@ async def place(tmp_path: Path, private_home: Path, slack: SlackServer, commands
 
 @dataclass
 class Supervisor:
-    """What systemd listens with; it reads at once what it is told.
+    """What systemd listens with; it reads at once what it is told."""
 
-    Attributes:
-        place: Where it listens.
-        told: Everything that it was told.
-    """
-
-    place: str
-    told: list[str] = field(default_factory=list)
+    place: str  # Where it listens
+    told: list[str] = field(default_factory=list)  # Everything that it was told
 
 
 @pytest.fixture

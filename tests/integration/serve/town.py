@@ -48,15 +48,11 @@ _TASK = re.compile(r"task-\d+-\d+-([a-z]+)")
 
 
 class Books(FakeCloudflare):
-    """A provider of credentials, and what they open: it counts who came with one that works.
-
-    Attributes:
-        used: How often each task's command was here.
-    """
+    """A provider of credentials, and what they open: it counts who came with one that works."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.used: Counter[str] = Counter()
+        self.used: Counter[str] = Counter()  # How often each task's command was here
 
     @property
     def kept(self) -> list[str]:
@@ -75,18 +71,12 @@ class Books(FakeCloudflare):
 
 
 class Model:
-    """What the people's model answers: the steps of the task that was written last.
-
-    Attributes:
-        asked: How often it was asked for each step of each task.
-        generation: The number of the process that serves, for the marks.
-        lock: Held while they change.
-    """
+    """What the people's model answers: the steps of the task that was written last."""
 
     def __init__(self, side: Path) -> None:
-        self.asked: Counter[tuple[str, int]] = Counter()
-        self.generation = 0
-        self.lock = threading.Lock()
+        self.asked: Counter[tuple[str, int]] = Counter()  # How often it was asked for each step of each task
+        self.generation = 0  # The number of the process that serves, for the marks
+        self.lock = threading.Lock()  # Held while they change
         self._side = side
 
     def __call__(self, request: Request) -> Answer:
@@ -119,27 +109,16 @@ class Model:
 
 @dataclass
 class Town:
-    """All that outlives the processes that are killed.
+    """All that outlives the processes that are killed."""
 
-    Attributes:
-        folder: Where everything lies.
-        environ: Of every process.
-        slack: Where people write.
-        model: What thinks.
-        books: What credentials open.
-        people: Who writes.
-        journal: What is told of them.
-        lives: Starts the processes that are killed.
-    """
-
-    folder: Path
-    environ: Mapping[str, str]
-    slack: SlackServer
-    model: Model
-    books: Books
-    people: list[Person]
-    journal: Journal
-    lives: Lives
+    folder: Path  # Where everything lies
+    environ: Mapping[str, str]  # Of every process
+    slack: SlackServer  # Where people write
+    model: Model  # What thinks
+    books: Books  # What credentials open
+    people: list[Person]  # Who writes
+    journal: Journal  # What is told of them
+    lives: Lives  # Starts the processes that are killed
 
     @property
     def project(self) -> Path:

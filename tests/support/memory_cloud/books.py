@@ -41,20 +41,10 @@ class Refused(Exception):
 
 @dataclass(slots=True)
 class CloudRow:
-    """One memory.
+    """One memory."""
 
-    Attributes:
-        id: A UUID.
-        summary, content, type, importance, tags, details, source_uri, source_type: As its writer said.
-        delivery_mode: `always` is pinned.
-        created_at: When it was written.
-        updated_at: When it was changed; None for never.
-        external: Whether a connector wrote it, so that the server does not trust it.
-        feedback: What was said of it, in order.
-    """
-
-    id: str
-    summary: str
+    id: str  # A UUID
+    summary: str  # As its writer said
     content: str
     type: str
     importance: float
@@ -62,11 +52,11 @@ class CloudRow:
     details: dict[str, Any]
     source_uri: str | None
     source_type: str | None
-    delivery_mode: str
-    created_at: datetime
-    updated_at: datetime | None = None
-    external: bool = False
-    feedback: list[bool] = field(default_factory=list)
+    delivery_mode: str  # `always` is pinned
+    created_at: datetime  # When it was written
+    updated_at: datetime | None = None  # When it was changed; None for never
+    external: bool = False  # Whether a connector wrote it, so that the server does not trust it
+    feedback: list[bool] = field(default_factory=list)  # What was said of it, in order
 
 
 @dataclass(slots=True)

@@ -25,22 +25,15 @@ _NO_SESSION = -32603
 
 
 class FakeMemoryCloudServer(LoopbackService):
-    """Answers whoever shows `KEY`; `READ_ONLY_KEY` may only read. It has one context, `CONTEXT`.
-
-    Attributes:
-        books: What it keeps; a test may look, and write what a connector would write.
-        version: What it says it is.
-        events: What was pushed to the resource `RESOURCE`, in order.
-        calls: Tools that were called, in order; `initialize` among them.
-    """
+    """Answers whoever shows `KEY`; `READ_ONLY_KEY` may only read. It has one context, `CONTEXT`."""
 
     def __init__(self, *, now: Callable[[], datetime] | None = None, version: str = "0.77.0") -> None:
         super().__init__()
         self._now = now
-        self.version = version
-        self.events: list[dict[str, Any]] = []
-        self.calls: list[str] = []
-        self.books = Books(CONTEXT, self.now)
+        self.version = version  # What it says it is
+        self.events: list[dict[str, Any]] = []  # What was pushed to the resource `RESOURCE`, in order
+        self.calls: list[str] = []  # Tools that were called, in order; `initialize` among them
+        self.books = Books(CONTEXT, self.now)  # What it keeps; a test may look, and write what a connector would write
         self._sessions: set[str] = set()
 
     @property

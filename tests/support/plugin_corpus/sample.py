@@ -22,25 +22,15 @@ def create_host_functions(config):
 
 @dataclass(frozen=True)
 class Sample:
-    """One plugin.
+    """One plugin."""
 
-    Attributes:
-        name: What it may be called: kebab-case.
-        severity: What a scan has to say of it; None for nothing worse than a note.
-        trick: What is tried, or what the plugin is for; one line.
-        source: Its `plugin.py`.
-        files: What else lies in its directory, by relative path.
-        links: Symbolic links in its directory: target by relative path.
-        permissions: Of its manifest; None leaves them out.
-    """
-
-    name: str
-    severity: Severity | None
-    trick: str
-    source: bytes
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    links: Mapping[str, str] = field(default_factory=dict)
-    permissions: Mapping[str, Any] | None = None
+    name: str  # What it may be called: kebab-case
+    severity: Severity | None  # What a scan has to say of it; None for nothing worse than a note
+    trick: str  # What is tried, or what the plugin is for; one line
+    source: bytes  # Its `plugin.py`
+    files: Mapping[str, bytes] = field(default_factory=dict)  # What else lies in its directory, by relative path
+    links: Mapping[str, str] = field(default_factory=dict)  # Symbolic links in its directory: target by relative path
+    permissions: Mapping[str, Any] | None = None  # Of its manifest; None leaves them out
 
     @property
     def manifest(self) -> bytes:

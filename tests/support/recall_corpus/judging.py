@@ -15,18 +15,12 @@ _DEPTH = 10
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of some questions.
+    """Of some questions."""
 
-    Attributes:
-        questions: How many.
-        at_5, at_10: The part of the evidence among the first five, and ten; the mean over the questions.
-        mrr: The mean of one by the rank of the first evidence, 0 where none is among the first ten.
-    """
-
-    questions: int
-    at_5: float
+    questions: int  # How many
+    at_5: float  # The part of the evidence among the first five, and ten; the mean over the questions
     at_10: float
-    mrr: float
+    mrr: float  # The mean of one by the rank of the first evidence, 0 where none is among the first ten
 
 
 def judge(retriever: Retriever, questions: Iterable[Question]) -> Figures:

@@ -29,21 +29,13 @@ _MONTHS_ASKED = 3
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question with its known answer.
+    """One question with its known answer."""
 
-    Attributes:
-        text: As it is asked.
-        answers: Ids of the memories that hold the answer.
-        language: A key of `LANGUAGES`.
-        kind: One of `KINDS`.
-        tuning: Whether weights may be tuned on it; the others are only for telling how good they are.
-    """
-
-    text: str
-    answers: tuple[str, ...]
-    language: str
-    kind: str
-    tuning: bool
+    text: str  # As it is asked
+    answers: tuple[str, ...]  # Ids of the memories that hold the answer
+    language: str  # A key of `LANGUAGES`
+    kind: str  # One of `KINDS`
+    tuning: bool  # Whether weights may be tuned on it; the others are only for telling how good they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +58,17 @@ class _Fact:
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    """What a file says. In it `{A}` tells something to `{B}`.
+    """What a file says. In it `{A}` tells something to `{B}`."""
 
-    Attributes:
-        name: A member of `LANGUAGES`.
-        names: Who talk to each other.
-        months: Names of the twelve.
-        asked_month, asked_both: How one asks for what somebody said in a month, and for two things.
-        facts: What B says before, what A tells, how B answers, a question in other words, one in some of the same.
-        chat: What is said in between.
-        notes: A note, a question in other words that it answers, and one in some of the same.
-    """
-
-    name: str
-    names: tuple[tuple[str, str], ...]
-    months: tuple[str, ...]
-    asked_month: str
+    name: str  # A member of `LANGUAGES`
+    names: tuple[tuple[str, str], ...]  # Who talk to each other
+    months: tuple[str, ...]  # Names of the twelve
+    asked_month: str  # How one asks for what somebody said in a month, and for two things
     asked_both: str
+    # What B says before, what A tells, how B answers, a question in other words, one in some of the same
     facts: tuple[_Fact, ...]
-    chat: tuple[str, ...]
-    notes: tuple[str, ...]
+    chat: tuple[str, ...]  # What is said in between
+    notes: tuple[str, ...]  # A note, a question in other words that it answers, and one in some of the same
 
 
 def make_corpus(*, threads: bool = True) -> Corpus:

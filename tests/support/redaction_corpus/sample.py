@@ -14,50 +14,30 @@ Form = Literal["", "json", "yaml", "toml", "env", "ipynb", "ini", "xml"]
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with slots.
+    """A text with slots."""
 
-    Attributes:
-        text: `⟦maker⟧` is a planted secret, `⟪maker⟫` something made up that is none.
-        form: What it parses as.
-    """
-
-    text: str
-    form: Form = ""
+    text: str  # `⟦maker⟧` is a planted secret, `⟪maker⟫` something made up that is none
+    form: Form = ""  # What it parses as
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A text in which a secret is planted.
+    """A text in which a secret is planted."""
 
-    Attributes:
-        kind: Of secret: `github-classic`, `prose-german`, …
-        template: Its place in the corpus, `training/tokens/7`; the same for all that have the same carrier.
-        half: Which half it belongs to.
-        text: With the secret.
-        pieces: The secret as it stands in the text: one piece, or several where it is split or has several lines.
-        form: What the text parses as.
-    """
-
-    kind: str
-    template: str
-    half: Half
-    text: str
+    kind: str  # Of secret: `github-classic`, `prose-german`, …
+    template: str  # Its place in the corpus, `training/tokens/7`; the same for all that have the same carrier
+    half: Half  # Which half it belongs to
+    text: str  # With the secret
+    # The secret as it stands in the text: one piece, or several where it is split or has several lines
     pieces: tuple[str, ...]
-    form: Form = ""
+    form: Form = ""  # What the text parses as
 
 
 @dataclass(frozen=True, slots=True)
 class LookAlike:
-    """A text without any secret that has something which looks like one.
+    """A text without any secret that has something which looks like one."""
 
-    Attributes:
-        kind: `git-hash`, `lock-file`, …
-        half: Which half it belongs to.
-        text: Has to come out as it is.
-        form: What it parses as.
-    """
-
-    kind: str
-    half: Half
-    text: str
-    form: Form = ""
+    kind: str  # `git-hash`, `lock-file`, …
+    half: Half  # Which half it belongs to
+    text: str  # Has to come out as it is
+    form: Form = ""  # What it parses as

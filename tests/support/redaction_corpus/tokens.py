@@ -20,17 +20,11 @@ _BECH32 = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L"
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A kind of token.
+    """A kind of token."""
 
-    Attributes:
-        variable: The environment variable that it mostly stands in.
-        make: Makes one.
-        held_out: Only the hold-out half has it.
-    """
-
-    variable: str
-    make: Maker
-    held_out: bool = False
+    variable: str  # The environment variable that it mostly stands in
+    make: Maker  # Makes one
+    held_out: bool = False  # Only the hold-out half has it
 
 
 def _checked(prefix: str, count: int) -> Maker:

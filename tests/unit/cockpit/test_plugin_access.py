@@ -21,18 +21,12 @@ class Manager:
 
 
 class Desk:
-    """Takes one word, carries it out when it is let, and finds no further one.
-
-    Attributes:
-        talk: What the word begins.
-        go_on: Lets it begin.
-        taken: Set when the word is taken.
-    """
+    """Takes one word, carries it out when it is let, and finds no further one."""
 
     def __init__(self) -> None:
-        self.talk = PluginTalk()
-        self.go_on = asyncio.Event()
-        self.taken = asyncio.Event()
+        self.talk = PluginTalk()  # What the word begins
+        self.go_on = asyncio.Event()  # Lets it begin
+        self.taken = asyncio.Event()  # Set when the word is taken
 
     async def hear(self, _session_ids: Sequence[str]) -> tuple[PluginTalk, ...]:
         if self.taken.is_set():

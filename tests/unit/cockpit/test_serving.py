@@ -34,20 +34,14 @@ REFUSED = TransportRefused("fake", "let us in", "invalid_auth")
 
 @dataclass
 class MoodyChat(FakeChat):
-    """A chat that cannot always be opened.
+    """A chat that cannot always be opened."""
 
-    Attributes:
-        moods: What each try to open it raises, in turn; it lets us in when they are used up.
-        tries: How often it was tried.
-        closed: How often it was closed.
-        out: What it raises when something is to be said; None for nothing.
-        over: Where it is told that its connection is over.
-    """
-
+    # What each try to open it raises, in turn; it lets us in when they are used up
     moods: list[TransportError] = field(default_factory=list)
-    tries: int = 0
-    closed: int = 0
-    out: TransportError | None = None
+    tries: int = 0  # How often it was tried
+    closed: int = 0  # How often it was closed
+    out: TransportError | None = None  # What it raises when something is to be said; None for nothing
+    # Where it is told that its connection is over
     over: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     async def ended(self) -> None:

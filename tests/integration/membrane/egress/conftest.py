@@ -45,19 +45,13 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @dataclass
 class Proxy:
-    """A box of one run, and the proxy in it.
-
-    Attributes:
-        box: The box.
-        port: The proxy's, on the loopback of the box.
-        names: What its resolver answers, call by call; the last answer stays.
-        asked: The names it was asked for.
-    """
+    """A box of one run, and the proxy in it."""
 
     box: Box
-    port: int = 0
+    port: int = 0  # The proxy's, on the loopback of the box
+    # What its resolver answers, call by call; the last answer stays
     names: dict[str, list[list[str]]] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)  # The names it was asked for
     records: list[EgressDecided | EgressClosed] = field(default_factory=list)
     problems: list[BaseException] = field(default_factory=list)
 

@@ -109,15 +109,10 @@ GOOD = {
 
 @dataclass
 class Heard:
-    """What the two servers heard.
+    """What the two servers heard."""
 
-    Attributes:
-        granted: Each connection's bytes.
-        hidden: How many came.
-    """
-
-    granted: list[bytes] = field(default_factory=list)
-    hidden: int = 0
+    granted: list[bytes] = field(default_factory=list)  # Each connection's bytes
+    hidden: int = 0  # How many came
 
 
 @pytest.fixture

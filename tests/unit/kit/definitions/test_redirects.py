@@ -18,16 +18,11 @@ INSIDE = "registry.inside.example"
 
 
 class Hearing:
-    """What comes in at a port of the loopback, which never answers.
-
-    Attributes:
-        port: Where it listens.
-        heard: What each connection said, when it is over.
-    """
+    """What comes in at a port of the loopback, which never answers."""
 
     def __init__(self, listener: socket.socket) -> None:
-        self.port: int = listener.getsockname()[1]
-        self.heard: list[bytes] = []
+        self.port: int = listener.getsockname()[1]  # Where it listens
+        self.heard: list[bytes] = []  # What each connection said, when it is over
         self._listener = listener
 
     def serve(self) -> None:
