@@ -43,7 +43,7 @@ class Dear:
 _BOXES = ("kagura_kernel/sandbox/", "kagura_kernel/testing/conformance/", "images/")
 _MEMORY = ("kagura_kernel/memory/", "kagura_kernel/testing/conformance/")
 _CHATS = ("kagura_kernel/cockpit/transports/", "kagura_kernel/testing/conformance/")
-_JUPYTER = ("kagura_kernel/jupyter/", "labextension/")
+_JUPYTER = ("kagura_kernel/jupyter/", "kagura_kernel/render/", "kagura_kernel/views/", "labextension/")
 
 DEAR = (
     Dear(("tests/conformance/test_gvisor_", "tests/conformance/test_docker_"), _BOXES, one_in=4),
