@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kagura_kernel.patterns.shell_lines import starts_known
@@ -53,6 +53,28 @@ _SHELL = re.compile(r"#![ \t]*/\S*?/(?:env[ \t]+)?(?:ba|da|k|z|)sh(?:[ \t]+-[a-z
 _MODULE = re.compile(r"(?<![\w-])-(?:[mM]\s*|[A-Za-z]{1,4}[mM]\s+)([A-Za-z_]\w*)")
 _SCRIPT = re.compile(r".*\.(?:bash|cjs|js|mjs|php|pl|py|rb|sh|ts|zsh)|(?:[^/]*/)+[^/.]+")
 _WORD_ENDS = re.compile(r"[\s;&|()<>\"'`$={}!]+")
+
+
+# Variables that say the same as settings, or where settings lie.
+_VARIABLES = {
+    "EDITOR": "core.editor",
+    "GIT_ASKPASS": "core.askpass",
+    "GIT_CONFIG_GLOBAL": "include.path",
+    "GIT_CONFIG_SYSTEM": "include.path",
+    "GIT_EDITOR": "core.editor",
+    "GIT_EXEC_PATH": "core.hookspath",
+    "GIT_EXTERNAL_DIFF": "diff.external",
+    "GIT_PAGER": "core.pager",
+    "GIT_PROXY_COMMAND": "core.gitproxy",
+    "GIT_SEQUENCE_EDITOR": "sequence.editor",
+    "GIT_SSH": "core.sshcommand",
+    "GIT_SSH_COMMAND": "core.sshcommand",
+    "GIT_TEMPLATE_DIR": "init.templatedir",
+    "PAGER": "core.pager",
+    "SSH_ASKPASS": "core.askpass",
+    "VISUAL": "core.editor",
+    "XDG_CONFIG_HOME": "init.templatedir",
+}
 
 
 class GitSetting(NamedTuple):
@@ -119,7 +141,9 @@ def named_paths(settings: Iterable[GitSetting], top: str, home: str, is_file: Ca
         yield setting.file
         if _PROSE.fullmatch(setting.name):
             continue
-        base = os.path.dirname(setting.file) if _INCLUDED.fullmatch(setting.name) else top  # noqa: PTH120 - only text
+        # Where a variable includes a file, no file says so.
+        included = _INCLUDED.fullmatch(setting.name) and setting.file
+        base = os.path.dirname(setting.file) if included else top  # noqa: PTH120 - only text
         whole = _from(base, setting.value, home)
         if _INCLUDED.fullmatch(setting.name) or _PLACE.fullmatch(setting.name):
             yield whole
@@ -132,6 +156,19 @@ def named_paths(settings: Iterable[GitSetting], top: str, home: str, is_file: Ca
             yield from called_paths(setting.value, top, is_file)
         if is_file(whole):
             yield whole
+
+
+def variable_settings(environ: Mapping[str, str]) -> Iterator[tuple[str, GitSetting]]:
+    """A person's variables that git obeys, each with a setting that does the same.
+
+    Args:
+        environ: The person's variables.
+    """
+    for variable, name in _VARIABLES.items():
+        value = environ.get(variable, "")
+        if value:
+            # Of what lies there git reads its own folder alone.
+            yield variable, GitSetting("", name, f"{value}/git" if variable == "XDG_CONFIG_HOME" else value)
 
 
 def included_paths(settings: Iterable[GitSetting], home: str) -> Iterator[str]:

@@ -20,7 +20,9 @@ _PIECE = re.compile(
 _FUNCTION = re.compile(r"([\w-]+)[ \t]*\(\)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=.*", re.DOTALL)
 # Variables that say what programs start, or where those are found.
-_STEERING = re.compile(r"(?:BASH_|GIT_|LD_|NODE_|PERL|PYTHON|RUBY).*|ENV|.*(?:COMMAND|EDITOR|PAGER|PATH|SHELL|VISUAL)")
+_STEERING = re.compile(
+    r"(?:BASH_|GIT_|LD_|NODE_|PERL|PYTHON|RUBY).*|ENV|LESS(?:CLOSE|OPEN)|.*(?:COMMAND|EDITOR|PAGER|PATH|SHELL|VISUAL)"
+)
 _WORDS_BEFORE = "! builtin command do elif else exec export if local nohup readonly then time until while {"
 _SYSTEM = re.compile(r"/(?:usr|bin|sbin|opt|nix|snap|Applications)/(?:[^/]+/)*([^/]+)")
 _GIT_PROGRAM = re.compile(r"git-[\w-]+")
@@ -29,7 +31,7 @@ _PROGRAMS = """
     exit expr false fgrep fi file fold for grep head hexdump hostname id less ln ls mkdir mktemp more mv nl od paste
     popd printf pushd pwd read readlink realpath return rev rm rmdir seq set shift sleep sort stat strings tac tail tee
     test touch tput tr true tty umask uname uniq unset wait wc which whoami xxd } awk gawk jq mawk sed
-    bat bcompare code codium cursor delta diff-so-fancy difft ed emacs emacsclient gedit hx kak kate kdiff3 meld micro
+    bat bcompare code codium cursor delta diff-so-fancy difft emacs emacsclient gedit hx kak kate kdiff3 meld micro
     most nano notepad nvim nvimdiff opendiff p4merge subl tig vi vim vimdiff zed
     aws az gcloud gh glab gpg gpg2 gpgsm hub op-ssh-sign ssh ssh-keygen
     antiword catdoc docx2txt exiftool gunzip gzip identify nbstripout odt2txt open pandoc pdftotext plutil
@@ -38,8 +40,37 @@ _PROGRAMS = """
 _BEFORE, _KNOWN = frozenset(_WORDS_BEFORE.split()), frozenset(_PROGRAMS.split())
 _RISKY = re.compile(r".*(?:[Cc]ommand|--exec|program=)")
 # Those that may take what to do from a file, and how they are told.
-_SCRIPTED = dict.fromkeys(("awk", "gawk", "mawk", "sed"), re.compile(r"-[A-Za-z]*f|--(?:file|include)"))
-_SCRIPTED |= {"jq": re.compile(r"-[A-Za-z]*[fL]|--from"), "ssh": re.compile(r"-[A-Za-z]*F|.*[Cc]ommand")}
+_HOOKS = r".*(?:\bhooks\b|\.git/)"
+_TOLD = {
+    "awk gawk mawk": (
+        r"-[A-Za-z]*f|-[Eil]|--(?:exec|file|include|load)|.*(?:\bsystem[ \t]*\(|@(?:include|load)|"
+        r"(?<![|'\"])\|&?[ \t]*(?:\\?\"[^\"|]|getline\b|[A-Za-z_]\w*[ \t]*[;}\n])|\|&?[ \t]*getline)"
+    ),
+    "cd cp ln mv pushd tee": _HOOKS,
+    "emacs emacsclient": r"--?(?:f|funcall|l|load|script)(?:=|$)|.*\b(?:call-process|load(?:-file)?|shell-command)\b",
+    "exiftool": r"-config|.*\bsystem\b",
+    "gh": r"(?:alias|ext|extensions?)$",
+    "jq": r"-[A-Za-z]*[fL]|--from|.*\b(?:import|include)\b",
+    "nvim nvimdiff vi vim vimdiff": (
+        r"-[Sl]|.*(?:!|\b(?:dofile|exe\w*|lua\w*|pyfile|ru(?:ntime)?|so(?:urce)?|system)\b)"
+    ),
+    "pandoc": r"-[A-Za-z]*[FLd]|--(?:defaults|filter|lua)|.*\.lua",
+    "sed": (
+        r"-[A-Za-z]*f|--file|(?:['\"]?|.*;[ \t]*)[\d$,]*e(?:[ \t]|['\"]?$)|"
+        r"['\"]?s(?P<mark>\W).*(?P=mark)[\dIgip]*e[\dIgip]*['\"]?$"
+    ),
+    "sqlite3": r"--?init|.*(?:\.(?:load|read|shell|system)\b|\bload_extension\b)",
+    "ssh": r"-[A-Za-z]*F|.*[Cc]ommand",
+}
+_SCRIPTED = {name: re.compile(telling, re.DOTALL) for names, telling in _TOLD.items() for name in names.split()}
+_INTO_HOOKS = re.compile(_HOOKS, re.DOTALL)
+# What git runs later because a command has said so.
+_SETS_WHAT_RUNS = re.compile(
+    r"['\"]?(?:alias|core(?!\.(?:autocrlf|bare|eol|filemode|ignorecase|quotepath|symlinks)\b)|credential|diff|difftool|"
+    r"filter|gc|gpg|hook|include\w*|init|interactive|merge|mergetool|pager|sequence|submodule|trailer|uploadpack)\.",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(r"get|list|unset|--(?:get|list|unset).*|-l")
 _RISKY_FOR_GIT = re.compile(r"foreach|run|filter-branch|-O|--(?:exe|extc|open|rece|sendm|templ|upl)")
 _WITH_PLACE = frozenset({"-C", "--git-dir", "--namespace", "--work-tree"})
 
@@ -65,6 +96,8 @@ def _starts_known(text: str, top: str) -> bool:
     while at < len(text):
         piece = _PIECE.match(text, at)
         if piece is None or (is_file and piece.lastgroup in ("into", "end")):
+            return False
+        if is_file and _INTO_HOOKS.match(piece[0]):
             return False
         at = piece.end()
         if piece.lastgroup == "end":
@@ -107,5 +140,14 @@ def _is_plain_git(told: Sequence[str]) -> bool:
         if told[at].startswith(("-c", "--config", "--exec")):
             return False
         at += 2 if told[at] in _WITH_PLACE else 1
-    runs = any(map(_RISKY_FOR_GIT.match, told[at:]))
-    return not runs and not (told[at : at + 1] == ["rebase"] and any(re.match("-[a-z]*x", word) for word in told))
+    name, further = "".join(told[at : at + 1]), told[at + 1 :]
+    if any(map(_RISKY_FOR_GIT.match, told[at:])):
+        return False
+    if name == "config":
+        return any(map(_ASKS.fullmatch, further)) or not _sets_what_runs(further)
+    return name not in ("difftool", "rebase") or not any(re.match("-[a-z]*x", word) for word in further)
+
+
+def _sets_what_runs(told: Sequence[str]) -> bool:
+    """Whether `git config` is told a value, and not asked for one, of a setting that names what runs."""
+    return any(_SETS_WHAT_RUNS.match(word) and at + 1 < len(told) for at, word in enumerate(told))

@@ -27,6 +27,7 @@ from kagura_kernel.patterns.git_settings import (
     named_paths,
     read_settings,
     runs_more,
+    variable_settings,
 )
 from kagura_kernel.patterns.starting_files import file_may_start, starting_files
 from kagura_kernel.runtime.host import HostRunner, minimal_environment
@@ -103,6 +104,7 @@ class GitPlaces:
     def __init__(self, project: Path, environ: Mapping[str, str]) -> None:
         told = {name: value for name, value in environ.items() if name.startswith(_TOLD)}
         self._project = project
+        self._variables = tuple(variable_settings(environ))
         self._environment = {**minimal_environment(environ, project), **told}
         self._asked: dict[Path, tuple[str, ...]] = {}
         self._one_asks = threading.RLock()
@@ -161,6 +163,12 @@ class GitPlaces:
             if may_start(setting, top):
                 self._note(f"git's setting {setting.name}")
         yield from named_paths(settings, top, home, os.path.isfile)
+        for variable, setting in self._variables:
+            named = [path for path in named_paths([setting], top, home, os.path.isfile) if path]
+            yield from named
+            # A person's own editor or pager may be any program: only what is of the project counts.
+            if any(self._owns(Path(os.path.normpath(path))) for path in named) and may_start(setting, top):
+                self._note(f"the variable {variable}")
 
     def _hooks(self, folder: Path, top: str) -> Iterator[str]:
         if folder.name == "_":

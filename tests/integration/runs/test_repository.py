@@ -435,3 +435,28 @@ def test_no_two_runs_in_a_row_plant_a_module(repository: Path, tmp_path: Path) -
         **dict.fromkeys(("new/logging.py", "sub/json", "sub/runpy.py"), ("proposed", STANDS_IN)),
         **dict.fromkeys(("new/__init__.py", "shop/types.py"), ("applied", "")),
     }
+
+
+@pytest.mark.parametrize("variable", ["GIT_EXTERNAL_DIFF", "GIT_EDITOR", "EDITOR", "GIT_SSH_COMMAND", "GIT_PAGER"])
+def test_programs_of_the_project_that_a_variable_names_stay_as_they_are(repository: Path, variable: str) -> None:
+    (repository / "tools").mkdir()
+    (repository / "tools" / "x").write_text("#!/bin/sh\n")
+    for value in ("tools/x", f"{repository}/tools/x --wait"):
+        places = GitPlaces(repository, {"PATH": "/usr/bin:/bin", variable: value})
+        assert (places.held, places.starter) == (("tools/x",), f"the variable {variable}")
+
+
+def test_settings_and_templates_that_a_variable_names_are_held_before_they_are_there(repository: Path) -> None:
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "GIT_CONFIG_GLOBAL": str(repository / "dot" / "settings"),
+        "GIT_TEMPLATE_DIR": str(repository / "template"),
+        "XDG_CONFIG_HOME": str(repository / "config"),
+    }
+    assert GitPlaces(repository, environ).held == ("config/git", "dot/settings", "template")
+
+
+def test_a_person_s_own_editor_makes_nothing_wait(repository: Path) -> None:
+    environ = {"PATH": "/usr/bin:/bin", "EDITOR": "idea --wait", "GIT_ASKPASS": "/home/ann/.editor/askpass.sh"}
+    places = GitPlaces(repository, environ)
+    assert (places.held, places.starter) == ((), "")

@@ -87,3 +87,75 @@ def test_plain_lines_of_git_and_of_programs_of_every_day_are_known(lines: str) -
 )
 def test_whatever_else_may_run_something_of_the_project(lines: str) -> None:
     assert not starts_known(f"#!/bin/sh\n{lines}\ngit add README.md", "/repo")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        *("awk '{system(\"tools/\" $1)}' list", 'git diff --name-only | awk \'{ print "tools/" $0 | "sh" }\''),
+        *("gawk -i tools/x.awk '{}'", "gawk '@load \"tools/x\"; {}'", "awk '\"tools/x\" | getline; {}'"),
+        *("sed -n '1e tools/x' a", "sed 's/.*/&/e' list", "sed -e 's|a|b|ge' list"),
+        *("vim -S tools/x", "nvim -c 'luafile tools/x'", "vim '+!tools/x'", "emacs --batch -l tools/x"),
+        *(
+            "sqlite3 x '.read tools/x'",
+            "sqlite3 -init tools/x db",
+            "pandoc -F tools/x a.md",
+            "pandoc -t tools/x.lua a.md",
+        ),
+        *(
+            "exiftool -config tools/x a",
+            "jq 'include \"x\"; .'",
+            "LESSOPEN='|tools/x %s' less a",
+            "ed - a",
+            "gh alias set x y",
+        ),
+    ],
+)
+def test_programs_that_are_told_to_run_something_are_not_known(lines: str) -> None:
+    assert not starts_known(lines, "/repo")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        *("cp tools/* .git/hooks/", 'ln -sf ../../tools/x "$(git rev-parse --git-dir)/hooks/x"', "cd .git/hooks"),
+        *("cat tools/x > .git/hooks/x", "tee .git/hooks/x", "git show :tools/x > .git/hooks/x"),
+        *(
+            "git config core.hooksPath tools",
+            "git config --local include.path ../tools/x",
+            "git config set alias.x '!x'",
+        ),
+        *("git difftool -yx tools/x",),
+    ],
+)
+def test_what_makes_git_run_more_later_is_not_known(lines: str) -> None:
+    assert not starts_known(lines, "/repo")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        *(
+            "awk -F'|' '{print $1 \"|\" $2}' x",
+            "awk '$1 == 1 || $2 == 2 {print}' x",
+            "awk '/a|b/' x",
+            "sed -i 's/a/e/' x",
+        ),
+        *(
+            "sed -n '/one/,/the end/p' x",
+            "nvim -d a b -c 'wincmd w'",
+            "vim -f '+set tw=72'",
+            "emacs --eval '(ediff a b)'",
+        ),
+        *("sqlite3 x .dump", "pandoc -t plain x.docx", "jq -r .name x", "exiftool x.png", "cp a b", "cd sub"),
+        *(
+            "git config user.email",
+            "git config core.hooksPath",
+            "git config --get alias.x",
+            "git config core.autocrlf input",
+        ),
+        *("git config user.name Ann", "git difftool --tool=vimdiff"),
+    ],
+)
+def test_the_same_programs_with_plain_words_are_known(lines: str) -> None:
+    assert starts_known(lines, "/repo")

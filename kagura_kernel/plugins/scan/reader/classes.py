@@ -9,7 +9,7 @@ from typing import Any
 from .fields import MAKERS, bases_of, derives_from_formatter
 from .known import HOOKS, is_base
 from .meaning import Meaning, Value
-from .rules import ATTRIBUTE, CODE, COMPUTED, MITIGATION, NEVER, PATHS, SAFE, SDK, is_dunder, rule_of
+from .rules import ATTRIBUTE, CODE, COMPUTED, MITIGATION, NEVER, PATHS, SAFE, SDK, VOUCHING, is_dunder, rule_of
 from .scopes import Binding, Walk
 from .source import Report
 
@@ -27,7 +27,7 @@ _METACLASSES = frozenset("abc.ABCMeta builtins.type enum.EnumMeta enum.EnumType"
 _COPYING = ("__reduce__", "__reduce_ex__")
 _RUN = ("__annotations__", "__annotate__", "__text_signature__")
 """What the library runs as code."""
-_MADE = NEVER | {*_RUN}
+_MADE = NEVER | {*_RUN, VOUCHING}
 _READ = ("__dataclass_fields__", "__dataclass_params__", "__signature__")
 """What the library reads names of attributes from."""
 
@@ -45,6 +45,9 @@ def check_class(meaning: Meaning, node: ast.ClassDef, say: Say) -> None:
     for name, bindings in inner.bindings.items():
         for binding in bindings:
             check_hook(meaning, name, binding.node, binding.line or node.lineno, say)
+    names = {value.name for base in node.bases for value in bases_of(meaning, base) if value.kind == "ref"}
+    if {"builtins.str", "collections.UserString"} <= names:
+        say(CODE, "A text answers for another one, and the library makes code of it.", node.lineno)
     if derives_from_formatter(meaning, node) and "parse" in inner.bindings:
         message = "A formatter's fields are made while the code runs, and give whatever attribute they name."
         say(COMPUTED, message, node.lineno)
@@ -67,6 +70,8 @@ def check_base(value: Value, line: int, say: Say) -> None:
 
 def check_hook(meaning: Meaning, name: str, node: ast.AST, line: int, say: Say) -> None:
     """Report something that is defined under a name which Python, or its library, looks for by itself."""
+    if name == VOUCHING:
+        say(CODE, f"{name} is made by the plugin, and the library makes code of what it says yes to.", line)
     if not is_dunder(name) or name in HOOKS:
         return
     if name in _RUN:

@@ -29,6 +29,7 @@ from .rules import (
     SAID,
     SDK,
     UNKNOWN_NAME,
+    VOUCHING,
     WRITING,
     is_dunder,
     is_private,
@@ -235,6 +236,10 @@ class Reaching:
         grave = name in NEVER_SET and not all(one.kind == "object" for one in bases)
         if grave or name in NEVER or name == "__class__":
             self._say(ATTRIBUTE, f"Setting {name} changes what an object is.", node.lineno)
+        if name == VOUCHING:
+            self._say(
+                CODE, f"{name} is made by the plugin, and the library makes code of what it says yes to.", node.lineno
+            )
         for base in bases:
             if base.kind == "made" and base.name in (*_REDIRECTING, *FIELDS):
                 message = f"{name} of {base.name} says which attribute is reached, and is set."

@@ -428,6 +428,10 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not is_dunder(name) and name not in PRIVATE
 
 
+VOUCHING = "isidentifier"
+"""What the library asks a text before it makes code of it; one of the plugin's own may say yes to anything."""
+
+
 def is_dunder(name: str) -> bool:
     """Whether a name stands between two pairs of underscores."""
     return name.startswith("__") and name.endswith("__") and len(name) > len("____")

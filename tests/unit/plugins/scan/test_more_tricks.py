@@ -8,6 +8,12 @@ from kagura_kernel.domain.plugins import Severity
 from tests.support.plugin_corpus.judging import severity_of
 
 REFUSED = [
+    "import dataclasses\nclass S(str):\n    def isidentifier(self): return True\ndef run(t):\n    a = dataclasses.make_dataclass('A', [S(t)], init=False, repr=False)\n    return a() == a()",
+    "class M:\n    isidentifier = lambda self: True\nclass S(M, str): pass\ndef run(t): return S(t)",
+    "class S(str): pass\nS.isidentifier = bool\ndef run(t): return S(t)",
+    "class S(str): pass\nsetattr(S, 'isidentifier', bool)\ndef run(t): return S(t)",
+    "S = type('S', (str,), {'isidentifier': bool})\ndef run(t): return S(t)",
+    "from collections import UserString\nclass S(UserString, str): pass\ndef run(t): return S(t)",
     "class A:\n    def __init__(self): self.__class__ = type(print)\ndef run(a): return A()",
     "def run(a):\n    f = run\n    f.__globals__.clear()",
     'import os\nrun = lambda a: [*map(lambda n: getattr(os, n), ["system"])][0](a)',
@@ -325,6 +331,7 @@ LOOKED_AT = [
 ]
 
 HARMLESS = [
+    "import dataclasses\ndef run(names):\n    return dataclasses.make_dataclass('Row', [one for one in names if one.isidentifier()])",
     "BLOCKED = {'__class__', '__globals__', '__subclasses__'}\ndef run(o, n):\n    if n in BLOCKED or n.startswith('_'): raise ValueError(n)\n    return getattr(o, n)",
     "class Base: pass\nclass A(Base): pass\ndef run(a): return [c.__name__ for c in Base.__subclasses__()]",
     "import inspect\nclass P:\n    def hi(self): return 1\ndef run(a): return dict(inspect.getmembers(P(), inspect.ismethod))",
