@@ -70,8 +70,8 @@ _PATTERNS = {
     "make, or a tool like it, runs what it says": """
         *.bzl *.cabal *.cmake *.csproj *.csproj.user *.fsproj *.gemspec *.gradle *.gradle.kts *.mk
         *.nimble *.nims *.opam *.props *.rake *.rockspec *.sbt *.targets *.thor *.vbproj *.vcxproj
-        /build.py /tasks.py /tasks/__init__.py appraisals bb.edn berksfile binding.gyp brewfile buck
-        build build.bazel build.boot build.clj build.mill build.ninja build.pl build.rs build.sc
+        /build.py /tasks.py /tasks/__init__.py appraisals bb.edn berksfile binding.gyp brewfile
+        bsdmakefile buck build build.bazel build.boot build.clj build.mill build.ninja build.pl build.rs build.sc
         build.xml build.zig buildsrc/ cabal.project* capfile cargo.toml cdk.json cmakelists.txt
         cmakepresets.json cmakeuserpresets.json conanfile.* config.nims configure configure.ac
         cpanfile cross.toml dangerfile deps.edn deps/build.jl devspace.y*ml directory.build.props
@@ -95,7 +95,8 @@ _PATTERNS = {
     "JavaScript tools and editors run it as their settings": """
         *.conf.cjs *.conf.js *.conf.mjs *.conf.ts *.config.cjs *.config.cts *.config.js *.config.mjs
         *.config.mts *.config.ts babel.config.json brunch-config.* ember-cli-build.js gruntfile.*
-        gulpfile.* jest.config.json setuptests.* tslint.json typedoc.json webpack.mix.js
+        gulpfile.* jest.config.json setuptests.* tslint.json typedoc.json vitest.workspace.*
+        webpack.mix.js
     """,
     "pytest runs it before any test": """
         conftest.py
@@ -220,10 +221,11 @@ def runs_by_itself(
     if (path.startswith(".") or "/." in path) and not _HARMLESS.fullmatch(path):
         return HIDDEN
     folder, module = _module(path) if added else ("", "")
-    if not folder:
-        return SHADOWS if module and (module in _TRIED or installed(module)) else ""
-    stands_in = module == _OF_JYTHON or module in sys.stdlib_module_names
-    return STANDS_IN if stands_in and not is_package(folder) else ""
+    if not module or (folder and is_package(folder)):
+        return ""
+    if folder and (module == _OF_JYTHON or module in sys.stdlib_module_names):
+        return STANDS_IN
+    return SHADOWS if module in _TRIED or installed(module) else ""
 
 
 def _module(path: str) -> tuple[str, str]:

@@ -37,6 +37,8 @@ def reason(path: str, *, added: bool = True) -> str:
         "node_modules/.bin/eslint",
         "Makefile",
         "lib/GNUmakefile",
+        "lib/BSDmakefile",
+        "web/vitest.workspace.ts",
         "rules.mk",
         "package.json",
         "web/package.json",
@@ -96,7 +98,7 @@ def test_what_somebody_runs_or_obeys_unasked_is_told_with_its_reason(path):
     [
         *("a.txt", "shop/cart.py", "tests/test_cart.py", "docs/conftest.md", "src/makefile_parser.py", "notes.md"),
         *("kagura_kernel/domain/policy.py", ".github/ISSUE_TEMPLATE.md", "data/package.json.gz", "vscode/tasks.json"),
-        *("README.md", "sub/tasks.py", "web/src/config.ts", "hooks/useCart.ts", "lib/stack_data.py", "shop/conf.py"),
+        *("README.md", "sub/tasks.py", "web/src/config.ts", "hooks/useCart.ts", "shop/conf.py"),
         *(
             "shop/tasks/__init__.py",
             "src/build.py",
@@ -148,6 +150,13 @@ def test_a_new_module_with_a_name_of_the_standard_library_is_told_in_any_folder_
 @pytest.mark.parametrize("path", ["sub/json/data.py", "sub/runpy.md", "sub/__init__.py", "sub/__pycache__/json.pyc"])
 def test_what_no_name_of_the_standard_library_leads_to_is_free_in_any_folder(path):
     assert reason(path) == ""
+
+
+@pytest.mark.parametrize("path", ["lib/stack_data.py", "work/shop/__init__.py", "a/b/simplejson.pyc"])
+def test_a_new_module_with_the_name_of_an_installed_one_is_told_in_any_folder_that_is_no_package(path):
+    assert reason(path) == SHADOWS
+    assert reason(path, added=False) == ""
+    assert runs_by_itself(path, added=True, installed=lambda _: True, is_package=lambda _: True) == ""
 
 
 def test_the_names_of_what_is_installed_here_are_known():

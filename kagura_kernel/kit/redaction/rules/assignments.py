@@ -83,7 +83,7 @@ def _taken_apart(data: bytes, at: int) -> _Assignment | None:
         return None
     group = next(number for number in (3, 4, 5) if found.start(number) >= 0)
     value = _VALUE.match(data, found.end(group), found.end())
-    if value is None or value.lastgroup is None:
+    if value is None or value.lastgroup is None or (found.group(group) == b":" and _SCOPED.match(data, value.start())):
         return None
     return _Assignment(
         name=found.group(1) or b"",
@@ -98,6 +98,8 @@ def _taken_apart(data: bytes, at: int) -> _Assignment | None:
     )
 
 
+_SCOPED = re.compile(rb":[A-Za-z_]\w*+(?![^\s\w,;:()<>{}\[\]*&.=+-])")
+"""The second colon of `Class::member`, as C++ and others write it."""
 _CALLED = re.compile(rb"[\w.\-]+(?![$\x80-\xff])")
 _MORE_NAME = re.compile(rb"(?is).{1,4}?(?:pw|pin|sid|sas|sig)|(?:\\*[\"'`\])}]|\[\w*\]){0,3}[ \t]+[\w.]+[ \t]*=")
 """What may make the name longer, or begin another name, behind what looks like the name."""

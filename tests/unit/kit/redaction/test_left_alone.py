@@ -14,6 +14,8 @@ LEFT_ALONE = (
     "username, password = index_url_user_password\n",
     'x = f(Bucket=s3_location["Bucket"], Key=s3_location["Key"])\n',
     '"AWSCognitoIdentityProviderService.ConfirmSignUp",\n',
+    "limit = std::min(ParsedCookie::kMaxPairs, 4);\n",
+    "return ParsedSecret::kMaxPairs9x;\n",
     "     3     USER user@fwuser@remote.host\n           PASS pass@fwpass\n",
     "result: PASS pass@fwpass\n",
     "> PASS pass@fwpass\n",
