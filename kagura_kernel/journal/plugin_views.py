@@ -92,6 +92,7 @@ class PluginFold:
         self.seen: dict[tuple[str, PluginPlace, str], PluginSeen] = {}  # The latest sight by name, place and project
         # The latest audit by name and hash; one that a brain has made stands until a brain makes another
         self.audits: dict[tuple[str, str], PluginAudit] = {}
+        self.audited: dict[tuple[str, str], list[PluginAudited]] = {}  # Every audit by name and hash, in order
         self._approved: dict[str, str] = {}
         self._quarantined: dict[tuple[str, str], str] = {}
         self._uses: dict[tuple[str, str], PluginUse] = {}
@@ -107,11 +108,12 @@ class PluginFold:
                     self.seen[key] = event
             case PluginAudited():
                 about = (event.audit.plugin, event.audit.content_hash)
+                self.audited.setdefault(about, []).append(event)
                 before = self.audits.get(about)
                 # What a brain has found in these bytes is not undone by looking less closely.
                 if before is None or _is_read(event.audit) or not _is_read(before):
                     self.audits[about] = event.audit
-                self._quarantined.pop((event.audit.plugin, event.audit.content_hash), None)
+                self._quarantined.pop(about, None)
             case PluginChanged():
                 self._change(event)
             case _:
@@ -239,6 +241,13 @@ class PluginHistory:
         with self._lock:
             self._catch_up()
             return self._fold.audits.get((plugin, content_hash))
+
+    def audits_since(self, plugin: str, content_hash: str, at: datetime) -> list[PluginAudit]:
+        """The audits of exactly these files after a moment, in order. Raises like `look`."""
+        with self._lock:
+            self._catch_up()
+            audited = self._fold.audited.get((plugin, content_hash), ())
+            return [event.audit for event in audited if event.at > at]
 
     def audited_hashes(self, plugin: str) -> frozenset[str]:
         """Hashes of all files of this name that were ever audited. Raises like `look`."""

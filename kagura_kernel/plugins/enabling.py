@@ -148,8 +148,16 @@ class Enabler:
         record = self._parts.approvals.valid(name, content_hash)
         if record is None or record.risk.rank > self._parts.max_risk.rank:
             return None
-        # The book of a process that was killed after its audit still holds the approval; the journal has the audit.
-        return None if why_outlived(record, self._history.audit(name, content_hash)) else record
+        return None if self._why_outlived(record, name, content_hash) else record
+
+    def _why_outlived(self, record: ApprovalRecord, name: str, content_hash: str) -> str:
+        # The book of a process that was killed after its audit still holds the approval; the journal has the audit, and
+        # a better one that was made later does not bring the approval back.
+        audits = (
+            self._history.audit(name, content_hash),
+            *self._history.audits_since(name, content_hash, record.approved_at),
+        )
+        return next(filter(None, (why_outlived(record, audit) for audit in audits)), "")
 
     def why_off(self, name: str, content_hash: str) -> str:
         """Why exactly these files are in quarantine; empty when they are not."""
@@ -218,7 +226,7 @@ class Enabler:
             raise PluginRefused(examined.name, "is not approved, and nobody has decided about it")
         if record.content_hash != examined.content_hash:
             raise PluginChangedSince(examined.name, "approved")
-        if why := why_outlived(record, self._history.audit(examined.name, examined.content_hash)):
+        if why := self._why_outlived(record, examined.name, examined.content_hash):
             raise PluginRefused(examined.name, why, f"See `plugin audit {examined.name}`, and decide anew.")
         if self.approval(examined.name, examined.content_hash) is None:
             highest = self._parts.max_risk

@@ -294,12 +294,16 @@ async def test_an_approval_that_stands_in_its_file_beside_a_worse_audit_counts_f
     rig.write()
     rig.approve()
     examined = rig.examine()
+    await rig.clock.advance(60)
     # As a process leaves it that is killed after its audit was stored.
     audit = replace(rig.report(examined), risk=Risk.MEDIUM, verdict=AuditVerdict.REVIEW)
     rig.journal.append(PluginAudited(run_id="", session_id=OTHER, at=rig.clock.now(), audit=audit, by="ada"))
     assert not rig.row().approved
     with pytest.raises(PluginRefused, match="approved at risk LOW, approve, and an audit of the same files says risk"):
         await rig.enable(approved=True)
+    rig.audit()
+    assert not rig.row().approved, "a better audit later is no person's word"
+    assert rig.manager.approval(examined) is None
 
 
 @pytest.mark.parametrize(
