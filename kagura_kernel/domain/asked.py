@@ -35,11 +35,20 @@ _NOTHING = re.compile(
 _FEWEST_LINES = 3
 _BLANKS = re.compile(r"(?m)(?<=\S)[ \t]{16,}|^[ \t]{41,}|[ \t]{16,}$")
 _WORD = re.compile(r"[^\W_]+")
-_HOST = re.compile(r"[^\W_]+(?:-+[^\W_]+)*(?:\.[^\W_]+(?:-+[^\W_]+)*)+")
-_LIKE_LATIN = frozenset(
-    {"CYRILLIC", "GREEK", "ARMENIAN", "COPTIC", "CHEROKEE", "LISU", "FULLWIDTH", "MATHEMATICAL", "DESERET", "ROMAN"}
-)
-"""Scripts, by the first word of a letter's name, with letters that look like those of ASCII."""
+# No name of a host has more pieces: a text made of them must not take long.
+_PIECE = r"(?:[^\W_][\u0300-\u036f]*+)++"
+_LABEL = rf"{_PIECE}(?:[-_]++{_PIECE}){{0,62}}+"
+_HOST = re.compile(rf"(?<![^\W_])(?:{_LABEL}(?:\.{_LABEL}){{1,126}}+|(?<=://){_LABEL})")
+_SCRIPTS = """
+    ADLAM ARABIC ARABIC-INDIC ARMENIAN BAMUM BENGALI BUGINESE CANADIAN CARIAN CHEROKEE COPTIC CYRILLIC DESERET
+    DEVANAGARI EXTENDED ETHIOPIC FULLWIDTH GEORGIAN GLAGOLITIC GOTHIC GREEK GUJARATI GURMUKHI HEBREW KANNADA KHMER
+    LAO LIMBU LISU LYCIAN LYDIAN MALAYALAM MATHEMATICAL MONGOLIAN MYANMAR NKO OLD ORIYA OSAGE OSMANYA ROMAN RUNIC
+    SINHALA TAI TAMIL TELUGU THAI TIFINAGH VAI WARANG YI
+"""
+_LIKE_LATIN = frozenset(_SCRIPTS.split())
+"""Scripts, by the first word of a letter's name, with letters or digits that look like those of ASCII.
+
+All but those of East Asia, which stand beside them in ordinary text."""
 _SIGNS = re.compile(
     "(?<=[A-Za-z0-9])"
     "[\u02d0\u02f8\u0589\u05c3\u2024\u2044\u2215\u29f8\u3002\uff0e\uff0f\uff1a\uff20\uff61\uff3c]"
