@@ -257,7 +257,8 @@ def test_the_child_of_a_killed_worker_is_done_once_more_and_its_box_is_gone(
     )
     try:
         handle = cockpit.launch(launch(project))
-        wait_until(lambda: len(boxed(cockpit)) == 2)
+        # The child's box may stand before its parent has heard that it began.
+        wait_until(lambda: len(boxed(cockpit)) == 2 and events(cockpit, handle.run_id, "child.started"))
         first = only(cockpit, handle.run_id, "child.started").child
         wait_until(lambda: events(cockpit, first, "tool.finished"))
         pid = int(next(row.owner for row in cockpit.runs() if row.run_id == first).split(":")[1])
@@ -287,6 +288,8 @@ def test_a_child_that_did_something_outside_of_its_box_is_not_done_twice(
         handle = cockpit.launch(launch(project))
         wait_until(cockpit.pending)
         cockpit.decide(cockpit.pending()[0].id, allow=True, by="alice", via="test")
+        # The child may ask before its parent has heard that it began.
+        wait_until(lambda: events(cockpit, handle.run_id, "child.started"))
         child = only(cockpit, handle.run_id, "child.started").child
         wait_until(lambda: events(cockpit, child, "tool.finished"))
         kill_worker_of(cockpit, child)
