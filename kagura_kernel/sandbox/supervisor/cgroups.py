@@ -79,18 +79,19 @@ def find_tree(mounts: str, membership: str) -> Tree:
     return _unified_tree(unified, paths.get("", "/")) if unified else Tree()
 
 
-def group_name(supervisor: int, number: int) -> str:
+def group_name(namespace: int, supervisor: int, number: int) -> str:
     """What a group is called.
 
     Args:
-        supervisor: The process id of whoever makes it, as it is in this process namespace.
+        namespace: The process namespace in which the supervisor has its process id.
+        supervisor: The process id of whoever makes the group.
         number: Which of its groups.
     """
-    return f"kagura-{_namespace()}-{supervisor}-{number}"
+    return f"kagura-{namespace}-{supervisor}-{number}"
 
 
-def _namespace() -> int:
-    """Which process namespace this is; 0 where the system does not tell."""
+def process_namespace() -> int:
+    """The process namespace this process is in; 0 where the system does not tell."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:
@@ -132,12 +133,15 @@ def set_limits(tree: Tree, group: Group, *, memory_bytes: int, processes: int, c
             _write(f"{tree.homes['memory']}/{name}/{swap[0]}", swap[1])
 
 
-def sweep(tree: Tree) -> None:
+def sweep(tree: Tree, namespace: int) -> None:
     """End and remove groups whose supervisor is gone; one that was killed outright could not.
 
-    A supervisor in another process namespace cannot be seen from here, so its groups are left alone.
+    Args:
+        tree: Where groups are.
+        namespace: The process namespace that `/proc` shows. Supervisors of others cannot be seen, so their groups are
+            left alone.
     """
-    ours = f"kagura-{_namespace()}-"
+    ours = f"kagura-{namespace}-"
     for home in set(tree.homes.values()):
         for name in os.listdir(home):
             supervisor = name.removeprefix(ours).partition("-")[0] if name.startswith(ours) else ""

@@ -59,6 +59,7 @@ class Supervisor:
     kernel: socket.socket
     kernel_life: int  # readable when the kernel's process ends
     number: int  # by which the host knows this process
+    namespace: int  # in which it is known by that number
     root: bool  # whether it may take on any identity
     ranged: bool = False  # whether it is an ordinary user's whose boxes have users of their own
     gvisor: bool = False  # whether boxes are gVisor's, which show no files as somebody else's
@@ -180,7 +181,7 @@ class Supervisor:
                 open("/proc/self/cgroup", encoding="utf-8") as own,
             ):
                 self.tree = cgroups.find_tree(mounts.read(), own.read())
-            cgroups.sweep(self.tree)
+            cgroups.sweep(self.tree, self.namespace)
             if not self.mapped and not self._can_enter():
                 self.tree = cgroups.Tree()
             if not self.refusal and not self.gvisor:
@@ -208,7 +209,7 @@ class Supervisor:
         if not self.tree.homes:
             return False
         try:
-            group = cgroups.make_group(self.tree, cgroups.group_name(self.number, 0))
+            group = cgroups.make_group(self.tree, cgroups.group_name(self.namespace, self.number, 0))
         except OSError:
             return False
         if self.gvisor and not self._can_limit(group):
@@ -277,7 +278,7 @@ class Supervisor:
 
     def _plant(self, owner: tuple[int, int] | None) -> Seed:
         self.planted += 1
-        group = cgroups.make_group(self.tree, cgroups.group_name(self.number, self.planted))
+        group = cgroups.make_group(self.tree, cgroups.group_name(self.namespace, self.number, self.planted))
         ground = Ground(
             self.python,
             self._tell,
@@ -379,7 +380,9 @@ def main(descriptor: int, words: Sequence[str] = ()) -> None:
         mapping, boxes_of_gvisor = options.get("mapping", ()), options.get("gvisor", False)
         # gVisor's boxes need no identity that nobody else has: who is root is enough, even of a container.
         root = os.geteuid() == 0 if boxes_of_gvisor else stage.is_real_root()
-        supervisor = Supervisor(kernel, life, os.getpid(), root, ranged=bool(mapping), gvisor=boxes_of_gvisor)
+        # Both are asked for here: below, the supervisor proper is process 1 of a namespace of its own.
+        number, namespace = os.getpid(), cgroups.process_namespace()
+        supervisor = Supervisor(kernel, life, number, namespace, root, ranged=bool(mapping), gvisor=boxes_of_gvisor)
         try:
             # runsc must be root of something: of a user namespace in which there is nobody else.
             stage.enter_spaces(root=root, mapping=mapping, inside=0 if boxes_of_gvisor else BOX_UID)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox.supervisor.cgroups import Tree, group_name, make_group, sweep
+from kagura_kernel.sandbox.supervisor.cgroups import Tree, group_name, make_group, process_namespace, sweep
 
 ENTER = """
 import sys, time
@@ -52,8 +52,8 @@ def a_dead_process() -> int:
 
 def test_what_a_lost_keeper_left_behind_is_killed_in_one_stroke_children_too(home: Path) -> None:
     tree = Tree(2, {"memory": str(home)})
-    lost = make_group(tree, group_name(a_dead_process(), 1))
-    ours = make_group(tree, group_name(os.getpid(), 1))
+    lost = make_group(tree, group_name(process_namespace(), a_dead_process(), 1))
+    ours = make_group(tree, group_name(process_namespace(), os.getpid(), 1))
     started = [
         subprocess.Popen([sys.executable, "-c", ENTER, group.directories[0]], stdout=subprocess.PIPE)
         for group in (lost, ours)
@@ -62,7 +62,7 @@ def test_what_a_lost_keeper_left_behind_is_killed_in_one_stroke_children_too(hom
         for process in started:
             assert process.stdout is not None
             assert process.stdout.readline() == b"entered\n"
-        sweep(tree)
+        sweep(tree, process_namespace())
         assert started[0].wait(30) == -signal.SIGKILL
         assert started[1].poll() is None
     finally:

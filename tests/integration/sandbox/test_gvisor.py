@@ -25,6 +25,7 @@ from kagura_kernel.sandbox.gvisor.backend import GVisorBackend
 from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
 from kagura_kernel.sandbox.supervisor.gvisor import STAGE
 from kagura_kernel.testing.patience import eventually
+from tests.support.control_groups import groups_of, here
 from tests.support.docker_images import BASE
 
 pytestmark = [
@@ -114,12 +115,6 @@ def kernels_among(pids: list[int]) -> list[int]:
     return [pid for pid in pids if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"runsc-sandbox\0")]
 
 
-def groups_of(pids: list[int]) -> list[str]:
-    names = tuple(f"kagura-{pid}-" for pid in pids)
-    # A glob fails where another test's group goes while it looks.
-    return [folder for folder, *_ in os.walk("/sys/fs/cgroup") if Path(folder).name.startswith(names)]
-
-
 def mounts() -> list[str]:
     """Where this machine has memory mounted."""
     lines = Path("/proc/mounts").read_text().splitlines()
@@ -132,10 +127,11 @@ async def test_a_killed_kernel_leaves_no_process_mount_or_group() -> None:
     assert await asyncio.wait_for(process.stdout.readline(), 60) == b"ready\n"
     family = descendants(process.pid)
     assert len(family) >= 6, "the supervisor's two halves, and two boxes with runsc and a kernel each"
+    assert groups_of(*family) or not here().homes
     process.kill()
     await process.wait()
     await eventually(lambda: not [pid for pid in family if Path(f"/proc/{pid}").exists()])
-    assert not groups_of(family)
+    assert not groups_of(*family)
     assert STAGE not in mounts()
 
 
@@ -159,7 +155,7 @@ async def test_closing_a_box_leaves_no_process(begun: RunscBackend) -> None:
     assert family
     await box.close()
     await eventually(lambda: not [pid for pid in family if Path(f"/proc/{pid}").exists()])
-    assert not groups_of(family)
+    assert not groups_of(*family)
 
 
 async def test_a_parked_box_is_taken_with_its_project(alone: RunscBackend, tmp_path: Path) -> None:

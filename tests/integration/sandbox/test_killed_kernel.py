@@ -22,6 +22,7 @@ from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.supervisor import cgroups
 from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.patience import eventually, wait_until
+from tests.support.control_groups import groups_of, here
 
 KERNEL = """
 import asyncio, os, sys, time
@@ -73,7 +74,7 @@ def test_a_killed_kernel_leaves_no_process_and_no_group(kernel: tuple[subprocess
     supervisor, copy = map(int, process.stdout.readline().split())
     # Two sleeps in each box, beside the kernel itself.
     wait_until(lambda: len(processes_with(marker)) >= 5)
-    assert groups_of(supervisor) or not can_count()
+    assert groups_of(supervisor) or not here().homes
     process.kill()
     try:
         wait_until(lambda: set(processes_with(marker)) <= {copy})
@@ -112,7 +113,7 @@ async def test_a_lost_supervisor_is_replaced_and_what_it_left_is_swept(tmp_path:
 
     # Processes that are killed with their supervisor may outlive its sweep; a later one finds their groups empty.
     def swept() -> bool:
-        cgroups.sweep(tree())
+        cgroups.sweep(here(), cgroups.process_namespace())
         return groups_of(lost) == []
 
     await eventually(swept)
@@ -123,6 +124,7 @@ async def test_closing_the_back_end_leaves_nothing(tmp_path: Path) -> None:
     before = open_files()
     boxes = await asyncio.gather(*(backend.start(BoxSpec(workspace=tmp_path)) for _ in range(3)))
     supervisor = backend._supervisor.pid
+    assert groups_of(supervisor) or not here().homes
     await backend.close()
     assert all([await box.wait_closed() == "" for box in boxes])
     assert not is_running(supervisor)
@@ -154,18 +156,6 @@ def open_files() -> int:
 
 def is_running(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
-
-
-def tree() -> cgroups.Tree:
-    return cgroups.find_tree(Path("/proc/self/mounts").read_text(), Path("/proc/self/cgroup").read_text())
-
-
-def can_count() -> bool:
-    return bool(tree().homes)
-
-
-def groups_of(supervisor: int) -> list[Path]:
-    return [path for home in set(tree().homes.values()) for path in Path(home).glob(f"kagura-{supervisor}-*")]
 
 
 def descendants_of(pid: int) -> list[int]:

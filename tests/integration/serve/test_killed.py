@@ -19,7 +19,6 @@ from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.sandbox.supervisor.cgroups import find_tree
 from kagura_kernel.testing.chat import Shown
 from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.guards import descendants
@@ -30,6 +29,7 @@ pytest.importorskip("slack_bolt")
 
 from tests.integration.serve.people import ANN, Person, ended_run, goes_on
 from tests.integration.serve.town import MARK, Town, town
+from tests.support.control_groups import groups_of
 from tests.support.effort import thorough
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(900)]
@@ -191,8 +191,7 @@ def check_threads(place: Town, people: Sequence[Person]) -> None:
 def check_machine(place: Town, keepers: set[int]) -> None:
     """No process, control group, scratch file or lock is left."""
     assert processes_with(MARK) == []
-    homes = find_tree(Path("/proc/self/mounts").read_text(), Path("/proc/self/cgroup").read_text()).homes.values()
-    assert [path for home in homes for pid in keepers for path in Path(home).glob(f"kagura-{pid}-*")] == []
+    assert groups_of(*keepers) == []
     assert list((place.folder / "tmp").iterdir()) == []
     for lock in (place.folder / "home").rglob("*.lock"):
         with lock.open("rb") as file:

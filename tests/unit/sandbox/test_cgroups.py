@@ -8,6 +8,8 @@ import pytest
 
 from kagura_kernel.sandbox.supervisor.cgroups import Group, Tree, find_tree, group_name, make_group, set_limits, sweep
 
+HERE = 4026531836
+
 
 def first_version(root: Path) -> tuple[str, str]:
     """Mounts and membership of a machine with three hierarchies, two of them ours to use."""
@@ -122,21 +124,21 @@ def test_a_lack_of_memory_is_remembered(tmp_path: Path, file: str, text: str, ki
 def test_nothing_that_has_no_number_here_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     killed = []
     monkeypatch.setattr("os.kill", lambda pid, number: killed.append((pid, number)))
-    lost = tmp_path / group_name(999999999, 1)
+    lost = tmp_path / group_name(HERE, 999999999, 1)
     lost.mkdir()
     (lost / "cgroup.procs").write_text("0\n0\n4194305\n")
     (lost / "cgroup.kill").write_text("")
-    sweep(Tree(2, {"memory": str(tmp_path)}))
+    sweep(Tree(2, {"memory": str(tmp_path)}), HERE)
     assert killed == [(4194305, signal.SIGKILL)]
     assert (lost / "cgroup.kill").read_text() == "1"
 
 
 def test_groups_of_supervisors_that_are_gone_are_swept_and_no_others(tmp_path: Path) -> None:
     """A process id says nothing in another namespace: containers may share a tree."""
-    ours, elsewhere = group_name(os.getpid(), 1), "kagura-1-999999999-1"
-    for name in (group_name(999999999, 1), ours, elsewhere, "kagura-x-1", "other"):
+    ours, elsewhere = group_name(HERE, os.getpid(), 1), "kagura-1-999999999-1"
+    for name in (group_name(HERE, 999999999, 1), ours, elsewhere, "kagura-x-1", "other"):
         (tmp_path / name).mkdir()
-    sweep(Tree(2, {"memory": str(tmp_path), "pids": str(tmp_path)}))
+    sweep(Tree(2, {"memory": str(tmp_path), "pids": str(tmp_path)}), HERE)
     assert {path.name for path in tmp_path.iterdir()} == {ours, elsewhere, "kagura-x-1", "other"}
 
 

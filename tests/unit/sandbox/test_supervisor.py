@@ -14,8 +14,8 @@ from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap.python_view import PythonView
 from kagura_kernel.sandbox.bubblewrap.request import request_for
-from kagura_kernel.sandbox.supervisor.cgroups import find_tree
 from kagura_kernel.sandbox.supervisor.client import Ending, StartRefused, SupervisorClient, as_setup
+from tests.support.control_groups import groups_of
 
 VIEW = PythonView(python="/usr/bin/python3")
 
@@ -124,7 +124,7 @@ async def test_a_limit_that_the_system_refuses_leaves_no_process_and_no_group_be
             await supervisor.start(f"box-{number}", request("/bin/true", processes=-5), streams[:2])
     async with asyncio.timeout(60):
         # The supervisor's other half, and a process that waits to become the next box.
-        while len(descendants(supervisor.pid)) > 2 or len(groups_of(supervisor.pid)) > 1:  # noqa: ASYNC110 - /proc tells no news
+        while len(descendants(supervisor.pid)) > 2 or len({group.name for group in groups_of(supervisor.pid)}) > 1:  # noqa: ASYNC110 - /proc tells no news
             await asyncio.sleep(0.05)
 
 
@@ -185,11 +185,6 @@ def descendants(pid: int) -> list[int]:
     except FileNotFoundError:
         return []
     return [found for child in children for found in (child, *descendants(child))]
-
-
-def groups_of(pid: int) -> set[str]:
-    tree = find_tree(Path("/proc/self/mounts").read_text(), Path("/proc/self/cgroup").read_text())
-    return {path.name for home in tree.homes.values() for path in Path(home).glob(f"kagura-{pid}-*")}
 
 
 def is_running(pid: int) -> bool:
