@@ -24,7 +24,7 @@ from kagura_kernel.domain.twins import LATIN_TWINS, TWINS
 from kagura_kernel.domain.visible import visible
 
 # Beside what is odd in any text: blanks that are none, and what changes or joins letters without a mark of its own.
-_UNSEEN = "\u00a0\u034f\u1680\u180b-\u180d\u180f\u2000-\u200d\u202f\u205f\u2800\u3000\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_UNSEEN = "\u00a0\u034f\u1680\u180b-\u180d\u180f\u2000-\u200d\u202f\u205f\u2800\u3000\ufe00-\ufe0f\U0001d159\U00016fe4\U000e0100-\U000e01ef"
 _UNSEEN_LETTER = re.compile(f"[{_UNSEEN}]")
 _PICTURED = ("\u200d", "\ufe0e", "\ufe0f")
 _NOTHING = re.compile(
@@ -127,13 +127,21 @@ def _mixed(found: re.Match[str]) -> str:
 
 
 def _twins(found: re.Match[str]) -> str:
-    """A part of a host's name that is made of nothing but such letters, or has one of Latin's own among others."""
+    """A part of a host's name that is made of nothing but such letters, or has an odd one of Latin's own."""
     word = found[0]
     if word.isascii():
         return word
     if not all(letter in TWINS or letter.isdigit() for letter in word):
-        return "".join(_marked(letter) if letter in LATIN_TWINS else letter for letter in word)
+        return "".join(_marked(letter) if _is_odd_latin(letter) else letter for letter in word)
     return "".join(_marked(letter) if letter in TWINS else letter for letter in word)
+
+
+def _is_odd_latin(letter: str) -> bool:
+    """Whether it is a letter of Latin that no alphabet of Europe has: a click, a tone, one with a hook or a bar."""
+    if letter.isascii() or not unicodedata.name(letter, "").startswith("LATIN"):
+        return False
+    usual = "\u00c0" <= letter <= "\u017f" or unicodedata.normalize("NFD", letter)[0].isascii()
+    return letter in LATIN_TWINS or not usual
 
 
 def _poses(letter: str) -> bool:

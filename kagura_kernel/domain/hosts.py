@@ -16,8 +16,9 @@ def place(host: str, port: int) -> str:
 
 def shown_place(host: str, port: int) -> str:
     """`example.org:443`; `bücher.example (xn--bcher-kva.example:443)` where letters stand for an `xn--` name."""
-    plain = place(host, port)
-    letters = _letters(host)
+    counts = host if host.isascii() else _encoded(host) or host
+    plain = place(counts, port)
+    letters = _letters(counts)
     return f"{letters} ({plain})" if letters else plain
 
 

@@ -21,7 +21,8 @@ _FUNCTION = re.compile(r"([\w-]+)[ \t]*\(\)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=.*", re.DOTALL)
 # Variables that say what programs start, or where those are found.
 _STEERING = re.compile(
-    r"(?:BASH_|GIT_|LD_|NODE_|PERL|PYTHON|RUBY).*|ENV|LESS(?:CLOSE|OPEN)|.*(?:COMMAND|EDITOR|PAGER|PATH|SHELL|VISUAL)"
+    r"(?:BASH_|GIT_|LD_|LESS\w|NODE_|PERL|PYTHON|RUBY).*|ENV|"
+    r".*(?:COMMAND|CONFIG\w*|EDITOR|HOME|INIT|OPTIONS|OPTS|PAGER|PATH|RC|SHELL|VISUAL)"
 )
 _WORDS_BEFORE = "! builtin command do elif else exec export if local nohup readonly then time until while {"
 _SYSTEM = re.compile(r"/(?:usr|bin|sbin|opt|nix|snap|Applications)/(?:[^/]+/)*([^/]+)")
@@ -38,7 +39,8 @@ _PROGRAMS = """
     sqlite3 xdg-open xz zcat
 """
 _BEFORE, _KNOWN = frozenset(_WORDS_BEFORE.split()), frozenset(_PROGRAMS.split())
-_RISKY = re.compile(r".*(?:[Cc]ommand|--exec|program=)")
+_RISKY = re.compile(r".*(?:[Cc]ommand|--exec)|--?(?:[\w-]*-)?(?:config|pager|plugin|program|rcfile|script)")
+_LEAST_WORDS_OF_SQLITE = 2  # the database and a command; with the first alone it reads commands from its input
 # Those that may take what to do from a file, and how they are told.
 _HOOKS = r".*(?:\bhooks\b|\.git/)"
 _TOLD = {
@@ -48,11 +50,14 @@ _TOLD = {
     ),
     "cd cp ln mv pushd tee": _HOOKS,
     "emacs emacsclient": r"--?(?:f|funcall|l|load|script)(?:=|$)|.*\b(?:call-process|load(?:-file)?|shell-command)\b",
-    "exiftool": r"-config|.*\bsystem\b",
+    "exiftool": r"-(?:config|if)|.*\b(?:do|eval|exec|require|system)\b",
     "gh": r"(?:alias|ext|extensions?)$",
     "jq": r"-[A-Za-z]*[fL]|--from|.*\b(?:import|include)\b",
+    "kak": r"-[A-Za-z]*[Eef]",
+    "less more": r"\+|-[A-Za-z]*k|--lesskey",
+    "nano": r"-[A-Za-z]*[fs]|--speller",
     "nvim nvimdiff vi vim vimdiff": (
-        r"-[Sl]|.*(?:!|\b(?:dofile|exe\w*|lua\w*|pyfile|ru(?:ntime)?|so(?:urce)?|system)\b)"
+        r"-[A-Za-z]*[ESUelsu]|.*(?:!|\b(?:dofile|exe\w*|lua\w*|pyfile|ru(?:ntime)?|so(?:urce)?|system)\b)"
     ),
     "pandoc": r"-[A-Za-z]*[FLd]|--(?:defaults|filter|lua)|.*\.lua",
     "sed": (
@@ -60,7 +65,8 @@ _TOLD = {
         r"['\"]?s(?P<mark>\W).*(?P=mark)[\dIgip]*e[\dIgip]*['\"]?$"
     ),
     "sqlite3": r"--?init|.*(?:\.(?:load|read|shell|system)\b|\bload_extension\b)",
-    "ssh": r"-[A-Za-z]*F|.*[Cc]ommand",
+    "ssh": r"-[A-Za-z]*[FI]|.*(?i:command|include|provider)",
+    "ssh-keygen": r"-[A-Za-z]*[Dw]",
 }
 _SCRIPTED = {name: re.compile(telling, re.DOTALL) for names, telling in _TOLD.items() for name in names.split()}
 _INTO_HOOKS = re.compile(_HOOKS, re.DOTALL)
@@ -125,7 +131,10 @@ def _is_known(words: Sequence[str], own: set[str], top: str) -> bool:
         return _is_plain_git(told)
     if name in own or _GIT_PROGRAM.fullmatch(name) is not None:
         return True
-    return name in _KNOWN and not any(map(_SCRIPTED.get(name, _RISKY).match, told))
+    if name == "sqlite3" and sum(not word.startswith("-") for word in told) < _LEAST_WORDS_OF_SQLITE:
+        return False
+    scripted = _SCRIPTED.get(name, _RISKY)
+    return name in _KNOWN and not any(_RISKY.match(word) or scripted.match(word) for word in told)
 
 
 def _sets_plainly(word: str) -> bool:
@@ -142,6 +151,8 @@ def _is_plain_git(told: Sequence[str]) -> bool:
         at += 2 if told[at] in _WITH_PLACE else 1
     name, further = "".join(told[at : at + 1]), told[at + 1 :]
     if any(map(_RISKY_FOR_GIT.match, told[at:])):
+        return False
+    if name == "clone" and any(re.match("-[a-z]*[cu]|--config", word) for word in further):
         return False
     if name == "config":
         return any(map(_ASKS.fullmatch, further)) or not _sets_what_runs(further)

@@ -53,6 +53,10 @@ def test_a_long_run_of_blanks_in_a_line_does_not_push_the_rest_out_of_sight(blan
         ("a\U0001d173b\U00013430c", "a⟨U+1D173⟩b⟨U+13430⟩c"),
         ("a\ue0b0b\u0378c", "a⟨U+E0B0⟩b⟨U+0378⟩c"),
         ("curl g\u0131thub.com/\u0261", "curl g⟨U+0131⟩thub.com/\u0261"),
+        ("curl https://\u0185ank.example", "curl https://⟨U+0185⟩ank.example"),
+        ("curl https://paypa\u01c0.example", "curl https://paypa⟨U+01C0⟩.example"),
+        ("curl https://\u1e37og\u1d7cn.example", "curl https://\u1e37og⟨U+1D7C⟩n.example"),
+        ("a\U0001d159b\U00016fe4c", "a⟨U+1D159⟩b⟨U+16FE4⟩c"),
     ],
 )
 def test_what_nobody_sees_and_what_poses_as_something_else_is_written_out(text, shown):
@@ -68,6 +72,7 @@ def test_what_nobody_sees_and_what_poses_as_something_else_is_written_out(text, 
         "مرحبا",
         "👩‍👩‍👧 ❤️ done",
         "café.example",
+        "łódź.example straße.example smørrebrød.example tiếng-việt.example",
     ],
 )
 def test_other_scripts_accents_and_pictures_stay_as_they_are(text):

@@ -109,6 +109,12 @@ def test_whatever_else_may_run_something_of_the_project(lines: str) -> None:
             "ed - a",
             "gh alias set x y",
         ),
+        *("vim -u tools/x a", "vim -es a < tools/x", "vim -s tools/x a", "VIMINIT='so x' vim a", "less +!tools/x a"),
+        *("ssh -I tools/x.so host", "ssh -oPROXYCOMMAND=tools/x host", "ssh-keygen -D tools/x.so", "less -ktools/x a"),
+        *("bat --pager tools/x a", "delta --pager=tools/x", "sort --compress-program tools/x a", "nano -f tools/x a"),
+        *("sqlite3 db < tools/x", "cat tools/x | sqlite3 db", "sqlite3 -batch db", "exiftool -if 'do \"x\"' a"),
+        *("git clone -u tools/x . /tmp/y", "git clone -c core.fsmonitor=tools/x . /tmp/y", "HOME=tools git status"),
+        *("XDG_CONFIG_HOME=tools git status", "AWS_CONFIG_FILE=tools/x aws s3 ls", "hx --config tools/x a"),
     ],
 )
 def test_programs_that_are_told_to_run_something_are_not_known(lines: str) -> None:
