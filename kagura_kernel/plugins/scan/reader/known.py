@@ -179,7 +179,7 @@ _NAMES = {
     "reprlib": "Repr recursive_repr repr",
     "sched": "scheduler",
     "secrets": "SystemRandom choice compare_digest randbelow randbits token_bytes token_hex token_urlsafe",
-    "shlex": "join shlex split",
+    "shlex": "join split",
     "stat": "filemode",
     "statistics": "NormalDist StatisticsError correlation covariance fmean geometric_mean harmonic_mean kde kde_random "
     "linear_regression mean median median_grouped median_high median_low mode multimode pstdev pvariance quantiles "
@@ -230,11 +230,11 @@ _NAMES = {
     "xml.dom": "DOMException EMPTY_NAMESPACE EMPTY_PREFIX Node XHTML_NAMESPACE XMLNS_NAMESPACE XML_NAMESPACE",
     "xml.dom.minidom": "Attr CDATASection Comment DOMImplementation Document DocumentFragment DocumentType Element "
     "NamedNodeMap Node NodeList ProcessingInstruction Text parseString",
-    "xml.etree.ElementTree": "Comment Element ElementTree PI ParseError ProcessingInstruction QName SubElement "
+    "xml.etree.ElementTree": "Comment Element PI ParseError ProcessingInstruction QName SubElement "
     "TreeBuilder VERSION XML XMLID XMLParser XMLPullParser dump fromstring fromstringlist indent iselement "
     "register_namespace tostring tostringlist",
     "xml.parsers.expat": "ErrorString ExpatError ParserCreate XMLParserType error errors model",
-    "xml.sax": "ContentHandler ErrorHandler InputSource SAXException SAXNotRecognizedException "
+    "xml.sax": "ContentHandler ErrorHandler SAXException SAXNotRecognizedException "
     "SAXNotSupportedException SAXParseException handler parseString saxutils",
     "xml.sax.handler": "ContentHandler DTDHandler EntityResolver ErrorHandler LexicalHandler "
     "feature_external_ges feature_external_pes feature_namespace_prefixes feature_namespaces feature_validation "
@@ -280,7 +280,6 @@ _BASES = {
     "queue": "LifoQueue PriorityQueue Queue",
     "random": "Random SystemRandom",
     "reprlib": "Repr",
-    "shlex": "shlex",
     "statistics": "NormalDist",
     "string": "Formatter Template",
     "textwrap": "TextWrapper",

@@ -235,8 +235,8 @@ _WORDS: dict[str, dict[str, str]] = {
         ESCAPE: "currentframe",
     },
     "operator": {CODE: "call"},
-    "xml.sax": {IMPORT: "make_parser", FILES: "parse"},
-    "xml.etree.ElementTree": {FILES: "parse iterparse"},
+    "xml.sax": {IMPORT: "make_parser", FILES: "InputSource parse"},
+    "xml.etree.ElementTree": {FILES: "ElementTree iterparse parse"},
     "xml.dom.minidom": {FILES: "parse", IMPORT: "domreg"},
     "shutil": {PATHS: "get_terminal_size"},
     "sqlite3": {CODE: "enable_callback_tracebacks", SAFE: "Row Error PARSE_DECLTYPES PARSE_COLNAMES"},
@@ -340,7 +340,7 @@ GRAVE_METHODS = {
     **dict.fromkeys(
         "exec_module load_module find_loader import_module run_module run_path entry_points".split(), IMPORT
     ),
-    **dict.fromkeys("runcode runsource eval_str writepy".split(), CODE),
+    **dict.fromkeys("_evaluate evaluate runcode runsource eval_str writepy".split(), CODE),
     **dict.fromkeys(("_convert_", "_get_kwargs", "get_stack"), ESCAPE),
 }
 """Methods that mean the same whatever object they are of, unless the plugin has such a method itself."""

@@ -67,8 +67,14 @@ REFUSED = (
     "import dataclasses\ndef run(c, f, n):\n    d = dataclasses.fields(c)[0]\n    d.name = n\n    return dataclasses.astuple(f)",
     "import dataclasses\ndef run(c, n):\n    for d in dataclasses.fields(c): object.__setattr__(d, 'name', n)",
     "import warnings\ndef run(a): return warnings.catch_warnings()._module.sys.modules",
+    "import typing\ndef run(a): return typing.get_args(typing.Optional[a])[0].evaluate()",
+    "import typing\ndef run(a): return typing.List[a].__args__[0]._evaluate({}, {}, frozenset())",
 )
 LOOKED_AT = (
+    "import shlex\ndef run(a):\n    s = shlex.shlex('include x')\n    s.source = 'include'\n    return list(s)",
+    "import shlex\nclass S(shlex.shlex):\n    source = 'include'\ndef run(a): return list(S(a))",
+    "import xml.etree.ElementTree as E\ndef run(a): return E.ElementTree(file=a).getroot()",
+    "import xml.sax\ndef run(a): return xml.sax.InputSource(a)",
     "import enum\nrun = enum.property",
     "import types\nrun = types.DynamicClassAttribute",
     "import codecs\nclass R(codecs.StreamReader): pass\ndef run(a): return R(a)",
