@@ -24,7 +24,10 @@ from kagura_kernel.domain.twins import LATIN_TWINS, TWINS
 from kagura_kernel.domain.visible import visible
 
 # Beside what is odd in any text: blanks that are none, and what changes or joins letters without a mark of its own.
-_UNSEEN = "\u00a0\u034f\u1680\u180b-\u180d\u180f\u2000-\u200d\u202f\u205f\u2800\u3000\ufe00-\ufe0f\U0001d159\U00016fe4\U000e0100-\U000e01ef"
+_UNSEEN = (
+    "\u00a0\u034f\u1680\u180b-\u180d\u180f\u2000-\u200d\u202f\u205f"
+    "\u2800\u3000\ufe00-\ufe0f\U0001d159\U00016fe4\U000e0100-\U000e01ef"
+)
 _UNSEEN_LETTER = re.compile(f"[{_UNSEEN}]")
 _PICTURED = ("\u200d", "\ufe0e", "\ufe0f")
 _NOTHING = re.compile(
