@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,6 @@ from kagura_kernel.cockpit.resuming import checkpoint_of
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.cockpit.sweeping import Sweep
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.checkpoints import drop_old, named_contents
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import mark_lost, process_owner
@@ -34,7 +33,7 @@ from kagura_kernel.journal.place import data_home
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import session_last_brain_session
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.credentials.lease import Grant, lease_terms, parse_grant
+from kagura_kernel.membrane.credentials.lease import lease_terms, parse_grant
 from kagura_kernel.membrane.grant import MembraneParts
 from kagura_kernel.membrane.leasing import check_grants
 from kagura_kernel.sandbox.output import prune_spilled
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.registry import Registry
     from kagura_kernel.membrane.credentials.revoke import SweepReport
     from kagura_kernel.runs.git_places import GitPlaces
+    from kagura_kernel.telemetry.telemetry import Telemetry
 
 __all__ = [
     "brain_names",
@@ -82,23 +82,97 @@ def make_cockpit(
         JournalError: the journal cannot be used.
         MemoryUnavailable: the settings name no place where memories can be kept.
     """
-    from kagura_kernel.memory.opening import check_place
+    return join(_Services(environ, clock or SystemClock(), brains, one_run=one_run).parts())
 
-    clock = clock or SystemClock()
-    settings = load_settings(environ)
-    check_place(settings.memory)
-    costs = lazy_costs(environ, settings)
-    home = data_home(environ)
-    owner = process_owner()
-    known = make_brains(environ, settings, home) if brains is None else {brain.name: brain for brain in brains}
-    boxes = Boxes(environ, settings, owner, one_run=one_run)
-    registry = kept_registry(environ)
-    terms = lease_terms(settings)
-    preapproved = _preapproved(settings)
-    journal = Journal.open(settings.journal_url or home, clock=clock)
-    telemetry = open_telemetry(settings, home)
-    if telemetry is not None:
-        journal.listen(telemetry.take)
+
+class _Services:
+    """The concrete parts of one process, by its settings and environment."""
+
+    def __init__(
+        self, environ: Mapping[str, str], clock: Clock, brains: Sequence[BrainProvider] | None, *, one_run: bool
+    ) -> None:
+        from kagura_kernel.memory.opening import check_place
+
+        self.environ, self.clock = environ, clock
+        self.settings = settings = load_settings(environ)
+        check_place(settings.memory)
+        self.costs = lazy_costs(environ, settings)
+        self.home = data_home(environ)
+        self.owner = process_owner()
+        named = make_brains(environ, settings, self.home) if brains is None else {brain.name: brain for brain in brains}
+        self.brains = named
+        self.boxes = Boxes(environ, settings, self.owner, one_run=one_run)
+        self.registry = kept_registry(environ)
+        terms, preapproved = lease_terms(settings), frozenset(map(parse_grant, settings.preapproved_grants))
+        self.journal = Journal.open(settings.journal_url or self.home, clock=clock)
+        self.telemetry = open_telemetry(settings, self.home)
+        if self.telemetry is not None:
+            self.journal.listen(self.telemetry.take)
+        self.ledger, self.lost = _tidied(self.journal, self.home, clock)
+        self.membrane = MembraneParts(self.ledger, self.registry, terms, preapproved)
+        self.kits = make_kits(environ, settings, clock=clock)
+        self.memory = LazyMemory(environ, settings, self.home, clock)
+        self.owners = Owners()
+        self.children = all_children(self.journal, self.home, clock, self.owners)
+
+    def choices(self) -> Choices:
+        """What orders are put together from."""
+        journal, check = self.journal, project_checker(self.environ, self.home)
+        return Choices(
+            settings=self.settings,
+            boxes=self.boxes.names,
+            choose_brain=brain_chooser(self.brains),
+            replay=_replay,
+            record=partial(_record, self.home),
+            check_project=check,
+            resume=lambda session_id, brain: session_last_brain_session(journal, session_id, brain=brain),
+            owner=self.owner,
+            check_credentials=lambda grants: check_grants(grants, self.registry()),
+            resolve_agent=resolve_for(self.kits),
+            read_mcp_config=partial(read_mcp_config, self.home),
+            git_places=partial(_git_places, self.environ),
+            checkpoint=partial(checkpoint_of, journal, check_project=check),
+        )
+
+    def parts(self) -> CockpitParts:
+        """What a cockpit is joined from."""
+        settings, home, clock, boxes = self.settings, self.home, self.clock, self.boxes
+        memory, costs, telemetry, owners = self.memory, self.costs, self.telemetry, self.owners
+        return CockpitParts(
+            journal=self.journal,
+            clock=clock,
+            choices=self.choices(),
+            start_box=boxes.start,
+            probe=partial(_probe, boxes, self.brains.values()),
+            close_boxes=partial(close_each, self.children.close, boxes.close),
+            price=Prices(settings).price,
+            home=home,
+            membrane=self.membrane,
+            sweep=make_sweep(self.ledger, self.registry, self.owner, clock, owners.alive),
+            sweep_boxes=boxes.sweep,
+            lost=self.lost,
+            shared=boxes.shared,
+            kits=self.kits,
+            kit_parts=kit_parts(self.kits),
+            redactor=redactor_of(home),
+            memory=memory,
+            close_memory=memory.close if costs is None else partial(_close_all, memory.close, costs.close),
+            push_cost=costs,
+            make_children=self.children.of,
+            alive=owners.alive,
+            tools=tool_makers(settings),
+            others=partial(_others, telemetry),
+            close_others=_nothing if telemetry is None else telemetry.close,
+            make_plugins=lambda: make_plugins(self.environ, home, settings, self.journal, clock, self.owner, boxes),
+        )
+
+
+def _tidied(journal: Journal, home: Path, clock: Clock) -> tuple[LeaseLedger, tuple[str, ...]]:
+    """Remove what earlier processes left in the data directory; every credential, and the runs that were lost.
+
+    Raises:
+        JournalError: the journal cannot be used, and was closed.
+    """
     try:
         ledger = LeaseLedger(journal)
         lost = tuple(mark_lost(journal, clock))
@@ -108,64 +182,17 @@ def make_cockpit(
     except BaseException:
         journal.close()
         raise
+    return ledger, lost
 
-    def others() -> list[PartStatus]:
-        told = telemetry_status(telemetry)
-        return [*([] if told is None else [told]), *extension_status()]
 
-    async def probe() -> tuple[Sequence[PartStatus], Sequence[PartStatus]]:
-        signed = [(brain.name, brain.resolve_auth()) for brain in known.values()]
-        return await boxes.probe(), [PartStatus(name, auth.ready, auth.reason) for name, auth in signed]
+async def _probe(boxes: Boxes, brains: Iterable[BrainProvider]) -> tuple[Sequence[PartStatus], Sequence[PartStatus]]:
+    signed = [(brain.name, brain.resolve_auth()) for brain in brains]
+    return await boxes.probe(), [PartStatus(name, auth.ready, auth.reason) for name, auth in signed]
 
-    kits = make_kits(environ, settings, clock=clock)
-    check = project_checker(environ, home)
-    memory = LazyMemory(environ, settings, home, clock)
-    owners = Owners()
-    children = all_children(journal, home, clock, owners)
-    choices = Choices(
-        settings=settings,
-        boxes=boxes.names,
-        choose_brain=brain_chooser(known),
-        replay=_replay,
-        record=partial(_record, home),
-        check_project=check,
-        resume=lambda session_id, brain: session_last_brain_session(journal, session_id, brain=brain),
-        owner=owner,
-        check_credentials=lambda grants: check_grants(grants, registry()),
-        resolve_agent=resolve_for(kits),
-        read_mcp_config=partial(read_mcp_config, home),
-        git_places=partial(_git_places, environ),
-        checkpoint=partial(checkpoint_of, journal, check_project=check),
-    )
-    return join(
-        CockpitParts(
-            journal=journal,
-            clock=clock,
-            choices=choices,
-            start_box=boxes.start,
-            probe=probe,
-            close_boxes=partial(close_each, children.close, boxes.close),
-            price=Prices(settings).price,
-            home=home,
-            membrane=MembraneParts(ledger, registry, terms, preapproved),
-            sweep=make_sweep(ledger, registry, owner, clock, owners.alive),
-            sweep_boxes=boxes.sweep,
-            lost=lost,
-            shared=boxes.shared,
-            kits=kits,
-            kit_parts=kit_parts(kits),
-            redactor=redactor_of(home),
-            memory=memory,
-            close_memory=memory.close if costs is None else partial(_close_all, memory.close, costs.close),
-            push_cost=costs,
-            make_children=children.of,
-            alive=owners.alive,
-            tools=tool_makers(settings),
-            others=others,
-            close_others=_nothing if telemetry is None else telemetry.close,
-            make_plugins=lambda: make_plugins(environ, home, settings, journal, clock, owner, boxes),
-        )
-    )
+
+def _others(telemetry: Telemetry | None) -> list[PartStatus]:
+    told = telemetry_status(telemetry)
+    return [*([] if told is None else [told]), *extension_status()]
 
 
 def _nothing() -> None:
@@ -175,10 +202,6 @@ def _nothing() -> None:
 def _close_all(*closing: Callable[[], None]) -> None:
     for close in closing:
         close()
-
-
-def _preapproved(settings: Settings) -> frozenset[Grant]:
-    return frozenset(map(parse_grant, settings.preapproved_grants))
 
 
 def make_sweep(

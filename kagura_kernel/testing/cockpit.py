@@ -66,9 +66,6 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
         home: Data directory; made when needed.
         backend: Where boxes come from, whatever `--box` says.
         brains: What `--brain` may name.
-        settings: The user's.
-        clock: The time.
-        registry: Credential providers.
         resolver: Makes what turns names into addresses.
         start_jail: Makes the jails of plugins; None leaves plugins out.
         redactor: Takes secrets out; None leaves them in, and stages no kits.
@@ -84,21 +81,47 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
     owners = Owners()
     ledger = LeaseLedger(journal)
     children = all_children(journal, home, clock, owners)
+    kits, choices = _kits_and_choices(home, journal, settings, backend, brains, providers, redactor, clock)
+    return join(
+        CockpitParts(
+            journal=journal,
+            clock=clock,
+            choices=choices,
+            start_box=partial(_start_box, backend),
+            probe=partial(_probe, backend, brains),
+            close_boxes=partial(close_each, children.close, backend.close),
+            price=prices,
+            home=home,
+            membrane=_membrane(ledger, providers, settings, resolver),
+            kits=kits,
+            kit_parts=None if redactor is None else kit_parts(kits),
+            redactor=redactor,
+            memory=None if memory is None else lambda: memory,
+            sweep=make_sweep(ledger, lambda: providers, choices.owner, clock, owners.alive) if sweeps else None,
+            make_children=children.of,
+            alive=owners.alive,
+            make_plugins=None
+            if start_jail is None
+            else lambda: _plugins(home, journal, clock, settings, choices.owner, start_jail),
+        )
+    )
+
+
+def _kits_and_choices(
+    home: Path,
+    journal: Journal,
+    settings: Settings,
+    backend: SandboxBackend,
+    brains: Sequence[BrainProvider],
+    providers: Registry,
+    redactor: Redactor | None,
+    clock: Clock,
+) -> tuple[KitDesk, Choices]:
     by_name = {brain.name: brain for brain in brains}
-
-    async def start_box(name: str, spec: BoxSpec) -> LaunchedBox:
-        del name
-        return LaunchedBox(await backend.start(spec), "the test says so")
-
-    async def probe() -> tuple[Sequence[PartStatus], Sequence[PartStatus]]:
-        found = await backend.probe()
-        signed = [(brain.name, brain.resolve_auth()) for brain in brains]
-        return [PartStatus(backend.name, found.ok, found.reason)], [PartStatus(n, a.ready, a.reason) for n, a in signed]
-
     check = partial(check_project, home=None, private=[home])
     environ = {"HOME": str(home / "person"), "KAGURA_HOME": str(home), "KAGURA_CONFIG": str(home / "config.toml")}
     kits = KitDesk(KitSurroundings(settings, environ, home, clock, check, lambda: redactor or redactor_of(home)))
-    choices = Choices(
+    return kits, Choices(
         settings=settings,
         boxes=(backend.name,),
         choose_brain=lambda name: choose(name, by_name),
@@ -112,35 +135,26 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
         read_mcp_config=partial(read_mcp_config, home),
         checkpoint=partial(checkpoint_of, journal, check_project=check),
     )
-    return join(
-        CockpitParts(
-            journal=journal,
-            clock=clock,
-            choices=choices,
-            start_box=start_box,
-            probe=probe,
-            close_boxes=partial(close_each, children.close, backend.close),
-            price=prices,
-            home=home,
-            membrane=MembraneParts(
-                ledger,
-                lambda: providers,
-                lease_terms(settings),
-                frozenset(map(parse_grant, settings.preapproved_grants)),
-                resolver=resolver,
-            ),
-            kits=kits,
-            kit_parts=None if redactor is None else kit_parts(kits),
-            redactor=redactor,
-            memory=None if memory is None else lambda: memory,
-            sweep=make_sweep(ledger, lambda: providers, choices.owner, clock, owners.alive) if sweeps else None,
-            make_children=children.of,
-            alive=owners.alive,
-            make_plugins=None
-            if start_jail is None
-            else lambda: _plugins(home, journal, clock, settings, choices.owner, start_jail),
-        )
-    )
+
+
+def _membrane(
+    ledger: LeaseLedger, providers: Registry, settings: Settings, resolver: Callable[[], Resolver]
+) -> MembraneParts:
+    preapproved = frozenset(map(parse_grant, settings.preapproved_grants))
+    return MembraneParts(ledger, lambda: providers, lease_terms(settings), preapproved, resolver=resolver)
+
+
+async def _start_box(backend: SandboxBackend, name: str, spec: BoxSpec) -> LaunchedBox:
+    del name
+    return LaunchedBox(await backend.start(spec), "the test says so")
+
+
+async def _probe(
+    backend: SandboxBackend, brains: Sequence[BrainProvider]
+) -> tuple[Sequence[PartStatus], Sequence[PartStatus]]:
+    found = await backend.probe()
+    signed = [(brain.name, brain.resolve_auth()) for brain in brains]
+    return [PartStatus(backend.name, found.ok, found.reason)], [PartStatus(n, a.ready, a.reason) for n, a in signed]
 
 
 def _plugins(
