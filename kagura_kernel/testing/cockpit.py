@@ -66,6 +66,9 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
         home: Data directory; made when needed.
         backend: Where boxes come from, whatever `--box` says.
         brains: What `--brain` may name.
+        settings: The user's.
+        clock: The time.
+        registry: Credential providers.
         resolver: Makes what turns names into addresses.
         start_jail: Makes the jails of plugins; None leaves plugins out.
         redactor: Takes secrets out; None leaves them in, and stages no kits.
@@ -74,10 +77,8 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
         sweeps: Whether it gives back what processes that are gone have left.
         join: Makes the cockpit of its parts.
     """
-    clock = clock or SystemClock()
-    settings = settings or Settings()
+    clock, settings, providers = clock or SystemClock(), settings or Settings(), registry or Registry()
     journal = Journal.open(settings.journal_url or home, clock=clock)
-    providers = registry or Registry()
     owners = Owners()
     ledger = LeaseLedger(journal)
     children = all_children(journal, home, clock, owners)
@@ -100,9 +101,7 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
             sweep=make_sweep(ledger, lambda: providers, choices.owner, clock, owners.alive) if sweeps else None,
             make_children=children.of,
             alive=owners.alive,
-            make_plugins=None
-            if start_jail is None
-            else lambda: _plugins(home, journal, clock, settings, choices.owner, start_jail),
+            make_plugins=start_jail and (lambda: _plugins(home, journal, clock, settings, choices.owner, start_jail)),
         )
     )
 
