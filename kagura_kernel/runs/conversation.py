@@ -27,12 +27,12 @@ from kagura_kernel.domain.events import OutputStreamed, TextStreamed, TextWritte
 from kagura_kernel.domain.nesting import one_level_in
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.membrane.egress.names import ASK
+from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.delegating import delegation_tools
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.ledger import Books
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.sealing import OwnTools, offered, open_inside, paced
-from kagura_kernel.runs.stage import Stage
 from kagura_kernel.runs.toolsets import OpenToolsets, open_toolsets
 from kagura_kernel.runs.tray import Results
 from kagura_kernel.runs.variables import lay_tray
@@ -188,164 +188,156 @@ def streamer(recorder: Recorder, call_id: str) -> OutputListener:
     return listen
 
 
-async def converse(stage: Stage) -> Ending:
+async def converse(context: RunContext) -> Ending:
     """Let the brain work until it is done.
 
     Raises:
         KaguraError: what ended the conversation early.
     """
-    order = stage.order
+    order = context.order
     if order.brain is None:
         raise BrainNotConfigured("This run has no brain and no code of its own.")
-    host = HostRunner(order.project, after=stage.redacting.filter)
-    runtime = _runtime(stage, host)
+    host = HostRunner(order.project, after=context.redacting.filter)
+    runtime = _runtime(context, host)
     longest = LONGEST_SECONDS if order.request.command_timeout is None else max(1, int(order.request.command_timeout))
     times = ToolTimes(order.limits, longest)
-    tray = stage.tray = stage.plugins.laid(await lay_tray(stage, for_shell=True))
-    results = Results(tray, stage.recorder, stage.membrane.scrubber, stage.redacting)
+    tray = context.tray = context.plugins.laid(await lay_tray(context, for_shell=True))
+    results = Results(tray, context.recorder, context.membrane.scrubber, context.redacting)
     programs = BoxPrograms(tray.environment, tray.python_line, tray.open_call)
     toolbox = standard_toolbox(
-        runtime, times=times, leases=_leases(stage), programs=programs, spill_dir=stage.spill_dir
+        runtime, times=times, leases=_leases(context), programs=programs, spill_dir=context.spill_dir
     )
-    if stage.kit.skills:
-        toolbox.add(SkillTool(runtime, stage.kit.skills))
-    toolbox.add(*_learned_tools(stage))
+    if context.kit.skills:
+        toolbox.add(SkillTool(runtime, context.kit.skills))
+    toolbox.add(*_learned_tools(context))
     if order.request.inputs:
         # What they are called and hold is told to the brain at once.
-        await stage.redacting.ready()
+        await context.redacting.ready()
     toolsets = OpenToolsets()
     try:
-        toolsets = await _open_toolsets(stage, [spec.name for spec in toolbox.specs()])
+        toolsets = await _open_toolsets(context, [spec.name for spec in toolbox.specs()])
         toolbox.add(*toolsets.tools)
-        toolbox.add(*own_tools(stage.parts.tools, runtime, [spec.name for spec in toolbox.specs()]))
-        brain = order.brain if stage.checkpoints is None else stage.checkpoints.thinking(order.brain)
-        turn = _turn(stage, toolbox, results, toolsets.briefing)
+        toolbox.add(*own_tools(context.parts.tools, runtime, [spec.name for spec in toolbox.specs()]))
+        brain = context.checkpoints.thinking(order.brain)
+        turn = _turn(context, toolbox, results, toolsets.briefing)
         if isinstance(order.brain, ThinksInside):
-            place = await open_inside(stage, tray)
-            call_tool = paced(turn.call_tool, stage.parts.clock)
+            place = await open_inside(context, tray)
+            call_tool = paced(turn.call_tool, context.parts.clock)
             turn = replace(turn, tools=offered(turn.tools), call_tool=call_tool, inside=place)
-        return await _listen(stage, brain, turn)
+        return await _listen(context, brain, turn)
     finally:
-        if stage.delegation is not None:
-            await stage.delegation.close()
+        if context.delegation is not None:
+            await context.delegation.close()
         await toolsets.close()
         # Not the runtime: its box is still needed, to bring the changes out.
         await host.close()
 
 
-def _turn(stage: Stage, toolbox: Toolbox, results: Results, toolsets: str) -> Turn:
-    order, parts = stage.order, stage.parts
+def _turn(context: RunContext, toolbox: Toolbox, results: Results, toolsets: str) -> Turn:
+    order, parts = context.order, context.parts
 
     async def use(call: ToolCall, listen: OutputListener) -> ToolResult:
-        stage.tool_calls += 1
-        if stage.checkpoints is not None and (known := await stage.checkpoints.before(call)) is not None:
+        context.tool_calls += 1
+        if (known := await context.checkpoints.before(call)) is not None:
             return known
         # A brain may call from a task of its own, started before this run's context was set.
-        with use_approver(stage.approver):
+        with use_approver(context.approver):
             return await toolbox.call(call, listen)
 
     async def write_through() -> str:
-        return await stage.changes.write_through(stage.box)
+        return await context.changes.write_through(context.box)
 
     async def call_tool(call: ToolCall) -> ToolResult:
-        await stage.redacting.ready()
+        await context.redacting.ready()
         return await hands.call(call)
 
     async def finished(call: ToolCall, result: ToolResult) -> None:
-        if stage.learning is not None:
-            stage.learning.used(call, result)
-        if stage.trusting is not None:
-            stage.trusting.used(call, result)
-        if stage.checkpoints is not None:
-            await stage.checkpoints.finished(call, result)
+        context.learning.used(call, result)
+        context.trusting.used(call, result)
+        await context.checkpoints.finished(call, result)
 
-    after = write_through if stage.changes.through else None
+    after = write_through if context.changes.through else None
     hands = Hands(
         use,
-        stage.recorder,
+        context.recorder,
         parts.clock,
-        fatal=stage.stop,
+        fatal=context.stop,
         shown=results.collect,
         after=after,
-        scrub=stage.membrane.scrubber.scrub,
-        redact=stage.redacting.words,
+        scrub=context.membrane.scrubber.scrub,
+        redact=context.redacting.words,
         private=toolbox.private,
         offered=toolbox.offers,
         finished=finished,
     )
 
     specs = toolbox.specs()
-    if stage.checkpoints is not None:
-        looks = [spec.name for spec in specs if spec.read_only or spec.name == PlanTool.spec.name]
-        stage.checkpoints.opened(looks, plugins=bool(stage.plugins.briefing))
+    looks = [spec.name for spec in specs if spec.read_only or spec.name == PlanTool.spec.name]
+    context.checkpoints.opened(looks, plugins=bool(context.plugins.briefing))
     return Turn(
-        task=order.task if stage.checkpoints is None else stage.checkpoints.task(),
+        task=context.checkpoints.task(),
         system=system_prompt(
             specs,
             order.project.name,
             order.spec.policy,
-            powers=_powers(stage),
+            powers=_powers(context),
             variables=Variables(
-                {one.name: stage.redacting.text(one.summary) for one in order.request.inputs}, order.request.outputs
+                {one.name: context.redacting.text(one.summary) for one in order.request.inputs}, order.request.outputs
             ),
             write_mode=order.write_mode,
             mode=order.routing.mode,
             headless=order.request.headless,
             handed_on=bool(order.handoff.lineage),
-            plugins=stage.plugins.briefing,
-            agent="\n\n".join(filter(None, (toolsets, stage.kit.briefing(), *_learned(stage)))),
+            plugins=context.plugins.briefing,
+            agent="\n\n".join(filter(None, (toolsets, context.kit.briefing(), *_learned(context)))),
         ),
         tools=specs,
         call_tool=call_tool,
         model=order.model,
-        budget_usd=stage.account.budget_usd,
+        budget_usd=context.account.budget_usd,
         max_turns=order.max_turns,
         resume=order.resume,
     )
 
 
-def _learned_tools(stage: Stage) -> list[Tool]:
+def _learned_tools(context: RunContext) -> list[Tool]:
     """What the brain may ask of earlier runs, how it tells its plan, and how it hands work on."""
-    memory = stage.memory.tools() if stage.memory is not None else ()
-    plan = stage.checkpoints.tools() if stage.checkpoints is not None else ()
-    return [*memory, *plan, *delegation_tools(stage)]
+    return [*context.memory.tools(), *context.checkpoints.tools(), *delegation_tools(context)]
 
 
-def _learned(stage: Stage) -> tuple[str, ...]:
-    memory = stage.memory.briefing() if stage.memory is not None else ""
-    resumed = stage.checkpoints.briefing() if stage.checkpoints is not None else ""
-    return (memory, stage.planned.briefing, resumed)
+def _learned(context: RunContext) -> tuple[str, ...]:
+    return (context.memory.briefing(), context.planned.briefing, context.checkpoints.briefing())
 
 
-async def _open_toolsets(stage: Stage, taken: Sequence[str]) -> OpenToolsets:
-    agent, redactor = stage.kit.order, stage.parts.redactor
+async def _open_toolsets(context: RunContext, taken: Sequence[str]) -> OpenToolsets:
+    agent, redactor = context.kit.order, context.parts.redactor
     if agent is None or not agent.toolsets:
         return OpenToolsets()
     redact = redactor.fields if redactor is not None else _as_it_is
-    return await open_toolsets(stage, agent.toolsets, stage.kit.hosts.installs, taken=taken, redact=redact)
+    return await open_toolsets(context, agent.toolsets, context.kit.hosts.installs, taken=taken, redact=redact)
 
 
 def _as_it_is(value: Any) -> Any:
     return value
 
 
-def _leases(stage: Stage) -> CommandLeases:
-    leasing = stage.membrane.leasing
+def _leases(context: RunContext) -> CommandLeases:
+    leasing = context.membrane.leasing
     return CommandLeases() if leasing is None else CommandLeases(leasing.for_commands, leasing.secret_env)
 
 
-def _powers(stage: Stage) -> Powers:
-    grant, leasing = stage.membrane.grant, stage.membrane.leasing
+def _powers(context: RunContext) -> Powers:
+    grant, leasing = context.membrane.grant, context.membrane.leasing
     return Powers(
         hosts=tuple(word for word in grant.net if word != ASK),
-        asks=grant.egress.ask and not stage.order.request.headless,
+        asks=grant.egress.ask and not context.order.request.headless,
         leases=() if leasing is None else leasing.described(),
         writable_root=grant.writable_root,
     )
 
 
-def _runtime(stage: Stage, host: HostRunner) -> Runtime:
-    order, routing = stage.order, stage.order.routing
+def _runtime(context: RunContext, host: HostRunner) -> Runtime:
+    order, routing = context.order, context.order.routing
     settings = RuntimeSettings(
         mode=routing.mode,
         policy=order.spec.policy,
@@ -353,39 +345,40 @@ def _runtime(stage: Stage, host: HostRunner) -> Runtime:
         preapproved=routing.preapproved,
         deadline=routing.approval_deadline,
     )
-    return Runtime(stage.box, host, settings, run_id=order.run_id, session_id=order.session_id, clock=stage.parts.clock)
+    clock = context.parts.clock
+    return Runtime(context.box, host, settings, run_id=order.run_id, session_id=order.session_id, clock=clock)
 
 
-async def _listen(stage: Stage, brain: BrainProvider, turn: Turn) -> Ending:
-    books = Books(stage.account, stage.recorder, stage.parts.price, stage.parts.clock)
-    own = OwnTools(stage)
+async def _listen(context: RunContext, brain: BrainProvider, turn: Turn) -> Ending:
+    books = Books(context.account, context.recorder, context.parts.price, context.parts.clock)
+    own = OwnTools(context)
     stream: AsyncGenerator[BrainEvent, None] = brain.run(turn)  # type: ignore[assignment]
     async with aclosing(stream):
         async for event in stream:
             # While a brain thinks, the rules are compiled; nothing that it says is told before they are.
-            await stage.redacting.ready()
+            await context.redacting.ready()
             match event:
                 case BrainText(text, partial=True):
-                    stage.recorder.record(TextStreamed, text=text)
+                    context.recorder.record(TextStreamed, text=text)
                 case BrainText(text):
-                    stage.recorder.record(TextWritten, text=text)
+                    context.recorder.record(TextWritten, text=text)
                 case BrainUsage(usage, model):
                     books.count(usage, model)
-                    stage.account.check()
-                case BrainSession(session) if stage.checkpoints is not None:
-                    stage.checkpoints.brain_session(session)
+                    context.account.check()
+                case BrainSession(session):
+                    context.checkpoints.brain_session(session)
                 case BrainToolCalled():
                     own.called(event)
                 case BrainToolFinished():
                     await own.finished(event)
                 case BrainDone():
                     books.close(event)
-                    return _done(stage, event)
+                    return _done(context, event)
     raise BrainLost(brain.name, "it fell silent without finishing")
 
 
-def _done(stage: Stage, done: BrainDone) -> Ending:
-    account = stage.account
+def _done(context: RunContext, done: BrainDone) -> Ending:
+    account = context.account
     if done.stopped == "budget":
         spent = account.cost.usd or 0.0
         return Ending(

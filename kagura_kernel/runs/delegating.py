@@ -31,7 +31,7 @@ from kagura_kernel.tools.toolbox import Tool
 if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.references import ResolvedAgent
     from kagura_kernel.memory.store import MemoryStore
-    from kagura_kernel.runs.stage import Stage
+    from kagura_kernel.runs.context import RunContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +159,14 @@ class ChildBooks:
     """One child's; on its parent's loop.
 
     Args:
-        stage: Its parent.
+        context: Its parent.
         call_id: The call that handed it on.
         share: What it may spend; None is no limit.
         agent: Which sub-agent does it; empty for one like its parent.
     """
 
-    def __init__(self, stage: Stage, call_id: str, share: float | None, agent: str) -> None:
-        self._stage = stage
+    def __init__(self, context: RunContext, call_id: str, share: float | None, agent: str) -> None:
+        self._context = context
         self._call_id = call_id
         self._share = share
         self._agent = agent
@@ -177,8 +177,8 @@ class ChildBooks:
 
     def started(self, child: str, worker: str) -> None:
         """It has begun."""
-        order = self._stage.order
-        self._stage.recorder.record(
+        order = self._context.order
+        self._context.recorder.record(
             ChildStarted,
             child=child,
             call_id=self._call_id,
@@ -219,14 +219,14 @@ class ChildBooks:
     ) -> None:
         self._open = ""
         self.spent += charged(self._share, usd)
-        self._stage.account.count_child(usd)
-        self._stage.recorder.record(
+        self._context.account.count_child(usd)
+        self._context.recorder.record(
             ChildEnded, child=child, status=status, memories=memories, usd=usd, error_code=error_code, again=again
         )
 
     def _look(self, child: str) -> tuple[list[str], list[float | None]]:
         """What it has written down, and what it has handed on has cost."""
-        rows = self._stage.parts.journal.events(run_id=child, kinds=("memory.written", "child.ended"))
+        rows = self._context.parts.journal.events(run_id=child, kinds=("memory.written", "child.ended"))
         events = [row.event for row in rows]
         written = [one.memory_id for one in events if isinstance(one, MemoryWritten) and one.how != HANDOFF]
         return written, [one.usd for one in events if isinstance(one, ChildEnded)]
@@ -301,19 +301,19 @@ REPLAY = "replay"
 """The brain that plays a cassette."""
 
 
-def delegation_tools(stage: Stage) -> Sequence[Tool]:
+def delegation_tools(context: RunContext) -> Sequence[Tool]:
     """The tool `delegate`, for a run that may hand work on."""
-    children, order = stage.parts.children, stage.order
+    children, order = context.parts.children, context.order
     if children is None or order.brain is None:
         return ()
     if why_not(order.delegation, order.handoff.depth, 0):
         return ()
-    stage.delegation = delegation = Delegation(stage, children)
-    return (DelegateTool(delegation.hand_on, {name: one.definition.description for name, one in _subs(stage)}),)
+    context.delegation = delegation = Delegation(context, children)
+    return (DelegateTool(delegation.hand_on, {name: one.definition.description for name, one in _subs(context)}),)
 
 
-def _subs(stage: Stage) -> list[tuple[str, ResolvedAgent]]:
-    agent = stage.order.agent
+def _subs(context: RunContext) -> list[tuple[str, ResolvedAgent]]:
+    agent = context.order.agent
     return [] if agent is None else list(agent.agent.agents.items())
 
 
@@ -321,14 +321,14 @@ class Delegation:
     """What one run hands on; on its loop.
 
     Args:
-        stage: The run.
+        context: The run.
         children: Runs what is handed on.
     """
 
-    def __init__(self, stage: Stage, children: Children) -> None:
-        self._stage = stage
+    def __init__(self, context: RunContext, children: Children) -> None:
+        self._context = context
         self._children = children
-        self._terms = stage.order.delegation
+        self._terms = context.order.delegation
         self._room = asyncio.Semaphore(self._terms.at_once)
         self._laying = asyncio.Lock()
         self._going: set[asyncio.Task[ToolResult]] = set()
@@ -341,15 +341,15 @@ class Delegation:
             UsageError: it may not be handed on like this.
             JournalError: a fact of it could not be stored.
         """
-        brain = self._stage.order.brain
+        brain = self._context.order.brain
         if brain is not None and brain.name == REPLAY:
             # Its words were recorded, and a child would think anew, for money.
             raise UsageError("This run is a replay, and nothing is handed on in it.")
-        if why := why_not(self._terms, self._stage.order.handoff.depth, self._count):
+        if why := why_not(self._terms, self._context.order.handoff.depth, self._count):
             raise UsageError(why)
         handoff = self._handoff(wanted)
         self._count += 1
-        session = f"{self._stage.order.run_id}.child-{self._count}"
+        session = f"{self._context.order.run_id}.child-{self._count}"
         task = asyncio.create_task(self._child(wanted, handoff, session, call_id), name=session)
         self._going.add(task)
         try:
@@ -369,8 +369,8 @@ class Delegation:
 
     def _handoff(self, wanted: Delegated) -> Handoff:
         """What the child may have, but for its memory and its share."""
-        order, stage = self._stage.order, self._stage
-        names = [name for name, _ in _subs(stage)]
+        order, context = self._context.order, self._context
+        names = [name for name, _ in _subs(context)]
         if wanted.agent and wanted.agent not in names:
             known = ", ".join(names) or "none"
             raise UsageError(f"There is no sub-agent {wanted.agent!r}. There are: {known}.")
@@ -378,7 +378,7 @@ class Delegation:
             raise UsageError("There is no memory here to hand a context over in: write what matters into the task.")
         routing, above = order.routing, order.handoff
         return replace(
-            asked_words(stage.membrane.grant, wanted.net, wanted.credentials),
+            asked_words(context.membrane.grant, wanted.net, wanted.credentials),
             lineage=(*above.lineage, order.run_id),
             # Its changes come back into this run's box, and reach the project on this run's way.
             write_mode=WriteMode.NONE,
@@ -391,26 +391,26 @@ class Delegation:
         )
 
     def _digest(self, sub: str) -> str:
-        agent = self._stage.order.agent
+        agent = self._context.order.agent
         if agent is None:
             return ""
         return agent.agent.agents[sub].digest if sub else agent.agent.digest
 
     @property
     def _store(self) -> MemoryStore | None:
-        return self._stage.memory.store if self._stage.memory is not None else None
+        return self._context.memory.store
 
     async def _hand_over(self, context: str, call_id: str) -> str:
-        memory = self._stage.memory
-        if not context.strip() or memory is None:
+        memory = self._context.memory
+        if not context.strip():
             return ""
-        run_id, agent = self._stage.order.run_id, self._stage.order.agent
+        run_id, agent = self._context.order.run_id, self._context.order.agent
         draft = Draft(
-            text=self._stage.membrane.scrubber.scrub(context),
+            text=self._context.membrane.scrubber.scrub(context),
             source=Source(Author.AGENT, agent.agent.name if agent is not None else "", run_id),
             type=HANDOFF,
             scope=f"run:{run_id}",
-            expires_at=self._stage.parts.clock.now() + HANDOFF_KEPT,
+            expires_at=self._context.parts.clock.now() + HANDOFF_KEPT,
         )
         kept = await memory.keep(draft, HANDOFF, call_id=call_id, came_from=tuple(memory.seen))
         return kept.id
@@ -418,21 +418,22 @@ class Delegation:
     # ----------------------------------------------------------------- during
 
     async def _child(self, wanted: Delegated, handoff: Handoff, session: str, call_id: str) -> ToolResult:
-        account = self._stage.account
+        account = self._context.account
         async with self._room:
             share = share_of(account.left_usd, wanted.budget_usd, self._terms.at_once)
             reserved = share or 0.0
             account.handed_usd += reserved
             spent = 0.0
             try:
-                one = ChildBooks(self._stage, call_id, share, wanted.agent)
+                one = ChildBooks(self._context, call_id, share, wanted.agent)
                 try:
-                    begun = to_lay(await self._stage.changes.so_far(self._stage.box))
+                    begun = to_lay(await self._context.changes.so_far(self._context.box))
                     memory_id = await self._hand_over(wanted.context, call_id)
                     one.memory_id = memory_id
                     handoff = replace(handoff, memory_id=memory_id, budget_usd=share)
                     order = self._order(wanted, handoff, session, begun)
-                    outcome = await to_the_end(self._children, order, self._stage.parts.journal, one.started, one.lost)
+                    journal = self._context.parts.journal
+                    outcome = await to_the_end(self._children, order, journal, one.started, one.lost)
                     ids = await one.ended(outcome)
                     taken = await self._take_over(begun, outcome)
                 except (JournalError, ApprovalAborted):
@@ -449,7 +450,7 @@ class Delegation:
                 account.handed_usd += spent - reserved
 
     def _order(self, wanted: Delegated, handoff: Handoff, session: str, begun: tuple[FileChange, ...]) -> ChildOrder:
-        order = self._stage.order
+        order = self._context.order
         brain, model = self._brain(wanted.agent)
         return ChildOrder(
             task=wanted.task,
@@ -472,7 +473,7 @@ class Delegation:
 
     def _brain(self, sub: str) -> tuple[str, str]:
         """Brain and model of a child: its definition's where that names them, otherwise its parent's."""
-        order = self._stage.order
+        order = self._context.order
         wanted = order.agent.agent.agents[sub].definition if sub and order.agent is not None else None
         brain = "" if wanted is not None and wanted.brain else order.brain.name if order.brain is not None else ""
         model = "" if wanted is not None and (wanted.model or wanted.brain) else order.model
@@ -484,18 +485,16 @@ class Delegation:
         # A child that tells of no file has none, or they could not be brought out of its box: nothing is undone then.
         if not is_good(outcome) or not outcome.changes:
             return TakenOver()
-        stage = self._stage
+        context = self._context
         # One child after the other: what the first one brings is what the second one's changes are held against.
         async with self._laying:
-            now = await stage.changes.so_far(stage.box)
-            files = ProjectFiles(stage.order.project)
-            return await take_over(stage.box, now, begun, outcome.changes, files, stage.parts.blobs)
+            now = await context.changes.so_far(context.box)
+            files = ProjectFiles(context.order.project)
+            return await take_over(context.box, now, begun, outcome.changes, files, context.parts.blobs)
 
     async def _show(self, ids: Sequence[str], call_id: str) -> None:
         """Note that the brain is about to read what the child says: an agent's words, which nobody has promoted."""
-        memory, store = self._stage.memory, self._store
-        if memory is None:
-            return
+        memory, store = self._context.memory, self._store
         memory.untrusted = True
         memory.admit(ids)
         if store is not None and ids:

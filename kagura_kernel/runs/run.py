@@ -14,9 +14,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from functools import partial
 
-from kagura_kernel.domain.approvals import ApprovalRequest, Decision
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.commands import Command, CommandResult
 from kagura_kernel.domain.errors import (
@@ -43,30 +41,19 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.membrane.collect import LEFT
-from kagura_kernel.membrane.credentials.lease import Holder
-from kagura_kernel.membrane.credentials.scrub import scrub_fields
 from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.membrane.membrane import Membrane
-from kagura_kernel.runs.asking import RecordedApprover
-from kagura_kernel.runs.changes import RunChanges
-from kagura_kernel.runs.checkpointing import Checkpointing
+from kagura_kernel.runs.context import RunContext, context_of
 from kagura_kernel.runs.conversation import converse, streamer
 from kagura_kernel.runs.ending import Ending, Work, ending_of
-from kagura_kernel.runs.kit import OpenKit, open_kit
+from kagura_kernel.runs.kit import open_kit
 from kagura_kernel.runs.laying import lay_changes
-from kagura_kernel.runs.learning import Learning
-from kagura_kernel.runs.ledger import Account
 from kagura_kernel.runs.order import RunOrder, RunParts
-from kagura_kernel.runs.planning import Planned, plan_run
+from kagura_kernel.runs.planning import plan_run
 from kagura_kernel.runs.plugins import BOXED_PACKAGE, open_plugins, refresh_plugins
-from kagura_kernel.runs.recorder import Recorder, told
-from kagura_kernel.runs.redacting import Redacting
-from kagura_kernel.runs.remembering import RunMemory
-from kagura_kernel.runs.resumption import Surroundings
+from kagura_kernel.runs.recorder import told
 from kagura_kernel.runs.sealing import seal
-from kagura_kernel.runs.stage import Stage
 from kagura_kernel.runs.tray import Results, Tray
-from kagura_kernel.runs.trusting import Trusting, agent_powers
 from kagura_kernel.runs.variables import Brought, collect_outputs, lay_tray
 from kagura_kernel.runs.verifying import Verification
 from kagura_kernel.sandbox.backend import Box
@@ -81,24 +68,24 @@ NONE_ENABLED = (
 """For a program that looks for a plugin where none is."""
 
 
-async def run_cell(stage: Stage) -> Ending:
+async def run_cell(context: RunContext) -> Ending:
     """Run the cell's code to its end; a failing program is an ending, not an error.
 
     Raises:
         SandboxError: a limit was reached, or the box is gone.
         VariableRefused: the box has no room for a variable.
     """
-    language, code = stage.order.request.language or "python", stage.order.task
-    tray = stage.tray = stage.plugins.laid(await lay_tray(stage, for_shell=language == "bash"))
-    command = await _command(stage, tray)
-    await stage.redacting.ready()
-    make_spill_directory(stage.spill_dir)
-    stage.tool_calls = 1
-    stage.recorder.record(ToolCalled, call_id=CALL_ID, tool=language, arguments={"code": code}, offered=True)
-    result = await _run(stage, tray, command)
+    language, code = context.order.request.language or "python", context.order.task
+    tray = context.tray = context.plugins.laid(await lay_tray(context, for_shell=language == "bash"))
+    command = await _command(context, tray)
+    await context.redacting.ready()
+    make_spill_directory(context.spill_dir)
+    context.tool_calls = 1
+    context.recorder.record(ToolCalled, call_id=CALL_ID, tool=language, arguments={"code": code}, offered=True)
+    result = await _run(context, tray, command)
     spill = result.stdout.spill or result.stderr.spill
     text = result.stdout.text + (result.stderr.text if result.stderr.total else "")
-    stage.recorder.record(
+    context.recorder.record(
         ToolFinished,
         call_id=CALL_ID,
         tool=language,
@@ -110,39 +97,39 @@ async def run_cell(stage: Stage) -> Ending:
         spill=spill.name if spill else None,
         offered=True,
     )
-    if not result.ok and stage.plugins.search is None and BOXED_PACKAGE in result.stderr.text:
-        stage.recorder.record(Noted, text=NONE_ENABLED)
-    if stage.changes.through:
-        await stage.changes.write_through(stage.box)
+    if not result.ok and context.plugins.search is None and BOXED_PACKAGE in result.stderr.text:
+        context.recorder.record(Noted, text=NONE_ENABLED)
+    if context.changes.through:
+        await context.changes.write_through(context.box)
     error = None if result.ok else CellFailed(result.exit_code)
     return Ending("done" if result.ok else "failed", result.stdout.text, error, exit_code=result.exit_code)
 
 
-async def _command(stage: Stage, tray: Tray) -> Command:
+async def _command(context: RunContext, tray: Tray) -> Command:
     """Put the cell's code into the box; the command that runs it."""
-    is_python = stage.order.request.language != "bash"
+    is_python = context.order.request.language != "bash"
     path = f"{tray.scratch}/cell.{'py' if is_python else 'sh'}"
     # A file, not `-c`: tracebacks show the line, and standard input stays free.
-    code = stage.order.task.encode("utf-8", "surrogatepass")
-    await asyncio.gather(stage.box.files.write(path, code), tray.open_call(CALL_ID))
+    code = context.order.task.encode("utf-8", "surrogatepass")
+    await asyncio.gather(context.box.files.write(path, code), tray.open_call(CALL_ID))
     # The cell's own directory is /tmp; modules are looked for where the cell works.
-    modules = [stage.box.files.root] if is_python else []
-    leasing = stage.membrane.leasing
+    modules = [context.box.files.root] if is_python else []
+    leasing = context.membrane.leasing
     return Command(
         tray.python(path, CALL_ID, first=tray.scratch) if is_python else ("bash", path),
         env=tray.environment(CALL_ID, modules),
-        limits=stage.order.limits,
-        spill_dir=stage.spill_dir,
+        limits=context.order.limits,
+        spill_dir=context.spill_dir,
         # The cell's program is the one process that credentials in variables are for.
         secret_env={} if leasing is None else leasing.secret_env(),
     )
 
 
-async def _run(stage: Stage, tray: Tray, command: Command) -> CommandResult:
+async def _run(context: RunContext, tray: Tray, command: Command) -> CommandResult:
     """The program to its end, and what it showed; the latter also where a limit ended it."""
-    results = Results(tray, stage.recorder, stage.membrane.scrubber, stage.redacting)
+    results = Results(tray, context.recorder, context.membrane.scrubber, context.redacting)
     try:
-        result = await stage.box.run(command, streamer(stage.recorder, CALL_ID))
+        result = await context.box.run(command, streamer(context.recorder, CALL_ID))
     except (SandboxCommandTimeout, SandboxIdleTimeout):
         await results.collect(CALL_ID)
         raise
@@ -166,66 +153,14 @@ class Run:
         self.order = order  # What was asked for
         self.outcome: RunOutcome | None = None  # How it ended; None until the iterator of events has ended
         self._parts = parts
-        self._recorder = Recorder(parts.journal, parts.clock, order.run_id, order.session_id)
-        self._account = Account(order.budget_usd)
-        self._redacting = Redacting(parts.redactor)
-        self._memory = RunMemory(order, parts, self._recorder.record, self._redacting, parts.clock)
-        self._trusting = Trusting(
-            order,
-            parts.approver,
-            parts.journal,
-            parts.clock,
-            lambda: self._memory.untrusted or self._sealed,  # anything in the box could be what asks
-            self._recorder.record,
-        )
-        self._learning = Learning(order, self._memory, self._recorder.record, self._shown)
-        self._approver = RecordedApprover(
-            self._trusting,
-            self._recorder,
-            parts.clock,
-            lineage=order.handoff.lineage,
-            offered=self._trusting.offered,
-            decided=self._heard,
-            answered=self._trusting.answers,
-        )
-        self._membrane = Membrane(
-            order.grant,
-            parts.membrane,
-            Holder(order.run_id, order.session_id, order.owner),
-            self._approver,
-            asks=not order.request.headless,
-            powers=parts.powers if order.brain is None else agent_powers(parts.powers),
-            record=self._recorder.record,
-            fatal=self._stop,
-            clock=parts.clock,
-        )
-        self._sealed = seal(self._membrane, order.brain)
-        self._recorder.scrub = partial(scrub_fields, self._membrane.scrubber)
-        self._recorder.redact = self._redacting.event
-        self._memory.scrub = self._recorder.scrub
-        self._changes = RunChanges(order, parts.blobs, self._recorder, self._membrane.scrubber)
-        self._checkpoints = Checkpointing(
-            Surroundings(
-                order,
-                parts,
-                self._recorder,
-                self._changes,
-                self._account,
-                self._memory,
-                self._membrane,
-                self._approver,
-                self._redacting,
-            )
-        )
+        self._context = context_of(order, parts, self._stop)
+        seal(self._context.membrane, order.brain)
         self._work = Work(order.run_id)
-        self._stage: Stage | None = None
-        self._box: Box | None = None
-        self._kit = OpenKit()
-        self._planned = Planned(order.budget_usd)
-        self._verification = Verification(order, parts, self._recorder.record, self._shown)
+        self._verification = Verification(order, parts, self._context.recorder.record, self._context.shown)
         self._verified: RunVerified | None = None
         self._left: tuple[str, ...] = ()
         self._brought = Brought()
+        self._box: Box | None = None
         self._settling: asyncio.Timeout | None = None
         self._cut_by: BaseException | None = None
         self._is_cut = False
@@ -234,12 +169,12 @@ class Run:
     @property
     def membrane(self) -> Membrane:
         """What crosses the wall of its box."""
-        return self._membrane
+        return self._context.membrane
 
     @property
     def leasing(self) -> Leasing | None:
         """What it holds, while it has credentials."""
-        return self._membrane.leasing
+        return self._context.membrane.leasing
 
     def kill(self, by: str) -> None:
         """Stop it, on the run's own loop: commands end, changes are still collected. May be called twice."""
@@ -251,13 +186,13 @@ class Run:
         Raises:
             JournalError: a fact could not be stored; the run was stopped.
         """
-        return told(self._recorder, self._drive, f"drive {self.order.run_id}")
+        return told(self._context.recorder, self._drive, f"drive {self.order.run_id}")
 
     async def _drive(self) -> None:
         began = self._parts.clock.monotonic()
-        self._redacting.warm()
+        self._context.redacting.warm()
         # What it says first is looked at beside the loop, since the rules may not be compiled yet.
-        await self._redacting.words(self.order.task)
+        await self._context.redacting.words(self.order.task)
         self._record_start()
         ending = Ending("killed", error=RunKilled(self.order.run_id, "the end of its process"))
         changes: tuple[FileChange, ...] = ()
@@ -267,7 +202,7 @@ class Run:
             self._give_back()
             self._brought = await self._bring_back(ending)
             ending = await self._settle(ending)
-            changes = self._changes.left
+            changes = self._context.changes.left
             await self._learn(ending, changes)
         finally:
             await self._close()
@@ -278,7 +213,7 @@ class Run:
 
     def _record_start(self) -> None:
         order = self.order
-        self._recorder.record(
+        self._context.recorder.record(
             RunStarted,
             task=order.task,
             flavour="sandbox" if order.request.language else "agent",
@@ -305,23 +240,24 @@ class Run:
     # ----------------------------------------------------- launch and converse
 
     async def _launch_and_converse(self) -> Ending:
-        order, clock = self.order, self._parts.clock
+        order, clock, context = self.order, self._parts.clock, self._context
+        record = context.recorder.record
         if order.brain is not None:
-            await self._memory.open()
-            self._planned = await plan_run(
-                order, self._parts, self._memory, self._approver, self._recorder.record, self._shown
+            await context.memory.open()
+            context.planned = await plan_run(
+                order, self._parts, context.memory, context.approver, record, context.shown
             )
-            self._account.budget_usd = self._planned.budget_usd
-            self._learning.warned = self._planned.lessons
-            await self._checkpoints.prepare()
-        self._kit = await open_kit(order, self._parts, self._recorder.record)
-        self._membrane.widen(self._kit.grant(order.grant))
-        await self._membrane.approve()
-        await refresh_plugins(order, self._parts, self._recorder.record)
+            context.account.budget_usd = context.planned.budget_usd
+            context.learning.warned = context.planned.lessons
+            await context.checkpoints.prepare()
+        context.kit = await open_kit(order, self._parts, record)
+        context.membrane.widen(context.kit.grant(order.grant))
+        await context.membrane.approve()
+        await refresh_plugins(order, self._parts, record)
         began = clock.monotonic()
-        launched = await self._parts.start_box(order.box, self._kit.spec(order.spec))
+        launched = await self._parts.start_box(order.box, context.kit.spec(order.spec))
         box = self._box = launched.box
-        self._recorder.record(
+        record(
             BoxStarted,
             box_id=box.id,
             backend=box.backend,
@@ -334,39 +270,23 @@ class Run:
         )
         watch = asyncio.create_task(self._watch(box), name=f"watch {box.id}")
         try:
-            return await self._converse(await self._membrane.open(box, self._redacting.filter))
+            return await self._converse(await context.membrane.open(box, context.redacting.filter))
         finally:
             watch.cancel()
             await asyncio.wait({watch})
 
     async def _converse(self, box: Box) -> Ending:
-        self._stage = stage = Stage(
-            order=self.order,
-            parts=self._parts,
-            box=box,
-            recorder=self._recorder,
-            account=self._account,
-            approver=self._approver,
-            changes=self._changes,
-            membrane=self._membrane,
-            stop=self._stop,
-            kit=self._kit,
-            redacting=self._redacting,
-            memory=self._memory,
-            planned=self._planned,
-            checkpoints=self._checkpoints,
-            learning=self._learning,
-            trusting=self._trusting,
-        )
+        context = self._context
+        context.open_box, context.converses = box, True
         if self.order.request.changes:
             await lay_changes(box, self.order.request.changes, self._parts.blobs)
-        await self._checkpoints.begin(box)
-        stage.plugins = await open_plugins(box, self.order, self._parts, self._recorder.record, self._stop)
+        await context.checkpoints.begin(box)
+        context.plugins = await open_plugins(box, self.order, self._parts, context.recorder.record, self._stop)
         try:
-            return await (run_cell(stage) if self.order.request.language else converse(stage))
+            return await (run_cell(context) if self.order.request.language else converse(context))
         finally:
             # What goes on in the box while its changes are collected calls nothing any more.
-            await stage.plugins.close()
+            await context.plugins.close()
 
     async def _watch(self, box: Box) -> None:
         why = await box.wait_closed()
@@ -376,7 +296,7 @@ class Run:
         if self._work.stop(cause):
             return
         self._verification.stop()
-        self._trusting.stop()
+        self._context.trusting.stop()
         if self._settling is not None:
             # It has ended by itself, and takes its time to bring out what it leaves.
             self._cut_by = self._cut_by or cause
@@ -391,13 +311,13 @@ class Run:
             return ending
         try:
             async with self._settles(ending):
-                await self._changes.settle(self._box)
+                await self._context.changes.settle(self._box)
         except JournalError:
             raise
         except (KaguraError, TimeoutError) as error:
             lost = self._lost(error)
             why = error.message if isinstance(error, KaguraError) else "the run was stopped meanwhile"
-            self._recorder.record(Noted, text=lost.message)
+            self._context.recorder.record(Noted, text=lost.message)
             self._is_cut = True
             if ending.status == "done":
                 self._verification.lost(why)
@@ -409,7 +329,7 @@ class Run:
             # All of it is out of the box, and did not get into the project.
             return error
         why = error.message if isinstance(error, KaguraError) else "the run was stopped meanwhile"
-        changes = self._changes.left
+        changes = self._context.changes.left
         left = sum(change.reason == LEFT for change in changes)
         return ChangesIncomplete(self.order.run_id, len(changes) - left, left, why)
 
@@ -423,15 +343,11 @@ class Run:
         finally:
             self._settling = None
 
-    def _heard(self, request: ApprovalRequest, decision: Decision) -> None:
-        self._learning.decided(request, decision)
-        self._trusting.decided(request, decision)
-
     async def _learn(self, ending: Ending, changes: tuple[FileChange, ...]) -> None:
         """Try the work out where that was asked for, and keep what later runs can learn from this one."""
-        record = self._recorder.record
+        context = self._context
         # What was cut short is no state to go on from; an earlier look is.
-        await self._checkpoints.ended(ending, () if self._is_cut else changes)
+        await context.checkpoints.ended(ending, () if self._is_cut else changes)
         if self.order.brain is None:
             return
         if ending.status == "done" or self._verification.why_lost:
@@ -439,22 +355,24 @@ class Run:
             self._verified = await self._verification.run(changes)
         try:
             if self.order.leaves:
-                cost, began = self._account.cost, self._has_begun(ending)
-                acted = self._stage is not None and self._stage.tool_calls > 0
-                left = await self._memory.leave(ending, self._proof, cost, changes, began=began, acted=acted)
+                cost, began, acted = context.account.cost, self._has_begun(ending), context.tool_calls > 0
+                left = await context.memory.leave(ending, self._proof, cost, changes, began=began, acted=acted)
                 # A lesson is joined to the summary of the run that it comes from.
-                self._left = (*left, *await self._learning.leave(ending, self._proof, left))
+                self._left = (*left, *await context.learning.leave(ending, self._proof, left))
         except JournalError:
             raise
         except KaguraError as error:
-            record(Noted, text=f"What the run could have taught later ones was not kept: {error.message}")
-        await self._trusting.settle(ending, self._proof, self._approver)
+            context.recorder.record(
+                Noted, text=f"What the run could have taught later ones was not kept: {error.message}"
+            )
+        await context.trusting.settle(ending, self._proof, context.approver)
 
     def _has_begun(self, ending: Ending) -> bool:
         """Whether it came to think or to do anything before somebody said no to it, or called it off."""
-        if self._account.turns or (self._stage is not None and self._stage.tool_calls):
+        context = self._context
+        if context.account.turns or context.tool_calls:
             return True
-        return ending.status != "denied" and (self._stage is not None or ending.status != "killed")
+        return ending.status != "denied" and (context.converses or ending.status != "killed")
 
     @property
     def _proof(self) -> RunVerified | None:
@@ -462,19 +380,19 @@ class Run:
         return None if self.order.handoff.lineage else self._verified
 
     async def _bring_back(self, ending: Ending) -> Brought:
-        stage = self._stage
-        if stage is None or stage.tray is None or ending.status not in ("done", "stopped"):
+        context = self._context
+        if context.tray is None or ending.status not in ("done", "stopped"):
             # What a failed program has left half done is not wanted under its name.
             return Brought()
         try:
             async with self._settles(ending):
-                return await collect_outputs(stage, stage.tray)
+                return await collect_outputs(context, context.tray)
         except JournalError:
             raise
         except (KaguraError, TimeoutError) as error:
             why = error.message if isinstance(error, KaguraError) else "the run was stopped meanwhile"
-            self._recorder.record(Noted, text=f"The run's variables could not be brought out of its box: {why}")
-            return Brought(missing=tuple((name, why) for name in stage.tray.outputs))
+            context.recorder.record(Noted, text=f"The run's variables could not be brought out of its box: {why}")
+            return Brought(missing=tuple((name, why) for name in context.tray.outputs))
 
     async def _close(self) -> None:
         closing = asyncio.ensure_future(self._free())
@@ -487,7 +405,8 @@ class Run:
 
     def _give_back(self) -> asyncio.Task[None]:
         if self._giving_back is None:
-            self._giving_back = asyncio.create_task(self._membrane.close(), name=f"give back {self.order.run_id}")
+            closing = self._context.membrane.close()
+            self._giving_back = asyncio.create_task(closing, name=f"give back {self.order.run_id}")
         return self._giving_back
 
     async def _free(self) -> None:
@@ -499,9 +418,9 @@ class Run:
             if box is not None:
                 await box.close()
                 with contextlib.suppress(JournalError):
-                    self._recorder.record(BoxClosed, box_id=box.id)
+                    self._context.recorder.record(BoxClosed, box_id=box.id)
         finally:
-            self._kit.close()
+            self._context.kit.close()
             await giving_back
 
     def _drop_empty_outputs(self) -> None:
@@ -509,39 +428,37 @@ class Run:
         with contextlib.suppress(OSError):
             (self._parts.spill_root / self.order.run_id).rmdir()
 
-    def _shown(self, text: str) -> str:
-        return self._redacting.text(self._membrane.scrubber.scrub(text))
-
     def _finish(self, ending: Ending, changes: tuple[FileChange, ...], duration: float) -> None:
-        account, cost, estimate = self._account, self._account.cost, self._planned.estimate
+        context = self._context
+        account, estimate = context.account, context.planned.estimate
         status = ending.status
         self.outcome = RunOutcome(
             run_id=self.order.run_id,
             session_id=self.order.session_id,
             status=status,
-            text=self._shown(ending.text),
-            cost=cost,
+            text=context.shown(ending.text),
+            cost=account.cost,
             usage=account.usage,
-            changes=self._redacting.value(changes),
+            changes=context.redacting.value(changes),
             duration=duration,
             error_code=ending.error_code,
-            error=self._shown(ending.error_text),
+            error=context.shown(ending.error_text),
             exit_code=ending.exit_code,
             outputs=self._brought.outputs,
-            missing=tuple((name, self._shown(why)) for name, why in self._brought.missing),
+            missing=tuple((name, context.shown(why)) for name, why in self._brought.missing),
             verified=None if self._verified is None else self._verified.passed,
             memories=self._left,
             children=account.children,
             children_usd=account.children_usd,
         )
-        self._recorder.record(
+        context.recorder.record(
             RunFinished,
             status=status,
             text=ending.text,
             error_code=ending.error_code,
             error=ending.error_text,
             brain=self.order.brain.name if self.order.brain else "",
-            tool_calls=self._stage.tool_calls if self._stage else 0,
+            tool_calls=context.tool_calls,
             **account.figures(self.order.model),
             duration=duration,
             exit_code=ending.exit_code,
@@ -550,5 +467,5 @@ class Run:
             estimated_usd=estimate.usd if estimate is not None else None,
             estimated_seconds=estimate.seconds if estimate is not None else None,
             verified=None if self._verified is None else self._verified.passed,
-            untrusted=self._memory.untrusted,
+            untrusted=context.memory.untrusted,
         )

@@ -30,7 +30,7 @@ from kagura_kernel.tools.toolsets.boxed import Boxed
 if TYPE_CHECKING:
     from kagura_kernel.membrane.model.access import Counting, ModelApi
     from kagura_kernel.membrane.model.usage import Counted
-    from kagura_kernel.runs.stage import Stage
+    from kagura_kernel.runs.context import RunContext
     from kagura_kernel.runs.tray import Tray
 
 
@@ -114,8 +114,8 @@ def model_api(needs: SealedNeeds) -> ModelApi:
     return api
 
 
-def seal(membrane: Membrane, brain: object) -> bool:
-    """Keep the key of a brain that thinks in its box outside of that; whether it is one.
+def seal(membrane: Membrane, brain: object) -> None:
+    """Keep the key of a brain that thinks in its box outside of that; any other needs nothing.
 
     Raises:
         BrainNotConfigured: its program or its key is missing.
@@ -123,7 +123,6 @@ def seal(membrane: Membrane, brain: object) -> bool:
     needs = sealed_needs(brain)
     if needs is not None:
         membrane.seal(model_api(needs))
-    return needs is not None
 
 
 def with_program(spec: BoxSpec, grant: RunGrant, needs: SealedNeeds) -> tuple[BoxSpec, RunGrant]:
@@ -154,45 +153,45 @@ def paced(call_tool: CallTool, clock: Clock) -> CallTool:
     return call
 
 
-async def open_inside(stage: Stage, tray: Tray) -> SealedPlace:
+async def open_inside(context: RunContext, tray: Tray) -> SealedPlace:
     """Open the way to the brain's service, and say where the brain thinks.
 
     Raises:
         SandboxUnavailable: the box has no port left, or is gone.
     """
-    api = await stage.membrane.open_model(stage.box, _counting(stage))
+    api = await context.membrane.open_model(context.box, _counting(context))
     return SealedPlace(
-        stage.box,
-        stage.parts.clock,
+        context.box,
+        context.parts.clock,
         api=api,
         environment=tray.environment(_CALL),
-        root=stage.membrane.grant.writable_root,
+        root=context.membrane.grant.writable_root,
         folder=f"{tray.root}/{_CALL}",
     )
 
 
-def _counting(stage: Stage) -> Counting:
+def _counting(context: RunContext) -> Counting:
     """Every answer goes into the books as it ends, whoever in the box has asked for it."""
     from kagura_kernel.membrane.model.access import Counting
 
-    books = Books(stage.account, stage.recorder, stage.parts.price, stage.parts.clock)
-    models = Models(stage.order.model, stage.parts.price, stage.parts.clock)
+    books = Books(context.account, context.recorder, context.parts.price, context.parts.clock)
+    models = Models(context.order.model, context.parts.price, context.parts.clock)
 
     def counted(answer: Counted | None) -> None:
         try:
             if answer is not None:
                 books.count(answer.usage, answer.model)
-                stage.account.model = models.of_the_brain(answer.model) or stage.order.model
-            elif stage.account.budget_usd is not None:
+                context.account.model = models.of_the_brain(answer.model) or context.order.model
+            elif context.account.budget_usd is not None:
                 raise NotThisTime(
                     "A budget cannot be kept: the service does not say what an answer costs. Leave `--budget` out."
                 )
-            stage.account.check()
+            context.account.check()
         except KaguraError as error:
-            stage.stop(error)
+            context.stop(error)
 
     def refused() -> str:
-        account = stage.account
+        account = context.account
         if account.left_usd is None or account.left_usd > 0:
             return ""
         return BudgetExhausted(account.spent_usd, account.budget_usd or 0.0).message
@@ -203,25 +202,25 @@ def _counting(stage: Stage) -> Counting:
 class OwnTools:
     """Records the tools that the program uses by itself."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
         self._began: dict[str, tuple[float, ToolCall]] = {}
 
     def called(self, event: BrainToolCalled) -> None:
         """It begins."""
-        stage = self._stage
-        stage.tool_calls += 1
-        stage.recorder.record(
+        context = self._context
+        context.tool_calls += 1
+        context.recorder.record(
             ToolCalled, call_id=event.id, tool=event.name, arguments=dict(event.arguments), offered=event.known
         )
-        self._began[event.id] = stage.parts.clock.monotonic(), ToolCall(event.id, event.name, event.arguments)
+        self._began[event.id] = context.parts.clock.monotonic(), ToolCall(event.id, event.name, event.arguments)
 
     async def finished(self, event: BrainToolFinished) -> None:
         """It is over: its changes reach the project where that is wanted, and it is stored where the run stands."""
-        stage = self._stage
+        context = self._context
         began, call = self._began.pop(event.id)
-        text = await stage.redacting.words(stage.membrane.scrubber.scrub(event.text))
-        stage.recorder.record(
+        text = await context.redacting.words(context.membrane.scrubber.scrub(event.text))
+        context.recorder.record(
             ToolFinished,
             call_id=event.id,
             tool=event.name,
@@ -229,12 +228,11 @@ class OwnTools:
             text=text,
             is_error=event.is_error,
             route="sandbox",
-            duration=stage.parts.clock.monotonic() - began,
+            duration=context.parts.clock.monotonic() - began,
         )
-        if stage.changes.through:
-            await stage.changes.write_through(stage.box)
-        if stage.checkpoints is not None:
-            await stage.checkpoints.finished(call, ToolResult(text, is_error=event.is_error))
+        if context.changes.through:
+            await context.changes.write_through(context.box)
+        await context.checkpoints.finished(call, ToolResult(text, is_error=event.is_error))
 
 
 @dataclass(frozen=True)

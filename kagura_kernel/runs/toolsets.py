@@ -26,7 +26,7 @@ from kagura_kernel.tools.toolsets.naming import tool_name
 if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.toolsets import McpToolset, Toolset
     from kagura_kernel.kit.packages.hosts import InstallPlan
-    from kagura_kernel.runs.stage import Stage
+    from kagura_kernel.runs.context import RunContext
 
 
 HEADING = (
@@ -133,7 +133,7 @@ class _Started:
 
 
 async def open_toolsets(
-    stage: Stage,
+    context: RunContext,
     toolsets: Sequence[Toolset],
     installs: Mapping[str, InstallPlan],
     *,
@@ -144,7 +144,7 @@ async def open_toolsets(
     """Start a run's toolsets, all at once; each is recorded as started or ended.
 
     Args:
-        stage: The run; its box, its record, its clock. Questions go to the approver of the call's context.
+        context: The run; its box, its record, its clock. Questions go to the approver of the call's context.
         toolsets: What is started, in the order in which the brain sees them.
         installs: By toolset name, what has to be installed where its command is not there.
         taken: Names of tools that the run has already.
@@ -157,7 +157,7 @@ async def open_toolsets(
     """
     if not toolsets:
         return OpenToolsets()
-    opening = _Opening(stage, installs, redact, limits or ToolsetLimits())
+    opening = _Opening(context, installs, redact, limits or ToolsetLimits())
     tasks = [asyncio.create_task(opening.open(one), name=f"toolset {one.name}") for one in toolsets]
     try:
         opened = await asyncio.gather(*tasks)
@@ -176,13 +176,13 @@ class _Opening:
     """The toolsets of one run while they are started."""
 
     def __init__(
-        self, stage: Stage, installs: Mapping[str, InstallPlan], redact: Redact, limits: ToolsetLimits
+        self, context: RunContext, installs: Mapping[str, InstallPlan], redact: Redact, limits: ToolsetLimits
     ) -> None:
-        self._stage = stage
+        self._context = context
         self._installs = installs
         self._redact = redact
         self._limits = limits
-        self._clock = stage.parts.clock
+        self._clock = context.parts.clock
         self.begun: list[_Started] = []
 
     async def open(self, toolset: Toolset) -> _Started:
@@ -224,7 +224,7 @@ class _Opening:
         if toolset.type == "mcp" and toolset.remote:
             # The host counts the seconds of a call; the bridge only gives up a server that has fallen silent.
             return {"url": toolset.url, "headers": toolset.headers, "seconds": toolset.timeout + _REMOTE_SILENCE}
-        box = self._stage.box
+        box = self._context.box
         plan = self._installs.get(toolset.name)
         one.installed = await install(box, toolset.name, toolset.command, plan, root=f"{Tray(box).root}/tools")
         return {
@@ -234,7 +234,7 @@ class _Opening:
         }
 
     def _server(self, one: _Started, start: Mapping[str, Any]) -> ToolsetServer:
-        toolset, box = one.toolset, self._stage.box
+        toolset, box = one.toolset, self._context.box
 
         def over(why: str) -> None:
             self._over(one, why)
@@ -286,7 +286,7 @@ class _Opening:
     def _mcp_tools(
         self, toolset: McpToolset, client: McpClient, names: list[str]
     ) -> tuple[list[Tool], tuple[str, ...]]:
-        order = self._stage.order
+        order = self._context.order
         asker = Asker(order.run_id, order.session_id, self._clock, order.routing.approval_deadline)
         questions = ToolQuestions(toolset.name, toolset.asks, asker, remote=toolset.remote)
         found: list[Tool] = []
@@ -313,7 +313,7 @@ class _Opening:
             return f"- {toolset.name}: could not be started, and none of its tools can be called."
         one.recorded = True
         what = one.installed.what if one.installed is not None else ""
-        self._stage.recorder.record(
+        self._context.recorder.record(
             ToolsetStarted,
             toolset=toolset.name,
             protocol=toolset.type,
@@ -329,7 +329,7 @@ class _Opening:
 
     def _record_end(self, one: _Started) -> None:
         try:
-            self._stage.recorder.record(
+            self._context.recorder.record(
                 ToolsetEnded,
                 toolset=one.toolset.name,
                 reason=self._redact(sentence(one.reason)),
@@ -337,7 +337,7 @@ class _Opening:
             )
         except KaguraError as error:
             # It may be told from a task that nobody waits for; the run has to hear of it all the same.
-            self._stage.stop(error)
+            self._context.stop(error)
 
 
 class _Nothing:

@@ -21,10 +21,10 @@ from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.domain.variables import Form, PackedVariable
 from kagura_kernel.runs.checks.array import check_array
 from kagura_kernel.runs.checks.image import check_image
+from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.inbox import plain
 from kagura_kernel.runs.inbox.crossing import MAX_HEAD, CannotCross, readable_size, too_large
 from kagura_kernel.runs.inbox.frames import read_stream
-from kagura_kernel.runs.stage import Stage
 from kagura_kernel.runs.tray import BOXED_PACKAGE, Tray
 
 if TYPE_CHECKING:
@@ -171,21 +171,21 @@ _NOT_UNDERSTOOD = "what came out of the box under its name cannot be understood"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
-async def lay_tray(stage: Stage, *, for_shell: bool) -> Tray:
+async def lay_tray(context: RunContext, *, for_shell: bool) -> Tray:
     """The run's tray with its variables in it.
 
     Args:
-        stage: The run.
+        context: The run.
         for_shell: Whether shell programs are to find them as well.
 
     Raises:
         VariableRefused: the box has no room for one.
     """
-    order = stage.order
+    order = context.order
     names = tuple(one.name for one in order.request.inputs)
     # What the settings say about drawing stands.
     backend = "" if "MPLBACKEND" in order.spec.env else "Agg"
-    tray = Tray(stage.box, names, order.request.outputs, order.room, backend=backend)
+    tray = Tray(context.box, names, order.request.outputs, order.room, backend=backend)
     index: dict[str, Any] = {}
     words: dict[str, str] = {}
     await tray.lay_out()
@@ -200,7 +200,7 @@ async def lay_tray(stage: Stage, *, for_shell: bool) -> Tray:
             "shell": words[packed.name] if packed.form in ("frame", "series") and for_shell else "",
         }
         size = len(packed.data)
-        stage.recorder.record(
+        context.recorder.record(
             VariableCrossed,
             name=packed.name,
             direction="in",
@@ -240,7 +240,7 @@ class Brought:
     missing: tuple[tuple[str, str], ...] = ()  # Names of those that did not come, each with the reason
 
 
-async def collect_outputs(stage: Stage, tray: Tray) -> Brought:
+async def collect_outputs(context: RunContext, tray: Tray) -> Brought:
     """What the run leaves of what was asked for; each name is recorded, also where there is nothing.
 
     Raises:
@@ -254,14 +254,14 @@ async def collect_outputs(stage: Stage, tray: Tray) -> Brought:
     room = tray.room
     for name in tray.outputs:
         try:
-            packed = await _take(stage, tray, name, left.get(name), room)
+            packed = await _take(context, tray, name, left.get(name), room)
         except CannotCross as why:
-            stage.recorder.record(VariableCrossed, name=name, direction="out", error=str(why))
+            context.recorder.record(VariableCrossed, name=name, direction="out", error=str(why))
             missing.append((name, str(why)))
             continue
         room -= len(packed.data)
         found.append(packed)
-        stage.recorder.record(
+        context.recorder.record(
             VariableCrossed,
             name=name,
             direction="out",
@@ -286,19 +286,19 @@ async def _newest(tray: Tray) -> dict[str, FileStat]:
     return found
 
 
-async def _take(stage: Stage, tray: Tray, name: str, entry: FileStat | None, room: int) -> PackedVariable:
+async def _take(context: RunContext, tray: Tray, name: str, entry: FileStat | None, room: int) -> PackedVariable:
     if entry is None:
         raise CannotCross("nothing of that name was made")
     try:
         if entry.path.endswith(_TABLES):
-            entry = await _converted(stage, tray, name, entry)
+            entry = await _converted(context, tray, name, entry)
         data = await _read(tray, entry, room + MAX_HEAD)
     except BoxFileError as error:
         raise CannotCross(f"its file cannot be read: {error.message}") from error
     packed = await asyncio.to_thread(_checked, name, entry.path, data, tray.room)
     if len(packed.data) > room:
         raise too_large(len(packed.data), room)
-    if stage.membrane.scrubber.holds(data):
+    if context.membrane.scrubber.holds(data):
         raise CannotCross("it holds a secret that this run has leased, and secrets stay in the box")
     return packed
 
@@ -317,13 +317,13 @@ async def _read(tray: Tray, entry: FileStat, most: int) -> bytes:
             return bytes(body)
 
 
-async def _converted(stage: Stage, tray: Tray, name: str, entry: FileStat) -> FileStat:
+async def _converted(context: RunContext, tray: Tray, name: str, entry: FileStat) -> FileStat:
     """A table file of a format that only the box unpacks, as what crosses."""
     target = f"{tray.out}/{name}.kagura"
     program = f"{tray.root}/lib/{BOXED_PACKAGE}/converting.py"
     limits = CommandLimits(CONVERT_SECONDS, None)
     try:
-        result = await stage.box.run(Command(("python3", program, entry.path, target, str(tray.room)), limits=limits))
+        result = await context.box.run(Command(("python3", program, entry.path, target, str(tray.room)), limits=limits))
     except (SandboxCommandTimeout, SandboxIdleTimeout) as error:
         raise CannotCross("reading its table file took too long") from error
     if not result.ok:
