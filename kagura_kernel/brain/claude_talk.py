@@ -182,7 +182,8 @@ class ClaudeProgram(ProgramTransport):
             return
         await self.end_input()
         try:
-            await asyncio.wait_for(process.wait(), _GRACE)
+            async with asyncio.timeout(_GRACE):
+                await process.wait()
         except TimeoutError:
             pass  # it had its time
         finally:
@@ -407,7 +408,8 @@ class Talk:
             if left <= 0:
                 raise BrainLost(self._name, f"its program said nothing for {self._silence:g} s")
             try:
-                return await asyncio.wait_for(self._queue.get(), left)
+                async with asyncio.timeout(left):
+                    return await self._queue.get()
             except TimeoutError:
                 continue  # a call under way, or words that were no events, count as life
 

@@ -145,14 +145,16 @@ class HostProcess:
         self._stop_family()
         # What was printed before the end may still lie in the pipes; a stranger may hold them open for ever.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._drained.wait(), DRAIN_SECONDS)
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await self._drained.wait()
         return reached
 
     async def stop_gently(self, grace: float) -> None:
         """Ask the group to end, and give it this many seconds."""
         signal_group(self._popen.pid, signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wait_exit(), grace)
+            async with asyncio.timeout(grace):
+                await self._wait_exit()
 
     def end(self) -> int:
         """Kill what is left, free everything, and tell the exit status (negative: a signal). May be called twice."""
@@ -208,7 +210,8 @@ class HostProcess:
                 if seconds <= 0:
                     return limit
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wait_exit(), min(left.values(), default=None))
+                async with asyncio.timeout(min(left.values(), default=None)):
+                    await self._wait_exit()
         return None
 
     async def _wait_exit(self) -> None:

@@ -130,7 +130,8 @@ class SupervisorClient:
             # A socket cannot say when there is room for a whole message.
             while not self._send({"op": "start", "id": box_id, **request}, streams):  # noqa: ASYNC110
                 await asyncio.sleep(_FULL)
-            answer = await asyncio.wait_for(started, _START_TIMEOUT)
+            async with asyncio.timeout(_START_TIMEOUT):
+                answer = await started
         except BaseException:
             self.kill(box_id)
             raise
@@ -195,7 +196,8 @@ class SupervisorClient:
         loop.add_reader(ours.fileno(), self._read)
         self._send({"op": "setup", "python": dict(self._view)})
         try:
-            answer = await asyncio.wait_for(self._ready, _START_TIMEOUT)
+            async with asyncio.timeout(_START_TIMEOUT):
+                answer = await self._ready
         except TimeoutError as error:
             raise SandboxUnavailable("the supervisor of boxes did not answer") from error
         if answer["op"] != "ready":
@@ -344,7 +346,8 @@ class OpenedBox:
         await self.channel.close()
         self.supervisor.kill(self.id)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._supervised.gone(), _END_SECONDS)
+            async with asyncio.timeout(_END_SECONDS):
+                await self._supervised.gone()
 
 
 async def open_box(
@@ -370,7 +373,8 @@ async def open_box(
 
         async def explain() -> str:
             with contextlib.suppress(TimeoutError):
-                return (await asyncio.wait_for(supervised.gone(), _LAST_WORDS)).why
+                async with asyncio.timeout(_LAST_WORDS):
+                    return (await supervised.gone()).why
             return ""
 
         channel = BoxChannel.over_fds(box_id, *streams.hand_over(), workspace=WORKSPACE, explain=explain)

@@ -166,7 +166,7 @@ async def test_names_of_ours_are_not_taken_and_secrets_are_not_told(runs):
 
         def __init__(self, run: Any, box: Any) -> None:
             self.order, self.parts, self.box = run.order, run._parts, box
-            self.recorder, self.stop = run._recorder, told.append
+            self.recorder, self.stop = run._context.recorder, told.append
 
     run = runs.make(FakePlugins())
     box = await runs.backend.start(run.order.spec)

@@ -57,6 +57,25 @@ async def test_a_killed_box_is_gone_and_may_be_killed_again(supervisor: Supervis
     supervisor.kill("never-there")
 
 
+async def test_a_start_that_is_called_off_as_it_is_answered_is_called_off(supervisor, streams) -> None:
+    await supervisor.start("box-1", request("/bin/true"), streams[:2])
+
+    class Cancelling(dict):
+        """Calls the start off when it is answered, just before whoever waits for the answer hears of it."""
+
+        def __setitem__(self, name: str, answer: asyncio.Future) -> None:
+            super().__setitem__(name, answer)
+            answer.add_done_callback(lambda _: starting.cancel())
+
+    supervisor._starting = Cancelling()
+    starting = asyncio.create_task(supervisor.start("box-2", request("/bin/sleep", "60"), streams[:2]))
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    async with asyncio.timeout(60):
+        while len(descendants(supervisor.pid)) > 2:  # noqa: ASYNC110 - /proc tells no news
+            await asyncio.sleep(0.05)
+
+
 async def test_last_words_are_bounded(supervisor: SupervisorClient, streams) -> None:
     script = "yes chatter | head -c 3000000 >&2; echo last words >&2"
     kept = await supervisor.start("box-1", request("/bin/bash", "-c", script), streams[:2])
