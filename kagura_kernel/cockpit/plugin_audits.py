@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,8 +112,6 @@ async def run_audit(
     Raises:
         KaguraError: what ended it early, of `then` too.
     """
-    from kagura_kernel.runs.auditing import AuditOrder
-
     failed: list[KaguraError] = []
 
     async def following(audit: PluginAudit, approver: Approver) -> str:
@@ -123,30 +121,9 @@ async def run_audit(
             failed.append(error)
             raise
 
-    settings = around.choices.settings
-    order = AuditOrder(
-        run_id=new_run_id(),
-        session_id=new_session_id(),
-        found=examined.found,
-        scan=examined.scan,
-        brain=None if known is not None else auditor.brain,
-        brain_reason="" if known is not None else auditor.reason,
-        model=intent.model or _model(auditor, around.choices),
-        by=intent.by,
-        headless=intent.headless,
-        recorded=auditor.recorded,
-        budget_usd=intent.budget_usd if intent.budget_usd is not None else settings.budget_usd,
-        deadline=settings.approval_deadline,
-        project=str(project),
-        origin=intent.origin,
-        user=login_name(),
-        owner=around.choices.owner,
-        place=intent.place,
-        known=known,
-        then=following,
-    )
+    order = _order(around.choices, intent, auditor, examined, project, known)
     approver = around.headless_approver if intent.headless else around.desk
-    handle, run = around.start_audit(order, approver)
+    handle, run = around.start_audit(replace(order, then=following), approver)
     talk.audit_began(handle)
     leave = handle.subscribe(partial(_tell_silence, around.desk, talk))
     try:
@@ -167,6 +144,39 @@ async def run_audit(
     outcome = run.outcome
     if outcome is not None and outcome.status != "done":
         raise PluginRefused(intent.name, "was not enabled", _ended_as(run))
+
+
+def _order(
+    choices: Choices,
+    intent: AuditPlugin,
+    auditor: Auditor,
+    examined: Examined,
+    project: Path,
+    known: PluginAudit | None,
+) -> AuditOrder:
+    from kagura_kernel.runs.auditing import AuditOrder
+
+    settings = choices.settings
+    return AuditOrder(
+        run_id=new_run_id(),
+        session_id=new_session_id(),
+        found=examined.found,
+        scan=examined.scan,
+        brain=None if known is not None else auditor.brain,
+        brain_reason="" if known is not None else auditor.reason,
+        model=intent.model or _model(auditor, choices),
+        by=intent.by,
+        headless=intent.headless,
+        recorded=auditor.recorded,
+        budget_usd=intent.budget_usd if intent.budget_usd is not None else settings.budget_usd,
+        deadline=settings.approval_deadline,
+        project=str(project),
+        origin=intent.origin,
+        user=login_name(),
+        owner=choices.owner,
+        place=intent.place,
+        known=known,
+    )
 
 
 def _tell_silence(desk: Desk, talk: PluginTalk, event: AnyEvent) -> None:

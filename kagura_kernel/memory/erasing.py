@@ -97,13 +97,7 @@ def erase(
     named = _there(store, journal, memory_ids)
     memories, _ = _grown(store, named, cascade=cascade)
     count, runs = _erase_checkpoints(journal, tuple(dict.fromkeys([*memory_ids, *memories])), contents)
-    gone: dict[str, None] = {}
-    edges = 0
-    for memory_id in named:
-        if memory_id not in gone:
-            erased = store.erase(memory_id, cascade=cascade)
-            gone.update(dict.fromkeys(erased.memories))
-            edges += erased.edges
+    gone, edges = _erase_each(store, named, cascade=cascade)
     # Once more: a run may have stored one meanwhile, and of what was forgotten the store alone knew where it came from.
     more, more_runs = _erase_checkpoints(journal, tuple(gone), contents)
     erasure = Erasure(
@@ -129,6 +123,18 @@ def erase(
         )
     )
     return erasure
+
+
+def _erase_each(store: MemoryStore, named: Sequence[str], *, cascade: bool) -> tuple[dict[str, None], int]:
+    """Erase them from the store: the ids of all that went, in order, and how many edges."""
+    gone: dict[str, None] = {}
+    edges = 0
+    for memory_id in named:
+        if memory_id not in gone:
+            erased = store.erase(memory_id, cascade=cascade)
+            gone.update(dict.fromkeys(erased.memories))
+            edges += erased.edges
+    return gone, edges
 
 
 def _there(store: MemoryStore, journal: Journal, memory_ids: Sequence[str]) -> list[str]:
