@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -39,32 +38,75 @@ class HandedOn(Protocol):
         ...
 
 
-@dataclass(eq=False)
 class RunContext:
-    """What each step of a run works with; the first part is made once, the second changes as the run goes on."""
+    """What each step of a run works with. Nothing is started by making one.
 
-    order: RunOrder  # What was asked for
-    parts: RunParts  # What carries it out
-    stop: Callable[[BaseException], None]  # Ends the run for a reason; the first reason stands
-    recorder: Recorder  # Its record
-    redacting: Redacting  # Takes secrets out of what is shown
-    account: Account  # Its money
-    memory: RunMemory  # What it knows of earlier runs
-    trusting: Trusting  # What it shows and uses of earned trust
-    learning: Learning  # What goes wrong in it
-    approver: RecordedApprover  # Who is asked for more
-    membrane: Membrane  # What crosses the wall of its box
-    changes: RunChanges  # Its changes on their way to the project
-    checkpoints: Checkpointing  # Stores where it stands
+    Args:
+        order: What was asked for.
+        parts: What carries it out.
+        stop: Ends the run for a reason; the first reason stands.
+    """
 
-    kit: OpenKit = field(default_factory=OpenKit)  # What its agent brings with it
-    planned: Planned = field(default_factory=Planned)  # What was agreed on before it began
-    open_box: Box | None = None  # Where everything happens, behind its membrane; None until it stands
-    plugins: OpenPlugins = field(default_factory=OpenPlugins)  # What its box can call
-    tray: Tray | None = None  # Where its variables and results lie in the box; None until it is laid out
-    converses: bool = False  # Whether it has come to think, or to run its cell's code
-    tool_calls: int = 0  # How many calls were made so far
-    delegation: HandedOn | None = None  # What it hands on; None where nothing can be
+    def __init__(self, order: RunOrder, parts: RunParts, stop: Callable[[BaseException], None]) -> None:
+        self.order, self.parts, self.stop = order, parts, stop
+        self.recorder = Recorder(parts.journal, parts.clock, order.run_id, order.session_id)  # Its record
+        record = self.recorder.record
+        self.redacting = Redacting(parts.redactor)  # Takes secrets out of what is shown
+        self.account = Account(order.budget_usd)  # Its money
+        # What it knows of earlier runs
+        self.memory = RunMemory(order, parts, record, self.redacting, parts.clock)
+        # What it shows and uses of earned trust
+        self.trusting = Trusting(order, parts.approver, parts.journal, parts.clock, self._is_marked, record)
+        self.learning = Learning(order, self.memory, record, self.shown)  # What goes wrong in it
+        # Who is asked for more
+        self.approver = RecordedApprover(
+            self.trusting,
+            self.recorder,
+            parts.clock,
+            lineage=order.handoff.lineage,
+            offered=self.trusting.offered,
+            decided=self._decided,
+            answered=self.trusting.answers,
+        )
+        # What crosses the wall of its box
+        self.membrane = Membrane(
+            order.grant,
+            parts.membrane,
+            Holder(order.run_id, order.session_id, order.owner),
+            self.approver,
+            asks=not order.request.headless,
+            powers=parts.powers if order.brain is None else agent_powers(parts.powers),
+            record=record,
+            fatal=stop,
+            clock=parts.clock,
+        )
+        scrubber = self.membrane.scrubber
+        self.recorder.scrub = self.memory.scrub = partial(scrub_fields, scrubber)
+        self.recorder.redact = self.redacting.event
+        # Its changes on their way to the project
+        self.changes = RunChanges(order, parts.blobs, self.recorder, scrubber)
+        # Stores where it stands
+        self.checkpoints = Checkpointing(
+            Surroundings(
+                order,
+                parts,
+                self.recorder,
+                self.changes,
+                self.account,
+                self.memory,
+                self.membrane,
+                self.approver,
+                self.redacting,
+            )
+        )
+        self.kit = OpenKit()  # What its agent brings with it
+        self.planned = Planned(order.budget_usd)  # What was agreed on before it began
+        self.open_box: Box | None = None  # Where everything happens, behind its membrane; None until it stands
+        self.converses = False  # Whether it has come to think, or to run its cell's code
+        self.plugins = OpenPlugins()  # What its box can call
+        self.tray: Tray | None = None  # Where its variables and results lie in the box; None until it is laid out
+        self.tool_calls = 0  # How many calls were made so far
+        self.delegation: HandedOn | None = None  # What it hands on; None where nothing can be
 
     @property
     def box(self) -> Box:
@@ -82,72 +124,10 @@ class RunContext:
         """A text without the secrets that the run has had, and without what looks like one."""
         return self.redacting.text(self.membrane.scrubber.scrub(text))
 
+    def _is_marked(self) -> bool:
+        # Anything in the box of a sealed brain could be what asks.
+        return self.memory.untrusted or isinstance(self.order.brain, ThinksInside)
 
-def context_of(order: RunOrder, parts: RunParts, stop: Callable[[BaseException], None]) -> RunContext:
-    """Join what one run works with; nothing is started by it.
-
-    Args:
-        order: What was asked for.
-        parts: What carries it out.
-        stop: Ends the run for a reason.
-    """
-    recorder = Recorder(parts.journal, parts.clock, order.run_id, order.session_id)
-    record, redacting, account = recorder.record, Redacting(parts.redactor), Account(order.budget_usd)
-    memory = RunMemory(order, parts, record, redacting, parts.clock)
-
-    sealed = isinstance(order.brain, ThinksInside)  # anything in its box could be what asks
-
-    # These ask for what is made below them, once the run goes on.
-    def marked() -> bool:
-        return memory.untrusted or sealed
-
-    def decided(request: ApprovalRequest, decision: Decision) -> None:
-        learning.decided(request, decision)
-        trusting.decided(request, decision)
-
-    def shown(text: str) -> str:
-        return redacting.text(membrane.scrubber.scrub(text))
-
-    trusting = Trusting(order, parts.approver, parts.journal, parts.clock, marked, record)
-    learning = Learning(order, memory, record, shown)
-    lineage = order.handoff.lineage
-    approver = RecordedApprover(
-        trusting,
-        recorder,
-        parts.clock,
-        lineage=lineage,
-        offered=trusting.offered,
-        decided=decided,
-        answered=trusting.answers,
-    )
-    membrane = Membrane(
-        order.grant,
-        parts.membrane,
-        Holder(order.run_id, order.session_id, order.owner),
-        approver,
-        asks=not order.request.headless,
-        powers=parts.powers if order.brain is None else agent_powers(parts.powers),
-        record=record,
-        fatal=stop,
-        clock=parts.clock,
-    )
-    recorder.scrub = memory.scrub = partial(scrub_fields, membrane.scrubber)
-    recorder.redact = redacting.event
-    changes = RunChanges(order, parts.blobs, recorder, membrane.scrubber)
-    stored = Surroundings(order, parts, recorder, changes, account, memory, membrane, approver, redacting)
-    return RunContext(
-        order=order,
-        parts=parts,
-        stop=stop,
-        recorder=recorder,
-        redacting=redacting,
-        account=account,
-        memory=memory,
-        trusting=trusting,
-        learning=learning,
-        approver=approver,
-        membrane=membrane,
-        changes=changes,
-        checkpoints=Checkpointing(stored),
-        planned=Planned(order.budget_usd),
-    )
+    def _decided(self, request: ApprovalRequest, decision: Decision) -> None:
+        self.learning.decided(request, decision)
+        self.trusting.decided(request, decision)

@@ -43,7 +43,7 @@ from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.membrane.collect import LEFT
 from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.membrane.membrane import Membrane
-from kagura_kernel.runs.context import RunContext, context_of
+from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.conversation import converse, streamer
 from kagura_kernel.runs.ending import Ending, Work, ending_of
 from kagura_kernel.runs.kit import open_kit
@@ -153,7 +153,7 @@ class Run:
         self.order = order  # What was asked for
         self.outcome: RunOutcome | None = None  # How it ended; None until the iterator of events has ended
         self._parts = parts
-        self._context = context_of(order, parts, self._stop)
+        self._context = RunContext(order, parts, self._stop)
         seal(self._context.membrane, order.brain)
         self._work = Work(order.run_id)
         self._verification = Verification(order, parts, self._context.recorder.record, self._context.shown)
