@@ -25,7 +25,7 @@ from kagura_kernel.domain.commands import OutputChunk, OutputListener
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BudgetExhausted, TurnsExhausted
 from kagura_kernel.domain.events import OutputStreamed, TextStreamed, TextWritten, ToolCalled, ToolFinished
 from kagura_kernel.domain.nesting import one_level_in
-from kagura_kernel.domain.tools import ToolCall, ToolResult
+from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 from kagura_kernel.membrane.egress.names import ASK
 from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.delegating import delegation_tools
@@ -276,27 +276,33 @@ def _turn(context: RunContext, toolbox: Toolbox, results: Results, toolsets: str
     context.checkpoints.opened(looks, plugins=bool(context.plugins.briefing))
     return Turn(
         task=context.checkpoints.task(),
-        system=system_prompt(
-            specs,
-            order.project.name,
-            order.spec.policy,
-            powers=_powers(context),
-            variables=Variables(
-                {one.name: context.redacting.text(one.summary) for one in order.request.inputs}, order.request.outputs
-            ),
-            write_mode=order.write_mode,
-            mode=order.routing.mode,
-            headless=order.request.headless,
-            handed_on=bool(order.handoff.lineage),
-            plugins=context.plugins.briefing,
-            agent="\n\n".join(filter(None, (toolsets, context.kit.briefing(), *_learned(context)))),
-        ),
+        system=_system(context, specs, toolsets),
         tools=specs,
         call_tool=call_tool,
         model=order.model,
         budget_usd=context.account.budget_usd,
         max_turns=order.max_turns,
         resume=order.resume,
+    )
+
+
+def _system(context: RunContext, specs: Sequence[ToolSpec], toolsets: str) -> str:
+    """What the brain is told of its box, its tools and what is known."""
+    order, redacting = context.order, context.redacting
+    return system_prompt(
+        specs,
+        order.project.name,
+        order.spec.policy,
+        powers=_powers(context),
+        variables=Variables(
+            {one.name: redacting.text(one.summary) for one in order.request.inputs}, order.request.outputs
+        ),
+        write_mode=order.write_mode,
+        mode=order.routing.mode,
+        headless=order.request.headless,
+        handed_on=bool(order.handoff.lineage),
+        plugins=context.plugins.briefing,
+        agent="\n\n".join(filter(None, (toolsets, context.kit.briefing(), *_learned(context)))),
     )
 
 
