@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+NO_OUTPUT = "(no output)"
+"""What a result says of a command that printed nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:

@@ -63,12 +63,6 @@ class Bell:
         with self._lock:
             return self._ended or ("waiting" if self._open else "running")
 
-    @property
-    def waits_for(self) -> str:
-        """The title of the oldest question that is open; empty without one."""
-        with self._lock:
-            return next((one_line(asked.title) for asked in self._open.values()), "")
-
     def _hear(self, event: Event) -> None:
         # On the engine's thread.
         match event:
@@ -172,16 +166,18 @@ class BackgroundRun:
         return self._outcome().__await__()
 
     def __repr__(self) -> str:
-        state = f"{self.status}: {self._bell.waits_for}" if self._bell.waits_for else self.status
-        how = "" if self.done else f"; await it, see it with `%kagura attach {self.run_id}`, or stop it with .kill()"
-        return f"<BackgroundRun {self.run_id}, {state}{how}>"
+        if self.done:
+            return f"<BackgroundRun {self.run_id}, {self.status}>"
+        # A notebook keeps this line, so it says nothing that is wrong a moment later.
+        how = f"await it, see it with `%kagura attach {self.run_id}`, or stop it with .kill()"
+        return f"<BackgroundRun {self.run_id}; {how}>"
 
     def _repr_html_(self) -> str:
         """One quiet line, since the card says the rest."""
-        waits = self._bell.waits_for
-        state = STATUS_WORDS.get(self.status, self.status)
-        facts = [f"<b>{escape(state)}</b>{f': {escape(waits)}' if waits else ''}", escape(self.run_id)]
-        if not self.done:
+        facts = [escape(self.run_id)]
+        if self.done:
+            facts.insert(0, f"<b>{escape(STATUS_WORDS.get(self.status, self.status))}</b>")
+        else:
             facts.append(f"{_code(f'%kagura attach {self.run_id}')} shows it in any notebook")
         facts.append(_code(".status .done") if self.done else _code("await .status .done .kill()"))
         return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kagura_kernel.domain.commands import CommandResult, Output
+from kagura_kernel.domain.tools import NO_OUTPUT
 
 TEXT_BYTES = 30_000
 """How much of a result a model reads, about 8,000 tokens."""
@@ -33,7 +34,7 @@ def command_text(result: CommandResult, *, hint: str = "") -> str:
         heading = "[stderr]\n" if out else ""
         blocks.append(heading + shorten_middle(err, max(share, TEXT_BYTES - len(out))))
     if not blocks:
-        blocks.append("(no output)")
+        blocks.append(NO_OUTPUT)
     if result.signal is not None:
         blocks.append(f"[ended by signal {result.signal}]")
     elif result.exit_code:

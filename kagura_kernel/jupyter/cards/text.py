@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kagura_kernel.domain.events import ChangeRow
+from kagura_kernel.domain.tools import NO_OUTPUT
 from kagura_kernel.domain.visible import printed, visible
 from kagura_kernel.jupyter.cards.changes import RUNS, first_what_runs, state_word, summary
 from kagura_kernel.jupyter.cards.items import telling_argument
@@ -101,7 +102,12 @@ def _call(call: Call) -> str:
         if why := failure_reason(call):
             how = f"{how}: {why}"
         ending = ", ".join(filter(None, [finished.route, how]))
-    return f"> {call.asked.tool}: {one_line(telling_argument(call.asked.arguments), 90)}  ({ending or 'ok'})"
+    line = f"> {call.asked.tool}: {one_line(telling_argument(call.asked.arguments), 90)}  ({ending or 'ok'})"
+    if finished is None or finished.route != "host" or finished.text.strip() in ("", NO_OUTPUT):
+        return line
+    # A person allowed it, and wants to see what came of it.
+    answer = printed(bounded(finished.text, lines=6, characters=600).whole(finished.spill))
+    return "\n".join([line, *(f"  {part}".rstrip() for part in answer.rstrip("\n").split("\n"))])
 
 
 def _joined(lines: list[str]) -> str:

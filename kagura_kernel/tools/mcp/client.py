@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import ToolsetError
-from kagura_kernel.domain.tools import ToolResult, ToolSpec
+from kagura_kernel.domain.tools import NO_OUTPUT, ToolResult, ToolSpec
 from kagura_kernel.tools.bounded import shorten_middle
 from kagura_kernel.tools.toolsets.client import Client
 from kagura_kernel.tools.toolsets.cutting import Breach, Lines, readable, word
@@ -109,7 +109,7 @@ def read_result(result: Any) -> tuple[str, bool]:
         shown.append(f"[{len(blocks) - _MAX_BLOCKS} more parts left out]")
     if (structured := result.get("structuredContent")) is not None and not _said(structured, blocks):
         shown.append(json.dumps(structured, ensure_ascii=False))
-    return "\n".join(shown) or "(no output)", result.get("isError") is True
+    return "\n".join(shown) or NO_OUTPUT, result.get("isError") is True
 
 
 def _said(structured: Any, blocks: list[Any]) -> bool:

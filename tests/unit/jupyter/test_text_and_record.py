@@ -45,6 +45,24 @@ def test_a_run_as_text(story, view_of):
     )
 
 
+def test_the_answer_of_a_command_that_a_person_let_out_stands_below_it(story, view_of):
+    told = run_text(
+        view_of(
+            story.started(),
+            story.calls(call_id="a", command="uname -n", host=True),
+            story.answers("mori-laptop\n", "a", route="host"),
+            story.calls(call_id="b", command="true", host=True),
+            story.answers("(no output)", "b", route="host"),
+            story.calls(call_id="c", command="seq 900", host=True),
+            story.answers("\n".join(map(str, range(1, 901))), "c", route="host"),
+        )
+    )
+    assert "> bash: uname -n  (host, exit 0)\n  mori-laptop\n\n> bash: true  (host, exit 0)\n> bash: seq 900" in told
+    assert len(told.split("\n")) < 20
+    assert "  1\n" in told
+    assert "894 more lines" in told
+
+
 def test_changes_as_text(story):
     changes = {"a.md": story.change("a.md"), "b": story.change("b", status="deleted", diff="", state="applied")}
     assert changes_text(changes) == (
