@@ -20,7 +20,7 @@ from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.hosts import shown_place
-from kagura_kernel.domain.twins import LATIN_TWINS, TWINS
+from kagura_kernel.domain.lookalikes import LATIN_LOOKALIKES, LOOKALIKES
 from kagura_kernel.domain.visible import visible
 
 # Beside what is odd in any text: blanks that are none, and what changes or joins letters without a mark of its own.
@@ -134,9 +134,9 @@ def _twins(found: re.Match[str]) -> str:
     word = found[0]
     if word.isascii():
         return word
-    if not all(letter in TWINS or letter.isdigit() for letter in word):
+    if not all(letter in LOOKALIKES or letter.isdigit() for letter in word):
         return "".join(_marked(letter) if _is_odd_latin(letter) else letter for letter in word)
-    return "".join(_marked(letter) if letter in TWINS else letter for letter in word)
+    return "".join(_marked(letter) if letter in LOOKALIKES else letter for letter in word)
 
 
 def _is_odd_latin(letter: str) -> bool:
@@ -144,7 +144,7 @@ def _is_odd_latin(letter: str) -> bool:
     if letter.isascii() or not unicodedata.name(letter, "").startswith("LATIN"):
         return False
     usual = "\u00c0" <= letter <= "\u017f" or unicodedata.normalize("NFD", letter)[0].isascii()
-    return letter in LATIN_TWINS or not usual
+    return letter in LATIN_LOOKALIKES or not usual
 
 
 def _poses(letter: str) -> bool:

@@ -15,6 +15,7 @@ from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.asking import RecordedApprover
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.checkpointing import Checkpointing
+from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.kit import OpenKit
 from kagura_kernel.runs.learning import Learning
 from kagura_kernel.runs.ledger import Account
@@ -25,7 +26,6 @@ from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.runs.remembering import RunMemory
 from kagura_kernel.runs.resumption import Surroundings
-from kagura_kernel.runs.tray import Tray
 from kagura_kernel.runs.trusting import Trusting, agent_powers
 from kagura_kernel.sandbox.backend import Box
 
@@ -104,7 +104,9 @@ class RunContext:
         self.open_box: Box | None = None  # Where everything happens, behind its membrane; None until it stands
         self.converses = False  # Whether it has come to think, or to run its cell's code
         self.plugins = OpenPlugins()  # What its box can call
-        self.tray: Tray | None = None  # Where its variables and results lie in the box; None until it is laid out
+        self.exchange: ExchangeDirectory | None = (
+            None  # Where its variables and results lie in the box; None until it is laid out
+        )
         self.tool_calls = 0  # How many calls were made so far
         self.delegation: HandedOn | None = None  # What it hands on; None where nothing can be
 

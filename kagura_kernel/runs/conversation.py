@@ -30,12 +30,12 @@ from kagura_kernel.membrane.egress.names import ASK
 from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.delegating import delegation_tools
 from kagura_kernel.runs.ending import Ending
+from kagura_kernel.runs.exchange import Results
 from kagura_kernel.runs.ledger import Books
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.sealing import OwnTools, offered, open_inside, paced
 from kagura_kernel.runs.toolsets import OpenToolsets, open_toolsets
-from kagura_kernel.runs.tray import Results
-from kagura_kernel.runs.variables import lay_tray
+from kagura_kernel.runs.variables import make_exchange
 from kagura_kernel.runtime.approving import use_approver
 from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.router import Runtime, RuntimeSettings
@@ -201,9 +201,9 @@ async def converse(context: RunContext) -> Ending:
     runtime = _runtime(context, host)
     longest = LONGEST_SECONDS if order.request.command_timeout is None else max(1, int(order.request.command_timeout))
     times = ToolTimes(order.limits, longest)
-    tray = context.tray = context.plugins.laid(await lay_tray(context, for_shell=True))
-    results = Results(tray, context.recorder, context.membrane.scrubber, context.redacting)
-    programs = BoxPrograms(tray.environment, tray.python_line, tray.open_call)
+    exchange = context.exchange = context.plugins.laid(await make_exchange(context, for_shell=True))
+    results = Results(exchange, context.recorder, context.membrane.scrubber, context.redacting)
+    programs = BoxPrograms(exchange.environment, exchange.python_line, exchange.open_call)
     toolbox = standard_toolbox(
         runtime, times=times, leases=_leases(context), programs=programs, spill_dir=context.spill_dir
     )
@@ -221,7 +221,7 @@ async def converse(context: RunContext) -> Ending:
         brain = context.checkpoints.thinking(order.brain)
         turn = _turn(context, toolbox, results, toolsets.briefing)
         if isinstance(order.brain, ThinksInside):
-            place = await open_inside(context, tray)
+            place = await open_inside(context, exchange)
             call_tool = paced(turn.call_tool, context.parts.clock)
             turn = replace(turn, tools=offered(turn.tools), call_tool=call_tool, inside=place)
         return await _listen(context, brain, turn)

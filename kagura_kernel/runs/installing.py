@@ -206,7 +206,7 @@ async def install(
         toolset: The toolset's name.
         command: What it starts, without arguments: a name, or a path in the box.
         plan: How it is installed; None when it never is, or nobody knows how.
-        root: Directory in the box below which things are installed, `f"{Tray(box).root}/tools"`.
+        root: Directory in the box below which things are installed, `f"{ExchangeDirectory(box).root}/tools"`.
         seconds: How long it may take.
 
     Raises:

@@ -1,7 +1,7 @@
 """A run's plugins: what of them lies in its box, and the port at which programs there call them.
 
-Nothing is sent and nothing listens where no plugin is enabled. What is sent lies in the tray, and what makes programs
-find it is in each command's environment, so that boxes are the same with and without plugins.
+Nothing is sent and nothing listens where no plugin is enabled. What is sent lies in the exchange directory, and what
+makes programs find it is in each command's environment, so that boxes are the same with and without plugins.
 
     host/bin/    kagura-host, the program for shells
     host/lib/    kagura_host, the package, and the `sitecustomize` that puts it before everything else
@@ -23,8 +23,8 @@ from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.plugins.calling import EnabledPlugin
 from kagura_kernel.plugins.serving import GuestCalls
+from kagura_kernel.runs.exchange import ExchangeDirectory, SearchPaths
 from kagura_kernel.runs.order import RunOrder, RunParts
-from kagura_kernel.runs.tray import SearchPaths, Tray
 from kagura_kernel.sandbox.backend import Box, Failed, Listener
 
 PACKAGE = "kagura_kernel.plugins.guest"
@@ -76,9 +76,9 @@ class OpenPlugins:
     briefing: str = ""  # What its brain is told of it
     calls: GuestCalls | None = None  # Serves the calls; None likewise
 
-    def laid(self, tray: Tray) -> Tray:
-        """The tray whose programs find them."""
-        return tray.finding(self.search)
+    def laid(self, exchange: ExchangeDirectory) -> ExchangeDirectory:
+        """The exchange directory whose programs find them."""
+        return exchange.finding(self.search)
 
     async def close(self) -> None:
         """Cut calls under way; from now on nothing is carried out. May be called twice."""
@@ -122,7 +122,7 @@ async def connect(box: Box, plugins: Sequence[EnabledPlugin], calls: GuestCalls,
         SandboxError: the box is gone, or has no port for it.
     """
     port = await box.listen(Listener(0, "raw", LISTENER), calls.serve, failed)
-    root = f"{Tray(box).root}/host"
+    root = f"{ExchangeDirectory(box).root}/host"
     lib, programs = f"{root}/lib", f"{root}/bin"
     files = {**guest_files(), f"{BOXED_PACKAGE}/{_PLACE}": place_file(port, plugins)}
     prepare = ("sh", "-c", _PREPARE.format(bin=shlex.quote(programs)))

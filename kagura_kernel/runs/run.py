@@ -46,6 +46,7 @@ from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.conversation import converse, streamer
 from kagura_kernel.runs.ending import Ending, Work, ending_of
+from kagura_kernel.runs.exchange import ExchangeDirectory, Results
 from kagura_kernel.runs.kit import open_kit
 from kagura_kernel.runs.laying import lay_changes
 from kagura_kernel.runs.order import RunOrder, RunParts
@@ -53,8 +54,7 @@ from kagura_kernel.runs.planning import plan_run
 from kagura_kernel.runs.plugins import BOXED_PACKAGE, open_plugins, refresh_plugins
 from kagura_kernel.runs.recorder import told
 from kagura_kernel.runs.sealing import seal
-from kagura_kernel.runs.tray import Results, Tray
-from kagura_kernel.runs.variables import Brought, collect_outputs, lay_tray
+from kagura_kernel.runs.variables import Brought, collect_outputs, make_exchange
 from kagura_kernel.runs.verifying import Verification
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.sandbox.output import make_spill_directory
@@ -76,13 +76,13 @@ async def run_cell(context: RunContext) -> Ending:
         VariableRefused: the box has no room for a variable.
     """
     language, code = context.order.request.language or "python", context.order.task
-    tray = context.tray = context.plugins.laid(await lay_tray(context, for_shell=language == "bash"))
-    command = await _command(context, tray)
+    exchange = context.exchange = context.plugins.laid(await make_exchange(context, for_shell=language == "bash"))
+    command = await _command(context, exchange)
     await context.redacting.ready()
     make_spill_directory(context.spill_dir)
     context.tool_calls = 1
     context.recorder.record(ToolCalled, call_id=CALL_ID, tool=language, arguments={"code": code}, offered=True)
-    result = await _run(context, tray, command)
+    result = await _run(context, exchange, command)
     spill = result.stdout.spill or result.stderr.spill
     text = result.stdout.text + (result.stderr.text if result.stderr.total else "")
     context.recorder.record(
@@ -105,19 +105,19 @@ async def run_cell(context: RunContext) -> Ending:
     return Ending("done" if result.ok else "failed", result.stdout.text, error, exit_code=result.exit_code)
 
 
-async def _command(context: RunContext, tray: Tray) -> Command:
+async def _command(context: RunContext, exchange: ExchangeDirectory) -> Command:
     """Put the cell's code into the box; the command that runs it."""
     is_python = context.order.request.language != "bash"
-    path = f"{tray.scratch}/cell.{'py' if is_python else 'sh'}"
+    path = f"{exchange.scratch}/cell.{'py' if is_python else 'sh'}"
     # A file, not `-c`: tracebacks show the line, and standard input stays free.
     code = context.order.task.encode("utf-8", "surrogatepass")
-    await asyncio.gather(context.box.files.write(path, code), tray.open_call(CALL_ID))
+    await asyncio.gather(context.box.files.write(path, code), exchange.open_call(CALL_ID))
     # The cell's own directory is /tmp; modules are looked for where the cell works.
     modules = [context.box.files.root] if is_python else []
     leasing = context.membrane.leasing
     return Command(
-        tray.python(path, CALL_ID, first=tray.scratch) if is_python else ("bash", path),
-        env=tray.environment(CALL_ID, modules),
+        exchange.python(path, CALL_ID, first=exchange.scratch) if is_python else ("bash", path),
+        env=exchange.environment(CALL_ID, modules),
         limits=context.order.limits,
         spill_dir=context.spill_dir,
         # The cell's program is the one process that credentials in variables are for.
@@ -125,9 +125,9 @@ async def _command(context: RunContext, tray: Tray) -> Command:
     )
 
 
-async def _run(context: RunContext, tray: Tray, command: Command) -> CommandResult:
+async def _run(context: RunContext, exchange: ExchangeDirectory, command: Command) -> CommandResult:
     """The program to its end, and what it showed; the latter also where a limit ended it."""
-    results = Results(tray, context.recorder, context.membrane.scrubber, context.redacting)
+    results = Results(exchange, context.recorder, context.membrane.scrubber, context.redacting)
     try:
         result = await context.box.run(command, streamer(context.recorder, CALL_ID))
     except (SandboxCommandTimeout, SandboxIdleTimeout):
@@ -381,18 +381,18 @@ class Run:
 
     async def _bring_back(self, ending: Ending) -> Brought:
         context = self._context
-        if context.tray is None or ending.status not in ("done", "stopped"):
+        if context.exchange is None or ending.status not in ("done", "stopped"):
             # What a failed program has left half done is not wanted under its name.
             return Brought()
         try:
             async with self._settles(ending):
-                return await collect_outputs(context, context.tray)
+                return await collect_outputs(context, context.exchange)
         except JournalError:
             raise
         except (KaguraError, TimeoutError) as error:
             why = error.message if isinstance(error, KaguraError) else "the run was stopped meanwhile"
             context.recorder.record(Noted, text=f"The run's variables could not be brought out of its box: {why}")
-            return Brought(missing=tuple((name, why) for name in context.tray.outputs))
+            return Brought(missing=tuple((name, why) for name in context.exchange.outputs))
 
     async def _close(self) -> None:
         closing = asyncio.ensure_future(self._free())

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kagura_kernel.membrane.model.access import Counting, ModelApi
     from kagura_kernel.membrane.model.usage import Counted
     from kagura_kernel.runs.context import RunContext
-    from kagura_kernel.runs.tray import Tray
+    from kagura_kernel.runs.exchange import ExchangeDirectory
 
 
 _ONE = Usage(1, 1)
@@ -153,7 +153,7 @@ def paced(call_tool: CallTool, clock: Clock) -> CallTool:
     return call
 
 
-async def open_inside(context: RunContext, tray: Tray) -> SealedPlace:
+async def open_inside(context: RunContext, exchange: ExchangeDirectory) -> SealedPlace:
     """Open the way to the brain's service, and say where the brain thinks.
 
     Raises:
@@ -164,9 +164,9 @@ async def open_inside(context: RunContext, tray: Tray) -> SealedPlace:
         context.box,
         context.parts.clock,
         api=api,
-        environment=tray.environment(_CALL),
+        environment=exchange.environment(_CALL),
         root=context.membrane.grant.writable_root,
-        folder=f"{tray.root}/{_CALL}",
+        folder=f"{exchange.root}/{_CALL}",
     )
 
 

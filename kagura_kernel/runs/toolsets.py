@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kagura_kernel.domain.errors import KaguraError, ToolsetError
 from kagura_kernel.domain.events import ToolsetEnded, ToolsetStarted
+from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.installing import Installed, install
-from kagura_kernel.runs.tray import Tray
 from kagura_kernel.runtime.approving import Asker
 from kagura_kernel.tools.mcp.client import McpClient, McpTool
 from kagura_kernel.tools.toolbox import Tool, ends_the_run
@@ -226,7 +226,9 @@ class _Opening:
             return {"url": toolset.url, "headers": toolset.headers, "seconds": toolset.timeout + _REMOTE_SILENCE}
         box = self._context.box
         plan = self._installs.get(toolset.name)
-        one.installed = await install(box, toolset.name, toolset.command, plan, root=f"{Tray(box).root}/tools")
+        one.installed = await install(
+            box, toolset.name, toolset.command, plan, root=f"{ExchangeDirectory(box).root}/tools"
+        )
         return {
             "argv": [*one.installed.argv, *toolset.args],
             "env": {**one.installed.env, **toolset.env},

@@ -19,13 +19,13 @@ from kagura_kernel.domain.events import VariableCrossed
 from kagura_kernel.domain.files import FileStat
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.domain.variables import Form, PackedVariable
+from kagura_kernel.runs.box_runner import plain
+from kagura_kernel.runs.box_runner.crossing import MAX_HEAD, CannotCross, readable_size, too_large
+from kagura_kernel.runs.box_runner.frames import read_stream
 from kagura_kernel.runs.checks.array import check_array
 from kagura_kernel.runs.checks.image import check_image
 from kagura_kernel.runs.context import RunContext
-from kagura_kernel.runs.inbox import plain
-from kagura_kernel.runs.inbox.crossing import MAX_HEAD, CannotCross, readable_size, too_large
-from kagura_kernel.runs.inbox.frames import read_stream
-from kagura_kernel.runs.tray import BOXED_PACKAGE, Tray
+from kagura_kernel.runs.exchange import BOXED_PACKAGE, ExchangeDirectory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,8 +171,8 @@ _NOT_UNDERSTOOD = "what came out of the box under its name cannot be understood"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
-async def lay_tray(context: RunContext, *, for_shell: bool) -> Tray:
-    """The run's tray with its variables in it.
+async def make_exchange(context: RunContext, *, for_shell: bool) -> ExchangeDirectory:
+    """The run's exchange directory with its variables in it.
 
     Args:
         context: The run.
@@ -185,13 +185,13 @@ async def lay_tray(context: RunContext, *, for_shell: bool) -> Tray:
     names = tuple(one.name for one in order.request.inputs)
     # What the settings say about drawing stands.
     backend = "" if "MPLBACKEND" in order.spec.env else "Agg"
-    tray = Tray(context.box, names, order.request.outputs, order.room, backend=backend)
+    exchange = ExchangeDirectory(context.box, names, order.request.outputs, order.room, backend=backend)
     index: dict[str, Any] = {}
     words: dict[str, str] = {}
-    await tray.lay_out()
+    await exchange.lay_out()
     for packed in order.request.inputs:
         file = f"{packed.name}.{_SUFFIXES.get(packed.form, 'bin')}"
-        words[packed.name] = await _put(tray, packed, f"{tray.root}/in/{file}", for_shell=for_shell)
+        words[packed.name] = await _put(exchange, packed, f"{exchange.root}/in/{file}", for_shell=for_shell)
         index[packed.name] = {
             "form": packed.form,
             "file": file,
@@ -209,21 +209,21 @@ async def lay_tray(context: RunContext, *, for_shell: bool) -> Tray:
             bytes=size,
         )
     if index:
-        await tray.box.files.write(f"{tray.root}/in/index.json", json.dumps(index).encode())
+        await exchange.box.files.write(f"{exchange.root}/in/index.json", json.dumps(index).encode())
     if order.request.outputs and for_shell:
         # Programs that only write a file do not make the folder for it.
-        await tray.box.files.write(f"{tray.out}/.here", b"")
-    return replace(tray, variables=words if for_shell else {})
+        await exchange.box.files.write(f"{exchange.out}/.here", b"")
+    return replace(exchange, variables=words if for_shell else {})
 
 
-async def _put(tray: Tray, packed: PackedVariable, path: str, *, for_shell: bool) -> str:
+async def _put(exchange: ExchangeDirectory, packed: PackedVariable, path: str, *, for_shell: bool) -> str:
     """Write one variable; the word by which a shell program knows it."""
     try:
-        await tray.box.files.write(path, packed.data)
+        await exchange.box.files.write(path, packed.data)
         csv = await asyncio.to_thread(csv_of, packed) if for_shell and packed.form in ("frame", "series") else None
         if csv is not None:
             path = path.removesuffix("arrow") + "csv"
-            await tray.box.files.write(path, csv)
+            await exchange.box.files.write(path, csv)
     except BoxFileError as error:
         size = readable_size(len(packed.data))
         raise VariableRefused(
@@ -240,21 +240,21 @@ class Brought:
     missing: tuple[tuple[str, str], ...] = ()  # Names of those that did not come, each with the reason
 
 
-async def collect_outputs(context: RunContext, tray: Tray) -> Brought:
+async def collect_outputs(context: RunContext, exchange: ExchangeDirectory) -> Brought:
     """What the run leaves of what was asked for; each name is recorded, also where there is nothing.
 
     Raises:
         SandboxError: the box is gone, or broke the protocol.
     """
-    if not tray.outputs:
+    if not exchange.outputs:
         return Brought()
-    left = await _newest(tray)
+    left = await _newest(exchange)
     found: list[PackedVariable] = []
     missing: list[tuple[str, str]] = []
-    room = tray.room
-    for name in tray.outputs:
+    room = exchange.room
+    for name in exchange.outputs:
         try:
-            packed = await _take(context, tray, name, left.get(name), room)
+            packed = await _take(context, exchange, name, left.get(name), room)
         except CannotCross as why:
             context.recorder.record(VariableCrossed, name=name, direction="out", error=str(why))
             missing.append((name, str(why)))
@@ -272,30 +272,32 @@ async def collect_outputs(context: RunContext, tray: Tray) -> Brought:
     return Brought(tuple(found), tuple(missing))
 
 
-async def _newest(tray: Tray) -> dict[str, FileStat]:
+async def _newest(exchange: ExchangeDirectory) -> dict[str, FileStat]:
     """The latest file for each name that was asked for."""
     try:
-        entries = await tray.box.files.list_dir(tray.out)
+        entries = await exchange.box.files.list_dir(exchange.out)
     except BoxFileError:
         return {}
     found: dict[str, FileStat] = {}
     for entry in sorted(entries, key=lambda one: (one.modified, one.path)):
         name = entry.path.rpartition("/")[2].partition(".")[0]
-        if name in tray.outputs and entry.kind == "file":
+        if name in exchange.outputs and entry.kind == "file":
             found[name] = entry
     return found
 
 
-async def _take(context: RunContext, tray: Tray, name: str, entry: FileStat | None, room: int) -> PackedVariable:
+async def _take(
+    context: RunContext, exchange: ExchangeDirectory, name: str, entry: FileStat | None, room: int
+) -> PackedVariable:
     if entry is None:
         raise CannotCross("nothing of that name was made")
     try:
         if entry.path.endswith(_TABLES):
-            entry = await _converted(context, tray, name, entry)
-        data = await _read(tray, entry, room + MAX_HEAD)
+            entry = await _converted(context, exchange, name, entry)
+        data = await _read(exchange, entry, room + MAX_HEAD)
     except BoxFileError as error:
         raise CannotCross(f"its file cannot be read: {error.message}") from error
-    packed = await asyncio.to_thread(_checked, name, entry.path, data, tray.room)
+    packed = await asyncio.to_thread(_checked, name, entry.path, data, exchange.room)
     if len(packed.data) > room:
         raise too_large(len(packed.data), room)
     if context.membrane.scrubber.holds(data):
@@ -303,32 +305,34 @@ async def _take(context: RunContext, tray: Tray, name: str, entry: FileStat | No
     return packed
 
 
-async def _read(tray: Tray, entry: FileStat, most: int) -> bytes:
+async def _read(exchange: ExchangeDirectory, entry: FileStat, most: int) -> bytes:
     """A file in pieces, never more than `most` bytes, whatever its size is said to be."""
     if entry.size > most:
-        raise too_large(entry.size, tray.room)
+        raise too_large(entry.size, exchange.room)
     body = bytearray()
     while True:
-        piece = await tray.box.files.read(entry.path, offset=len(body), limit=PIECE)
+        piece = await exchange.box.files.read(entry.path, offset=len(body), limit=PIECE)
         body += piece
         if len(body) > most:
-            raise too_large(len(body), tray.room)
+            raise too_large(len(body), exchange.room)
         if len(piece) < PIECE:
             return bytes(body)
 
 
-async def _converted(context: RunContext, tray: Tray, name: str, entry: FileStat) -> FileStat:
+async def _converted(context: RunContext, exchange: ExchangeDirectory, name: str, entry: FileStat) -> FileStat:
     """A table file of a format that only the box unpacks, as what crosses."""
-    target = f"{tray.out}/{name}.kagura"
-    program = f"{tray.root}/lib/{BOXED_PACKAGE}/converting.py"
+    target = f"{exchange.out}/{name}.kagura"
+    program = f"{exchange.root}/lib/{BOXED_PACKAGE}/converting.py"
     limits = CommandLimits(CONVERT_SECONDS, None)
     try:
-        result = await context.box.run(Command(("python3", program, entry.path, target, str(tray.room)), limits=limits))
+        result = await context.box.run(
+            Command(("python3", program, entry.path, target, str(exchange.room)), limits=limits)
+        )
     except (SandboxCommandTimeout, SandboxIdleTimeout) as error:
         raise CannotCross("reading its table file took too long") from error
     if not result.ok:
         raise CannotCross("its table file cannot be read in this box, which needs Python with pandas for that")
-    return await tray.box.files.stat(target)
+    return await exchange.box.files.stat(target)
 
 
 def _checked(name: str, path: str, data: bytes, room: int) -> PackedVariable:

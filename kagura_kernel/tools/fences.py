@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kagura_kernel.domain.twins import skeleton
+from kagura_kernel.domain.lookalikes import skeleton
 
 _LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 # What a terminal takes for a colour, a movement, a title or a link, whole.

@@ -11,7 +11,7 @@ import pytest
 
 from kagura_kernel.plugins import framing, jailer
 from kagura_kernel.plugins import guest as plugins_guest
-from kagura_kernel.runs import boxed_tools, inbox
+from kagura_kernel.runs import box_runner, boxed_tools
 from kagura_kernel.sandbox import guest
 from kagura_kernel.tools import bridge
 
@@ -55,7 +55,7 @@ def test_what_runs_in_a_jail_imports_only_the_standard_library_and_itself(path):
 WHEN_NEEDED = {"pandas", "numpy", "pyarrow"}
 
 
-@pytest.mark.parametrize("path", sorted(Path(inbox.__file__).parent.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(Path(box_runner.__file__).parent.glob("*.py")), ids=lambda path: path.name)
 def test_what_runs_beside_programs_in_a_box_needs_the_standard_library_and_itself(path):
     tree = ast.parse(path.read_text("utf-8"))
     at_the_top = {id(node) for node in tree.body}
@@ -66,7 +66,9 @@ def test_what_runs_beside_programs_in_a_box_needs_the_standard_library_and_itsel
             names = [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             names = [node.module or ""]
-        allowed = set(sys.stdlib_module_names) | (set() if id(node) in at_the_top else {*WHEN_NEEDED, "kagura_inbox"})
+        allowed = set(sys.stdlib_module_names) | (
+            set() if id(node) in at_the_top else {*WHEN_NEEDED, "kagura_box_runner"}
+        )
         foreign += [name for name in names if name.partition(".")[0] not in allowed]
     assert foreign == []
 

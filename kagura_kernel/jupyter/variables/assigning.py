@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kagura_kernel.domain.errors import VariableError, VariableMissing, VariableRefused
 from kagura_kernel.domain.variables import PackedVariable
 from kagura_kernel.jupyter.variables.places import path_from_box
-from kagura_kernel.runs.inbox import plain
-from kagura_kernel.runs.inbox.crossing import CannotCross
+from kagura_kernel.runs.box_runner import plain
+from kagura_kernel.runs.box_runner.crossing import CannotCross
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.outcome import RunOutcome
@@ -83,7 +83,7 @@ def _value(packed: PackedVariable, root: Path) -> Any:
     data = packed.data
     match packed.form:
         case "frame" | "series":
-            from kagura_kernel.runs.inbox import frames
+            from kagura_kernel.runs.box_runner import frames
 
             return frames.unpack(packed.form, frames.read_stream(data), packed.details)
         case "array":

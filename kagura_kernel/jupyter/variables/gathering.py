@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.domain.errors import UsageError, VariableMissing, VariableRefused
 from kagura_kernel.domain.variables import MAX_VARIABLES, VARIABLE_NAME, PackedVariable, is_free_in_a_shell
 from kagura_kernel.jupyter.variables.places import path_in_box
-from kagura_kernel.runs.inbox.crossing import CannotCross, readable_size
-from kagura_kernel.runs.inbox.packing import pack
+from kagura_kernel.runs.box_runner.crossing import CannotCross, readable_size
+from kagura_kernel.runs.box_runner.packing import pack
 
 _OF_IPYTHON = frozenset({"In", "Out", "exit", "get_ipython", "quit"})
 _HISTORY = re.compile(r"_+|_i+|_[io]h|_dh|_i?[0-9]+")

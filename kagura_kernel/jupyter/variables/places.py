@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePath, PurePosixPath
 
-from kagura_kernel.runs.inbox.crossing import CannotCross
+from kagura_kernel.runs.box_runner.crossing import CannotCross
 from kagura_kernel.sandbox.backend import WORKSPACE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from kagura_kernel.runs.inbox.crossing import CannotCross
+from kagura_kernel.runs.box_runner.crossing import CannotCross
 
 MAX_SIDE = 20_000
 MAX_PIXELS = 100_000_000

@@ -34,8 +34,8 @@ from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.egress.proxy import open_egress, proxy_variables, usual_variables
 from kagura_kernel.membrane.grant import host_sets
 from kagura_kernel.membrane.membrane import MembraneBox
+from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.installing import install
-from kagura_kernel.runs.tray import Tray
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.docker.backend import DockerBackend
@@ -103,7 +103,7 @@ async def test_pip_gets_what_is_granted_and_what_is_not_is_told_in_the_error(bac
 
         records: list[object] = []
         async with open_box(backend(), found.hosts, resolve, records, **env) as box:
-            made = await install(box, "tool", plan.command, plan, root=f"{Tray(box).root}/tools")
+            made = await install(box, "tool", plan.command, plan, root=f"{ExchangeDirectory(box).root}/tools")
             assert made.what == "pip:small-server@1.0"
             answer = await box.run(Command(made.argv, env=made.env))
             assert answer.stdout.text == "small-server 1.0\n"
@@ -114,7 +114,7 @@ async def test_pip_gets_what_is_granted_and_what_is_not_is_told_in_the_error(bac
         asked = len(servers.asked)
         async with open_box(backend(), [], resolve, [], **env) as box:
             with pytest.raises(ToolsetError) as raised:
-                await install(box, "tool", plan.command, plan, root=f"{Tray(box).root}/tools")
+                await install(box, "tool", plan.command, plan, root=f"{ExchangeDirectory(box).root}/tools")
         assert "pip:small-server@1.0 could not be installed" in str(raised.value)
         assert len(servers.asked) == asked
 
@@ -144,7 +144,7 @@ async def test_a_real_server_is_installed_from_the_index_that_this_machine_has()
     async with open_box(BubblewrapBackend(), words, resolve, records, PATH=f"{FRONT}:/usr/bin:/bin") as box:
         # The tests' own environment, which the box sees, has the server already: of it this box has Python alone.
         await box.files.write(f"{FRONT}/python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n'.encode(), mode=0o755)
-        root = f"{Tray(box).root}/tools"
+        root = f"{ExchangeDirectory(box).root}/tools"
         try:
             made = await install(box, "tool", "mcp-server-time", plan, root=root)
         except ToolsetError:

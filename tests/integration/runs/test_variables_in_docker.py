@@ -11,11 +11,11 @@ from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.variables import PackedVariable
 from kagura_kernel.jupyter.variables.assigning import value_of
 from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.runs.inbox.packing import pack
+from kagura_kernel.runs.box_runner.packing import pack
+from kagura_kernel.runs.exchange import ExchangeDirectory, Results
 from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.runs.tray import Results, Tray
-from kagura_kernel.runs.variables import collect_outputs, lay_tray
+from kagura_kernel.runs.variables import collect_outputs, make_exchange
 from kagura_kernel.sandbox.backend import BoxSpec
 from tests.support.docker_images import BASE, PYTHON
 
@@ -42,41 +42,41 @@ async def stage(docker_backend, request):
     await box.close()
 
 
-async def run(stage, tray: Tray, code: str):
-    path = f"{tray.scratch}/cell.py"
+async def run(stage, exchange: ExchangeDirectory, code: str):
+    path = f"{exchange.scratch}/cell.py"
     await stage.box.files.write(path, code.encode())
-    return await stage.box.run(Command(tray.python(path, "cell"), env=tray.environment("cell")))
+    return await stage.box.run(Command(exchange.python(path, "cell"), env=exchange.environment("cell")))
 
 
 async def test_plain_values_and_results_cross_without_any_package(stage, tmp_path):
-    tray = await lay_tray(stage, for_shell=True)
+    exchange = await make_exchange(stage, for_shell=True)
     code = "class A:\n    def _repr_html_(self): return '<b>'\nresult = [n, None]\nA()"
-    ended = await run(stage, tray, code)
+    ended = await run(stage, exchange, code)
     assert (ended.exit_code, ended.stderr.text) == (0, "")
-    await Results(tray, stage.recorder, stage.membrane.scrubber, Redacting(None)).collect("cell")
+    await Results(exchange, stage.recorder, stage.membrane.scrubber, Redacting(None)).collect("cell")
     assert (stage.recorder[-1].mime, stage.recorder[-1].data) == ("text/html", "<b>")
-    [brought] = (await collect_outputs(stage, tray)).outputs
+    [brought] = (await collect_outputs(stage, exchange)).outputs
     assert value_of(brought, tmp_path) == [3, None]
 
 
 async def test_a_frame_in_an_image_without_pandas_names_the_package_and_the_file_for_a_shell(stage):
-    tray = await lay_tray(stage, for_shell=True)
-    ended = await run(stage, tray, "print(df)")
+    exchange = await make_exchange(stage, for_shell=True)
+    ended = await run(stage, exchange, "print(df)")
     assert ended.exit_code == 1
     assert "df cannot be used here: a DataFrame travels by pandas, which this box does not have" in ended.stderr.text
     assert "--image python" in ended.stderr.text
     assert "/tmp/kagura/in/df.csv" in ended.stderr.text
-    shown = await stage.box.run(Command(("bash", "-c", 'cat "$df"'), env=tray.environment("cell")))
+    shown = await stage.box.run(Command(("bash", "-c", 'cat "$df"'), env=exchange.environment("cell")))
     assert shown.stdout.text == "city,n\nOslo,1\nRome,2\n"
 
 
 @pytest.mark.parametrize("stage", [PYTHON], indirect=True)
 async def test_frames_and_figures_cross_where_the_image_has_the_packages(stage, tmp_path):
-    tray = await lay_tray(stage, for_shell=False)
+    exchange = await make_exchange(stage, for_shell=False)
     code = "import matplotlib.pyplot as plt\nplt.plot(df['n'])\nresult = df.assign(n=df['n'] * n)\nresult"
-    ended = await run(stage, tray, code)
+    ended = await run(stage, exchange, code)
     assert (ended.exit_code, ended.stderr.text) == (0, "")
-    await Results(tray, stage.recorder, stage.membrane.scrubber, Redacting(None)).collect("cell")
+    await Results(exchange, stage.recorder, stage.membrane.scrubber, Redacting(None)).collect("cell")
     assert [row.mime for row in stage.recorder[-2:]] == ["text/html", "image/png"]
-    [brought] = (await collect_outputs(stage, tray)).outputs
+    [brought] = (await collect_outputs(stage, exchange)).outputs
     pd.testing.assert_frame_equal(value_of(brought, tmp_path), FRAME.assign(n=[3, 6]))

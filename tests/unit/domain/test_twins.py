@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.domain.twins import LATIN_TWINS, TWINS, skeleton
+from kagura_kernel.domain.lookalikes import LATIN_LOOKALIKES, LOOKALIKES, skeleton
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,6 @@ def test_a_letter_is_what_it_looks_like(letters, seen):
 
 
 def test_every_twin_is_told_apart_from_ascii_and_looks_like_one_letter_of_it():
-    for twins in (TWINS, LATIN_TWINS):
+    for twins in (LOOKALIKES, LATIN_LOOKALIKES):
         assert not any(letter.isascii() for letter in twins)
         assert all(len(plain) == 1 and plain.isascii() and plain.islower() for plain in twins.values())

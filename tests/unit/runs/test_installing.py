@@ -26,8 +26,8 @@ from kagura_kernel.kit.packages.package_sources import parse_package
 from kagura_kernel.kit.packages.registry import load_registry
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.membrane import MembraneBox
+from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.installing import Installed, install
-from kagura_kernel.runs.tray import Tray
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.box import FakeBackend
 from tests.support.package_servers import PackageServers, package_servers, tarball
@@ -60,7 +60,7 @@ class Rig:
 
     @property
     def root(self) -> str:
-        return f"{Tray(self.box).root}/tools"
+        return f"{ExchangeDirectory(self.box).root}/tools"
 
     def stand_in(self, name: str, text: str) -> None:
         place = self.stand_ins / name

@@ -7,9 +7,9 @@ import pytest
 
 from kagura_kernel.plugins import guest
 from kagura_kernel.plugins.calling import FunctionSpec
+from kagura_kernel.runs.exchange import ExchangeDirectory, SearchPaths
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.plugins import OpenPlugins, guest_files, open_plugins, place_file, refresh_plugins
-from kagura_kernel.runs.tray import SearchPaths, Tray
 from kagura_kernel.sandbox.backend import BoxSpec
 from tests.support.plugins import FakePlugin, FakePlugins
 
@@ -65,11 +65,11 @@ def test_programs_look_where_plugins_are_first_and_then_where_they_would():
 
 
 def test_a_tray_without_plugins_says_nothing_about_paths():
-    tray = Tray(SimpleNamespace(files=SimpleNamespace(root="/workspace")))
-    assert not {"PATH", "PYTHONPATH"} & tray.environment("c").keys()
-    assert tray.environment("c", ["/workspace"])["PYTHONPATH"] == "/workspace"
-    assert OpenPlugins().laid(tray) == tray
-    found = OpenPlugins(SEARCH).laid(tray)
+    exchange = ExchangeDirectory(SimpleNamespace(files=SimpleNamespace(root="/workspace")))
+    assert not {"PATH", "PYTHONPATH"} & exchange.environment("c").keys()
+    assert exchange.environment("c", ["/workspace"])["PYTHONPATH"] == "/workspace"
+    assert OpenPlugins().laid(exchange) == exchange
+    found = OpenPlugins(SEARCH).laid(exchange)
     assert found.environment("c", ["/workspace"])["PYTHONPATH"].startswith("/tmp/host/lib:/workspace:")
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from kagura_kernel.domain.variables import PackedVariable, is_free_in_a_shell
-from kagura_kernel.runs.inbox.packing import pack
+from kagura_kernel.runs.box_runner.packing import pack
 from kagura_kernel.runs.variables import csv_of, shell_word
 
 

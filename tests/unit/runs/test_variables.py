@@ -10,11 +10,11 @@ import pytest
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.variables import PackedVariable
 from kagura_kernel.jupyter.variables.assigning import value_of
-from kagura_kernel.runs.inbox.crossing import Packed, to_file
-from kagura_kernel.runs.inbox.packing import pack
+from kagura_kernel.runs.box_runner.crossing import Packed, to_file
+from kagura_kernel.runs.box_runner.packing import pack
+from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.runs.tray import Tray
-from kagura_kernel.runs.variables import collect_outputs, lay_tray
+from kagura_kernel.runs.variables import collect_outputs, make_exchange
 
 ROOM = 2**20
 
@@ -25,31 +25,31 @@ def variable(name, value):
 
 
 async def left(stage, *names, **files):
-    tray = Tray(stage.box, outputs=names or ("x",), room=stage.order.room)
+    exchange = ExchangeDirectory(stage.box, outputs=names or ("x",), room=stage.order.room)
     for name, data in files.items():
-        await stage.box.files.write(f"{tray.out}/{name.replace('__', '.')}", data)
-    return await collect_outputs(stage, tray)
+        await stage.box.files.write(f"{exchange.out}/{name.replace('__', '.')}", data)
+    return await collect_outputs(stage, exchange)
 
 
 async def test_variables_lie_in_the_box_before_anything_runs_and_are_recorded(stage):
     given = (variable("n", 3), variable("df", pd.DataFrame({"a": [1]})))
     stage.order.request = RunRequest(inputs=given)
-    tray = await lay_tray(stage, for_shell=True)
+    exchange = await make_exchange(stage, for_shell=True)
     program = "print(n)"
-    path = f"{tray.scratch}/cell.py"
+    path = f"{exchange.scratch}/cell.py"
     await stage.box.files.write(path, program.encode())
-    result = await stage.box.run(Command(tray.python(path, "cell"), env=tray.environment("cell")))
+    result = await stage.box.run(Command(exchange.python(path, "cell"), env=exchange.environment("cell")))
     assert (result.stdout.text, result.stderr.text) == ("3\n", "")
     rows = [(row.name, row.direction, row.form, row.bytes > 0) for row in stage.recorder.variables]
     assert rows == [("n", "in", "json", True), ("df", "in", "frame", True)]
-    assert tray.environment("cell")["n"] == "3"
-    assert tray.environment("cell")["df"].endswith("/in/df.csv")
+    assert exchange.environment("cell")["n"] == "3"
+    assert exchange.environment("cell")["df"].endswith("/in/df.csv")
 
 
 async def test_settings_that_choose_how_to_draw_stand(stage):
-    assert (await lay_tray(stage, for_shell=False)).environment("c")["MPLBACKEND"] == "Agg"
+    assert (await make_exchange(stage, for_shell=False)).environment("c")["MPLBACKEND"] == "Agg"
     stage.order.spec.env["MPLBACKEND"] = "svg"
-    assert "MPLBACKEND" not in (await lay_tray(stage, for_shell=False)).environment("c")
+    assert "MPLBACKEND" not in (await make_exchange(stage, for_shell=False)).environment("c")
 
 
 async def test_what_was_left_is_brought_and_the_newest_file_of_a_name_counts(stage):
@@ -58,7 +58,7 @@ async def test_what_was_left_is_brought_and_the_newest_file_of_a_name_counts(sta
         ("x", "json", b"[1]"),
         ("y", "text", b"text"),
     ]
-    await stage.box.run(shell_command(f"touch -d '2001-01-01' {Tray(stage.box).out}/*"))
+    await stage.box.run(shell_command(f"touch -d '2001-01-01' {ExchangeDirectory(stage.box).out}/*"))
     brought = await left(stage, "x", x__txt=b"newer")
     assert brought.outputs[0].form == "text"
 
@@ -112,7 +112,7 @@ async def test_sizes_are_bounded_for_one_and_for_all_together(stage):
     brought = await left(stage, "a", "b", "c", a__txt=b"x" * 600, b__txt=b"x" * 600, c__txt=b"x" * 300)
     assert [one.name for one in brought.outputs] == ["a", "c"]
     assert brought.missing == (("b", "it has 600 bytes, and 400 bytes may cross"),)
-    huge = f"truncate -s 100G {Tray(stage.box).out}/x.txt"
+    huge = f"truncate -s 100G {ExchangeDirectory(stage.box).out}/x.txt"
     await stage.box.run(shell_command(huge))
     assert (await left(stage, "x")).missing[0][1].startswith("it has 100.0 GiB")
 
@@ -124,9 +124,9 @@ async def test_a_leased_secret_does_not_come_out_as_a_variable(stage):
 
 
 async def test_a_link_that_leads_elsewhere_is_no_output(stage):
-    tray = Tray(stage.box, outputs=("x",))
-    await stage.box.run(shell_command(f"mkdir -p {tray.out}; ln -s /etc/hostname {tray.out}/x.txt"))
-    assert (await collect_outputs(stage, tray)).outputs == ()
+    exchange = ExchangeDirectory(stage.box, outputs=("x",))
+    await stage.box.run(shell_command(f"mkdir -p {exchange.out}; ln -s /etc/hostname {exchange.out}/x.txt"))
+    assert (await collect_outputs(stage, exchange)).outputs == ()
 
 
 async def test_a_csv_file_becomes_a_frame_and_an_array_file_an_array(stage, tmp_path):

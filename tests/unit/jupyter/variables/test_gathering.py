@@ -13,7 +13,7 @@ from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.jupyter.variables import bring_back, inputs_of
 from kagura_kernel.jupyter.variables.assigning import value_of
 from kagura_kernel.jupyter.variables.places import path_from_box, path_in_box
-from kagura_kernel.runs.inbox.crossing import CannotCross
+from kagura_kernel.runs.box_runner.crossing import CannotCross
 
 ROOM = 2**20
 

@@ -14,7 +14,7 @@ LIB = str(pathlib.Path(__file__).resolve().parents[1])
 def main() -> int:
     """Convert what the arguments say; a failure is a file that tells why."""
     sys.path.insert(0, LIB)
-    from kagura_inbox import crossing, keeping, packing  # type: ignore[import-not-found]
+    from kagura_box_runner import crossing, keeping, packing  # type: ignore[import-not-found]
 
     source, target, room = sys.argv[1:]
     try:

@@ -1,8 +1,8 @@
-"""The tray: the folder in a box's own /tmp in which a run's variables and results lie, and what runs programs there.
+"""The folder in a box's own /tmp in which a run's variables and results lie, and what runs programs there.
 
 It is no part of the workspace, so that nothing in it is a change of the project.
 
-    lib/    the inbox: what runs Python programs
+    lib/    the box runner: what runs Python programs
     in/     variables that came in
     calls/  programs of the brain's python tool
     host/   what calls plugins, where any are enabled
@@ -28,14 +28,14 @@ from kagura_kernel.domain.files import FileStat
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.variables import is_free_in_a_shell
 from kagura_kernel.membrane.credentials.scrub import Scrubber
+from kagura_kernel.runs.box_runner.crossing import CannotCross, readable_size
 from kagura_kernel.runs.checks.image import check_image
-from kagura_kernel.runs.inbox.crossing import CannotCross, readable_size
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.sandbox.backend import Box
 
-PACKAGE = "kagura_kernel.runs.inbox"
-BOXED_PACKAGE = "kagura_inbox"
+PACKAGE = "kagura_kernel.runs.box_runner"
+BOXED_PACKAGE = "kagura_box_runner"
 ENTRY = "run.py"
 _PLAIN = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -66,7 +66,7 @@ class SearchPaths:
 
 
 @dataclass(frozen=True, slots=True)
-class Tray:
+class ExchangeDirectory:
     """A run's folder in its box."""
 
     box: Box  # The run's box
@@ -85,7 +85,7 @@ class Tray:
 
     @property
     def root(self) -> str:
-        """The tray."""
+        """Where it lies in the box."""
         return f"{self.scratch}/kagura"
 
     @property
@@ -98,7 +98,7 @@ class Tray:
         return f"{self.root}/shown/{_PLAIN.sub('_', call_id)[:64]}"
 
     async def lay_out(self) -> None:
-        """Send the inbox in."""
+        """Send the box runner in."""
         write = self.box.files.write
         await asyncio.gather(*(write(f"{self.root}/lib/{path}", data) for path, data in inbox_files().items()))
 
@@ -114,7 +114,7 @@ class Tray:
         given = (path, call, first, ",".join(self.inputs), ",".join(self.outputs), str(self.room))
         return ("python3", "-u", f"{self.root}/lib/{ENTRY}", *given)
 
-    def finding(self, search: SearchPaths | None) -> Tray:
+    def finding(self, search: SearchPaths | None) -> ExchangeDirectory:
         """The same, with programs that look there."""
         return replace(self, search=search)
 
@@ -190,14 +190,16 @@ class Results:
     """Collects what the programs of one run show.
 
     Args:
-        tray: Where they leave it.
+        exchange: Where they leave it.
         recorder: The run's record.
         scrubber: Knows what must not be shown; texts are scrubbed where they are recorded.
         redacting: Takes secrets out of texts; pictures stay as they are.
     """
 
-    def __init__(self, tray: Tray, recorder: Recorder, scrubber: Scrubber, redacting: Redacting) -> None:
-        self._tray = tray
+    def __init__(
+        self, exchange: ExchangeDirectory, recorder: Recorder, scrubber: Scrubber, redacting: Redacting
+    ) -> None:
+        self._exchange = exchange
         self._recorder = recorder
         self._scrubber = scrubber
         self._redacting = redacting
@@ -210,7 +212,7 @@ class Results:
             SandboxError: the box is gone, or broke the protocol.
         """
         try:
-            entries = await self._tray.box.files.list_dir(self._tray.shown(call_id))
+            entries = await self._exchange.box.files.list_dir(self._exchange.shown(call_id))
         except BoxFileError:
             return ""
         files = sorted((one for one in entries if one.kind == "file" and _mime_of(one.path)), key=lambda one: one.path)
@@ -242,7 +244,7 @@ class Results:
         most = MAX_BYTES + (MAX_HEAD if boxed else 0)
         if entry.size > most:
             raise CannotCross(f"it has {readable_size(entry.size)}, and {readable_size(MAX_BYTES)} are shown")
-        data = await self._tray.box.files.read(entry.path, limit=most + 1)
+        data = await self._exchange.box.files.read(entry.path, limit=most + 1)
         found = _unboxed(data) if boxed else _Found(_mime_of(entry.path), data, "")
         if len(found.data) > min(MAX_BYTES, self._left):
             whole = f"and a run may show {readable_size(MAX_RUN_BYTES)} in all"
@@ -266,13 +268,13 @@ class Results:
 
 
 def _mime_of(path: str) -> str:
-    """A file's MIME type by its name; `shown` for what the inbox wrote, empty for what is no result."""
+    """A file's MIME type by its name; `shown` for what the box runner wrote, empty for what is no result."""
     suffix = path.rpartition("/")[2].rpartition(".")[2].lower()
     return "shown" if suffix == "shown" else _BY_SUFFIX.get(suffix, "")
 
 
 def _unboxed(data: bytes) -> _Found:
-    """A file of the inbox: a line of JSON, then the data.
+    """A file of the box runner: a line of JSON, then the data.
 
     Raises:
         CannotCross: it is none.

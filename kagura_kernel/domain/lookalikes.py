@@ -18,10 +18,10 @@ _ROWS = (
     ("ᎪᎬᎥᏞᎷᏒᎢᎩᏔᏚᏢᏟᎠᎻᏦᏙᏃᏴᏀᎫ", "aeilmrtywspcdhkvzbgj"),
     ("ⲁⲃⲉⲓⲕⲙⲟⲣⲥⲧⲩⲭ", "abeikmopctyx"),
 )
-TWINS = {letter: plain for letters, plains in _ROWS for letter, plain in zip(letters, plains, strict=True)}
+LOOKALIKES = {letter: plain for letters, plains in _ROWS for letter, plain in zip(letters, plains, strict=True)}
 """Letters of other scripts of which a whole name can be made that looks like one of ASCII, with what they look like."""
 
-LATIN_TWINS = dict(zip("ıȷɑɡɩɪɴʀʏʙɢʜʟꜱꜰᴀᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢ", "ijagiinrybghlsfacdejkmoptuvwz", strict=True))
+LATIN_LOOKALIKES = dict(zip("ıȷɑɡɩɪɴʀʏʙɢʜʟꜱꜰᴀᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢ", "ijagiinrybghlsfacdejkmoptuvwz", strict=True))
 """Letters of Latin itself that a name shows like those of ASCII."""
 
 _BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -43,11 +43,11 @@ def skeleton(letter: str) -> str:
 def _plain(letter: str) -> str:
     if letter in _BLANKS or unicodedata.category(letter)[0] in "CM":
         return ""
-    known = TWINS.get(letter) or LATIN_TWINS.get(letter)
+    known = LOOKALIKES.get(letter) or LATIN_LOOKALIKES.get(letter)
     if known or letter.isascii():
         return known or letter.lower()
     named = _NAMED.search(unicodedata.name(letter, ""))
     if named:
         return named[1].lower()
     folded = letter.casefold()
-    return TWINS.get(folded, folded)
+    return LOOKALIKES.get(folded, folded)

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.runs.inbox import plain
-from kagura_kernel.runs.inbox.crossing import CannotCross
+from kagura_kernel.runs.box_runner import plain
+from kagura_kernel.runs.box_runner.crossing import CannotCross
 
 SCALARS = (
     st.none()

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 LIB = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(LIB)
-PACKAGE = "kagura_inbox"
+PACKAGE = "kagura_box_runner"
 ONLY_AST = 0x400
 ON_IMPORT = {"matplotlib.pyplot": "show_on_demand", "IPython.core.display_functions": "display_for_ipython"}
 
 
 def part(name: str) -> ModuleType:
-    """A module of the inbox, whatever the program has done to the places where modules are looked for."""
+    """A module of the box runner, whatever the program has done to the places where modules are looked for."""
     sys.path.insert(0, LIB)
     try:
         return getattr(__import__(f"{PACKAGE}.{name}"), name)  # type: ignore[no-any-return]

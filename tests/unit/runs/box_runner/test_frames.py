@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import pandas as pds
 
+from kagura_kernel.runs.box_runner import frames
+from kagura_kernel.runs.box_runner.crossing import CannotCross, Packed
 from kagura_kernel.runs.checks.arrow import check_stream
-from kagura_kernel.runs.inbox import frames
-from kagura_kernel.runs.inbox.crossing import CannotCross, Packed
 
 ROOM = 2**24
 
