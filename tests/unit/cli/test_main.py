@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -69,7 +70,9 @@ def test_help_lists_every_command_and_imports_none_of_them() -> None:
         "with contextlib.redirect_stdout(said): code = main(['--help'])\n"
         "print(json.dumps([code, said.getvalue(), sorted(sys.modules)]))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    # What counts lines imports modules of its own.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
     code, said, modules = json.loads(done.stdout)
     assert code == 0
     for entry in COMMANDS:
