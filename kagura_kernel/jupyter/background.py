@@ -63,6 +63,12 @@ class Bell:
         with self._lock:
             return self._ended or ("waiting" if self._open else "running")
 
+    @property
+    def waits_for(self) -> str:
+        """The title of the oldest question that is open; empty without one."""
+        with self._lock:
+            return next((one_line(asked.title) for asked in self._open.values()), "")
+
     def _hear(self, event: Event) -> None:
         # On the engine's thread.
         match event:
@@ -168,16 +174,18 @@ class BackgroundRun:
     def __repr__(self) -> str:
         if self.done:
             return f"<BackgroundRun {self.run_id}, {self.status}>"
-        # A notebook keeps this line, so it says nothing that is wrong a moment later.
+        # A notebook keeps this line, so that it does not say of a run that it goes on.
+        waits = f", waiting: {self._bell.waits_for}" if self._bell.waits_for else ""
         how = f"await it, see it with `%kagura attach {self.run_id}`, or stop it with .kill()"
-        return f"<BackgroundRun {self.run_id}; {how}>"
+        return f"<BackgroundRun {self.run_id}{waits}; {how}>"
 
     def _repr_html_(self) -> str:
         """One quiet line, since the card says the rest."""
-        facts = [escape(self.run_id)]
-        if self.done:
-            facts.insert(0, f"<b>{escape(STATUS_WORDS.get(self.status, self.status))}</b>")
-        else:
+        waits, facts = self._bell.waits_for, [escape(self.run_id)]
+        if self.done or waits:
+            state = f"<b>{escape(STATUS_WORDS.get(self.status, self.status))}</b>"
+            facts.insert(0, f"{state}: {escape(waits)}" if waits else state)
+        if not self.done:
             facts.append(f"{_code(f'%kagura attach {self.run_id}')} shows it in any notebook")
         facts.append(_code(".status .done") if self.done else _code("await .status .done .kill()"))
         return (

@@ -106,14 +106,14 @@ def test_after_the_end_no_cell_is_listened_to_any_more(surface, capsys):
     shell.cell_over()
     assert shell.registered == []
     assert capsys.readouterr().out == ""
-    assert found.status == "done"
+    assert (found.status, found.waits_for) == ("done", "")
 
 
 def test_the_status_is_that_of_the_run(surface):
     run, _, found = begun(surface.now)
     assert found.status == "running"
     run.tell(run.sample.asked())
-    assert found.status == "waiting"
+    assert (found.status, found.waits_for) == ("waiting", "Run a command on this machine")
     run.decide("app-1", allow=True, by="ann", via="cell")
     assert found.status == "running"
     run.kill(by="ann")
