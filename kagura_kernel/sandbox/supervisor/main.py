@@ -282,6 +282,7 @@ class Supervisor:
         ground = Ground(
             self.python,
             self._tell,
+            self._leave,
             counted="memory" in self.tree.homes,
             ranged=self.ranged,
             root=self.root,
@@ -292,6 +293,14 @@ class Supervisor:
         except OSError:
             group.remove()
             raise
+
+    def _leave(self) -> None:
+        """Close, in a new seed, what is other boxes': one whose words nobody reads must meet a closed pipe."""
+        for held in self.boxes.values():
+            if held.stderr >= 0:
+                os.close(held.stderr)
+        for seed in self.seeds.values():
+            seed.door.close()
 
     def _plant_ahead(self) -> None:
         """Have a seed for the next box, once nothing else is going on."""

@@ -70,6 +70,7 @@ class Ground:
 
     python: Mapping[str, Any]
     tell: Tell  # how a seed answers to the kernel
+    leave: Callable[[], None]  # closes, in a seed, what the supervisor holds of other boxes
     counted: bool  # whether the group counts memory; otherwise each process is limited
     ranged: bool  # whether boxes have users of their own though this is not root
     root: bool  # whether this is root
@@ -125,6 +126,7 @@ def _wait_and_become(
     name, part, why = "", "box", ""
     try:
         linux.die_with_parent()
+        ground.leave()
         owner, refused = _get_ready(ground, group, identity)
         data, streams = receive(door, 3)
         if not data:

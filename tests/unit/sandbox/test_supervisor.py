@@ -83,6 +83,16 @@ async def test_last_words_are_bounded(supervisor: SupervisorClient, streams) -> 
     assert len(ending.words) <= 4096
 
 
+async def test_who_says_too_much_is_cut_off_while_the_next_box_stands_ready(
+    supervisor: SupervisorClient, streams
+) -> None:
+    # The process that will be the next box is made a moment after the start of this one.
+    script = "sleep 1; yes chatter | head -c 3000000 >&2"
+    kept = await supervisor.start("box-1", request("/bin/bash", "-c", script), streams[:2])
+    ending = await asyncio.wait_for(kept.gone(), 30)
+    assert len(ending.words) <= 4096
+
+
 async def test_signals_are_as_a_program_expects_them(supervisor: SupervisorClient, streams) -> None:
     kept = await supervisor.start("box-1", request("/bin/grep", "^Sig[BI]", "/proc/self/status"), streams[:2])
     assert (await asyncio.wait_for(kept.gone(), 60)).status == 0
