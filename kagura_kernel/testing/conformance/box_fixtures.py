@@ -89,6 +89,11 @@ async def begun(box: Box, line: str) -> asyncio.Task[CommandResult]:
     return task
 
 
+async def beats(box: Box) -> bool:
+    """Whether a heartbeat has written something; its file is there a moment before that."""
+    return bool(await box.files.glob("beat")) and (await box.files.stat("beat")).size > 0
+
+
 async def sizes_of_beat(box: Box) -> tuple[int, int]:
     """The size of what a heartbeat writes, twice with time for several beats between; equal when it is dead."""
     before = (await box.files.stat("beat")).size

@@ -11,7 +11,7 @@ from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import SandboxCommandTimeout, SandboxIdleTimeout
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.testing.conformance.box_fixtures import HEARTBEAT, NO_LIMITS, BoxFixtures, sh, sizes_of_beat
+from kagura_kernel.testing.conformance.box_fixtures import HEARTBEAT, NO_LIMITS, BoxFixtures, beats, sh, sizes_of_beat
 from kagura_kernel.testing.patience import eventually
 
 LONGER_AND_LONGER = (0.5, 5.0, 30.0)
@@ -34,7 +34,7 @@ class BoxLimitsConformance(BoxFixtures):
             with pytest.raises(SandboxCommandTimeout) as caught:
                 await sh(box, line, limits=CommandLimits(seconds, None))
             assert caught.value.seconds == seconds
-            if await box.files.glob("beat"):
+            if await beats(box):
                 break
         before, after = await sizes_of_beat(box)
         assert before == after > 0
@@ -45,7 +45,7 @@ class BoxLimitsConformance(BoxFixtures):
             with pytest.raises(SandboxIdleTimeout) as caught:
                 await sh(box, CHILD + "echo begin; sleep 60", limits=CommandLimits(600.0, seconds))
             assert caught.value.seconds == seconds
-            if await box.files.glob("beat"):
+            if await beats(box):
                 break
         before, after = await sizes_of_beat(box)
         assert before == after > 0
@@ -67,7 +67,7 @@ class BoxLimitsConformance(BoxFixtures):
     async def test_cancelling_stops_the_whole_family_before_it_returns(self, box: Box, line: str) -> None:
         """And the box serves the next command."""
         task = asyncio.create_task(sh(box, line, limits=NO_LIMITS))
-        await eventually(lambda: box.files.glob("beat"))
+        await eventually(lambda: beats(box))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

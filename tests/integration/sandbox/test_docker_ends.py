@@ -230,15 +230,17 @@ async def test_a_daemon_that_dies_takes_its_boxes_with_it(docker_daemon: TestDae
 async def test_a_sweep_removes_what_the_dead_left_and_nothing_else(
     docker_backend: DockerBackend, docker_endpoint: Endpoint, tmp_path: Path
 ):
+    # Another suite may use the same daemon at the same time.
+    ghostly = f"elsewhere:{os.getpid()}:1"
     showing = BoxSpec(extra_read_only=((tmp_path, "/kagura/further"),))
-    ghost = DockerBackend(docker_endpoint, owner="elsewhere:1:1", default_image=BASE)
+    ghost = DockerBackend(docker_endpoint, owner=ghostly, default_image=BASE)
     left = await ghost.start(showing)
     mine = await docker_backend.start(showing)
     try:
         assert await docker_backend.sweep(owner_alive) == 0
-        assert await docker_backend.sweep(lambda owner: owner != "elsewhere:1:1") == 1
+        assert await docker_backend.sweep(lambda owner: owner != ghostly) == 1
         assert not await exists(docker_endpoint, left.id)
-        assert await owned_by(docker_endpoint, "elsewhere:1:1") == []
+        assert await owned_by(docker_endpoint, ghostly) == []
         assert (await mine.run(Command(("true",)))).ok
     finally:
         await ghost.close()
