@@ -295,12 +295,10 @@ class Supervisor:
             raise
 
     def _leave(self) -> None:
-        """Close, in a new seed, what is other boxes': one whose words nobody reads must meet a closed pipe."""
+        """Close, in a new seed, where it hears other boxes: one that is cut off must meet a closed pipe."""
         for held in self.boxes.values():
             if held.stderr >= 0:
                 os.close(held.stderr)
-        for seed in self.seeds.values():
-            seed.door.close()
 
     def _plant_ahead(self) -> None:
         """Have a seed for the next box, once nothing else is going on."""

@@ -70,7 +70,7 @@ class Ground:
 
     python: Mapping[str, Any]
     tell: Tell  # how a seed answers to the kernel
-    leave: Callable[[], None]  # closes, in a seed, what the supervisor holds of other boxes
+    leave: Callable[[], None]  # closes, in a seed, what the supervisor hears other boxes by
     counted: bool  # whether the group counts memory; otherwise each process is limited
     ranged: bool  # whether boxes have users of their own though this is not root
     root: bool  # whether this is root
