@@ -56,7 +56,7 @@ def _plan(kits: KitDesk, arguments: SimpleNamespace) -> int:
 
 
 def _build(kits: KitDesk, arguments: SimpleNamespace) -> int:
-    from kagura_kernel.jupyter.cards.kit_text import built_lines
+    from kagura_kernel.views.kit import built_lines
 
     kit = kits.build(arguments.agent, arguments.project)
     if arguments.json:

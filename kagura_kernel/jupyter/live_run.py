@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kagura_kernel.jupyter.answers import press
 from kagura_kernel.jupyter.cards.items import end_html, item_html
-from kagura_kernel.jupyter.cards.kit import kit_html
 from kagura_kernel.jupyter.cards.record import run_bundle
 from kagura_kernel.jupyter.cards.text import item_text
 from kagura_kernel.jupyter.change_card import show_changes
@@ -104,11 +103,9 @@ class HeadlessDisplay:
         show_changes(self._cockpit, self._run_id, view.changes, Surface.HEADLESS)
 
 
-_SECTIONS = {
-    "kit": kit_html,
-}
 _BLOCKS = {
     "head": card.head,
+    "kit": card.kit,
     "learned": card.learned,
     "leases": card.leases,
     "many": card.many,
@@ -122,7 +119,6 @@ def live_parts(view: RunView) -> dict[str, str]:
     parts = {item.key: item_html(item, view, live=True) for item in view.items if item.key in dirty}
     if "end" in dirty:
         parts["end"] = end_html(view)
-    parts |= {key: draw(view, live=True) for key, draw in _SECTIONS.items() if key in dirty}
     parts |= {key: html_of(section(view, live=True)) for key, section in _BLOCKS.items() if key in dirty}
     return parts
 

@@ -231,6 +231,11 @@ def figure(text: str) -> Span:
     return Span(text, look="size")
 
 
+def listed(words: Sequence[Inline]) -> Words:
+    """Words with commas between them."""
+    return tuple(part for one in words for part in (one, ","))[:-1]
+
+
 def label(*words: Inline, plain: str | None = None) -> Line:
     """A small remark."""
     return Line(words, "label", plain=plain)

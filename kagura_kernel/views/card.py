@@ -5,6 +5,7 @@ from __future__ import annotations
 from kagura_kernel.render.blocks import Blocks
 from kagura_kernel.views.approvals import ask_block, many_block
 from kagura_kernel.views.head import head_blocks
+from kagura_kernel.views.kit import kit_blocks
 from kagura_kernel.views.learned import learned_blocks
 from kagura_kernel.views.leases import leases_blocks
 from kagura_kernel.views.network import network_blocks
@@ -15,6 +16,11 @@ from kagura_kernel.views.run import RunView
 def head(view: RunView, *, live: bool) -> Blocks:
     """Its head."""
     return head_blocks(view, live=live)
+
+
+def kit(view: RunView, *, live: bool) -> Blocks:
+    """What its agent brought along."""
+    return kit_blocks(view.kit, steady=view.repeatable and not live)
 
 
 def learned(view: RunView, *, live: bool) -> Blocks:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.changes import changes_html
 from kagura_kernel.jupyter.cards.items import end_html, item_html
-from kagura_kernel.jupyter.cards.kit import kit_html
 from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.render.html import html_of
 from kagura_kernel.render.style import framed
@@ -18,10 +17,8 @@ from kagura_kernel.views.status import run_label
 
 def run_html(view: RunView) -> str:
     """A run as it stays in the notebook."""
-    above = html_of(card.head(view, live=False))
-    above += kit_html(view, live=False) + html_of(card.learned(view, live=False))
-    above += html_of(card.leases(view, live=False))
-    inside = above + body_html(view) + html_of(card.network(view, live=False))
+    above = [section(view, live=False) for section in (card.head, card.kit, card.learned, card.leases)]
+    inside = "".join(map(html_of, above)) + body_html(view) + html_of(card.network(view, live=False))
     return framed(inside, run_label(view))
 
 

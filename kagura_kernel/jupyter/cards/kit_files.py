@@ -8,11 +8,10 @@ from itertools import groupby
 
 from kagura_kernel.domain.kit import StagedFile
 from kagura_kernel.domain.visible import printed
-from kagura_kernel.jupyter.cards.kit import redacted_chip
-from kagura_kernel.jupyter.cards.kit_text import SHOWN_LEFT_OUT, counts, whose
 from kagura_kernel.render.escape import escaped, one_line, reachable, shown_path
 from kagura_kernel.render.figures import counted, data_size
-from kagura_kernel.views.kit import Staged
+from kagura_kernel.render.html import words_of
+from kagura_kernel.views.kit import SHOWN_LEFT_OUT, Staged, counts, redacted, whose
 
 LISTED = 2000
 """Files that a list shows."""
@@ -108,12 +107,13 @@ def _redacted(file: OpenedFile) -> str:
         return ""
     kinds = tuple(sorted({kind for _, _, kind in file.blocks}))
     lines = list(dict.fromkeys(_lines(file)))
+    chips = words_of(redacted(len(file.blocks), kinds))
     if not lines:
-        return redacted_chip(len(file.blocks), kinds)
+        return chips
     named = ", ".join(f"{line:,}" for line in lines[:_LINES_NAMED])
     more = " and more" if len(lines) > _LINES_NAMED else ""
     where = f'<span class="kg-soft">in {"line" if len(lines) == 1 else "lines"} {named}{more}</span>'
-    return f"{redacted_chip(len(file.blocks), kinds)} {where}"
+    return f"{chips} {where}"
 
 
 def _lines(file: OpenedFile) -> Iterator[int]:

@@ -12,7 +12,6 @@ from kagura_kernel.domain.tools import NO_OUTPUT
 from kagura_kernel.domain.visible import printed, visible
 from kagura_kernel.jupyter.cards.changes import RUNS, first_what_runs, state_word, summary
 from kagura_kernel.jupyter.cards.items import telling_argument
-from kagura_kernel.jupyter.cards.kit_text import kit_text
 from kagura_kernel.jupyter.cards.results import shown_text
 from kagura_kernel.render.bounded import bounded
 from kagura_kernel.render.diff import counts
@@ -30,8 +29,7 @@ from kagura_kernel.views.run import RunView
 
 def run_text(view: RunView) -> str:
     """The whole card."""
-    lines = [*lines_of(card.head(view, live=False)), *kit_text(view.kit)]
-    lines += lines_of(card.learned(view, live=False))
+    lines = [line for section in (card.head, card.kit, card.learned) for line in lines_of(section(view, live=False))]
     for item in view.items:
         text = item_text(item)
         lines.extend(["", *text.split("\n")] if text else [])

@@ -15,11 +15,11 @@ from kagura_kernel.jupyter.cards.kit_files import (
     files_html,
     kit_head_html,
 )
-from kagura_kernel.jupyter.cards.kit_text import counts, staged_lines, whose
 from kagura_kernel.jupyter.cards.record import clean
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.render.bundle import Bundle
 from kagura_kernel.render.style import framed
+from kagura_kernel.views.kit import counts, staged_lines, whose
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,7 +30,7 @@ def plan(asked: Asked) -> PlanText:
 
 def build(asked: Asked) -> None:
     """Stage an agent's kit."""
-    from kagura_kernel.jupyter.cards.kit_text import built_lines
+    from kagura_kernel.views.kit import built_lines
 
     kit = asked.cockpit.kits.build(asked["agent"])
     say("\n".join(built_lines(kit, unchanged=kit.unchanged)))
