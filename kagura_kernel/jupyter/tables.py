@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeVar
 
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
     from kagura_kernel.membrane.egress.gate import Explanation
     from kagura_kernel.patterns.calibration import Calibrated
 
-# column → (field of the row, pandas type); an unknown figure is NA, never 0.
+T = TypeVar("T")
+Columns = Mapping[str, tuple[str | Callable[[T], object], str]]
+"""For each column a field of the row, or what makes the cell of the row, and the pandas type."""
+
+# An unknown figure is NA, never 0.
 _RUNS = {
     "run": ("run_id", "string"),
     "session": ("session_id", "string"),
@@ -250,15 +255,16 @@ def _readable(value: object) -> object:
     return visible(value) if isinstance(value, str) and not value.isprintable() else value
 
 
-def table_of(rows: Sequence[object], columns: dict[str, tuple[str, str]]) -> pd.DataFrame:
+def table_of(rows: Sequence[T], columns: Columns[T]) -> pd.DataFrame:
     """One line for each row.
 
     Args:
         rows: Whatever has the fields.
-        columns: For each column the field and the pandas type.
+        columns: The table's.
     """
     import pandas as pd
 
-    cells = [[_readable(getattr(row, field)) for field, _ in columns.values()] for row in rows]
+    made = [attrgetter(cell) if isinstance(cell, str) else cell for cell, _ in columns.values()]
+    cells = [[_readable(make(row)) for make in made] for row in rows]
     frame = pd.DataFrame(cells, columns=list(columns), dtype=object)
     return frame.astype({name: kind for name, (_, kind) in columns.items()})

@@ -1,24 +1,76 @@
-"""All files of a plugin, read once: what is hashed, scanned, audited, sent to the jail and compiled are these bytes."""
+"""All files of a plugin, read once: what is hashed, scanned, audited, sent to the jail and compiled are these bytes.
+
+Nobody trusts the directory. Every component is opened with `O_NOFOLLOW` relative to its parent's descriptor, so that a
+link is never followed, not even one that is put in place while the walk goes on. What is not read is told as a finding
+of severity danger.
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
-from collections.abc import Mapping
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
-from kagura_kernel.domain.errors import SignatureInvalid
+from kagura_kernel.domain.errors import PluginInvalid, SignatureInvalid
 from kagura_kernel.domain.plugins import PluginFinding, Severity
-from kagura_kernel.plugins.reading import read_directory
 from kagura_kernel.plugins.signature import BROKEN, SIGNATURE, check_signature
+from kagura_kernel.plugins.wording import unseen
 
 MANIFEST = "plugin.json"
 SOURCE = "plugin.py"
 
 # Hashes of other things never equal one of these; a change of what is hashed changes the number.
 _MARK = b"kagura plugin 1\0"
+
+
+MAX_FILES = 200
+MAX_FILE_BYTES = 1 << 20
+MAX_TOTAL_BYTES = 4 << 20
+MAX_DEPTH = 8
+_MAX_ENTRIES = 1000
+_MAX_ODDITIES = 100
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Not blocking, so that a pipe that was put in a file's place does not wait for its other end.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+_CACHE = "__pycache__"
+_KEPT_ELSEWHERE = frozenset({".git", ".hg", ".svn", ".venv", "node_modules"})
+# Rule and message of files that are known by their names, whatever is in them.
+_NAMES = (
+    (re.compile(r"\.py[co]$"), "compiled-code", "is compiled Python, which nobody can read; delete it"),
+    (re.compile(r"\.pth$"), "path-file", "changes where Python looks for modules, or runs code when Python starts"),
+    (
+        re.compile(r"\.(so(\.\d+)*|pyd|dll|dylib|o|obj|a|lib|exe|com|node|wasm|class|jar)$"),
+        "native-code",
+        "is native code, which nobody can read",
+    ),
+    (re.compile(r"\.(egg|whl|pyz|pyzw|pex|shiv)$"), "packed-code", "is packed code; a plugin holds its files openly"),
+)
+_MAGIC = (
+    (b"\x7fELF", "an ELF program"),
+    (b"MZ", "a Windows program"),
+    (b"\xfe\xed\xfa\xce", "a Mach-O program"),
+    (b"\xfe\xed\xfa\xcf", "a Mach-O program"),
+    (b"\xce\xfa\xed\xfe", "a Mach-O program"),
+    (b"\xcf\xfa\xed\xfe", "a Mach-O program"),
+    (b"\xca\xfe\xba\xbe", "a Mach-O or Java program"),
+    (b"\0asm", "a WebAssembly program"),
+)
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISBLK, "a block device"),
+    (stat.S_ISCHR, "a character device"),
+)
 
 
 @dataclass(frozen=True)
@@ -68,9 +120,7 @@ class PluginContent:
 
 
 def read_content(root: Path, *, bundled: bool = False) -> PluginContent:
-    """Everything in a plugin's directory, through descriptors, so that no link is followed, not even a late one.
-
-    What a plugin may not hold becomes a finding of severity danger, and is not read.
+    """Everything in a plugin's directory; what a plugin may not hold becomes a finding, and is not read.
 
     Args:
         root: The directory; its parents may be links, it may not.
@@ -81,9 +131,12 @@ def read_content(root: Path, *, bundled: bool = False) -> PluginContent:
         PluginInvalid: it is a link, no directory, or cannot be read.
     """
     root = root.absolute()  # `.` has no name
-    read = read_directory(root, bundled=bundled)
-    files = MappingProxyType(read.files)
-    content = PluginContent(root, root.name, files, frozenset(read.executable), tuple(read.oddities))
+    walk = _Walk(bundled)
+    with _opened(root) as handle:
+        walk.directory(handle, "", 1)
+    files = MappingProxyType(dict(sorted(walk.files.items())))
+    oddities = tuple(sorted(walk.oddities, key=lambda finding: finding.order))
+    content = PluginContent(root, root.name, files, frozenset(walk.executable), oddities)
     if SIGNATURE not in files:
         return content
     try:
@@ -92,3 +145,187 @@ def read_content(root: Path, *, bundled: bool = False) -> PluginContent:
         broken = PluginFinding(Severity.DANGER, BROKEN, f"Its signature does not hold. {error.message}", SIGNATURE)
         return replace(content, oddities=(*content.oddities, broken))
     return content
+
+
+@contextmanager
+def _opened(root: Path) -> Iterator[int]:
+    name = ascii(root.name)[1:-1]
+    try:
+        handle = os.open(root, _DIRECTORY)
+    except OSError as error:
+        why = f"its directory cannot be opened: {(error.strerror or 'unknown reason').lower()}"
+        if root.is_symlink():
+            why = "its directory is a link; put the directory itself there, or use `plugin install`"
+        elif isinstance(error, FileNotFoundError):
+            why = f"there is no directory {root}"
+        elif isinstance(error, NotADirectoryError):
+            why = f"{root} is no directory"
+        raise PluginInvalid(name, [why]) from error
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+class _Walk:
+    """One walk; knows how much is read already."""
+
+    def __init__(self, bundled: bool) -> None:
+        self.files: dict[str, bytes] = {}  # Bytes by relative path, parts joined by `/`
+        self.executable: set[str] = set()  # Those of the paths whose file has an execute bit
+        self.oddities: list[PluginFinding] = []  # What was not read, and why
+        self._bundled = bundled
+        self._entries = 0
+        self._bytes = 0
+        self._full = False
+
+    def directory(self, handle: int, prefix: str, depth: int) -> None:
+        for name in self._names(handle, prefix):
+            if self._full:
+                return
+            self._entries += 1
+            if self._entries > _MAX_ENTRIES:
+                self._stop(f"it holds more than {_MAX_ENTRIES} files and directories")
+                return
+            self._entry(handle, prefix, name, depth)
+
+    def _names(self, handle: int, prefix: str) -> list[str]:
+        names: list[str] = []
+        try:
+            with os.scandir(handle) as entries:
+                for entry in entries:
+                    names.append(entry.name)
+                    if len(names) > _MAX_ENTRIES:
+                        break  # the walk stops at the same number, and says so
+        except OSError as error:
+            self._odd("unreadable", prefix.rstrip("/"), f"cannot be read: {(error.strerror or 'unknown').lower()}")
+        return sorted(names)
+
+    def _entry(self, parent: int, prefix: str, name: str, depth: int) -> None:
+        path = prefix + name
+        if (sign := unseen(name)) or "\\" in name:
+            what = f"the character {sign}" if sign else "a backslash"
+            self._odd("odd-name", path, f"has {what} in its name, which a reader may not see")
+            return
+        try:
+            found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                self._descend(parent, path, name, depth)
+            elif self._readable(path, name, found):
+                self._file(parent, path, name)
+        except FileNotFoundError:
+            return  # gone since it was listed: what is not there is no part of the plugin
+        except OSError as error:
+            self._odd("unreadable", path, f"cannot be read: {(error.strerror or 'unknown reason').lower()}")
+
+    def _descend(self, parent: int, path: str, name: str, depth: int) -> None:
+        if name == _CACHE:
+            if not self._bundled:
+                self._odd("compiled-code", path, "holds compiled Python, which nobody can read; delete it")
+            return
+        if name in _KEPT_ELSEWHERE:
+            self._odd("foreign-directory", path, "is no part of a plugin; keep it elsewhere")
+            return
+        if depth >= MAX_DEPTH:
+            self._odd("too-much", path, f"lies more than {MAX_DEPTH} directories deep")
+            return
+        try:
+            handle = os.open(name, _DIRECTORY, dir_fd=parent)
+        except OSError as error:
+            self._swapped(path, error)
+            return
+        try:
+            self.directory(handle, f"{path}/", depth + 1)
+        finally:
+            os.close(handle)
+
+    def _readable(self, path: str, name: str, found: os.stat_result) -> bool:
+        if stat.S_ISLNK(found.st_mode):
+            self._odd("link", path, "is a link; a plugin holds its files itself")
+            return False
+        for pattern, rule, message in _NAMES:
+            if pattern.search(name.lower()):
+                if not (self._bundled and rule == "compiled-code"):
+                    self._odd(rule, path, message)
+                return False
+        return self._regular(path, found)
+
+    def _regular(self, path: str, found: os.stat_result) -> bool:
+        if not stat.S_ISREG(found.st_mode):
+            kind = next((word for test, word in _KINDS if test(found.st_mode)), "no plain file")
+            self._odd("special-file", path, f"is {kind}")
+        elif found.st_nlink > 1 and not self._bundled:
+            self._odd("hard-link", path, "has another name elsewhere, through which it can be changed; copy it")
+        elif found.st_size > MAX_FILE_BYTES:
+            self._odd("too-much", path, f"is larger than {MAX_FILE_BYTES >> 20} MiB")
+        else:
+            return True
+        return False
+
+    def _file(self, parent: int, path: str, name: str) -> None:
+        if len(self.files) >= MAX_FILES:
+            self._stop(f"it holds more than {MAX_FILES} files")
+            return
+        try:
+            handle = os.open(name, _FILE, dir_fd=parent)
+        except OSError as error:
+            self._swapped(path, error)
+            return
+        with os.fdopen(handle, "rb", buffering=0) as file:
+            found = os.fstat(handle)
+            # What was looked at may not be what was opened.
+            if not self._regular(path, found):
+                return
+            data = _bytes(file.fileno(), MAX_FILE_BYTES + 1)
+        self._take(path, data, executable=bool(found.st_mode & 0o111))
+
+    def _swapped(self, path: str, error: OSError) -> None:
+        """Tells of what was fit to be read when it was looked at, and could not be opened."""
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise error
+        self._odd("link", path, "was put into another's place while it was read")
+
+    def _take(self, path: str, data: bytes, *, executable: bool) -> None:
+        self._bytes += len(data)
+        if len(data) > MAX_FILE_BYTES:
+            self._odd("too-much", path, f"is larger than {MAX_FILE_BYTES >> 20} MiB")
+        elif self._bytes > MAX_TOTAL_BYTES:
+            self._stop(f"it holds more than {MAX_TOTAL_BYTES >> 20} MiB")
+        elif (what := _native(data)) != "":
+            self._odd("native-code" if "Python" not in what else "compiled-code", path, f"is {what}")
+        else:
+            self.files[path] = data
+            if executable:
+                self.executable.add(path)
+
+    def _odd(self, rule: str, path: str, message: str) -> None:
+        shown = ascii(path)[1:-1] if unseen(path) else path
+        self.oddities.append(PluginFinding(Severity.DANGER, rule, f"{shown} {message}.", shown))
+        if len(self.oddities) >= _MAX_ODDITIES:
+            self._stop(f"more than {_MAX_ODDITIES} things in it are no part of a plugin")
+
+    def _stop(self, why: str) -> None:
+        if not self._full:
+            self._full = True
+            message = f"The plugin was not read to its end: {why}."
+            self.oddities.append(PluginFinding(Severity.DANGER, "too-much", message))
+
+
+def _bytes(handle: int, most: int) -> bytes:
+    parts: list[bytes] = []
+    while most > 0 and (part := os.read(handle, most)):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
+
+
+def _native(data: bytes) -> str:
+    """What a file is by its first bytes, when it is code for a machine; a text never is."""
+    head = data[:64]
+    if head.startswith(b"!<arch>\n"):
+        return "an archive of native code"
+    if b"\0" not in head:
+        return ""
+    if head[1:4] == b"\r\r\n":
+        return "compiled Python"
+    return next((what for magic, what in _MAGIC if head.startswith(magic)), "")

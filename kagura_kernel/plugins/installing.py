@@ -24,10 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import PluginInvalid, PluginRefused, UnknownName, UsageError
-from kagura_kernel.plugins.content import MANIFEST, read_content
+from kagura_kernel.plugins.content import MANIFEST, MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, read_content
 from kagura_kernel.plugins.discovery import Found, bundled_directory, load_found
 from kagura_kernel.plugins.manifest import parse_manifest
-from kagura_kernel.plugins.reading import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES
 from kagura_kernel.plugins.wording import unseen
 
 if TYPE_CHECKING:

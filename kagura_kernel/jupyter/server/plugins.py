@@ -28,9 +28,9 @@ class PluginsHandler(ReadingHandler):
         )
 
         def ask(journal: Journal) -> dict[str, Any]:
-            from kagura_kernel.jupyter.server import plugin_reading
+            from kagura_kernel.jupyter.server import plugin_answers
 
-            return plugin_reading.plugins(
+            return plugin_answers.plugins(
                 journal, session_id=session, notebook=notebook, kernel_id=kernel, project=project
             )
 
@@ -48,9 +48,9 @@ class PluginWordHandler(ActingHandler):
         order = asking.plugin_order(self.wanted, self.body(asking.PLUGIN_FIELDS))
 
         def act(journal: Journal) -> dict[str, Any]:
-            from kagura_kernel.jupyter.server import plugin_acting
+            from kagura_kernel.jupyter.server import plugin_answers
 
-            return plugin_acting.leave_word(journal, name, order, by)
+            return plugin_answers.leave_word(journal, name, order, by)
 
         return act
 
@@ -96,8 +96,8 @@ class PluginAuditHandler(ReadingHandler, PluginWordHandler):
         project = asking.short("project", self.word("project"))
 
         def ask(journal: Journal) -> dict[str, Any]:
-            from kagura_kernel.jupyter.server import plugin_reading
+            from kagura_kernel.jupyter.server import plugin_answers
 
-            return plugin_reading.audit(journal, name, content_hash, project)
+            return plugin_answers.audit(journal, name, content_hash, project)
 
         return ask

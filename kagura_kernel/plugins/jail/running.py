@@ -149,7 +149,7 @@ async def until_full(paths: Sequence[Path], clock: Clock, look: Look = os.statvf
 _PLUGINS = "kagura_kernel.plugins"
 _JAILER = f"{_PLUGINS}.jailer"
 
-MODULES = (f"{_PLUGINS}.framing", *(f"{_JAILER}.{name}" for name in ("loading", "functions", "serving", "main")))
+MODULES = (f"{_PLUGINS}.framing", *(f"{_JAILER}.{name}" for name in ("loading", "functions", "main")))
 """Of the jailer, each after those it imports."""
 
 _PACKAGES = ("kagura_kernel", _PLUGINS, _JAILER)

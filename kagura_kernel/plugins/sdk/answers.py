@@ -1,14 +1,26 @@
-"""What a server answered, as guest code gets it: bounded, decoded where it is plain text, without cookies."""
+"""What a server answered, as guest code gets it: bounded, decoded where it is plain text, without cookies.
+
+What its server said may be kept is kept, for a short time and in a small place.
+"""
 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+import threading
+import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .faults import TooLarge
-from .limits import Budget
+from .limits import Budget, Monotonic
 from .wire import Answer
+
+MAX_ENTRIES = 32
+MAX_KEPT = 4 * 2**20
+MAX_SECONDS = 300.0
+
+Key = tuple[str, str]
+"""The URL and what was accepted."""
 
 _PIECE = 64 * 1024
 _MAX_HEADERS = 64
@@ -16,6 +28,9 @@ _MAX_VALUE = 4 * 1024
 _MAX_REASON = 100
 _KEPT_BACK = frozenset({"set-cookie", "set-cookie2"})
 _PLAIN_CONTROLS = frozenset("\t\n\r")
+_OK = 200
+_FORBIDS = frozenset({"no-store", "no-cache", "private"})
+_MAX_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +87,52 @@ def read_answer(answer: Answer, most: int, budget: Budget) -> Fetched:
         pieces.append(piece)
     head = Fetched.without_body(answer)
     return Fetched(head.status, head.reason, head.headers, b"".join(pieces))
+
+
+class Cache:
+    """Keeps answers; what was used longest ago goes first. Safe to use from several threads.
+
+    Args:
+        now: The time.
+    """
+
+    def __init__(self, now: Monotonic = time.monotonic) -> None:
+        self._now = now
+        self._kept: dict[Key, tuple[float, Fetched]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Key) -> Fetched | None:
+        """The answer, unless it is too old."""
+        with self._lock:
+            found = self._kept.pop(key, None)
+            if found is None or found[0] <= self._now():
+                return None
+            self._kept[key] = found
+            return replace(found[1], cached=True)
+
+    def put(self, key: Key, fetched: Fetched) -> None:
+        """Keep an answer if its server allows it."""
+        seconds = seconds_to_keep(fetched)
+        if not seconds:
+            return
+        with self._lock:
+            self._kept.pop(key, None)
+            self._kept[key] = (self._now() + seconds, fetched)
+            while len(self._kept) > MAX_ENTRIES or sum(len(one.body) for _, one in self._kept.values()) > MAX_KEPT:
+                del self._kept[next(iter(self._kept))]
+
+
+def seconds_to_keep(fetched: Fetched) -> float:
+    """How long an answer may be kept; 0 where its server does not say that anybody may have it."""
+    words = {
+        name.strip().lower(): value.strip().strip('"')
+        for name, _, value in (word.partition("=") for word in fetched.headers.get("cache-control", "").split(","))
+    }
+    varies = fetched.headers.get("vary", "").strip().lower()
+    if fetched.status != _OK or _FORBIDS & set(words) or varies not in {"", "accept", "accept-encoding"}:
+        return 0.0
+    age = words.get("max-age", "")
+    return min(float(age), MAX_SECONDS) if age.isascii() and age.isdigit() and len(age) <= _MAX_DIGITS else 0.0
 
 
 def _headers(answer: Answer) -> dict[str, str]:

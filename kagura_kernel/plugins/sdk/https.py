@@ -7,6 +7,7 @@ goes to the plugin's log, with the host and without path and query.
 
 from __future__ import annotations
 
+import re
 import ssl
 import time
 from collections.abc import Iterable, Mapping
@@ -14,16 +15,13 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from .allowing import AllowList
-from .answers import Fetched, read_answer
+from .answers import Cache, Fetched, read_answer
 from .arguments import encoded, shown, text_of
-from .caching import Cache
 from .faults import ArgumentRefused, ConfigRefused, NetworkRefused, ResponseRefused
-from .headers import Headers, checked_headers, for_another_host, is_plain, without_body
 from .limits import Budget, Monotonic, Rate
 from .notes import Notes
-from .trusting import client_context
 from .urls import Url, follow, parse_url
-from .wire import Answer, Deadline, NoAnswer, Unreachable, connected, proxy_port, send
+from .wire import Answer, Deadline, NoAnswer, Unreachable, client_context, connected, proxy_port, send
 
 MAX_RESPONSE = 2**20
 """Bytes of one answer's body."""
@@ -44,6 +42,58 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _KEEP_METHOD = frozenset({307, 308})
 _WITHOUT_BODY = frozenset({"GET", "HEAD"})
 _SEE_OTHER = 303
+
+MAX_HEADERS = 32
+MAX_HEADER_NAME = 64
+MAX_HEADER_BYTES = 8 * 1024
+
+Headers = dict[str, str]
+"""By name as the caller wrote it; no name stands twice in another case."""
+
+# They decide where a request goes, where it ends, as whom it goes, or what a proxy or a platform believes of it.
+_REFUSED = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "cookie",
+        "cookie2",
+        "date",
+        "expect",
+        "forwarded",
+        "host",
+        "http2-settings",
+        "keep-alive",
+        "max-forwards",
+        "metadata",
+        "metadata-flavor",
+        "origin",
+        "referer",
+        "set-cookie",
+        "set-cookie2",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "true-client-ip",
+        "upgrade",
+        "via",
+        "x-google-metadata-request",
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
+        "x-original-url",
+        "x-real-ip",
+        "x-rewrite-url",
+    }
+)
+_REFUSED_BEGINNINGS = ("proxy-", "sec-", "x-forwarded-", "x-aws-ec2-metadata-", "access-control-request-", "cf-")
+
+# Whatever else a caller sets may be a key of the first host, whichever name it has there.
+_GO_ALONG = frozenset({"accept", "accept-language", "cache-control", "pragma", "user-agent"})
+_OF_THE_BODY = frozenset({"content-language", "content-type"})
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,3 +265,52 @@ class _Request:
         lines = [f"{self.method} {url.target} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in (own | self.headers).items()]
         return "\r\n".join([*lines, "", ""]).encode("ascii") + self.body
+
+
+def checked_headers(given: Any) -> Headers:
+    """The headers of a caller.
+
+    Raises:
+        ArgumentRefused: they are no object of texts, too many, too long, name one twice, hold a line break or anything
+            beside printable ASCII, or name one that a caller may not set.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ArgumentRefused(f"headers must be an object of texts, not {type(given).__name__}.")
+    if len(given) > MAX_HEADERS:
+        raise ArgumentRefused(f"There may be {MAX_HEADERS} headers.")
+    seen: set[str] = set()
+    for name, value in given.items():
+        _check_header(name, value)
+        if name.lower() in seen:
+            raise ArgumentRefused(f"The header {shown(name)} stands twice.")
+        seen.add(name.lower())
+    if sum(len(name) + len(value) + 4 for name, value in given.items()) > MAX_HEADER_BYTES:
+        raise ArgumentRefused(f"The headers are longer than {MAX_HEADER_BYTES:,} bytes.")
+    return dict(given)
+
+
+def for_another_host(headers: Headers) -> Headers:
+    """What of them goes along to another host after a redirect: no Authorization, and nothing that could be one."""
+    return {name: value for name, value in headers.items() if name.lower() in _GO_ALONG | _OF_THE_BODY}
+
+
+def without_body(headers: Headers) -> Headers:
+    """What of them goes along when a redirect drops the body."""
+    return {name: value for name, value in headers.items() if name.lower() not in _OF_THE_BODY}
+
+
+def is_plain(headers: Headers) -> bool:
+    """Whether an answer to a request with these could be the same for anybody."""
+    return all(name.lower() in {"accept", "user-agent"} for name in headers)
+
+
+def _check_header(name: Any, value: Any) -> None:
+    if not isinstance(name, str) or len(name) > MAX_HEADER_NAME or not _HEADER_NAME.fullmatch(name):
+        raise ArgumentRefused(f"{shown(str(name)[:200])} is no name of a header.")
+    lower = name.lower()
+    if lower in _REFUSED or lower.startswith(_REFUSED_BEGINNINGS):
+        raise ArgumentRefused(f"The header {shown(name)} may not be set.")
+    if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
+        raise ArgumentRefused(f"The value of the header {shown(name)} must be printable ASCII on one line.")

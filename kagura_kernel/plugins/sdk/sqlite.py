@@ -10,21 +10,25 @@ which the answer says, and a read during which the file has changed is made agai
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import sqlite3
 import stat
+import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote
 
-from .apart import apart
+from . import faults
 from .arguments import shown
+from .database import collect
 from .faults import DatabaseUnavailable, NotFound, PluginFault, QueryFailed, QueryRefused, QueryTimeout, TooLarge
 from .limits import Monotonic
-from .rows import collect
 
 BEHIND = (
     "The database keeps its newest changes in a log beside it, which this plugin does not see: rows are as of its last "
@@ -62,6 +66,10 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 10,
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
+
+_CHUNK = 64 * 1024
+# One at a time: a child that had the end of another's pipe would keep that one from being heard to its end.
+_FORKING = threading.Lock()
 
 
 class SqliteDatabase:
@@ -148,7 +156,7 @@ class SqliteDatabase:
                 return ask(connection)
 
         # Some functions (`replace`, `trim`, `LIKE`) take hours in one step, and no handler is asked meanwhile.
-        return apart(work, self._seconds + _GRACE)
+        return _apart(work, self._seconds + _GRACE)
 
     @contextmanager
     def _opened(self, *, alone: bool) -> Iterator[sqlite3.Connection]:
@@ -189,6 +197,73 @@ class SqliteDatabase:
         if head and not head.startswith(_MAGIC):
             raise DatabaseUnavailable("The configured file is no SQLite database.")
         return (found.st_mtime_ns, found.st_size, head), _WAL in head[_MODE]
+
+
+def _apart(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]:
+    """The answer of `work`, which JSON can hold, out of a child of this process, which the system ends at its time.
+
+    A database can be kept busy in one step of its machine for hours, where nothing that only asks it to stop is heard.
+
+    Args:
+        work: Runs in the child; what it changes there is gone with it.
+        seconds: What it may take.
+
+    Raises:
+        PluginFault: what `work` raised.
+        QueryTimeout: it took longer.
+        TooLarge: the system ended it, as it does what needs too much memory.
+        DatabaseUnavailable: it broke down.
+    """
+    with _FORKING, warnings.catch_warnings():
+        # Other threads are none of the child's business: it takes no lock that one of them could hold.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _carry_out(work, seconds, writer)
+        os.close(writer)
+    said = bytearray()
+    try:
+        while data := os.read(reader, _CHUNK):
+            said += data
+    finally:
+        os.close(reader)
+        _, status = os.waitpid(child, 0)
+    return _answer(bytes(said), status)
+
+
+def _carry_out(work: Callable[[], dict[str, Any]], seconds: float, writer: int) -> NoReturn:
+    code = 1
+    try:
+        # Not by a handler, which Python would run after the step: the system itself ends the process.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        with os.fdopen(writer, "wb") as stream:
+            stream.write(json.dumps(_said(work)).encode())
+        code = 0
+    finally:
+        # Nothing of what the parent would do at its end is done here.
+        os._exit(code)
+
+
+def _said(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return {"answer": work()}
+    except PluginFault as fault:
+        return {"fault": type(fault).__name__, "text": str(fault)}
+
+
+def _answer(said: bytes, status: int) -> dict[str, Any]:
+    if status == 0:
+        found = json.loads(said)
+        if "answer" in found:
+            return dict(found["answer"])
+        raise getattr(faults, found["fault"])(found["text"])
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+        raise QueryTimeout("The statement took too long and was stopped.")
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+        raise TooLarge("The statement needs more memory than it may have.")
+    raise DatabaseUnavailable("The database cannot be read: reading it broke down.")
 
 
 def _authorize(action: int, first: str | None, second: str | None, _database: str | None, _source: str | None) -> int:

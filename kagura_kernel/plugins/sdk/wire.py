@@ -15,6 +15,7 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 from .limits import Monotonic
@@ -28,6 +29,13 @@ _PROXY = re.compile(r"http://127\.0\.0\.1:([0-9]{1,5})/?", re.ASCII)
 _MAX_PORT = 65535
 _OK = b"200"
 _END = b"\r\n\r\n"
+# Where distributions keep the bundle; what Python was built with comes first.
+_AUTHORITIES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
 
 
 class Unreachable(Exception):
@@ -45,6 +53,29 @@ def proxy_port() -> int:
     """
     found = _PROXY.fullmatch(os.environ.get("HTTPS_PROXY", ""))
     return int(found[1]) if found and int(found[1]) <= _MAX_PORT else 0
+
+
+def client_context(authority: str = "") -> ssl.SSLContext:
+    """A client's context: TLS 1.2 or newer, certificates and names are checked, HTTP/1.1 alone is offered.
+
+    Neither `SSL_CERT_FILE` nor `SSLKEYLOGFILE` is heard: what is believed is no matter of the environment.
+
+    Args:
+        authority: Certificates (PEM) of the only authority to believe; empty for those of the system.
+    """
+    # Checks certificates and host names from the start.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if authority:
+        context.load_verify_locations(cadata=authority)
+        return context
+    paths = ssl.get_default_verify_paths()
+    file = next((one for one in (paths.openssl_cafile, *_AUTHORITIES) if Path(one).is_file()), None)
+    folder = paths.openssl_capath if Path(paths.openssl_capath).is_dir() else None
+    if file or folder:
+        context.load_verify_locations(file, folder)
+    return context
 
 
 class Deadline:

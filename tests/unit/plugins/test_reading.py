@@ -9,8 +9,8 @@ import pytest
 
 from kagura_kernel.domain.errors import PluginInvalid
 from kagura_kernel.domain.plugins import Severity
-from kagura_kernel.plugins import reading
-from kagura_kernel.plugins.reading import MAX_FILE_BYTES, MAX_FILES, read_directory
+from kagura_kernel.plugins import content
+from kagura_kernel.plugins.content import MAX_FILE_BYTES, MAX_FILES, read_content
 from tests.support.plugin_files import write_plugin
 
 
@@ -20,7 +20,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def rules(root: Path, *, bundled: bool = False) -> dict[str, str]:
-    read = read_directory(root, bundled=bundled)
+    read = read_content(root, bundled=bundled)
     assert all(finding.severity is Severity.DANGER for finding in read.oddities)
     return {finding.file: finding.rule for finding in read.oddities}
 
@@ -29,11 +29,11 @@ def test_every_file_is_read_with_its_bytes_and_its_execute_bit(root):
     (root / "inner" / "deeper").mkdir(parents=True)
     (root / "inner" / "deeper" / "tool.py").write_bytes(b"x = 1\n")
     (root / "inner" / "deeper" / "tool.py").chmod(0o755)
-    read = read_directory(root)
+    read = read_content(root)
     assert list(read.files) == ["README.md", "inner/deeper/tool.py", "plugin.json", "plugin.py"]
     assert read.files["inner/deeper/tool.py"] == b"x = 1\n"
     assert read.executable == {"inner/deeper/tool.py"}
-    assert read.oddities == []
+    assert read.oddities == ()
 
 
 def test_a_link_is_told_and_never_followed(root, tmp_path):
@@ -42,20 +42,20 @@ def test_a_link_is_told_and_never_followed(root, tmp_path):
     (root / "folder").symlink_to(tmp_path)
     (root / "dangling").symlink_to("nowhere")
     assert rules(root) == {"notes.txt": "link", "folder": "link", "dangling": "link"}
-    assert b"secret" not in b"".join(read_directory(root).files.values())
+    assert b"secret" not in b"".join(read_content(root).files.values())
 
 
 def test_a_linked_directory_is_no_plugin(root, tmp_path):
     (tmp_path / "alias").symlink_to(root)
     with pytest.raises(PluginInvalid, match="its directory is a link"):
-        read_directory(tmp_path / "alias")
+        read_content(tmp_path / "alias")
 
 
 def test_what_is_missing_or_no_directory_says_so(root):
     with pytest.raises(PluginInvalid, match="there is no directory"):
-        read_directory(root / "gone")
+        read_content(root / "gone")
     with pytest.raises(PluginInvalid, match="is no directory"):
-        read_directory(root / "plugin.py")
+        read_content(root / "plugin.py")
 
 
 def test_a_file_with_another_name_elsewhere_is_told(root, tmp_path):
@@ -126,8 +126,8 @@ def test_what_an_installer_does_to_bundled_files_is_no_oddity(root, tmp_path):
     (root / "__pycache__").mkdir()
     (root / "__pycache__" / "plugin.cpython-311.pyc").write_bytes(b"")
     os.link(root / "plugin.py", tmp_path / "in the installer's cache")
-    before = read_directory(root, bundled=True)
-    assert before.oddities == []
+    before = read_content(root, bundled=True)
+    assert before.oddities == ()
     assert "plugin.py" in before.files
     assert not any("__pycache__" in path for path in before.files)
 
@@ -135,7 +135,7 @@ def test_what_an_installer_does_to_bundled_files_is_no_oddity(root, tmp_path):
 @pytest.mark.parametrize("name", [b"odd\xff.py", "a\u202eb.py".encode(), b"two\nlines.py", b"back\\slash.py"])
 def test_a_name_that_a_reader_would_not_see_is_told_in_letters_that_can_be_seen(root, name):
     Path(os.fsdecode(os.fsencode(root) + b"/" + name)).write_bytes(b"x = 1\n")
-    [finding] = read_directory(root).oddities
+    [finding] = read_content(root).oddities
     assert finding.rule == "odd-name"
     assert finding.file.isprintable()
     assert finding.message.isprintable()
@@ -149,7 +149,7 @@ def test_too_much_is_told_and_not_read(root):
 def test_too_many_files_end_the_reading(root):
     for number in range(MAX_FILES):
         (root / f"{number:03}.txt").write_bytes(b"")
-    read = read_directory(root)
+    read = read_content(root)
     assert len(read.files) == MAX_FILES
     assert [finding.rule for finding in read.oddities] == ["too-much"]
 
@@ -157,7 +157,7 @@ def test_too_many_files_end_the_reading(root):
 def test_too_many_bytes_end_the_reading(root):
     for number in range(6):
         (root / f"{number}.txt").write_bytes(b"x" * (MAX_FILE_BYTES - 10))
-    read = read_directory(root)
+    read = read_content(root)
     assert sum(map(len, read.files.values())) <= 4 * MAX_FILE_BYTES
     assert "4 MiB" in read.oddities[-1].message
 
@@ -170,7 +170,7 @@ def test_directories_without_end_are_not_walked(root):
     (deep / "x.py").write_bytes(b"")
     for number in range(1100):
         (root / "d" / f"e{number}").mkdir()
-    read = read_directory(root)
+    read = read_content(root)
     assert {finding.rule for finding in read.oddities} == {"too-much"}
     assert not any(path.endswith("x.py") for path in read.files)
 
@@ -185,8 +185,8 @@ def test_a_file_that_is_swapped_for_a_link_while_it_is_read_is_not_followed(root
             (root / "README.md").symlink_to(tmp_path / "secret")
         return real(name, flags, *arguments, **named)
 
-    monkeypatch.setattr(reading.os, "open", swap)
-    read = read_directory(root)
+    monkeypatch.setattr(content.os, "open", swap)
+    read = read_content(root)
     assert [(finding.file, finding.rule) for finding in read.oddities] == [("README.md", "link")]
     assert "README.md" not in read.files
 
@@ -203,8 +203,8 @@ def test_a_directory_that_is_swapped_for_a_link_while_it_is_walked_is_not_follow
             (root / "inner").symlink_to(tmp_path / "home")
         return real(name, flags, *arguments, **named)
 
-    monkeypatch.setattr(reading.os, "open", swap)
-    read = read_directory(root)
+    monkeypatch.setattr(content.os, "open", swap)
+    read = read_content(root)
     assert [(finding.file, finding.rule) for finding in read.oddities] == [("inner", "link")]
     assert b"secret" not in b"".join(read.files.values())
 
@@ -224,8 +224,8 @@ def test_a_directory_that_is_swapped_after_it_was_opened_is_read_as_it_was(root,
         return listed
 
     inner = (root / "inner").stat().st_ino
-    monkeypatch.setattr(reading.os, "scandir", swap)
-    assert read_directory(root).files["inner/more.py"] == b"mine"
+    monkeypatch.setattr(content.os, "scandir", swap)
+    assert read_content(root).files["inner/more.py"] == b"mine"
     assert (root / "inner").is_symlink()
 
 
@@ -246,7 +246,7 @@ def test_nothing_outside_is_read_while_somebody_swaps_without_pause(root, tmp_pa
     swapper = threading.Thread(target=swap)
     swapper.start()
     try:
-        reads = [read_directory(root) for _ in range(300)]
+        reads = [read_content(root) for _ in range(300)]
     finally:
         ended.set()
         swapper.join()
@@ -263,7 +263,7 @@ def test_a_pipe_that_takes_a_files_place_is_not_waited_for(root, monkeypatch):
             os.mkfifo(root / "README.md")
         return real(name, flags, *arguments, **named)
 
-    monkeypatch.setattr(reading.os, "open", swap)
+    monkeypatch.setattr(content.os, "open", swap)
     assert rules(root) == {"README.md": "special-file"}
 
 
@@ -277,7 +277,7 @@ def test_a_file_that_grows_while_it_is_read_is_cut_off(root, monkeypatch):
                 file.write(b"x" * (MAX_FILE_BYTES + 10))
         return found
 
-    monkeypatch.setattr(reading.os, "fstat", grow)
+    monkeypatch.setattr(content.os, "fstat", grow)
     assert rules(root) == {"README.md": "too-much"}
 
 
@@ -289,10 +289,10 @@ def test_a_file_that_goes_while_it_is_read_is_no_part_of_the_plugin(root, monkey
             (root / "README.md").unlink()
         return real(name, **named)
 
-    monkeypatch.setattr(reading.os, "stat", go)
-    read = read_directory(root)
+    monkeypatch.setattr(content.os, "stat", go)
+    read = read_content(root)
     assert list(read.files) == ["plugin.json", "plugin.py"]
-    assert read.oddities == []
+    assert read.oddities == ()
 
 
 def test_what_cannot_be_read_is_told(root, monkeypatch):
@@ -303,8 +303,8 @@ def test_what_cannot_be_read_is_told(root, monkeypatch):
             raise PermissionError(13, "Permission denied")
         return real(name, flags, *arguments, **named)
 
-    monkeypatch.setattr(reading.os, "open", refuse)
-    [finding] = read_directory(root).oddities
+    monkeypatch.setattr(content.os, "open", refuse)
+    [finding] = read_content(root).oddities
     assert (finding.rule, finding.message) == ("unreadable", "README.md cannot be read: permission denied.")
 
 
@@ -312,5 +312,5 @@ def test_no_descriptor_is_left_open(root, tmp_path):
     (root / "inner").mkdir()
     (root / "link").symlink_to(tmp_path)
     before = len(list(Path("/proc/self/fd").iterdir()))
-    read_directory(root)
+    read_content(root)
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -13,7 +13,7 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin
 from kagura_kernel.cockpit.plugin_talk import PluginTalk
 from kagura_kernel.jupyter import slots
-from kagura_kernel.jupyter.plugins import live
+from kagura_kernel.jupyter.plugins import following
 from kagura_kernel.jupyter.plugins.following import follow_talk
 from kagura_kernel.jupyter.surface import Surface
 from kagura_kernel.testing.box import FakeBackend
@@ -121,7 +121,7 @@ def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
         return _Handle(outputs)
 
     monkeypatch.setattr(slots, "_display", display)
-    monkeypatch.setattr(live, "person", lambda: "ada")
+    monkeypatch.setattr(following, "person", lambda: "ada")
     _watch_cards(monkeypatch, cards)
 
     def make(*answers: Any, source: str = SOURCE, **keys: Any) -> Cell:

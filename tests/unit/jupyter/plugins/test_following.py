@@ -11,7 +11,7 @@ from kagura_kernel.domain.errors import PluginNotConfigured, PluginRefused, RunK
 from kagura_kernel.domain.plugins import PluginState
 from kagura_kernel.jupyter.cards.audit_record import AUDIT_MIME
 from kagura_kernel.jupyter.errors import calm_lines
-from kagura_kernel.jupyter.plugins import live
+from kagura_kernel.jupyter.plugins import following
 from kagura_kernel.jupyter.slots import LIVE_MIME, WIDGET_MIME
 from kagura_kernel.jupyter.surface import Surface
 from kagura_kernel.testing.brain import Hang
@@ -291,7 +291,7 @@ async def test_a_jail_that_does_not_start_is_told_on_the_card(cell):
 
 
 async def test_a_front_end_without_widgets_is_told_how_to_answer(cell, monkeypatch):
-    monkeypatch.setattr(live, "WIDGET_SECONDS", 0.0)
+    monkeypatch.setattr(following, "WIDGET_SECONDS", 0.0)
     here = cell()
     task = here.enable()
     await here.asked()

@@ -20,7 +20,7 @@ from kagura_kernel.plugins.discovery import load_found
 from kagura_kernel.plugins.permissions import check_declared
 from kagura_kernel.plugins.scan.scanning import scan_content, scan_path
 from kagura_kernel.plugins.schema import Schema, read_schema
-from kagura_kernel.plugins.sdk import PluginFault, https, reading, rows, writing
+from kagura_kernel.plugins.sdk import PluginFault, database, https, reading, writing
 from tests.support.included_plugins import (
     INCLUDED,
     PLUGINS,
@@ -97,7 +97,7 @@ BOUNDS: dict[tuple[str, str], float] = {
     ("fetch", "max_total_kib"): https.MAX_TOTAL / KIB,
     ("fetch", "requests_a_minute"): https.A_MINUTE,
     ("fetch", "requests_an_hour"): https.AN_HOUR,
-    ("sql-read", "max_rows"): rows.MAX_ROWS,
+    ("sql-read", "max_rows"): database.MAX_ROWS,
 }
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from kagura_kernel.plugins.sdk import ArgumentRefused, ConfigRefused, LimitReached, NetworkRefused
 from kagura_kernel.plugins.sdk.allowing import AllowList
-from kagura_kernel.plugins.sdk.answers import Fetched
-from kagura_kernel.plugins.sdk.caching import MAX_ENTRIES, Cache, seconds_to_keep
-from kagura_kernel.plugins.sdk.headers import checked_headers, for_another_host
+from kagura_kernel.plugins.sdk.answers import MAX_ENTRIES, Cache, Fetched, seconds_to_keep
+from kagura_kernel.plugins.sdk.https import checked_headers, for_another_host
 from kagura_kernel.plugins.sdk.limits import Budget, Rate
 from kagura_kernel.plugins.sdk.urls import MAX_URL, Url, follow, parse_url
 

@@ -1,6 +1,9 @@
-"""What the routes about plugins answer with: from an open journal, in a thread, to the fields of the answer.
+"""What the routes about plugins answer with, and what they leave in the mailbox. In a thread, on an open journal.
 
 What stands in it of a plugin is its author's text, and an audit was written under its influence: displays escape both.
+
+Nothing is decided here that counts: the process that holds the session looks at the files, the audit and the risk anew.
+What is refused here is what would surprise the person who pressed the button.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from kagura_kernel.domain.audit_report import report_of
-from kagura_kernel.domain.errors import UnknownName
+from kagura_kernel.domain.errors import PluginChangedSince, PluginQuarantined, PluginRefused, SessionGone, UnknownName
 from kagura_kernel.domain.events import PluginChanged
 from kagura_kernel.domain.plugins import PluginAudit, PluginPermissions
 from kagura_kernel.journal.encoding import stamp
@@ -24,8 +27,10 @@ from kagura_kernel.journal.plugin_sessions import (
     notebooks_of,
 )
 from kagura_kernel.journal.plugin_views import PluginHistory, PluginUse, PluginView
-from kagura_kernel.journal.plugin_words import PluginWord, waiting_plugin_words
+from kagura_kernel.journal.plugin_words import PluginWord, send_plugin_word, waiting_plugin_words
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.jupyter.server.acting import VIA
+from kagura_kernel.jupyter.server.asking import PluginOrder
 
 MOST_SESSIONS = 20
 """So many of a plugin's sessions that go on are named."""
@@ -213,3 +218,53 @@ def _word_fields(word: PluginWord) -> dict[str, Any]:
 
 def _permission_fields(permissions: PluginPermissions) -> dict[str, list[str]]:
     return {"read": list(permissions.read), "write": list(permissions.write), "net": list(permissions.net)}
+
+
+def leave_word(journal: Journal, name: str, order: PluginOrder, by: str) -> dict[str, Any]:
+    """Leave a session a word about a plugin.
+
+    Raises:
+        UnknownName: there is no such plugin.
+        SessionGone: no process that still runs holds the session.
+        PluginChangedSince: the files are not those that somebody was shown.
+        PluginRefused: nobody has audited them, or the audit found a danger.
+        PluginQuarantined: they are put off.
+        JournalError: it could not be written down.
+    """
+    views = history(journal).look()
+    if name not in {view.name for view in views}:
+        raise UnknownName("plugin", name, sorted({view.name for view in views}))
+    session = find_session(journal, views, session_id=order.session_id)
+    if session is None or not session.live:
+        raise SessionGone(order.session_id)
+    view = next((view for view in views if view.name == name and concerns(view, session)), None)
+    if view is None:
+        raise UnknownName("plugin", name, sorted({view.name for view in views if concerns(view, session)}))
+    _check(view, order)
+    send_plugin_word(
+        journal,
+        session.session_id,
+        order.deed,
+        name,
+        by=by,
+        via=VIA,
+        content_hash=order.content_hash,
+        words=order.words,
+    )
+    return {"plugin": name, "session_id": session.session_id, "deed": order.deed, "state": "asked"}
+
+
+def _check(view: PluginView, order: PluginOrder) -> None:
+    if order.deed in ("disable", "unapprove"):
+        # Taking power away is never refused because something else is not as it was.
+        return
+    if order.content_hash and order.content_hash != view.content_hash:
+        raise PluginChangedSince(view.name, "shown")
+    if order.deed == "audit":
+        return
+    if view.quarantine:
+        raise PluginQuarantined(view.name, view.quarantine)
+    if view.audit is None:
+        raise PluginRefused(view.name, "has not been audited", "Have it audited first.")
+    if view.audit.dangerous:
+        raise PluginRefused(view.name, "has a danger in its source, which nobody can allow")
