@@ -14,8 +14,7 @@ from kagura_kernel.jupyter.cards.audit import CONFIGURED, audit_html
 from kagura_kernel.jupyter.cards.audit_form import decision_words, title_words
 from kagura_kernel.jupyter.cards.audit_report import CACHED, OPENS_NAME, opened
 from kagura_kernel.jupyter.cards.audit_view import STATES, AuditView
-from kagura_kernel.jupyter.cards.audited import audit_record
-from kagura_kernel.jupyter.cards.record import clean
+from kagura_kernel.jupyter.cards.record import audit_record, clean, picked
 from kagura_kernel.render.bundle import Bundle
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.views.approvals import verdict_words
@@ -107,13 +106,11 @@ def card_metadata(view: AuditView) -> dict[str, Any]:
     """Ids, hashes, times and money."""
     facts: dict[str, Any] = {"cost_usd": view.run.usd}
     if view.run.started is not None:
-        facts |= {"run_id": view.run.started.run_id, "started_at": view.run.started.at.isoformat()}
+        facts |= picked(view.run.started, "run_id", started_at="at")
     if view.audit is not None:
-        facts |= {"content_hash": view.audit.content_hash, "auditor": view.audit.auditor}
-        facts["audited_at"] = view.audit.at.isoformat() if view.audit.at is not None else None
+        facts |= picked(view.audit, "content_hash", "auditor", audited_at="at")
     if view.decision is not None:
-        decision = view.decision
-        facts |= {"approval_id": decision.approval_id, "by": decision.by, "at": decision.at.isoformat()}
+        facts |= picked(view.decision, "approval_id", "by", "at")
     found: dict[str, Any] = clean(facts)
     return found
 

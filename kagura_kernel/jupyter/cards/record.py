@@ -2,20 +2,17 @@
 
 `data` says what the same run would say again, so that a notebook can be compared; what differs every time (ids, times,
 durations, this machine's reasons) stands in `metadata`, which comparisons leave out.
-
-The part of a run's record that tells what it was given and what crossed its wall.
-
-As in the rest of the record: what the same run would say again, and apart from it what differs every time.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from kagura_kernel.domain.events import ChangeRow
-from kagura_kernel.jupyter.cards.audited import audit_record
+from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html
 from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.jupyter.cards.results import shown_record
@@ -29,64 +26,53 @@ from kagura_kernel.views.parts import Ask, Call, Check, Note, Part, Passage, Res
 from kagura_kernel.views.run import RunView
 
 
+def picked(thing: object, *names: str, **renamed: str) -> dict[str, Any]:
+    """Fields of a value under their own names, and others under the name that they have in the record."""
+    return {name: getattr(thing, field) for name, field in ({one: one for one in names} | renamed).items()}
+
+
 def crossings_record(view: RunView) -> dict[str, Any]:
     """`grant`, `egress` and `leases`; each empty when there was nothing beyond an ordinary run."""
-    granted = view.granted
+    granted, network = view.granted, view.network
     grant: dict[str, Any] = {}
     if granted is not None and granted.beyond:
-        grant = {"egress": list(granted.egress), "credentials": list(granted.credentials), "image": granted.image}
-        grant |= {"ask": granted.ask, "writable_root": granted.writable_root}
-        grant["mounts"] = [{"target": mount.target, "mode": mount.mode} for mount in granted.mounts]
-    refused = [
-        {"host": one.host, "port": one.port, "why": one.short, "net": one.net} for one in by_name(view.network.denied)
-    ]
-    unreached = [{"host": one.host, "port": one.port, "why": one.short} for one in by_name(view.network.unreached)]
-    reached = [{"host": one.host, "port": one.port, "rule": one.rule} for one in by_name(view.network.stood)]
+        grant = picked(granted, "egress", "credentials", "image", "ask", "writable_root")
+        grant["mounts"] = [picked(mount, "target", "mode") for mount in granted.mounts]
+    egress: dict[str, Any] = {}
+    if network:
+        egress["refused"] = [picked(one, "host", "port", "net", why="short") for one in by_name(network.denied)]
+        egress["reached"] = [picked(one, "host", "port", "rule") for one in by_name(network.stood)]
+    if network.unreached:
+        egress["not_reached"] = [picked(one, "host", "port", why="short") for one in by_name(network.unreached)]
     leases = [
-        {"provider": held.said.provider, "scope": held.said.scope, "way": held.said.way, "end": held.end}
-        | {"given_back": held.end in {"given back", "revoked"}}
+        picked(held.said, "provider", "scope", "way")
+        | {"end": held.end, "given_back": held.end in {"given back", "revoked"}}
         for held in view.leases.values()
     ]
-    egress: dict[str, Any] = {"refused": refused, "reached": reached} if view.network else {}
-    egress |= {"not_reached": unreached} if unreached else {}
     return {"grant": grant, "egress": egress, "leases": leases}
 
 
 def crossings_metadata(view: RunView) -> dict[str, Any]:
     """Figures, times, ids, paths and people."""
-    granted = view.granted
+    granted, network = view.granted, view.network
     grant: dict[str, Any] = {}
     if granted is not None and granted.beyond:
-        grant = {"beyond": list(granted.beyond), "by": granted.by, "at": granted.at.isoformat()}
+        grant = picked(granted, "beyond", "by", "at")
         grant["sources"] = [mount.source for mount in granted.mounts]
-    refused = [{"place": one.place, "times": one.times, "reason": one.reason} for one in by_name(view.network.denied)]
-    unreached = [
-        {"place": one.place, "times": one.times, "reason": one.reason} for one in by_name(view.network.unreached)
-    ]
-    reached = [
-        {
-            "place": one.place,
-            "connections": one.connections,
-            "bytes_in": one.bytes_in,
-            "bytes_out": one.bytes_out,
-            "seconds": round(one.seconds, 3),
-            "ended": dict(one.ended),
-        }
-        for one in by_name(view.network.stood)
-    ]
-    more = {"refusals": view.network.more_refused, "connections": view.network.more_reached}
-    egress: dict[str, Any] = {"refused": refused, "reached": reached, "not_told_apart": more} if view.network else {}
-    egress |= {"not_reached": unreached} if unreached else {}
+    egress: dict[str, Any] = {}
+    if network:
+        egress["refused"] = [picked(one, "place", "times", "reason") for one in by_name(network.denied)]
+        egress["reached"] = [
+            picked(one, "place", "connections", "bytes_in", "bytes_out", "ended") | {"seconds": round(one.seconds, 3)}
+            for one in by_name(network.stood)
+        ]
+        egress["not_told_apart"] = picked(network, refusals="more_refused", connections="more_reached")
+    if network.unreached:
+        egress["not_reached"] = [picked(one, "place", "times", "reason") for one in by_name(network.unreached)]
     leases = [
-        {
-            "lease_id": lease_id,
-            "place": held.said.place,
-            "since": held.since.isoformat(),
-            "held": round(held.seconds, 3),
-            "renewals": held.renewals,
-            "requests": held.requests,
-            "why": held.said.why,
-        }
+        {"lease_id": lease_id, "held": round(held.seconds, 3)}
+        | picked(held, "since", "renewals", "requests")
+        | picked(held.said, "place", "why")
         for lease_id, held in view.leases.items()
     ]
     return {"grant": grant, "egress": egress, "leases": leases}
@@ -96,32 +82,19 @@ def kit_record(kit: Kitted) -> dict[str, Any]:
     """What would be the same again; empty where there is nothing to say."""
     if not kit:
         return {}
-    staged = kit.staged
-    facts: dict[str, Any] = (
-        {}
-        if staged is None
-        else {
-            "agent": staged.agent,
-            "skills": [
-                {
-                    "name": one.name,
-                    "files": [{"place": file.target, "redactions": file.redactions} for file in one.files],
-                }
-                for one in staged.skills
-            ],
-            "prompt_files": [
-                {"name": one.name, "place": one.place, "redactions": one.redactions} for one in staged.prompt_files
-            ],
-            "agents": list(staged.agents),
-            "redactions": redactions(staged),
-            "left_out": [{"place": one.target, "reason": one.reason} for one in staged.left_out],
-            "omitted": staged.omitted,
-            "tool_hosts": list(staged.tool_hosts),
-            "unresolved": [one.toolset for one in staged.unresolved],
-        }
-    )
-    facts["toolsets"] = [{"name": one.toolset, "tools": list(one.tools)} for one in kit.started.values()]
-    facts["gone"] = [{"name": one.toolset, "reason": one.reason} for one in kit.ended.values()]
+    facts: dict[str, Any] = {}
+    if (staged := kit.staged) is not None:
+        facts = picked(staged, "agent", "agents", "omitted", "tool_hosts")
+        facts["skills"] = [
+            {"name": one.name, "files": [picked(file, "redactions", place="target") for file in one.files]}
+            for one in staged.skills
+        ]
+        facts["prompt_files"] = [picked(one, "name", "place", "redactions") for one in staged.prompt_files]
+        facts["redactions"] = redactions(staged)
+        facts["left_out"] = [picked(one, "reason", place="target") for one in staged.left_out]
+        facts["unresolved"] = [one.toolset for one in staged.unresolved]
+    facts["toolsets"] = [picked(one, "tools", name="toolset") for one in kit.started.values()]
+    facts["gone"] = [picked(one, "reason", name="toolset") for one in kit.ended.values()]
     return {name: value for name, value in facts.items() if value}
 
 
@@ -130,10 +103,17 @@ def kit_metadata(kit: Kitted) -> dict[str, Any]:
     staged = kit.staged
     if not kit or staged is None:
         return {}
-    facts: dict[str, Any] = {"reference": staged.reference, "definition": staged.definition, "digest": staged.digest}
-    facts |= {"unchanged": staged.unchanged, "seconds": round(staged.seconds, 3)}
+    facts = picked(staged, "reference", "definition", "digest", "unchanged") | {"seconds": round(staged.seconds, 3)}
     installed = {one.toolset: one.installed for one in kit.started.values() if one.installed}
     return facts | ({"installed": installed} if installed else {})
+
+
+def audit_record(audit: PluginAudit) -> dict[str, Any]:
+    """A plugin's audit, without ids, hashes and times."""
+    facts = picked(audit, "plugin", "version", "risk", "verdict", "summary", "canaries")
+    facts |= picked(audit, "description_accurate", "static_only", "remark")
+    facts["findings"] = [picked(one, "severity", "rule", "message", "file", "line") for one in audit.findings]
+    return facts | {"injections": [picked(one, "text", "why") for one in audit.injections]}
 
 
 def learned_record(view: RunView) -> dict[str, Any]:
@@ -142,8 +122,8 @@ def learned_record(view: RunView) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     steady = view.repeatable
     planned = learned.planned if learned.tells_plan(steady=steady) else None
-    if planned is not None and (estimate := planned.estimate) is not None:
-        facts["plan"] = {"runs": estimate.runs, "failed": estimate.failed, "lessons": len(planned.lessons)}
+    if planned is not None and planned.estimate is not None:
+        facts["plan"] = picked(planned.estimate, "runs", "failed") | {"lessons": len(planned.lessons)}
     if learned.tells_memories(steady=steady):
         facts["shown"] = dict(Counter(f"{memory.type}, {memory.tier}" for _, memory in learned.seen.values()))
     return facts
@@ -152,7 +132,7 @@ def learned_record(view: RunView) -> dict[str, Any]:
 def told_record(item: Check | Part) -> dict[str, Any]:
     """How the work was tried out, or what became of a part that was handed on."""
     if isinstance(item, Check):
-        return {"kind": "verification", "command": item.event.command, "passed": item.event.passed}
+        return {"kind": "verification"} | picked(item.event, "command", "passed")
     return {"kind": "child", "status": item.ended.status if item.ended is not None else "running"}
 
 
@@ -160,7 +140,7 @@ def learned_metadata(view: RunView) -> dict[str, Any]:
     """Ids and figures."""
     learned = view.learned
     facts: dict[str, Any] = {
-        "seen": [{"id": memory.id, "how": how, "tier": memory.tier} for how, memory in learned.seen.values()],
+        "seen": [picked(memory, "id", "tier") | {"how": how} for how, memory in learned.seen.values()],
         "left": [event.memory_id for event in learned.written],
     }
     if learned.planned is not None and learned.planned.estimate is not None:
@@ -188,7 +168,7 @@ def changes_bundle(
     changes: Mapping[str, ChangeRow], told: str = "", run_id: str = "", previews: Previews | None = None
 ) -> Bundle:
     """A change card for a display slot."""
-    rows = [{key: getattr(change, key) for key in ("path", "status", "state", "diff")} for change in changes.values()]
+    rows = [picked(change, "path", "status", "state", "diff") for change in changes.values()]
     data = {
         "text/plain": changes_text(changes),
         "text/html": changes_card_html(changes, told, previews),
@@ -199,19 +179,8 @@ def changes_bundle(
 
 def leases_record(lines: Sequence[LeaseLine]) -> dict[str, Any]:
     """The board of leases for programs."""
-    rows = [
-        {
-            "lease_id": line.lease_id,
-            "name": line.name,
-            "state": line.state,
-            "expires_at": line.expires_at.isoformat() if line.expires_at else None,
-            "budget_left": line.budget_left,
-            "renewals_left": line.renewals_left,
-            "way": line.way,
-            "place": line.place,
-        }
-        for line in lines
-    ]
+    names = ("lease_id", "name", "state", "expires_at", "budget_left", "renewals_left", "way", "place")
+    rows = [picked(line, *names) for line in lines]
     return {LEASES_MIME: clean({"version": 1, "leases": rows})}
 
 
@@ -220,16 +189,18 @@ def run_record(view: RunView) -> dict[str, Any]:
     started, finished = view.started, view.finished
     record: dict[str, Any] = {
         "version": 1,
-        "flavour": started.flavour if started else "agent",
-        "task": started.task if started else "",
-        "brain": started.brain if started else "",
-        "status": finished.status if finished else "running",
-        "error_code": finished.error_code if finished else "",
-        "exit_code": finished.exit_code if finished else None,
-        "text": finished.text if finished else "",
+        "flavour": "agent",
+        "task": "",
+        "brain": "",
+        "status": "running",
+        "error_code": "",
+        "exit_code": None,
+        "text": "",
         "steps": _steps(view),
         "changed_files": list(view.changes),
     }
+    record |= picked(started, "flavour", "task", "brain") if started else {}
+    record |= picked(finished, "status", "error_code", "exit_code", "text") if finished else {}
     # What an ordinary run has none of is left out, so that its record stays as short as it is.
     record |= {name: facts for name, facts in crossings_record(view).items() if facts}
     record |= {"kit": kit} if (kit := kit_record(view.kit)) else {}
@@ -245,16 +216,14 @@ def run_metadata(view: RunView) -> dict[str, Any]:
     started, box, finished = view.started, view.box, view.finished
     facts: dict[str, Any] = {}
     if started is not None:
-        facts |= {"run_id": started.run_id, "session_id": started.session_id, "started_at": started.at.isoformat()}
-        facts |= {"brain_reason": started.brain_reason, "write_mode": started.write_mode}
+        facts = picked(started, "run_id", "session_id", "brain_reason", "write_mode", started_at="at")
     if box is not None:
-        facts |= {"box": box.backend, "isolation": box.isolation, "box_reason": box.reason, "image": box.image}
-        facts["box_notes"] = list(box.notes)
+        facts |= picked(box, "isolation", "image", box="backend", box_reason="reason", box_notes="notes")
     if finished is not None:
-        facts |= {"duration": round(finished.duration, 3), "model": finished.model, "turns": finished.turns}
-        facts |= {"input_tokens": finished.input_tokens, "output_tokens": finished.output_tokens}
+        facts |= picked(finished, "model", "turns", "input_tokens", "output_tokens")
+        facts["duration"] = round(finished.duration, 3)
     facts["cost_usd"] = view.usd
-    facts |= {"children": view.children, "children_usd": view.children_usd} if view.children else {}
+    facts |= picked(view, "children", "children_usd") if view.children else {}
     facts |= {"kit": kit} if (kit := kit_metadata(view.kit)) else {}
     facts |= {name: found for name, found in crossings_metadata(view).items() if found}
     facts |= {"learned": learned} if (learned := learned_metadata(view)) else {}
@@ -265,10 +234,9 @@ def run_metadata(view: RunView) -> dict[str, Any]:
 
 def _approval(ask: Ask) -> dict[str, Any]:
     request, decision = ask.request, ask.decision
-    facts: dict[str, Any] = {"id": request.approval_id, "hash": request.content_hash}
-    facts["directory"] = asked(request).directory
+    facts = picked(request, id="approval_id", hash="content_hash") | {"directory": asked(request).directory}
     if decision is not None:
-        facts |= {"by": decision.by, "at": decision.at.isoformat(), "waited": round(decision.waited, 3)}
+        facts |= picked(decision, "by", "at") | {"waited": round(decision.waited, 3)}
     return facts
 
 
@@ -286,8 +254,8 @@ def _step(item: object) -> dict[str, Any] | None:  # noqa: PLR0911 - one for eac
         case Call():
             step: dict[str, Any] = {"kind": "tool", "tool": item.asked.tool, "arguments": dict(item.asked.arguments)}
             if item.finished is not None:
-                step |= {"route": item.finished.route, "exit_code": item.finished.exit_code}
-                step |= {"is_error": item.finished.is_error, "output": item.finished.text[:_OUTPUT_KEPT]}
+                step |= picked(item.finished, "route", "exit_code", "is_error")
+                step["output"] = item.finished.text[:_OUTPUT_KEPT]
             return step
         case Ask():
             decision, parts = item.decision, asked(item.request)
@@ -311,7 +279,7 @@ def _step(item: object) -> dict[str, Any] | None:  # noqa: PLR0911 - one for eac
 
 
 def clean(value: Any) -> Any:
-    """The value as JSON that every notebook file can hold: lone surrogates and odd types replaced."""
+    """The value as JSON that every notebook file can hold: lone surrogates replaced, times in ISO 8601."""
     match value:
         case str():
             whole = value.encode("utf-8", "replace").decode("utf-8")
@@ -319,6 +287,8 @@ def clean(value: Any) -> Any:
             return whole if len(whole) <= _TEXT_KEPT else whole[:_TEXT_KEPT] + cut
         case bool() | int() | float() | None:
             return value
+        case datetime():
+            return value.isoformat()
         case dict():
             return {str(clean(key)): clean(inner) for key, inner in value.items()}
         case list() | tuple():
@@ -329,7 +299,4 @@ def clean(value: Any) -> Any:
 
 def variables_record(view: RunView) -> list[dict[str, Any]]:
     """For programs: what crossed, as what, and what could not."""
-    return [
-        {name: getattr(crossed, name) for name in ("name", "direction", "form", "summary", "error")}
-        for crossed in view.variables.values()
-    ]
+    return [picked(one, "name", "direction", "form", "summary", "error") for one in view.variables.values()]
