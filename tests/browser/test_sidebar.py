@@ -144,8 +144,15 @@ def test_the_keyboard_reaches_and_answers_everything(told_page, story):
         expect(sidebar.approval(second)).to_be_focused()
         told_page.keyboard.press("Control+Alt+j")
         expect(sidebar.approval(first)).to_be_focused()
-        told_page.keyboard.press("Enter")
-        expect(sidebar.approval(first).get_by_role("button", name=re.compile("^Allow once"))).to_be_focused()
+        allow = sidebar.approval(first).get_by_role("button", name=re.compile("^Allow once"))
+        told_page.keyboard.down("Enter")
+        expect(allow).to_be_focused()
+        expect(allow).to_be_enabled()
+        # A key that is still held presses nothing.
+        told_page.keyboard.down("Enter")
+        told_page.keyboard.up("Enter")
+        expect(allow).to_be_focused()
+        assert story.mailbox.decision(first) is None
         told_page.keyboard.press("Tab")
         told_page.keyboard.press("Enter")
         expect(sidebar.approval(first)).to_have_count(0)
@@ -300,9 +307,16 @@ def test_the_layout_comes_back_after_a_reload(told_page, story):
     heading = sidebar.panel.get_by_role("button", name=re.compile("^Leases"))
     heading.click()
     expect(heading).to_have_attribute("aria-expanded", "false")
-    with told_page.expect_response(
-        lambda answer: "/lab/api/workspaces/" in answer.url and answer.request.method == "PUT"
-    ):
+
+    def kept(answer) -> bool:
+        # One that was on its way already may be older than the click.
+        if "/lab/api/workspaces/" not in answer.url or answer.request.method != "PUT":
+            return False
+        data = answer.request.post_data_json["data"]
+        right = data["layout-restorer:data"]["right"]
+        return data.get("kagura-kernel:closed-sections") == ["leases"] and right.get("current") == "kagura-sidebar"
+
+    with told_page.expect_response(kept):
         told_page.locator(".jp-Notebook .jp-Cell").nth(2).click()
     # What the address asks for would say nothing of what was kept.
     told_page.goto(re.sub(r"(/workspaces/[^/?]+).*", r"\1", told_page.url))

@@ -1,5 +1,14 @@
 import type { ISignal } from '@lumino/signaling';
-import { useCallback, useEffect, useReducer, useRef, useState, type KeyboardEvent } from 'react';
+import {
+  useCallback,
+  useEffect,
+  useLayoutEffect,
+  useReducer,
+  useRef,
+  useState,
+  type KeyboardEvent,
+  type RefObject
+} from 'react';
 import { usePanel } from './context.js';
 
 /** Draws again whenever the signal is emitted. */
@@ -34,8 +43,16 @@ export interface IRoving {
   readonly onKeyDown: (event: KeyboardEvent) => void;
   /** Makes an item the current one, because it got the focus or is to get it. */
   readonly move: (index: number, focus?: boolean) => void;
-  /** Whether an item is to take the focus once it is drawn; until it has it. */
-  readonly claims: (index: number) => boolean;
+  readonly item: (index: number) => IRovingItem;
+}
+
+/** What an item of such a list is told. */
+export interface IRovingItem {
+  /** Whether the Tab key stops at it. */
+  readonly current: boolean;
+  /** Whether it is to take the focus once it is drawn; until it has it. */
+  readonly claimsFocus: () => boolean;
+  readonly onFocus: () => void;
 }
 
 /**
@@ -69,7 +86,29 @@ export function useRoving(count: number, pageSize = 8): IRoving {
     event.stopPropagation();
     move(Math.max(0, Math.min(count - 1, step)), true);
   };
-  return { current, onKeyDown, move, claims: index => claim.current === index };
+  const item = (index: number): IRovingItem => ({
+    current: index === current,
+    claimsFocus: () => claim.current === index,
+    onFocus: () => move(index)
+  });
+  return { current, onKeyDown, move, item };
+}
+
+/**
+ * Lets an item of a roving list take the focus that it claims.
+ *
+ * The claim is asked for after each drawing: an item that draws itself again by itself must not take the focus back.
+ */
+export function useClaimedFocus(
+  item: RefObject<HTMLElement>,
+  claimsFocus: () => boolean,
+  options?: FocusOptions
+): void {
+  useLayoutEffect(() => {
+    if (claimsFocus()) {
+      item.current?.focus(options);
+    }
+  });
 }
 
 /** Enter and Space on an item itself, not on a button in it. */

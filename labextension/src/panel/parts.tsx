@@ -12,18 +12,29 @@ export interface IButtonProps {
   /** What it is about, where several look alike; it begins with what stands on the button. */
   readonly name?: string;
   readonly disabled?: boolean;
+  /** Whether it does nothing yet; unlike a disabled one it can have the focus while it waits. */
+  readonly locked?: boolean;
   readonly tabIndex?: number;
 }
 
-export function Button({ children, onClick, look = 'plain', name, disabled, tabIndex }: IButtonProps) {
+export function Button({
+  children,
+  onClick,
+  look = 'plain',
+  name,
+  disabled,
+  locked,
+  tabIndex
+}: IButtonProps) {
   return (
     <button
       type="button"
       className={`kgs-button kgs-${look}`}
       aria-label={name}
       disabled={disabled}
+      aria-disabled={locked || undefined}
       tabIndex={tabIndex}
-      onClick={onClick}
+      onClick={locked ? undefined : onClick}
     >
       {children}
     </button>

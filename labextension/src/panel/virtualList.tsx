@@ -1,5 +1,5 @@
 import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from 'react';
-import { useRoving } from './hooks.js';
+import { useRoving, type IRovingItem } from './hooks.js';
 
 /** Rows drawn above and below what can be seen, so that a fast wheel meets no gap. */
 const SPARE_ROWS = 12;
@@ -7,21 +7,12 @@ const SPARE_ROWS = 12;
 /** With so many rows left below, the next ones are asked for. */
 const NEAR_END_ROWS = 60;
 
-export interface IRowProps {
-  readonly index: number;
-  /** Whether the Tab key reaches this row and what is in it. */
-  readonly current: boolean;
-  /** Takes the focus once, after the arrow keys moved it here. */
-  readonly claimsFocus: boolean;
-  readonly onFocus: () => void;
-}
-
 export interface IVirtualListProps<T> {
   readonly items: readonly T[];
   readonly rowHeight: number;
   readonly label: string;
   readonly keyOf: (item: T) => string;
-  readonly row: (item: T, props: IRowProps) => ReactNode;
+  readonly row: (item: T, props: IRovingItem) => ReactNode;
   /** Called when the end comes near. */
   readonly onNearEnd: () => void;
 }
@@ -114,12 +105,7 @@ export function VirtualList<T>({ items, rowHeight, label, keyOf, row, onNearEnd 
                 className="kgs-virtual-row"
                 style={{ height: rowHeight, transform: `translateY(${index * rowHeight}px)` }}
               >
-                {row(item, {
-                  index,
-                  current: index === roving.current,
-                  claimsFocus: index === roving.current && roving.claims(index),
-                  onFocus: () => roving.move(index)
-                })}
+                {row(item, roving.item(index))}
               </div>
             );
           })}

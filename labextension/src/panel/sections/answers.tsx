@@ -64,7 +64,8 @@ function Plain({ approval, disabled, unread, decide, about }: IChoicesProps) {
     <>
       <Button
         look="primary"
-        disabled={disabled || unread}
+        disabled={disabled}
+        locked={unread}
         name={`${allow}: ${about}`}
         onClick={() => decide('allow')}
       >
@@ -107,7 +108,8 @@ function Plan({ approval, disabled, unread, decide, about }: IChoicesProps) {
         type="submit"
         className="kgs-button kgs-primary"
         aria-label={`${trans.__('Begin')}: ${about}`}
-        disabled={disabled || unread}
+        disabled={disabled}
+        aria-disabled={unread || undefined}
       >
         {trans.__('Begin')}
       </button>
@@ -140,7 +142,8 @@ function Options({ approval, disabled, unread, decide, about }: IChoicesProps) {
         <Button
           key={option}
           look={index === 0 ? 'primary' : 'plain'}
-          disabled={disabled || unread}
+          disabled={disabled}
+          locked={unread}
           name={`${word(option)}: ${about}`}
           onClick={() => decide('allow', option)}
         >

@@ -1,4 +1,4 @@
-import { useId, useLayoutEffect, useRef } from 'react';
+import { useId, useRef, type KeyboardEvent } from 'react';
 import type { Remark } from '../../model/approvals.js';
 import { visible } from '../../model/visible.js';
 import { clockFace, decisionWords, kindWords, remarkWords } from '../../model/words.js';
@@ -6,18 +6,15 @@ import type { IApproval, IShown } from '../../tokens.js';
 import { Answers } from './answers.js';
 import { argumentsText } from '../asked.js';
 import { usePanel } from '../context.js';
-import { onActivate, useNow } from '../hooks.js';
+import { type IRovingItem, onActivate, useClaimedFocus, useNow } from '../hooks.js';
 import { Exactly, Origin } from '../parts.js';
 import { useRead } from '../reading.js';
 
-export interface IApprovalCardProps {
+export interface IApprovalCardProps extends IRovingItem {
   readonly approval: IApproval;
   readonly answering: boolean;
   readonly remark: Remark | null;
   /** Whether the Tab key stops at this card. */
-  readonly current: boolean;
-  readonly claimsFocus: boolean;
-  readonly onFocus: () => void;
 }
 
 /** One approval that waits: what, why, from where, until when, and the answers. */
@@ -35,17 +32,20 @@ export function ApprovalCard({
   const { label } = kindWords(trans, approval.kind);
   const shown = approval.shown ?? alone(approval);
   const read = useRead(card, shown.blocks.length);
-  useLayoutEffect(() => {
-    if (claimsFocus) {
-      card.current?.focus();
-    }
-  });
+  useClaimedFocus(card, claimsFocus);
   // The first stop of the keyboard is the question itself, never one of its buttons.
   const enter = onActivate(() =>
     card.current
       ?.querySelector<HTMLElement>('.kgs-answers button:enabled, .kgs-answers input:enabled')
       ?.focus()
   );
+  const onKeyDown = (event: KeyboardEvent) => {
+    // A key that is held comes from the question to its first button, and must not press it.
+    if (event.repeat && event.target instanceof HTMLButtonElement) {
+      event.preventDefault();
+    }
+    enter(event);
+  };
   return (
     <article
       ref={card}
@@ -56,7 +56,7 @@ export function ApprovalCard({
       data-item=""
       data-approval={approval.id}
       onFocus={onFocus}
-      onKeyDown={enter}
+      onKeyDown={onKeyDown}
     >
       <div id={heading} className="kgs-approval-head">
         <span className="kgs-kind">{label}</span>{' '}

@@ -63,9 +63,7 @@ function Approvals() {
           approval={approval}
           answering={model.answering(approval.id)}
           remark={model.remark(approval.id)}
-          current={index === roving.current}
-          claimsFocus={roving.claims(index)}
-          onFocus={() => roving.move(index)}
+          {...roving.item(index)}
         />
       ))}
       {decided.length > 0 && (

@@ -1,11 +1,11 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useLayoutEffect, useRef } from 'react';
+import { useRef } from 'react';
 import type { Kagura } from '../../model/kagura.js';
 import { oneLine, visible } from '../../model/visible.js';
 import { clockFace, span } from '../../model/words.js';
 import type { ILease, ISection } from '../../tokens.js';
 import { usePanel } from '../context.js';
-import { useNow, useRoving, useSignal } from '../hooks.js';
+import { type IRovingItem, useClaimedFocus, useNow, useRoving, useSignal } from '../hooks.js';
 import { Button, Empty, Problem } from '../parts.js';
 
 export const LEASES_ID = 'leases';
@@ -47,9 +47,7 @@ function Leases() {
               key={lease.lease_id}
               lease={lease}
               revoking={model.revoking(lease.lease_id)}
-              current={index === roving.current}
-              claimsFocus={roving.claims(index)}
-              onFocus={() => roving.move(index)}
+              {...roving.item(index)}
             />
           ))}
         </ul>
@@ -58,22 +56,15 @@ function Leases() {
   );
 }
 
-interface ILeaseProps {
+interface ILeaseProps extends IRovingItem {
   readonly lease: ILease;
   readonly revoking: boolean;
-  readonly current: boolean;
-  readonly claimsFocus: boolean;
-  readonly onFocus: () => void;
 }
 
 function Lease({ lease, revoking, current, claimsFocus, onFocus }: ILeaseProps) {
   const { kagura, trans } = usePanel();
   const item = useRef<HTMLLIElement>(null);
-  useLayoutEffect(() => {
-    if (claimsFocus) {
-      item.current?.focus();
-    }
-  });
+  useClaimedFocus(item, claimsFocus);
   const name = visible(lease.provider);
   return (
     <li ref={item} className="kgs-lease" tabIndex={current ? 0 : -1} data-item="" onFocus={onFocus}>

@@ -1,8 +1,8 @@
-import { useLayoutEffect, useRef } from 'react';
+import { useRef } from 'react';
 import { oneLine, visible } from '../../model/visible.js';
 import type { ILesson } from '../../tokens.js';
 import { usePanel } from '../context.js';
-import { onActivate, useRoving } from '../hooks.js';
+import { type IRovingItem, onActivate, useClaimedFocus, useRoving } from '../hooks.js';
 import { Empty } from '../parts.js';
 import { MemoryFacts, TierMark } from './memoryRow.js';
 
@@ -24,23 +24,14 @@ export function Lessons() {
   return (
     <ul className="kgs-lessons" aria-label={trans.__('Lessons')} onKeyDown={roving.onKeyDown}>
       {lessons.map((lesson, index) => (
-        <Lesson
-          key={lesson.id}
-          lesson={lesson}
-          current={index === roving.current}
-          claimsFocus={roving.claims(index)}
-          onFocus={() => roving.move(index)}
-        />
+        <Lesson key={lesson.id} lesson={lesson} {...roving.item(index)} />
       ))}
     </ul>
   );
 }
 
-interface ILessonProps {
+interface ILessonProps extends IRovingItem {
   readonly lesson: ILesson;
-  readonly current: boolean;
-  readonly claimsFocus: boolean;
-  readonly onFocus: () => void;
 }
 
 function Lesson({ lesson, current, claimsFocus, onFocus }: ILessonProps) {
@@ -48,11 +39,7 @@ function Lesson({ lesson, current, claimsFocus, onFocus }: ILessonProps) {
   const model = kagura.memories;
   const item = useRef<HTMLLIElement>(null);
   const open = model.open?.id === lesson.id;
-  useLayoutEffect(() => {
-    if (claimsFocus) {
-      item.current?.focus();
-    }
-  });
+  useClaimedFocus(item, claimsFocus);
   const toggle = () => void model.setOpen(open ? null : lesson);
   return (
     <li

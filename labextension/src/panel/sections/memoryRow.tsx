@@ -1,13 +1,12 @@
-import { useLayoutEffect, useRef, type KeyboardEvent } from 'react';
+import { useRef, type KeyboardEvent } from 'react';
 import { sourceWords, tierWords, typeWords, whyWords } from '../../model/memoryWords.js';
 import { oneLine, visible } from '../../model/visible.js';
 import { ago } from '../../model/words.js';
 import type { IMemory, MemoryDeed, Tier } from '../../tokens.js';
 import { usePanel } from '../context.js';
-import { onActivate, useNow } from '../hooks.js';
-import type { IRowProps } from '../virtualList.js';
+import { type IRovingItem, onActivate, useClaimedFocus, useNow } from '../hooks.js';
 
-interface IMemoryRowProps extends IRowProps {
+interface IMemoryRowProps extends IRovingItem {
   readonly memory: IMemory;
 }
 
@@ -20,11 +19,7 @@ export function MemoryRow({ memory, current, claimsFocus, onFocus }: IMemoryRowP
   const summary = oneLine(memory.summary);
   const open = model.open?.id === memory.id;
   const why = whyWords(trans, memory);
-  useLayoutEffect(() => {
-    if (claimsFocus) {
-      row.current?.focus({ preventScroll: true });
-    }
-  });
+  useClaimedFocus(row, claimsFocus, { preventScroll: true });
   const toggle = () => void model.setOpen(open ? null : memory);
   // What somebody vouches for they have in view: the line here is only its beginning.
   const read = () => void model.setOpen(memory, true);

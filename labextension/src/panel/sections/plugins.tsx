@@ -1,12 +1,12 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useEffect, useId, useLayoutEffect, useRef, useState } from 'react';
+import { useEffect, useId, useRef, useState } from 'react';
 import type { Kagura } from '../../model/kagura.js';
 import { keyOf } from '../../model/plugins.js';
 import { askedWords, doneWords, placeWords, pluginState, riskWords } from '../../model/pluginWords.js';
 import { oneLine, visible } from '../../model/visible.js';
 import type { IPlugin, ISection } from '../../tokens.js';
 import { usePanel } from '../context.js';
-import { onActivate, useRoving, useSignal } from '../hooks.js';
+import { type IRovingItem, onActivate, useClaimedFocus, useRoving, useSignal } from '../hooks.js';
 import { Empty, notebookName, Problem } from '../parts.js';
 import { PluginActs } from './pluginActs.js';
 import { PluginDetails } from './pluginDetails.js';
@@ -50,13 +50,7 @@ function Plugins() {
       {items.length > 0 && (
         <ul className="kgs-plugins" aria-label={trans.__('Plugins')} onKeyDown={roving.onKeyDown}>
           {items.map((plugin, index) => (
-            <Plugin
-              key={keyOf(plugin)}
-              plugin={plugin}
-              current={index === roving.current}
-              claimsFocus={roving.claims(index)}
-              onFocus={() => roving.move(index)}
-            />
+            <Plugin key={keyOf(plugin)} plugin={plugin} {...roving.item(index)} />
           ))}
         </ul>
       )}
@@ -110,11 +104,8 @@ function WhichSession() {
   );
 }
 
-interface IPluginProps {
+interface IPluginProps extends IRovingItem {
   readonly plugin: IPlugin;
-  readonly current: boolean;
-  readonly claimsFocus: boolean;
-  readonly onFocus: () => void;
 }
 
 function Plugin({ plugin, current, claimsFocus, onFocus }: IPluginProps) {
@@ -125,11 +116,7 @@ function Plugin({ plugin, current, claimsFocus, onFocus }: IPluginProps) {
   const open = model.isOpen(plugin);
   const tab = current ? 0 : -1;
   const { word, tone } = pluginState(trans, plugin);
-  useLayoutEffect(() => {
-    if (claimsFocus) {
-      item.current?.focus();
-    }
-  });
+  useClaimedFocus(item, claimsFocus);
   const toggle = () => model.setOpen(plugin, !open);
   return (
     <li

@@ -1,14 +1,14 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useCallback, useLayoutEffect, useRef, type KeyboardEvent } from 'react';
+import { useCallback, useRef, type KeyboardEvent } from 'react';
 import type { Kagura } from '../../model/kagura.js';
 import { oneLine, visible } from '../../model/visible.js';
 import { ago, clockFace, lasted, money, roundMoney, runState } from '../../model/words.js';
 import type { IRun, ISection } from '../../tokens.js';
 import { usePanel } from '../context.js';
-import { onActivate, useNow, useSignal } from '../hooks.js';
+import { type IRovingItem, onActivate, useClaimedFocus, useNow, useSignal } from '../hooks.js';
 import { Empty, notebookName, Problem, useJump } from '../parts.js';
 import { SearchField } from '../searchField.js';
-import { VirtualList, type IRowProps } from '../virtualList.js';
+import { VirtualList } from '../virtualList.js';
 
 export const RUNS_ID = 'runs';
 
@@ -69,7 +69,7 @@ function None({ query }: { readonly query: string }) {
   );
 }
 
-interface IRunRowProps extends IRowProps {
+interface IRunRowProps extends IRovingItem {
   readonly run: IRun;
   readonly stopping: boolean;
 }
@@ -81,11 +81,7 @@ function RunRow({ run, stopping, current, claimsFocus, onFocus }: IRunRowProps) 
   const { word, tone } = runState(trans, run.status);
   const task = oneLine(run.task) || (run.flavour === 'sandbox' ? trans.__('Sandbox cell') : trans.__('Run'));
   const tab = current ? 0 : -1;
-  useLayoutEffect(() => {
-    if (claimsFocus) {
-      row.current?.focus({ preventScroll: true });
-    }
-  });
+  useClaimedFocus(row, claimsFocus, { preventScroll: true });
   const enter = onActivate(jump);
   const keys = (event: KeyboardEvent) => {
     if (event.key === 'Delete' && run.live && event.target === event.currentTarget) {
