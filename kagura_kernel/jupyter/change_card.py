@@ -10,10 +10,9 @@ from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import ChangeConflict, KaguraError
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.answers import aside
-from kagura_kernel.jupyter.cards.changes import changes_html
+from kagura_kernel.jupyter.cards.changes import changes_html, changes_text
 from kagura_kernel.jupyter.cards.previews import wanted
 from kagura_kernel.jupyter.cards.record import changes_bundle
-from kagura_kernel.jupyter.cards.text import changes_text
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.surface import Surface, person
 

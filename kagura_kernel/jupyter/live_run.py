@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kagura_kernel.jupyter.answers import press
-from kagura_kernel.jupyter.cards.items import end_html, item_html
 from kagura_kernel.jupyter.cards.record import run_bundle
-from kagura_kernel.jupyter.cards.text import item_text
 from kagura_kernel.jupyter.change_card import show_changes
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.surface import Surface
 from kagura_kernel.render.html import html_of
 from kagura_kernel.views import card
+from kagura_kernel.views.body import end_blocks, item_blocks, item_text
 from kagura_kernel.views.head import head_line
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.status import run_label
@@ -116,9 +115,9 @@ _BLOCKS = {
 def live_parts(view: RunView) -> dict[str, str]:
     """HTML of the parts that changed since the last time, by key."""
     dirty = view.take_dirty()
-    parts = {item.key: item_html(item, view, live=True) for item in view.items if item.key in dirty}
+    parts = {item.key: html_of(item_blocks(item, view, live=True)) for item in view.items if item.key in dirty}
     if "end" in dirty:
-        parts["end"] = end_html(view)
+        parts["end"] = html_of(end_blocks(view))
     parts |= {key: html_of(section(view, live=True)) for key, section in _BLOCKS.items() if key in dirty}
     return parts
 

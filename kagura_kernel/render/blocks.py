@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from kagura_kernel.render.images import Image
 
 Kind = Literal["", "item", "prose", "code", "strong", "title", "soft", "chip", "pill", "name", "quote"]
 
@@ -68,6 +71,8 @@ class Meter:
 
 Inline = str | Span | Button | Clock | Entry | Meter
 Words = tuple[Inline, ...]
+Pieces = tuple[str | Span, ...]
+"""A text in parts with nothing between them, of which some look like something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +116,33 @@ class Bullets:
 class Pre:
     """Text as it is: of a file, or with `is_output` what a program printed."""
 
-    text: str
+    text: str | Pieces
     look: str = ""
     is_output: bool = False
+    is_followed: bool = False  # whether it grows, and is read at its end
     has_end: bool = False  # whether the front end has to know that its end was on screen
+
+    @property
+    def pieces(self) -> Pieces:
+        """The text in parts, which are one where nothing of it looks like something."""
+        return (self.text,) if isinstance(self.text, str) else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Rich:
+    """Markdown of a model or a box, or with `is_html` HTML of a box. Nothing in it does more than to be read."""
+
+    text: str
+    look: str = ""
+    is_html: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image of a box."""
+
+    image: Image
+    about: str  # what a screen reader says
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +203,7 @@ class Told:
     words: str = ""
 
 
-Block = Line | Table | Pairs | Bullets | Pre | Diff | Group | Fold | Question | Countdown | Told
+Block = Line | Table | Pairs | Bullets | Pre | Rich | Picture | Diff | Group | Fold | Question | Countdown | Told
 Blocks = tuple[Block, ...]
 Cell = tuple[Inline | Block, ...]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import re
-from functools import cache
+from functools import cache, lru_cache
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -66,6 +66,8 @@ _CLOSED_BY_THEMSELVES = frozenset(
 _ADDRESS = 90
 
 
+# Whoever puts it on a card asks for what was left out, and whoever draws that card for the rest.
+@lru_cache(maxsize=8)
 def rich_html(text: str) -> tuple[str, str]:
     """HTML that is only looked at, and what had to be left out, in words; the second is empty when nothing had."""
     writer = _Writer()

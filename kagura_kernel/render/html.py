@@ -25,8 +25,10 @@ from kagura_kernel.render.blocks import (
     Line,
     Meter,
     Pairs,
+    Picture,
     Pre,
     Question,
+    Rich,
     Span,
     Table,
     Told,
@@ -36,6 +38,8 @@ from kagura_kernel.render.blocks import (
 from kagura_kernel.render.diff import diff_rows
 from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, reachable
 from kagura_kernel.render.figures import clock_face
+from kagura_kernel.render.foreign import picture_html, rich_html
+from kagura_kernel.render.markdown import markdown_html
 
 _TAGS = {
     "item": "span",
@@ -181,9 +185,26 @@ def _bullets(bullets: Bullets) -> Markup:
 
 @_block.register
 def _pre(pre: Pre) -> Markup:
-    inside = Markup(escaped_output(pre.text)) if pre.is_output else safe(pre.text)  # noqa: S704  # escaped
+    inside = Markup("").join(_inline(one) if isinstance(one, Span) else _raw(one, pre) for one in pre.pieces)
     inside += element("i", data_end=True) if pre.has_end else ""
-    return element("pre", inside, class_=classes("pre", pre.look), tabindex="0" if reachable(pre.text) else None)
+    scrolls = pre.is_followed or reachable("".join(one for one in pre.pieces if isinstance(one, str)))
+    facts = {"data_follow": pre.is_followed, "tabindex": "0" if scrolls else None}
+    return element("pre", inside, class_=classes("pre", pre.look), **facts)
+
+
+def _raw(text: str, pre: Pre) -> Markup:
+    return Markup(escaped_output(text)) if pre.is_output else safe(text)  # noqa: S704  # escaped
+
+
+@_block.register
+def _rich(rich: Rich) -> Markup:
+    inside = Markup(rich_html(rich.text)[0] if rich.is_html else markdown_html(rich.text))  # noqa: S704  # cleaned
+    return element("div", inside, class_=classes("rich" if rich.is_html else "prose", rich.look))
+
+
+@_block.register
+def _picture(picture: Picture) -> Markup:
+    return Markup(picture_html(picture.image, picture.about))  # noqa: S704  # escaped
 
 
 @_block.register

@@ -19,6 +19,7 @@ from kagura_kernel.render.blocks import (
     Pairs,
     Pre,
     Question,
+    Rich,
     Span,
     Table,
     Words,
@@ -56,7 +57,9 @@ def _lines(block: Block) -> list[str]:  # noqa: PLR0911 - one for each kind
         case Bullets():
             return [f"- {words_in_text(row)}" for row in block.rows]
         case Pre():
-            return visible(block.text).split("\n")
+            return "".join(map(_inline, block.pieces)).split("\n")
+        case Rich(is_html=False):
+            return visible(block.text.rstrip()).split("\n")
         case _:
             return []
 

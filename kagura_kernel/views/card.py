@@ -1,16 +1,41 @@
-"""The sections of a run's card, each as blocks: what a card, its text and a terminal are drawn from."""
+"""A run's card and its sections as blocks, and its text: what notebooks and terminals are drawn from."""
 
 from __future__ import annotations
 
-from kagura_kernel.render.blocks import Blocks
-from kagura_kernel.views.approvals import ask_block, many_block
+from kagura_kernel.render.blocks import Blocks, Group
+from kagura_kernel.render.text import lines_of
+from kagura_kernel.views.approvals import many_block
+from kagura_kernel.views.body import end_blocks, item_blocks, item_text
 from kagura_kernel.views.head import head_blocks
 from kagura_kernel.views.kit import kit_blocks
 from kagura_kernel.views.learned import learned_blocks
 from kagura_kernel.views.leases import leases_blocks
 from kagura_kernel.views.network import network_blocks
-from kagura_kernel.views.parts import Ask
 from kagura_kernel.views.run import RunView
+
+
+def run_blocks(view: RunView) -> Blocks:
+    """A run as it stays in the notebook."""
+    above = [block for section in (head, kit, learned, leases) for block in section(view, live=False)]
+    inside = [block for item in view.items for block in item_blocks(item, view, live=False)]
+    body = Group((*inside, *end_blocks(view)), "body")
+    return (*above, *([body] if body.inside else []), *network(view, live=False))
+
+
+def run_text(view: RunView) -> str:
+    """The same in text. Nothing here differs between two runs of the same thing: no ids, times or durations."""
+    lines = [line for section in (head, kit, learned) for line in lines_of(section(view, live=False))]
+    for item in view.items:
+        text = item_text(item)
+        lines.extend(["", *text.split("\n")] if text else [])
+    for more in (crossings_text(view), lines_of(end_blocks(view))):
+        lines.extend(["", *more] if more else [])
+    return _joined(lines)
+
+
+def crossings_text(view: RunView) -> list[str]:
+    """What crossed the wall: connections and leases, a line each."""
+    return lines_of([*network_blocks(view.network, steady=True), *leases(view, live=False)])
 
 
 def head(view: RunView, *, live: bool) -> Blocks:
@@ -36,11 +61,6 @@ def leases(view: RunView, *, live: bool) -> Blocks:
     return leases_blocks(view.leases, view.now, steady=view.repeatable, is_over=over, live=live)
 
 
-def ask(item: Ask, view: RunView, *, live: bool) -> Blocks:
-    """One of its questions."""
-    return (ask_block(item, view.calls, view.now, can_answer=live and view.finished is None),)
-
-
 def many(view: RunView, *, live: bool) -> Blocks:
     """One word for all questions that wait; nothing unless several do.
 
@@ -56,3 +76,14 @@ def many(view: RunView, *, live: bool) -> Blocks:
 def network(view: RunView, *, live: bool) -> Blocks:
     """Its foot: what was refused, and what was reached."""
     return network_blocks(view.network, steady=view.repeatable and not live, live=live)
+
+
+def _joined(lines: list[str]) -> str:
+    """Calls that follow each other stand close together; everything else has air."""
+    kept: list[str] = []
+    for number, line in enumerate(lines):
+        after = lines[number + 1] if number + 1 < len(lines) else ""
+        if not line and kept and kept[-1].startswith("> ") and after.startswith("> "):
+            continue
+        kept.append(line)
+    return "\n".join(kept)

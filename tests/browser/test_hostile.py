@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.changes import changes_html
-from kagura_kernel.jupyter.cards.frame import run_html
+from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.style import framed
 from kagura_kernel.views.run import RunView

@@ -30,8 +30,8 @@ from kagura_kernel.domain.events import (
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.jupyter.cards.audit import audit_html
 from kagura_kernel.jupyter.cards.changes import changes_html
-from kagura_kernel.jupyter.cards.frame import run_html
 from kagura_kernel.jupyter.cards.kit_files import file_html, files_html, kit_head_html
+from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.widgets.live_card import LiveCard
 from kagura_kernel.render.bundle import drawn

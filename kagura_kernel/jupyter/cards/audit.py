@@ -11,7 +11,7 @@ from kagura_kernel.render.escape import escaped, escaped_prose, one_line
 from kagura_kernel.render.figures import counted
 from kagura_kernel.render.html import html_of, words_of
 from kagura_kernel.render.style import framed
-from kagura_kernel.views import card
+from kagura_kernel.views.body import item_blocks
 from kagura_kernel.views.head import figures
 from kagura_kernel.views.status import RISK_TONES
 
@@ -102,7 +102,7 @@ def _said(view: AuditView) -> str:
 
 
 def _asks(view: AuditView, *, live: bool) -> str:
-    asks = "".join(html_of(card.ask(ask, view.run, live=live and not view.ended)) for ask in view.questions)
+    asks = "".join(html_of(item_blocks(ask, view.run, live=live and not view.ended)) for ask in view.questions)
     notes = "".join(f'<div class="kg-note">{escaped_prose(text)}</div>' for text in view.notes)
     return asks + notes
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from kagura_kernel.domain.events import ChangeRow
+from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.cards.previews import Previews, binary_words, preview_html
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.diff import counts
@@ -57,6 +58,19 @@ def changes_html(
         )
     said = f'<div class="kg-told" role="status">{escaped_prose(told)}</div>'
     return f'{head}<div class="kg-files">{files}</div>{said}'
+
+
+def changes_text(changes: Mapping[str, ChangeRow]) -> str:
+    """The card in text."""
+    lines = [f"[{counted(len(changes), 'changed file')}: {summary(changes)}]"]
+    for change in first_what_runs(changes):
+        added, removed = counts(change.diff)
+        figures = f"  +{added} -{removed}" if change.diff else ""
+        badge = f"  [{RUNS}: {visible(change.runs)}]" if change.runs else ""
+        why = f": {visible(change.reason)}" if change.reason and change.state == "protected" else ""
+        state = "" if change.state == "proposed" else f"  ({state_word(change.state)}{why})"
+        lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{badge}{state}")
+    return "\n".join(lines)
 
 
 def first_what_runs(changes: Mapping[str, ChangeRow]) -> list[ChangeRow]:

@@ -11,19 +11,22 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from kagura_kernel.domain.events import ChangeRow
+from kagura_kernel.domain.events import ChangeRow, ResultShown
 from kagura_kernel.domain.plugins import PluginAudit
-from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html
+from kagura_kernel.jupyter.cards.changes import changes_html, changes_text
 from kagura_kernel.jupyter.cards.previews import Previews
-from kagura_kernel.jupyter.cards.results import shown_record
-from kagura_kernel.jupyter.cards.text import changes_text, run_text
 from kagura_kernel.render.bundle import Bundle
+from kagura_kernel.render.html import html_of
+from kagura_kernel.render.style import framed
 from kagura_kernel.views.approvals import asked
+from kagura_kernel.views.body import withheld_words
+from kagura_kernel.views.card import run_blocks, run_text
 from kagura_kernel.views.kit import Kitted, redactions
 from kagura_kernel.views.leases import LeaseLine
 from kagura_kernel.views.network import by_name
 from kagura_kernel.views.parts import Ask, Call, Check, Note, Part, Passage, Result, Withheld
 from kagura_kernel.views.run import RunView
+from kagura_kernel.views.status import run_label
 
 
 def picked(thing: object, *names: str, **renamed: str) -> dict[str, Any]:
@@ -154,6 +157,7 @@ CHANGES_MIME = "application/vnd.kagura.changes+json"
 LEASES_MIME = "application/vnd.kagura.leases+json"
 
 _OUTPUT_KEPT = 4000
+_RESULT_KEPT = 2000
 _TEXT_KEPT = 100_000
 _STEPS_KEPT = 1000
 
@@ -164,6 +168,11 @@ def run_bundle(view: RunView) -> Bundle:
     return data, {"kagura": run_metadata(view)}
 
 
+def run_html(view: RunView) -> str:
+    """A run as it stays in the notebook."""
+    return framed(html_of(run_blocks(view)), run_label(view))
+
+
 def changes_bundle(
     changes: Mapping[str, ChangeRow], told: str = "", run_id: str = "", previews: Previews | None = None
 ) -> Bundle:
@@ -171,7 +180,7 @@ def changes_bundle(
     rows = [picked(change, "path", "status", "state", "diff") for change in changes.values()]
     data = {
         "text/plain": changes_text(changes),
-        "text/html": changes_card_html(changes, told, previews),
+        "text/html": framed(changes_html(changes, live=False, told=told, previews=previews or {}), "Changes of a run"),
         CHANGES_MIME: clean({"version": 1, "changes": rows}),
     }
     return data, {"kagura": {"run_id": run_id}}
@@ -271,11 +280,20 @@ def _step(item: object) -> dict[str, Any] | None:  # noqa: PLR0911 - one for eac
             }
         case Note():
             return {"kind": "note", "text": item.text}
-        case Result() | Withheld():
-            return shown_record(item)
+        case Result():
+            return result_record(item.said)
+        case Withheld():
+            return {"kind": "note", "text": withheld_words(item)}
         case Check() | Part():
             return told_record(item)
     return None
+
+
+def result_record(said: ResultShown) -> dict[str, Any]:
+    """What it was, without the data, which the card holds."""
+    plain = said.text or (said.data if said.mime in {"text/plain", "text/markdown"} else "")
+    facts = {"kind": "result", "mime": said.mime[:100], "bytes": said.bytes or len(said.data)}
+    return facts | {"text": plain[:_RESULT_KEPT], "note": said.note[:_RESULT_KEPT]}
 
 
 def clean(value: Any) -> Any:

@@ -20,11 +20,11 @@ from kagura_kernel.domain.events import (
     ToolCalled,
     ToolFinished,
 )
-from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.charts.look import AMBER, BLUE, GREY, RED, WIDTH, finished
 from kagura_kernel.jupyter.charts.picture import Chart, markdown_table, text_table
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import seconds
+from kagura_kernel.views.body import telling_argument
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kagura_kernel.jupyter.cards.items import item_html
-from kagura_kernel.jupyter.cards.text import item_text
+from kagura_kernel.render.html import html_of
+from kagura_kernel.views.body import item_blocks, item_text
 from tests.support.card_page import Page
 
 
 def card(view) -> Page:
-    return Page(item_html(view.pending[0], view, live=True))
+    return Page(html_of(item_blocks(view.pending[0], view, live=True)))
 
 
 def test_every_argument_is_there_in_full_and_folded_where_words_say_what_they_mean(story, view_of):

@@ -7,11 +7,12 @@ import pytest
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.jupyter import terminal
 from kagura_kernel.jupyter.answers import press
-from kagura_kernel.jupyter.cards.frame import run_html
-from kagura_kernel.jupyter.cards.text import item_text, run_text
+from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.membrane.egress import asking
 from kagura_kernel.views.approvals import keys
+from kagura_kernel.views.body import item_text
+from kagura_kernel.views.card import run_text
 from tests.support.card_page import Page
 from tests.support.sample_run import SampleRun
 from tests.support.told_run import ToldRun

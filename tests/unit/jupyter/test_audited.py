@@ -15,9 +15,9 @@ from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, PluginAudit
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.boards.run_board import _line
 from kagura_kernel.jupyter.cards.record import run_record
-from kagura_kernel.jupyter.cards.text import run_text
 from kagura_kernel.jupyter.charts.timeline import BRAIN, YOU, bars
 from kagura_kernel.render.html import html_of
+from kagura_kernel.views.card import run_text
 from kagura_kernel.views.head import head_blocks
 from kagura_kernel.views.parts import Note, Passage, audit_notes
 from kagura_kernel.views.run import RunView

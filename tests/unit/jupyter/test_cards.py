@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.jupyter.cards.changes import changes_html, summary
-from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html
-from kagura_kernel.jupyter.cards.text import run_text
+from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.diff import counts
 from kagura_kernel.render.html import html_of
 from kagura_kernel.render.style import style
+from kagura_kernel.views.card import run_text
 from kagura_kernel.views.run import INSIDE_MAGIC, RunView
 from tests.support.card_page import Page
 
@@ -142,7 +142,7 @@ def test_the_change_card_counts_and_offers_each_file(story, view_of):
         ("apply", "a.md"),
         ("discard", "a.md"),
     ]
-    assert Page(changes_card_html(view.changes)).buttons == []
+    assert Page(changes_html(view.changes, live=False)).buttons == []
 
 
 def test_a_file_that_somebody_would_run_unasked_stands_first_with_a_badge_and_the_reason(story):
@@ -235,7 +235,7 @@ def test_nothing_that_a_model_or_a_box_says_gets_out_of_its_card(one, two, three
     )
     pages = [live(view), Page(changes_html(view.changes, live=True, told=one))]
     view.apply(events.RunFinished(**ids, status="failed", text=two, error=one, error_code=three, model=two))
-    pages += [Page(run_html(view)), Page(changes_card_html(view.changes))]
+    pages += [Page(run_html(view)), Page(changes_html(view.changes, live=False))]
     for page in pages:
         assert page.open == []
         assert not {"script", "img", "iframe", "object", "link", "form"} & set(page.tags)

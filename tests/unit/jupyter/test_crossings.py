@@ -8,10 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from kagura_kernel.jupyter.cards.frame import run_html
-from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
-from kagura_kernel.jupyter.cards.text import run_text
+from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle, run_html
 from kagura_kernel.jupyter.live_run import live_parts
+from kagura_kernel.views.card import run_text
 from kagura_kernel.views.leases import KEPT_REQUESTS
 from kagura_kernel.views.network import KEPT_PLACES, SHOWN_REFUSALS
 from tests.support.card_page import Page

@@ -7,14 +7,13 @@ import json
 
 import pytest
 
-from kagura_kernel.jupyter.cards.changes import changes_html
+from kagura_kernel.jupyter.cards.changes import changes_html, changes_text
 from kagura_kernel.jupyter.cards.record import run_record
-from kagura_kernel.jupyter.cards.text import changes_text, item_text
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.escape import shown_path
 from kagura_kernel.render.html import html_of
-from kagura_kernel.views import card
 from kagura_kernel.views.approvals import asked
+from kagura_kernel.views.body import item_blocks, item_text
 from kagura_kernel.views.parts import Ask
 from kagura_kernel.views.run import RunView
 
@@ -31,7 +30,7 @@ def test_the_command_on_the_card_is_the_command_that_would_run(story, command: s
     arguments = {"command": command, "directory": PLACE}
     request = story.asks(detail=f"{command}\n\nin {PLACE}", arguments=arguments)
     view = RunView().apply_all([story.started(), request])
-    page = html_of(card.ask(Ask("k", request), view, live=True))
+    page = html_of(item_blocks(Ask("k", request), view, live=True))
     shown = html.unescape(page).split('kg-full">', 1)[1].split("<i data-end", 1)[0]
     assert asked(request).subject == command
     assert shown.replace("⟨U+000D⟩", "\r").replace("⟨U+001B⟩", "\x1b") == command
@@ -43,7 +42,7 @@ def test_the_command_on_the_card_is_the_command_that_would_run(story, command: s
 
 def test_what_a_command_would_read_stands_apart_from_it(story) -> None:
     request = story.asks(arguments={"command": "python3 -", "directory": PLACE, "stdin": "print(1)"})
-    page = html_of(card.ask(Ask("k", request), RunView().apply_all([story.started(), request]), live=True))
+    page = html_of(item_blocks(Ask("k", request), RunView().apply_all([story.started(), request]), live=True))
     assert page.index("python3 -") < page.index("It would read") < page.index("print(1)")
 
 

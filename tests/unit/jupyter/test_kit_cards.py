@@ -11,10 +11,10 @@ import pytest
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill, marker
 from kagura_kernel.jupyter.cards.kit_files import SHOWN, OpenedFile, file_html, file_text, files_html
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
-from kagura_kernel.jupyter.cards.text import run_text
 from kagura_kernel.jupyter.terminal import TerminalDisplay
 from kagura_kernel.render.html import html_of
 from kagura_kernel.views import card
+from kagura_kernel.views.card import run_text
 from kagura_kernel.views.kit import built_lines, kit_text
 from kagura_kernel.views.run import RunView
 from tests.support.sample_kit import FILES, SampleKit, opened

@@ -10,12 +10,13 @@ import pytest
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.events import ChangeRow, ChangesCollected
 from kagura_kernel.domain.memory import ShownMemory
-from kagura_kernel.jupyter.cards.changes import changes_html
+from kagura_kernel.jupyter.cards.changes import changes_html, changes_text
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
-from kagura_kernel.jupyter.cards.text import changes_text, run_text
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.html import html_of, words_of
 from kagura_kernel.views import card
+from kagura_kernel.views.body import item_blocks
+from kagura_kernel.views.card import run_text
 from kagura_kernel.views.head import figures, head_blocks
 from kagura_kernel.views.run import RunView
 from tests.support.sample_learned import ESTIMATE, SampleLearned
@@ -181,7 +182,7 @@ def test_a_run_that_stopped_half_way_says_how_to_go_on():
 def test_a_plan_that_waits_offers_its_budget_to_be_changed():
     asked = RUN.asked(kind=ApprovalKind.PLAN, title="Plan: about $0.42", arguments={"budget_usd": 0.8})
     view = seen(asked)
-    html = html_of(card.ask(view.pending[0], view, live=True))
+    html = html_of(item_blocks(view.pending[0], view, live=True))
     assert 'value="0.80"' in html
     assert re.search(r'data-act="allow" data-enter [^>]*>Begin<', html)
     assert ">Cancel<" in html
@@ -192,7 +193,7 @@ def test_a_plan_with_lessons_lays_them_open_and_offers_to_trust_them():
     view = seen(LEARNED.shown(how="lesson"), LEARNED.planned(estimate=None), asked)
     assert 'data-keep="learned:plan" open' in html_of(card.learned(view, live=True))
     assert "Nobody knows yet what such a task needs; 1 lesson" in plain(html_of(card.learned(view, live=True)))
-    offered = html_of(card.ask(view.pending[0], view, live=True))
+    offered = html_of(item_blocks(view.pending[0], view, live=True))
     assert re.search(r'data-enter data-add="with lessons" [^>]*>Begin with its lessons<', offered)
     view.apply(RUN.decided())
     assert " open" not in html_of(card.learned(view, live=True))
@@ -208,7 +209,7 @@ def test_a_plan_that_is_about_to_be_asked_about_lies_open_already():
 
 def test_a_question_of_a_child_names_whom_it_works_for():
     view = seen(RUN.asked(lineage=("run-a", "run-b")))
-    assert "run-a → run-b" in html_of(card.ask(view.pending[0], view, live=True))
+    assert "run-a → run-b" in html_of(item_blocks(view.pending[0], view, live=True))
 
 
 def test_a_record_counts_what_was_shown_and_the_ids_stand_beside_it():

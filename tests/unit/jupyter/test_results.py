@@ -6,17 +6,17 @@ import json
 
 import pytest
 
-from kagura_kernel.jupyter.cards.frame import run_html
-from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
-from kagura_kernel.jupyter.cards.results import result_html, result_text
-from kagura_kernel.jupyter.cards.text import run_text
+from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle, run_html
+from kagura_kernel.render.html import html_of
+from kagura_kernel.views.body import result_block, result_text
+from kagura_kernel.views.card import run_text
 from kagura_kernel.views.parts import KEPT_OF_RESULTS, KEPT_RESULT, KEPT_RESULTS
 from tests.support.card_page import Page
 from tests.support.gallery import DRAWING, FRAME, crossed, png, shown
 
 
 def test_an_image_stands_in_a_frame_of_the_box_and_reserves_its_room():
-    page = Page(result_html(shown("image/png", png(64, 48), text="A slope")))
+    page = Page(html_of([result_block(shown("image/png", png(64, 48), text="A slope"))]))
     attributes = dict(page.attributes)
     assert page.text.startswith("Output of the box")
     assert (attributes["width"], attributes["height"], attributes["alt"]) == ("64", "48", "A slope")
@@ -26,7 +26,7 @@ def test_an_image_stands_in_a_frame_of_the_box_and_reserves_its_room():
 
 def test_a_drawing_is_an_image_and_never_part_of_the_page():
     hostile = DRAWING.replace("<rect", "<script>window.canary = 1</script><rect", 1)
-    page = Page(result_html(shown("image/svg+xml", hostile)))
+    page = Page(html_of([result_block(shown("image/svg+xml", hostile))]))
     assert "svg" not in page.tags
     assert "script" not in page.tags
     assert dict(page.attributes)["src"].startswith("data:image/svg+xml;base64,")
@@ -44,7 +44,7 @@ def test_a_drawing_is_an_image_and_never_part_of_the_page():
     ],
 )
 def test_what_is_no_image_says_why_and_shows_nothing(said, why):
-    page = Page(result_html(said))
+    page = Page(html_of([result_block(said)]))
     assert "img" not in page.tags
     assert why in page.text
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from kagura_kernel.domain.approvals import ApprovalKind
-from kagura_kernel.jupyter.cards.items import item_html
-from kagura_kernel.jupyter.cards.text import item_text
 from kagura_kernel.render.html import html_of
 from kagura_kernel.tools.toolsets.asking import OPTIONS
 from kagura_kernel.views.approvals import THIS_CALL, THIS_RUN, buttons_of, keys, verdict_words
+from kagura_kernel.views.body import item_blocks, item_text
 from kagura_kernel.views.run import RunView
 from tests.support.sample_run import SampleRun
 
@@ -25,7 +24,7 @@ ASKED = RUN.asked(
 
 def test_the_card_names_the_kind_and_shows_the_exact_arguments_unfolded():
     view = RunView().apply_all([RUN.started(), ASKED])
-    html = item_html(view.pending[0], view, live=True)
+    html = html_of(item_blocks(view.pending[0], view, live=True))
     assert '<span class="kg-kind">Tool</span>' in html
     assert "<details" not in html
     assert "&quot;to&quot;: &quot;ada&quot;" in html

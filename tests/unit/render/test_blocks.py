@@ -17,8 +17,10 @@ from kagura_kernel.render.blocks import (
     Line,
     Meter,
     Pairs,
+    Picture,
     Pre,
     Question,
+    Rich,
     Span,
     Table,
     Told,
@@ -28,6 +30,7 @@ from kagura_kernel.render.blocks import (
     soft,
 )
 from kagura_kernel.render.html import html_of
+from kagura_kernel.render.images import Image
 from kagura_kernel.render.text import lines_of
 from tests.support.card_page import Page
 
@@ -79,6 +82,21 @@ KINDS = [
     (Pairs([("a", ("b",))]), '<dl class="kg-pairs"><dt>a</dt><dd>b</dd></dl>', ["a: b"]),
     (Bullets([("a",)]), "<ul><li>a</li></ul>", ["- a"]),
     (Pre("a\nb", "full", has_end=True), '<pre class="kg-pre kg-full">a\nb<i data-end></i></pre>', ["a", "b"]),
+    (
+        Pre(("a\n", Span("more", look="more")), "out", is_output=True, is_followed=True),
+        '<pre class="kg-pre kg-out" data-follow tabindex="0">a\n<span class="kg-more">more</span></pre>',
+        ["a", "more"],
+    ),
+    (Rich("**a**\n", "growing"), '<div class="kg-prose kg-growing"><p><strong>a</strong></p>\n</div>', ["**a**"]),
+    (Rich("<b onclick='x'>a</b>", is_html=True), '<div class="kg-rich"><b>a</b></div>', []),
+    (
+        Picture(Image("image/png", 2, 3, b"x"), "a slope"),
+        (
+            '<img class="kg-picture" src="data:image/png;base64,eA==" width="2" height="3" alt="a slope" '
+            'decoding="async">'
+        ),
+        [],
+    ),
     (
         Group((Line(("a",)),), "net", "Network"),
         '<div class="kg-net" role="group" aria-label="Network"><div>a</div></div>',
@@ -141,6 +159,10 @@ def test_a_kind_of_block_is_drawn_as_html_and_as_text(block, html, lines):
         Bullets([(HOSTILE,)]),
         Pre(HOSTILE),
         Pre(HOSTILE, is_output=True),
+        Pre((HOSTILE, Span(HOSTILE, hint=HOSTILE))),
+        Rich(HOSTILE),
+        Rich(HOSTILE, is_html=True),
+        Picture(Image("image/png", 2, 3, b"x"), HOSTILE),
         Diff(f"@@ -1 +1 @@\n+{HOSTILE}"),
         Group((head(HOSTILE, plain=HOSTILE),), name=HOSTILE, data={"path": HOSTILE}),
         Fold((HOSTILE,), (Line((HOSTILE,)),), HOSTILE),

@@ -25,6 +25,7 @@ from kagura_kernel.patterns.lessons import Failure, fix_draft, lesson_draft, les
 from kagura_kernel.render.html import html_of
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.views import card
+from kagura_kernel.views.body import item_blocks
 from kagura_kernel.views.parts import Ask
 from kagura_kernel.views.run import RunView
 from tests.support.card_page import Page
@@ -104,8 +105,8 @@ def test_lessons_plans_and_questions_show_hostile_words_as_words(text: str) -> N
         asked = RUN.asked(kind=kind, title="Start it?", detail=detail, arguments={"lessons": [text]})
         view = RunView().apply_all([RUN.started(), asked])
         [ask] = view.pending
-        html = html_of(card.ask(ask, view, live=True))
-        check(html, buttons=len(Page(html_of(card.ask(ask_of(kind), view, live=True))).buttons))
+        html = html_of(item_blocks(ask, view, live=True))
+        check(html, buttons=len(Page(html_of(item_blocks(ask_of(kind), view, live=True))).buttons))
 
 
 def ask_of(kind: ApprovalKind) -> Ask:

@@ -1,0 +1,313 @@
+"""The body of a run's card, part by part: passages, tool calls, notes, output, results of the box, and how it ended.
+
+Each part stands in text too: for terminals, for diffs, for readers without HTML, and for nbval. Nothing in its text
+differs between two runs of the same thing: no ids, times or durations.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kagura_kernel.domain.events import ResultShown
+from kagura_kernel.domain.tools import NO_OUTPUT
+from kagura_kernel.domain.visible import printed, visible
+from kagura_kernel.render.blocks import (
+    Block,
+    Blocks,
+    Fold,
+    Group,
+    Line,
+    Picture,
+    Pieces,
+    Pre,
+    Rich,
+    Span,
+    Words,
+    chip,
+    code,
+    label,
+)
+from kagura_kernel.render.bounded import Bounded, bounded
+from kagura_kernel.render.escape import one_line
+from kagura_kernel.render.figures import counted, data_size, seconds
+from kagura_kernel.render.foreign import rich_html
+from kagura_kernel.render.images import MIMES, RASTER, SVG, Image, NoImageError, decoded, image_of
+from kagura_kernel.render.text import lines_of
+from kagura_kernel.views.approvals import ask_block, ask_text
+from kagura_kernel.views.endings import resume_blocks, told_block
+from kagura_kernel.views.failures import OUT_OF_MEMORY, end_code, end_words, failure_reason, failure_word, was_killed
+from kagura_kernel.views.parts import Ask, Call, Check, Item, Note, Part, Passage, Printout, Result, Withheld
+from kagura_kernel.views.run import RunView
+from kagura_kernel.views.status import good
+
+FROM_THE_BOX = "Output of the box"
+"""Stands over every result, so that nothing in one can be taken for a card's own words."""
+
+_KINDS = {"text/html": "HTML", "text/markdown": "Markdown", "text/plain": "text", SVG: "drawing"}
+_MARKDOWN = 60_000
+_GROWING = 24_000
+_FOLLOWED = 60
+"""Lines of what a program prints that are shown while it runs."""
+
+# The argument that says most about a call, by preference.
+_TELLING = ("command", "code", "path", "file_path", "pattern", "question", "url", "name")
+
+
+def item_blocks(item: Item, view: RunView, *, live: bool) -> Blocks:
+    """One part of the body."""
+    match item:
+        case Passage():
+            return (Rich(_latest(item), "growing" if item.growing else ""),)
+        case Call():
+            # A question has its own card.
+            return () if _is_question(item, view) else (call_block(item, view),)
+        case Ask():
+            return (ask_block(item, view.calls, view.now, can_answer=live and view.finished is None),)
+        case Printout():
+            return _output(item.text, item.spill, following=view.finished is None)
+        case _:
+            return (_told(item, steady=view.repeatable and not live),)
+
+
+def item_text(item: Item) -> str:
+    """The same in text."""
+    match item:
+        case Passage():
+            return visible(item.text.rstrip())
+        case Call():
+            return _call_text(item)
+        case Ask():
+            return ask_text(item)
+        case Printout():
+            return printed(bounded(item.text, lines=200, characters=40_000).whole(item.spill))
+        case _:
+            return "\n".join(lines_of([_told(item, steady=True)]))
+
+
+def is_whole(item: Item) -> bool:
+    """Whether a part has said all that it will say. What code prints counts as whole: only its run's end tells."""
+    match item:
+        case Passage():
+            return not item.growing
+        case Call():
+            return item.finished is not None
+        case Ask():
+            return item.decision is not None
+        case _:
+            return True
+
+
+def call_block(call: Call, view: RunView) -> Fold:
+    """A tool call, folded: its line always, its arguments and output on demand.
+
+    What left the box stands open: a person who allowed it sees what came of it.
+    """
+    asked, finished = call.asked, call.finished
+    about = code(one_line(telling_argument(asked.arguments), 200), "arg")
+    line = (Span(asked.tool, look="tool"), about, Span(_chips(call, view), look="chips"))
+    inside: list[Block] = []
+    for name, value in asked.arguments.items():
+        inside += [label(name), Pre(_pieces(bounded(_argument(value), lines=200)))]
+    text = finished.text if finished is not None else call.printed
+    inside += _output(text, finished.spill if finished else None, following=finished is None)
+    inside += [label(OUT_OF_MEMORY)] if finished and was_killed(finished.exit_code) else []
+    is_open = finished is not None and finished.route == "host"
+    return Fold(line, tuple(inside), call.key, "call", is_open=is_open)
+
+
+def end_blocks(view: RunView) -> Blocks:
+    """Why a run did not end well, and how to go on with it; nothing when it did."""
+    finished = view.finished
+    if finished is None or good(view):
+        return ()
+    why, how, named = end_words(view), resume_blocks(view), end_code(view)
+    if not (why or how):
+        return ()
+    words: Words = (*([Span(named, look="code")] if named else []), Span(why, "prose"))
+    tone = "warn" if finished.status in {"stopped", "killed", "denied"} else "bad"
+    return (Group((Line(words), *how), f"end {tone}", plain=f"{named}: {why}".lstrip(": ") if why else ""),)
+
+
+def telling_argument(arguments: Mapping[str, Any]) -> str:
+    """What a call is about, from its arguments."""
+    for name in _TELLING:
+        value = arguments.get(name)
+        if isinstance(value, str) and value.strip():
+            return value
+    return _argument(dict(arguments)) if arguments else ""
+
+
+def _argument(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _latest(passage: Passage) -> str:
+    """What is shown of a passage: all of it, or while it grows very long its latest part, which is drawn often."""
+    if not passage.growing or len(passage.text) <= _GROWING:
+        return passage.text
+    end = passage.text[-_GROWING // 2 :]
+    return f"… what came before is shown when it is whole …\n\n{end[end.find(chr(10)) + 1 :]}"
+
+
+def _told(item: Note | Result | Withheld | Check | Part, *, steady: bool) -> Block:
+    """What says in text what it says on the card."""
+    match item:
+        case Note():
+            return Line((Span(item.text, "prose"),), f"note{' grave' if item.grave else ''}", plain=f"! {item.text}")
+        case Result():
+            return result_block(item.said)
+        case Withheld():
+            return Line((withheld_words(item),), "note", plain=f"! {withheld_words(item)}")
+        case _:
+            return told_block(item, steady=steady)
+
+
+def _is_question(call: Call, view: RunView) -> bool:
+    """Whether the call did nothing but ask the person, which the question's own card shows."""
+    asks = (item.request for item in view.items if isinstance(item, Ask))
+    return any(ask.call_id == call.asked.call_id and ask.subject == "question" for ask in asks)
+
+
+def _chips(call: Call, view: RunView) -> Words:
+    finished = call.finished
+    if finished is None:
+        return (_meanwhile(call, view),)
+    shown: list[Span] = []
+    if finished.route:
+        shown.append(chip(finished.route, "host" if finished.route == "host" else ""))
+    if finished.exit_code is not None:
+        shown.append(chip(f"exit {finished.exit_code}", "good" if finished.exit_code == 0 else "bad"))
+    elif word := failure_word(call):
+        shown.append(chip(word, "bad"))
+    if not view.repeatable:
+        shown.append(Span(seconds(finished.duration), look="took"))
+    return tuple(shown)
+
+
+def _meanwhile(call: Call, view: RunView) -> Span:
+    """What a call without an answer is doing."""
+    if view.finished is not None:
+        return chip("unfinished", "warn")
+    asks = any(ask.request.call_id == call.asked.call_id for ask in view.pending)
+    return chip("waiting for you", "warn") if asks else chip("running", "busy")
+
+
+def _call_text(call: Call) -> str:
+    finished = call.finished
+    ending = "unfinished"
+    if finished is not None:
+        exit_code = "" if finished.exit_code is None else f"exit {finished.exit_code}"
+        how = exit_code or failure_word(call)
+        if why := failure_reason(call):
+            how = f"{how}: {why}"
+        ending = ", ".join(filter(None, [finished.route, how]))
+    line = f"> {call.asked.tool}: {one_line(telling_argument(call.asked.arguments), 90)}  ({ending or 'ok'})"
+    if finished is None or finished.route != "host" or finished.text.strip() in ("", NO_OUTPUT):
+        return line
+    # A person allowed it, and wants to see what came of it.
+    answer = printed(bounded(finished.text, lines=6, characters=600).whole(finished.spill))
+    return "\n".join([line, *(f"  {part}".rstrip() for part in answer.rstrip("\n").split("\n"))])
+
+
+def _output(text: str, spill: str | None, *, following: bool) -> Blocks:
+    if not text:
+        return (Line(("no output yet",), "label soft"),) if following else ()
+    if following:
+        tail = "\n".join(text.rstrip("\n").split("\n")[-_FOLLOWED:])
+        return (Pre(tail, "out", is_output=True, is_followed=True),)
+    return (Pre(_pieces(bounded(text), spill), "out", is_output=True),)
+
+
+def _pieces(part: Bounded, where: str | None = None) -> Pieces:
+    """Beginning, remark and end, each on lines of its own."""
+    remark = part.remark(where)
+    shown: list[str | Span] = [part.head, Span(remark, look="more") if remark else "", part.tail]
+    return tuple(piece for one in shown if one for piece in (one, "\n"))[:-1]
+
+
+# ---------------------------------------------------------------- results of a box
+
+
+def withheld_words(rest: Withheld) -> str:
+    """How many results a card does not show."""
+    return f"{counted(rest.count, 'more result')} of the box, {data_size(rest.bytes)}, not shown."
+
+
+def result_block(said: ResultShown) -> Group:
+    """A result in a frame that says whose it is.
+
+    It is the box's word. It is shown as what its bytes are, whatever it calls itself, and nothing in it can act.
+    """
+    kind, inside, remarks = _shown(said)
+    words = " · ".join(filter(None, [kind, *remarks]))
+    top = (Span(FROM_THE_BOX, look="from"), *([Span(words, look="of")] if words else []))
+    name = f"{FROM_THE_BOX}: {kind}".rstrip(": ")
+    return Group((Line(top, "result-top"), Group(inside, "result-body")), "result", name, plain=result_text(said))
+
+
+def result_text(said: ResultShown) -> str:
+    """A result for readers without pictures: `[image 640×480, 23 kB]`, or its plain form."""
+    if said.mime in MIMES and said.data:
+        try:
+            image = _image(said)
+        except NoImageError as why:
+            return f"[image not shown: {why}]"
+        return f"[image {image.width}×{image.height}, {data_size(len(image.data))}]"
+    plain = said.data if said.mime in {"text/plain", "text/markdown"} else said.text
+    if plain.strip():
+        return printed(bounded(plain, lines=200, characters=40_000).whole())
+    if not said.data:
+        return f"[{_not_shown(said)}]"
+    return f"[{_kind(said)}, {_size(said)}]"
+
+
+def _shown(said: ResultShown) -> tuple[str, Blocks, list[str]]:
+    """What it is in a word, how it looks, and what is to be said of it."""
+    if not said.data:
+        return "" if said.note else _kind(said), _pre(said.text), [_not_shown(said)]
+    remarks = [one_line(said.note)]
+    if said.mime in MIMES:
+        try:
+            image = _image(said)
+        except NoImageError as why:
+            return _kind(said), _pre(said.text), [_size(said), f"not shown: {why}"]
+        about = one_line(said.text, 200) or f"Image from the box, {image.width} by {image.height} pixels"
+        measures = f"{image.width:,} × {image.height:,}, {data_size(len(image.data))}"
+        return _kind(said), (Picture(image, about),), [measures, *remarks]
+    match said.mime:
+        case "text/html":
+            inside, left_out = rich_html(said.data)
+            kind = "table" if "<table>" in inside else "formatted text"
+            return kind, (Rich(said.data, is_html=True),), [f"left out: {left_out}" if left_out else "", *remarks]
+        case "text/markdown":
+            cut = f"its last {len(said.data) - _MARKDOWN:,} characters left out" if len(said.data) > _MARKDOWN else ""
+            return "Markdown", (Rich(said.data[:_MARKDOWN]),), [cut, *remarks]
+        case _:
+            return _kind(said), _pre(said.data if said.mime == "text/plain" else said.text), remarks
+
+
+def _image(said: ResultShown) -> Image:
+    """The image that it is, of the kind that it says: a drawing never comes as a photograph."""
+    image = image_of(decoded(said.data) if said.mime in RASTER else said.data.encode("utf-8", "replace"))
+    if (said.mime == SVG) != (image.mime == SVG):
+        raise NoImageError(f"it is not what it says, {said.mime}")
+    return image
+
+
+def _pre(text: str) -> Blocks:
+    return (Pre(bounded(text).whole(), "out", is_output=True),) if text.strip() else ()
+
+
+def _not_shown(said: ResultShown) -> str:
+    """Why there is nothing to look at; whoever left it out said so in a sentence."""
+    return one_line(said.note, 300) or f"{_kind(said)}, empty"
+
+
+def _kind(said: ResultShown) -> str:
+    return "image" if said.mime in RASTER else _KINDS.get(said.mime) or one_line(said.mime, 60)
+
+
+def _size(said: ResultShown) -> str:
+    return data_size(said.bytes or len(said.data))
