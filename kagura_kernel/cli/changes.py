@@ -51,7 +51,7 @@ def run(arguments: SimpleNamespace) -> int:
 def _show(run: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:
     from kagura_kernel.domain.events import ChangeRow
     from kagura_kernel.domain.visible import visible
-    from kagura_kernel.jupyter.cards.changes import changes_text
+    from kagura_kernel.views.changes import changes_text
 
     if not as_lines:
         print(as_json([asdict(change) for change in changes]))

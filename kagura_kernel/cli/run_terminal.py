@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from kagura_kernel.cli.asking import Decide, Keyboard
 from kagura_kernel.cli.run_outcome import waiting_changes
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.changes import changes_text
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import clock_face, seconds, whole_cost
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import verdict_words
 from kagura_kernel.views.body import is_whole, item_text, telling_argument
 from kagura_kernel.views.card import crossings_text
+from kagura_kernel.views.changes import changes_text
 from kagura_kernel.views.head import granted_blocks, head_line
 from kagura_kernel.views.kit import kit_text
 from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage

@@ -10,11 +10,11 @@ from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import ChangeConflict, KaguraError
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.answers import aside
-from kagura_kernel.jupyter.cards.changes import changes_html, changes_text
-from kagura_kernel.jupyter.cards.previews import wanted
 from kagura_kernel.jupyter.cards.record import changes_bundle
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.surface import Surface, person
+from kagura_kernel.render.html import html_of
+from kagura_kernel.views.changes import changes_blocks, changes_text, wanted
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -83,24 +83,26 @@ class ChangeCard:
         self._previews = previews_of(cockpit, changes)
         self._lock = threading.Lock()
         self._slot = Slot()
-        parts = {"all": changes_html(changes, live=True, previews=self._previews)}
         still = changes_bundle(changes, "", run_id, self._previews)
-        self._slot.open(LABEL, changes_text(changes), parts, self._pressed, still)
+        self._slot.open(LABEL, changes_text(changes), self._parts(), self._pressed, still)
 
     def refresh(self, changes: Mapping[str, ChangeRow], told: str = "") -> None:
         """Show these states; from any thread. The card becomes static when nothing waits any more."""
         with self._lock:
             self._changes = dict(changes)
             if any(change.state == "proposed" for change in changes.values()):
-                self._slot.show({"all": changes_html(changes, live=True, told=told, previews=self._previews)})
+                self._slot.show(self._parts(told))
                 # A file that conflicts offers what was pressed again: its buttons are free now as well.
                 self._slot.tell(told)
                 self._slot.keep(lambda: changes_bundle(changes, told, self._run_id, self._previews), at_once=True)
             else:
                 _open.pop(self._run_id, None)
                 # A page that was loaded since keeps what the live card showed last.
-                self._slot.show({"all": changes_html(changes, live=True, told=told, previews=self._previews)})
+                self._slot.show(self._parts(told))
                 self._slot.write(changes_bundle(changes, told, self._run_id, self._previews))
+
+    def _parts(self, told: str = "") -> dict[str, str]:
+        return {"all": html_of(changes_blocks(self._changes, live=True, told=told, previews=self._previews))}
 
     def _pressed(self, content: Mapping[str, Any]) -> None:
         act, path = content.get("act"), content.get("path")

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from kagura_kernel.cockpit.plan_lessons import has_lessons, lessons_told
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.answers import press
-from kagura_kernel.jupyter.cards.changes import changes_text
 from kagura_kernel.patterns.planning import read_answer
 from kagura_kernel.render.figures import counted
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import chooses, keys, verdict_words
 from kagura_kernel.views.body import is_whole, item_text
 from kagura_kernel.views.card import crossings_text
+from kagura_kernel.views.changes import changes_text
 from kagura_kernel.views.head import granted_blocks, head_line
 from kagura_kernel.views.kit import kit_text
 from kagura_kernel.views.parts import Ask, Item, Printout

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 if TYPE_CHECKING:
     from kagura_kernel.render.images import Image
 
-Kind = Literal["", "item", "prose", "code", "strong", "title", "soft", "chip", "pill", "name", "quote"]
+Kind = Literal["", "item", "prose", "code", "strong", "title", "soft", "chip", "pill", "name", "quote", "mark"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,15 @@ class Button:
     look: str = ""
     label: str = ""  # what a screen reader says where the word alone is not enough
     hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One thing of a list that can be opened; `about` says which."""
+
+    words: Words
+    about: str
+    is_current: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,7 @@ class Meter:
     about: str  # what a screen reader says
 
 
-Inline = str | Span | Button | Clock | Entry | Meter
+Inline = str | Span | Button | Choice | Clock | Entry | Meter
 Words = tuple[Inline, ...]
 Pieces = tuple[str | Span, ...]
 """A text in parts with nothing between them, of which some look like something."""
@@ -94,6 +103,7 @@ class Table:
     look: str = ""
     is_wide: bool = False  # whether it is moved sideways where it is too wide
     has_names: bool = False  # whether the first cell of a row says what the others are about
+    of_file: str = ""  # what a screen reader says of rows that are a file's, and look like a box's result
     plain: str | None = None
 
 
@@ -172,6 +182,7 @@ class Fold:
     key: str
     look: str = ""
     is_open: bool = False
+    is_bare: bool = False  # whether what is inside reaches to its edges
     plain: str | None = None
 
 

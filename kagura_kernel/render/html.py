@@ -15,6 +15,7 @@ from kagura_kernel.render.blocks import (
     Bullets,
     Button,
     Cell,
+    Choice,
     Clock,
     Countdown,
     Diff,
@@ -49,6 +50,7 @@ _TAGS = {
     "pill": "strong",
     "name": "strong",
     "quote": "q",
+    "mark": "mark",
 }
 _CLASSED = frozenset({"soft", "chip", "pill", "name"})
 
@@ -101,6 +103,10 @@ def _inline(one: Inline) -> Markup:  # noqa: PLR0911 - one for each kind
             return safe(one)
         case Button():
             return _button(one)
+        case Choice(words=words, about=about):
+            here = "true" if one.is_current else None
+            open_it = {"data_act": "open", "data_id": about, "aria_current": here}
+            return element("button", words_of(words), type="button", class_="kg-kit-open", **open_it)
         case Clock():
             return _clock(one)
         case Entry():
@@ -216,8 +222,10 @@ def _group(group: Group) -> Markup:
 
 @_block.register
 def _fold(fold: Fold) -> Markup:
-    inside = element("summary", words_of(fold.line)) + element("div", _blocks(fold.inside), class_="kg-inside")
-    return element("details", inside, class_=classes(fold.look), data_keep=fold.key, open=fold.is_open)
+    inside = _blocks(fold.inside)
+    inside = inside if fold.is_bare else element("div", inside, class_="kg-inside")
+    whole = element("summary", words_of(fold.line)) + inside
+    return element("details", whole, class_=classes(fold.look), data_keep=fold.key, open=fold.is_open)
 
 
 @_block.register
@@ -255,7 +263,12 @@ def _table(table: Table) -> Markup:
         names = Markup(" ").join(element("th", name) for name in table.head)
         head = element("thead", element("tr", names))
     rows = Markup("").join(element("tr", Markup(" ").join(_cells(row, has_name=table.has_names))) for row in table.rows)
-    drawn = element("table", head + element("tbody", rows), class_=classes("table", table.look))
+    whole = head + element("tbody", rows)
+    if table.of_file:
+        facts = {"role": "group", "tabindex": "0", "aria_label": table.of_file}
+        sideways = element("div", element("table", whole), class_="kg-sideways", **facts)
+        return element("div", sideways, class_="kg-rich")
+    drawn = element("table", whole, class_=classes("table", table.look))
     return element("div", drawn, class_="kg-wide") if table.is_wide else drawn
 
 

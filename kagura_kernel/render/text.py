@@ -12,6 +12,7 @@ from kagura_kernel.render.blocks import (
     Block,
     Bullets,
     Cell,
+    Choice,
     Fold,
     Group,
     Inline,
@@ -75,7 +76,7 @@ def _inline(one: Inline) -> str:
             return visible(one)
         case Span(words=str(text)):
             return visible(text)
-        case Span():
-            return words_in_text(one.words) if not isinstance(one.words, str) else ""
+        case Span(words=words) | Choice(words=words):
+            return words_in_text(words) if not isinstance(words, str) else ""
         case _:
             return ""

@@ -9,10 +9,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kagura_kernel.domain.events import ChangeRow
-from kagura_kernel.jupyter.cards.changes import changes_html
 from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.jupyter.live_run import live_parts
+from kagura_kernel.render.html import html_of
 from kagura_kernel.render.style import framed
+from kagura_kernel.views.changes import changes_blocks
 from kagura_kernel.views.run import RunView
 from tests.browser.interrupts import LOAD
 from tests.browser.notebook import PATIENCE_MS
@@ -154,7 +155,9 @@ def test_a_change_card_with_hostile_names_diffs_and_files_does_nothing(watched):
             previews[name] = data
     changes["a.svg"] = ChangeRow(path="a.svg", status="added", size=len(HOSTILE_DRAWING))
     previews["a.svg"] = HOSTILE_DRAWING.encode()
-    page.set_content(gallery.document(framed(changes_html(changes, live=True, previews=previews), "Changes")))
+    page.set_content(
+        gallery.document(framed(html_of(changes_blocks(changes, live=True, previews=previews)), "Changes"))
+    )
     poke(page)
     nothing_came_of_it(page, asked)
     acts = set(page.locator("[data-act]").evaluate_all("all => all.map((one) => one.dataset.act)"))

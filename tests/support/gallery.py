@@ -29,15 +29,15 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.jupyter.cards.audit import audit_html
-from kagura_kernel.jupyter.cards.changes import changes_html
-from kagura_kernel.jupyter.cards.kit_files import file_html, files_html, kit_head_html
 from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.widgets.live_card import LiveCard
 from kagura_kernel.render.bundle import drawn
 from kagura_kernel.render.html import html_of
 from kagura_kernel.render.style import framed, style
+from kagura_kernel.views.changes import changes_blocks
 from kagura_kernel.views.costs import BudgetLine, Sum, costs_blocks
+from kagura_kernel.views.kit_files import file_blocks, files_block, kit_head
 from kagura_kernel.views.leases import lease_board, line_of
 from kagura_kernel.views.plugins import plugins_blocks
 from kagura_kernel.views.run import RunView
@@ -189,7 +189,7 @@ def cards() -> dict[str, str]:
         "run with a kit": run_html(kitted_run()),
         "run that has learned": run_html(learned_run()),
         "kit": framed(kit_inside(), "Kit"),
-        "changes": framed(changes_html(changes(), live=True, previews=previews()), "Changes of a run"),
+        "changes": framed(html_of(changes_blocks(changes(), live=True, previews=previews())), "Changes of a run"),
         "leases": framed(html_of(lease_board(held, now + timedelta(seconds=60), live=True)), "Leases"),
         "runs": framed(html_of(board_blocks(_board(), now + timedelta(seconds=60), live=True)), "Runs"),
         "costs": framed(
@@ -244,8 +244,9 @@ def kit_inside() -> str:
     """A kit to look into, with a file of it open."""
     staged, file = SampleKit().staged(), opened()
     return (
-        f'{kit_head_html(staged)}<div class="kg-body kg-browse">'
-        f"<div>{files_html(staged, FILES, file.target, live=True)}</div><div>{file_html(file)}</div></div>"
+        f'{html_of([kit_head(staged)])}<div class="kg-body kg-browse">'
+        f"<div>{html_of([files_block(staged, FILES, file.target, live=True)])}</div>"
+        f"<div>{html_of(file_blocks(file))}</div></div>"
     )
 
 

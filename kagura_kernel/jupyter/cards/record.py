@@ -13,14 +13,13 @@ from typing import Any
 
 from kagura_kernel.domain.events import ChangeRow, ResultShown
 from kagura_kernel.domain.plugins import PluginAudit
-from kagura_kernel.jupyter.cards.changes import changes_html, changes_text
-from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.render.bundle import Bundle
 from kagura_kernel.render.html import html_of
 from kagura_kernel.render.style import framed
 from kagura_kernel.views.approvals import asked
 from kagura_kernel.views.body import withheld_words
 from kagura_kernel.views.card import run_blocks, run_text
+from kagura_kernel.views.changes import Previews, changes_blocks, changes_text
 from kagura_kernel.views.kit import Kitted, redactions
 from kagura_kernel.views.leases import LeaseLine
 from kagura_kernel.views.network import by_name
@@ -178,9 +177,10 @@ def changes_bundle(
 ) -> Bundle:
     """A change card for a display slot."""
     rows = [picked(change, "path", "status", "state", "diff") for change in changes.values()]
+    still = changes_blocks(changes, live=False, told=told, previews=previews or {})
     data = {
         "text/plain": changes_text(changes),
-        "text/html": framed(changes_html(changes, live=False, told=told, previews=previews or {}), "Changes of a run"),
+        "text/html": framed(html_of(still), "Changes of a run"),
         CHANGES_MIME: clean({"version": 1, "changes": rows}),
     }
     return data, {"kagura": {"run_id": run_id}}

@@ -7,19 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import KaguraError
-from kagura_kernel.jupyter.cards.kit_files import (
-    SHOWN,
-    OpenedFile,
-    file_html,
-    file_text,
-    files_html,
-    kit_head_html,
-)
 from kagura_kernel.jupyter.cards.record import clean
 from kagura_kernel.jupyter.slots import Slot, write_once
+from kagura_kernel.render.blocks import Blocks, Group, Line
 from kagura_kernel.render.bundle import Bundle
+from kagura_kernel.render.html import html_of
 from kagura_kernel.render.style import framed
 from kagura_kernel.views.kit import counts, staged_lines, whose
+from kagura_kernel.views.kit_files import SHOWN, OpenedFile, file_blocks, file_text, files_block, kit_head
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,19 +89,19 @@ class _Shown:
     def parts(self) -> dict[str, str]:
         """The live card."""
         return {
-            "head": kit_head_html(self.kit),
-            "files": files_html(self.kit, self.files, self._target, live=True) if self.files else self._nothing(),
-            "file": file_html(self.opened) if self.files else "",
+            "head": html_of([kit_head(self.kit)]),
+            "files": html_of(self._files(live=True)),
+            "file": html_of(file_blocks(self.opened)) if self.files else "",
         }
 
     def bundle(self) -> Bundle:
         """As it stays in the notebook."""
-        files = files_html(self.kit, self.files, self._target, live=False) if self.files else self._nothing()
-        file = f"<div>{file_html(self.opened)}</div>" if self.opened is not None else ""
-        body = f'<div class="kg-body{" kg-browse" if file else ""}"><div>{files}</div>{file}</div>'
+        sides = [Group(self._files(live=False))]
+        sides += [Group(file_blocks(self.opened))] if self.opened is not None else []
+        body = Group(tuple(sides), "body browse" if self.opened is not None else "body")
         data = {
             "text/plain": self.text(),
-            "text/html": framed(kit_head_html(self.kit) + body, LABEL),
+            "text/html": framed(html_of([kit_head(self.kit), body]), LABEL),
             KIT_MIME: clean(self._record()),
         }
         return data, {"kagura": {"digest": self.kit.digest}}
@@ -125,10 +120,10 @@ class _Shown:
         ]
         return {"version": 1, "agent": self.kit.agent, "files": files}
 
-    def _nothing(self) -> str:
-        return files_html(self.kit, (), live=False) + (
-            '<div class="kg-soft">There is no file in this kit: the box sees what it needs in its workspace.</div>'
-        )
+    def _files(self, *, live: bool) -> Blocks:
+        files = files_block(self.kit, self.files, self._target, live=live)
+        why = "There is no file in this kit: the box sees what it needs in its workspace."
+        return (files,) if self.files else (files, Line((why,), "soft"))
 
 
 class KitCard:

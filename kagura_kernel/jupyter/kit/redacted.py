@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kagura_kernel.jupyter.cards.kit_files import OpenedFile, file_html, file_text
+from kagura_kernel.render.blocks import Group
+from kagura_kernel.render.html import html_of
 from kagura_kernel.render.style import framed
+from kagura_kernel.views.kit_files import OpenedFile, file_blocks, file_text
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.findings import Finding, RedactedFile
@@ -28,7 +30,7 @@ class RedactedText:
         """A card of its own; what cannot be shown is told in plain words."""
         if self.reason:
             return None
-        return framed(f'<div class="kg-body">{file_html(self._opened())}</div>', "Redacted file")
+        return framed(html_of([Group(file_blocks(self._opened()), "body")]), "Redacted file")
 
     def _opened(self) -> OpenedFile:
         blocks = tuple((one.start, one.end, one.kind) for one in self.findings)

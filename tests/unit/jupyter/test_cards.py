@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.jupyter.cards.changes import changes_html, summary
 from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.blocks import Diff
@@ -14,6 +13,7 @@ from kagura_kernel.render.diff import counts
 from kagura_kernel.render.html import html_of
 from kagura_kernel.render.style import style
 from kagura_kernel.views.card import run_text
+from kagura_kernel.views.changes import changes_blocks, summary
 from kagura_kernel.views.run import INSIDE_MAGIC, RunView
 from tests.support.card_page import Page
 
@@ -134,7 +134,7 @@ def test_two_prices_are_not_taken_for_a_formula(story, view_of):
 
 def test_the_change_card_counts_and_offers_each_file(story, view_of):
     view = view_of(story.started(), story.changes(story.change("a.md"), story.change("b.md", state="applied")))
-    page = Page(changes_html(view.changes, live=True))
+    page = Page(html_of(changes_blocks(view.changes, live=True)))
     assert "2 changed files" in page.text
     assert [(button["data-act"], button.get("data-path")) for button in page.buttons] == [
         ("apply", None),
@@ -142,17 +142,17 @@ def test_the_change_card_counts_and_offers_each_file(story, view_of):
         ("apply", "a.md"),
         ("discard", "a.md"),
     ]
-    assert Page(changes_html(view.changes, live=False)).buttons == []
+    assert Page(html_of(changes_blocks(view.changes, live=False))).buttons == []
 
 
 def test_a_file_that_somebody_would_run_unasked_stands_first_with_a_badge_and_the_reason(story):
     changes = {"a.md": story.change("a.md"), "z.mk": story.change("z.mk", runs="make <runs> what it says")}
-    text = Page(changes_html(changes, live=True)).text
+    text = Page(html_of(changes_blocks(changes, live=True))).text
     assert text.index("z.mk") < text.index("a.md")
     assert text.count("runs by itself") == 1
     assert "make <runs> what it says." in text
     many = {f"{number}.md": story.change(f"{number}.md") for number in range(300)} | changes
-    assert "z.mk" in Page(changes_html(many, live=True)).text
+    assert "z.mk" in Page(html_of(changes_blocks(many, live=True))).text
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_the_change_card_says_what_became_of_the_files(story, states, words):
 
 def test_a_file_without_a_diff_says_why(story):
     changes = {"x.png": story.change("x.png", status="added", diff="", binary=True, size=1234)}
-    assert "Binary file, 1,234 bytes." in Page(changes_html(changes, live=False)).text
+    assert "Binary file, 1,234 bytes." in Page(html_of(changes_blocks(changes, live=False))).text
 
 
 def test_a_diff_has_line_numbers_and_counts_without_its_headers():
@@ -233,9 +233,9 @@ def test_nothing_that_a_model_or_a_box_says_gets_out_of_its_card(one, two, three
             ),
         ]
     )
-    pages = [live(view), Page(changes_html(view.changes, live=True, told=one))]
+    pages = [live(view), Page(html_of(changes_blocks(view.changes, live=True, told=one)))]
     view.apply(events.RunFinished(**ids, status="failed", text=two, error=one, error_code=three, model=two))
-    pages += [Page(run_html(view)), Page(changes_html(view.changes, live=False))]
+    pages += [Page(run_html(view)), Page(html_of(changes_blocks(view.changes, live=False)))]
     for page in pages:
         assert page.open == []
         assert not {"script", "img", "iframe", "object", "link", "form"} & set(page.tags)
@@ -274,7 +274,7 @@ def test_without_a_style_sheet_no_words_run_together(story, view_of):
     events = [story.box(), story.calls(command="ls"), story.answers(), story.asks(), story.changes(), story.ends()]
     view = view_of(story.started(model="m"), *events)
     asking = view_of(story.started(), story.asks(options=("red", "blue"), subject="question"))
-    texts = [Page(run_html(view)).text, Page(changes_html(view.changes, live=True)).text, live(asking).text]
+    texts = [Page(run_html(view)).text, Page(html_of(changes_blocks(view.changes, live=True))).text, live(asking).text]
     for glued in ("Apply allDiscard", "ApplyDiscard", "redblue", "answerStop", "sandboxexit", "exit 00.2", "$0.01Stop"):
         assert not any(glued in text for text in texts)
     assert "sandbox exit 0 0.2 s" in texts[0]

@@ -7,13 +7,13 @@ import json
 
 import pytest
 
-from kagura_kernel.jupyter.cards.changes import changes_html, changes_text
 from kagura_kernel.jupyter.cards.record import run_record
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.escape import shown_path
 from kagura_kernel.render.html import html_of
 from kagura_kernel.views.approvals import asked
 from kagura_kernel.views.body import item_blocks, item_text
+from kagura_kernel.views.changes import changes_blocks, changes_text
 from kagura_kernel.views.parts import Ask
 from kagura_kernel.views.run import RunView
 
@@ -71,17 +71,17 @@ def test_a_path_takes_one_line_and_hides_nothing(story, path: str) -> None:
     assert shown.strip() == shown
     change = story.change(path)
     assert changes_text({path: change}).count("\n") == 1
-    assert html.escape(shown) in changes_html({path: change}, live=True)
+    assert html.escape(shown) in html_of(changes_blocks({path: change}, live=True))
 
 
 def test_a_change_that_is_never_written_says_why(story) -> None:
     change = story.change("key.txt", state="protected", reason="it holds a leased credential")
-    assert "protected: it holds a leased credential" in changes_html({"key.txt": change}, live=True)
+    assert "protected: it holds a leased credential" in html_of(changes_blocks({"key.txt": change}, live=True))
     assert "(protected: it holds a leased credential)" in changes_text({"key.txt": change})
 
 
 def test_a_run_with_very_many_files_is_shown_in_part_and_says_so(story) -> None:
     changes = {f"f{n}": story.change(f"f{n}") for n in range(1000)}
-    page = changes_html(changes, live=True)
+    page = html_of(changes_blocks(changes, live=True))
     assert page.count('class="kg-file"') == 200
     assert "800 more files" in page

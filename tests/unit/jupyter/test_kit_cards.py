@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill, marker
-from kagura_kernel.jupyter.cards.kit_files import SHOWN, OpenedFile, file_html, file_text, files_html
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.terminal import TerminalDisplay
 from kagura_kernel.render.html import html_of
 from kagura_kernel.views import card
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.kit import built_lines, kit_text
+from kagura_kernel.views.kit_files import SHOWN, OpenedFile, file_blocks, file_text, files_block
 from kagura_kernel.views.run import RunView
 from tests.support.sample_kit import FILES, SampleKit, opened
 from tests.support.sample_run import SampleRun
@@ -120,7 +120,9 @@ def test_names_and_reasons_of_others_cannot_become_part_of_the_page():
     prompt = StagedPrompt(HOSTILE, "kit", "/kagura/kit/prompt_files/x", 1, 1, ("a",))
     staged = KIT.staged(skills=(skill,), prompt_files=(prompt,), left_out=(LeftOut(HOSTILE, HOSTILE),))
     html = kit_html(seen(staged, KIT.started(server=HOSTILE), KIT.ended(reason=HOSTILE, stderr=HOSTILE)), live=True)
-    html += files_html(staged, skill.files, live=True) + file_html(OpenedFile(HOSTILE, HOSTILE, (), 1))
+    html += html_of([files_block(staged, skill.files, live=True)]) + html_of(
+        file_blocks(OpenedFile(HOSTILE, HOSTILE, (), 1))
+    )
     assert "<img" not in html
     assert "\u202e" not in html
     assert html.count("⟨U+202E⟩") >= 9
@@ -128,7 +130,7 @@ def test_names_and_reasons_of_others_cannot_become_part_of_the_page():
 
 
 def test_an_open_file_shows_each_redaction_as_a_block_that_says_of_what_kind_it_was():
-    html = file_html(opened())
+    html = html_of(file_blocks(opened()))
     blocks = re.findall(r'<mark class="kg-redacted" title="([^"]*)">([^<]*)</mark>', html)
     assert blocks == [(f"Redacted: {kind}", marker(kind)) for kind in ("uri-password", "aws-access-key", "github")]
     assert "3 redactions aws-access-key, github, uri-password in lines 3, 4, 6" in plain(html)
@@ -136,14 +138,14 @@ def test_an_open_file_shows_each_redaction_as_a_block_that_says_of_what_kind_it_
 
 
 def test_a_text_that_only_looks_like_a_marker_is_no_block():
-    html = file_html(OpenedFile("a.md", f"write {marker('password')} by hand", (), 10))
+    html = html_of(file_blocks(OpenedFile("a.md", f"write {marker('password')} by hand", (), 10)))
     assert "<mark" not in html
     assert marker("password") in html
 
 
 def test_of_a_long_file_the_beginning_is_shown_and_no_block_is_cut():
     text = "x" * (SHOWN - 5) + marker("token")
-    html = file_html(OpenedFile("a", text, ((SHOWN - 5, len(text), "token"),), len(text)))
+    html = html_of(file_blocks(OpenedFile("a", text, ((SHOWN - 5, len(text), "token"),), len(text))))
     assert "Only its beginning is shown." in html
     assert "<mark" not in html
     assert "1 redaction token" in plain(html)
@@ -152,14 +154,14 @@ def test_of_a_long_file_the_beginning_is_shown_and_no_block_is_cut():
 
 def test_what_is_no_text_is_said_to_be_none():
     image = OpenedFile("skills/x/logo.png", "", (), 4_000, is_text=False)
-    assert "<pre" not in file_html(image)
-    assert "It is no text" in file_html(image)
+    assert "<pre" not in html_of(file_blocks(image))
+    assert "It is no text" in html_of(file_blocks(image))
     assert file_text(image).endswith("It is no text.")
 
 
 @pytest.mark.parametrize("live", [True, False])
 def test_the_list_of_files_goes_by_skill_and_has_buttons_only_while_it_is_live(live):
-    html = files_html(KIT.staged(), FILES, "skills/csv-tools/SKILL.md", live=live)
+    html = html_of([files_block(KIT.staged(), FILES, "skills/csv-tools/SKILL.md", live=live)])
     assert re.findall(r"<strong[^>]*>([^<]*)", html) == ["csv-tools", "Prompt files", "Left out"]
     targets = [one.target for one in FILES]
     assert sorted(re.findall(r'data-id="([^"]*)"', html)) == (sorted(targets) if live else [])

@@ -10,13 +10,13 @@ import pytest
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.events import ChangeRow, ChangesCollected
 from kagura_kernel.domain.memory import ShownMemory
-from kagura_kernel.jupyter.cards.changes import changes_html, changes_text
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.html import html_of, words_of
 from kagura_kernel.views import card
 from kagura_kernel.views.body import item_blocks
 from kagura_kernel.views.card import run_text
+from kagura_kernel.views.changes import changes_blocks, changes_text
 from kagura_kernel.views.head import figures, head_blocks
 from kagura_kernel.views.run import RunView
 from tests.support.sample_learned import ESTIMATE, SampleLearned
@@ -137,8 +137,8 @@ def test_what_a_child_changed_is_told_as_handed_on_where_its_parent_takes_it_ove
     collected = ChangesCollected(run_id=RUN.run_id, session_id=RUN.session_id, at=RUN.at, changes=(change,))
     view = seen(collected, RUN.finished(**finished), lineage=("run-0",))
     assert changes_text(view.changes).startswith(f"[{told}]")
-    assert told.partition(": ")[2] in plain(changes_html(view.changes, live=True))
-    assert "Apply" not in changes_html(view.changes, live=True)
+    assert told.partition(": ")[2] in plain(html_of(changes_blocks(view.changes, live=True)))
+    assert "Apply" not in html_of(changes_blocks(view.changes, live=True))
 
 
 def test_the_cost_on_a_card_holds_that_of_its_children_and_says_so():

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.events import ChangeRow
-from kagura_kernel.jupyter.cards.changes import changes_html
-from kagura_kernel.jupyter.cards.previews import IMAGE_BYTES, TABLE_BYTES, preview_html, wanted
+from kagura_kernel.render.html import html_of
+from kagura_kernel.views.changes import IMAGE_BYTES, TABLE_BYTES, changes_blocks, preview_blocks, wanted
 from tests.support.card_page import Page
 from tests.support.gallery import png
 
@@ -21,7 +21,7 @@ def row(path: str, size: int, **fields: object) -> ChangeRow:
 
 def page(path: str, data: bytes, *, size: int | None = None, **fields: object) -> Page:
     change = row(path, len(data) if size is None else size, **fields)
-    return Page(changes_html({path: change}, live=False, previews={path: data}))
+    return Page(html_of(changes_blocks({path: change}, live=False, previews={path: data})))
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ def test_a_binary_file_says_what_it_is():
 
 @given(st.sampled_from(["a.csv", "a.tsv", "a.json", "a.jsonl", "a.png", "a.svg", "a.bin"]), st.binary(max_size=300))
 def test_whatever_a_file_holds_its_preview_is_harmless(path, data):
-    shown = Page(preview_html(row(path, len(data), binary=True), data))
+    shown = Page(html_of(preview_blocks(row(path, len(data), binary=True), data)))
     assert not shown.open
     assert set(shown.tags) <= {"div", "table", "thead", "tbody", "tr", "th", "td", "img"}
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "[" + "9" * 5000 + "]", '[{"a": NaN}]', '[{"a": ' + "[" * 5000])
 def test_hostile_json_is_no_table(text):
-    assert "Traceback" not in preview_html(row("a.json", len(text)), text.encode())
+    assert "Traceback" not in html_of(preview_blocks(row("a.json", len(text)), text.encode()))

@@ -8,6 +8,7 @@ from kagura_kernel.render.blocks import (
     SPRING,
     Bullets,
     Button,
+    Choice,
     Clock,
     Countdown,
     Diff,
@@ -108,6 +109,27 @@ KINDS = [
         ["a", "  b"],
     ),
     (
+        Fold(("a",), (Line(("b",)),), "key", is_bare=True),
+        '<details data-keep="key"><summary>a</summary><div>b</div></details>',
+        ["a", "  b"],
+    ),
+    (
+        Bullets([(Choice((code("a"),), "x/a", is_current=True), Span("b", "mark", hint="c"))]),
+        (
+            '<ul><li><button type="button" class="kg-kit-open" data-act="open" data-id="x/a" aria-current="true">'
+            '<code>a</code></button> <mark title="c">b</mark></li></ul>'
+        ),
+        ["- a b"],
+    ),
+    (
+        Table([[("1",)]], ("x",), of_file="First rows"),
+        (
+            '<div class="kg-rich"><div class="kg-sideways" role="group" tabindex="0" aria-label="First rows">'
+            "<table><thead><tr><th>x</th></tr></thead><tbody><tr><td>1</td></tr></tbody></table></div></div>"
+        ),
+        ["1"],
+    ),
+    (
         Question((Line(("a",)),), "Network: a", "app-1"),
         (
             '<blockquote class="kg-ask kg-open" role="group" aria-label="Network: a" tabindex="0" data-block '
@@ -160,6 +182,7 @@ def test_a_kind_of_block_is_drawn_as_html_and_as_text(block, html, lines):
         Pre(HOSTILE),
         Pre(HOSTILE, is_output=True),
         Pre((HOSTILE, Span(HOSTILE, hint=HOSTILE))),
+        Line((Choice((HOSTILE,), HOSTILE),)),
         Rich(HOSTILE),
         Rich(HOSTILE, is_html=True),
         Picture(Image("image/png", 2, 3, b"x"), HOSTILE),

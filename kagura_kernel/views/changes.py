@@ -1,0 +1,296 @@
+"""The change card: what a run did to the project, by file, and what became of it.
+
+Images are shown small, tables by their first rows, anything else that is no text by its kind.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Any
+
+from kagura_kernel.domain.events import ChangeRow
+from kagura_kernel.domain.visible import visible
+from kagura_kernel.render.blocks import (
+    SPRING,
+    Blocks,
+    Button,
+    Diff,
+    Fold,
+    Group,
+    Line,
+    Picture,
+    Span,
+    Table,
+    Told,
+    Words,
+    chip,
+    code,
+    figure,
+    head,
+    label,
+    soft,
+)
+from kagura_kernel.render.diff import counts
+from kagura_kernel.render.escape import one_line, shown_path
+from kagura_kernel.render.figures import counted, data_size
+from kagura_kernel.render.images import NoImageError, image_of
+
+Previews = Mapping[str, bytes]
+"""By path, the beginning of what a file holds now: as much as `wanted` asked for."""
+
+IMAGE_BYTES = 500_000
+"""Of one image, all of which goes into the card."""
+TABLE_BYTES = 64_000
+_KIND_BYTES = 64
+_ROWS = 8
+_COLUMNS = 8
+_CELL = 40
+
+_IMAGES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg"})
+_SEPARATED = frozenset({".csv", ".tsv"})
+_RECORDS = frozenset({".json", ".jsonl", ".ndjson"})
+_BEGINNINGS = (
+    (b"%PDF-", "PDF document"),
+    (b"PAR1", "Parquet table"),
+    (b"ARROW1", "Arrow table"),
+    (b"PK\x03\x04", "ZIP archive, or a document made of one"),
+    (b"\x1f\x8b", "gzip archive"),
+    (b"7z\xbc\xaf\x27\x1c", "7z archive"),
+    (b"SQLite format 3\x00", "SQLite database"),
+    (b"\x7fELF", "program for Linux"),
+    (b"\x89HDF\r\n\x1a\n", "HDF5 file"),
+    (b"\x93NUMPY", "NumPy array"),
+    (b"\x80\x04\x95", "Python pickle, which runs code when it is loaded"),
+    (b"\x80\x05\x95", "Python pickle, which runs code when it is loaded"),
+)
+
+_SIGNS = {"added": ("A", "good"), "modified": ("M", "busy"), "deleted": ("D", "bad")}
+_STATES = {
+    "proposed": ("", "proposed"),
+    "applied": ("good", "applied"),
+    "discarded": ("soft", "discarded"),
+    "conflict": ("bad", "conflict: the project’s file changed meanwhile and was left alone"),
+    "handed": ("soft", "handed to the run that it works for"),
+    "protected": ("warn", "protected: this path is never written"),
+}
+_OPEN_BELOW = 60
+_OPEN_FILES = 3
+_SHOWN_FILES = 200
+_NO_PREVIEWS: Previews = {}
+
+RUNS = "runs by itself"
+"""The badge of a file that somebody would run, or obey, whom nobody asked to."""
+
+
+def changes_blocks(
+    changes: Mapping[str, ChangeRow], *, live: bool, told: str = "", previews: Previews = _NO_PREVIEWS
+) -> Blocks:
+    """The card's inside. A live one can be applied and discarded, as a whole and by file."""
+    total = [counts(change.diff) for change in changes.values()]
+    figures = plus_minus(sum(plus for plus, _ in total), sum(minus for _, minus in total))
+    waiting = any(change.state == "proposed" for change in changes.values())
+    alone = len(changes) == 1
+    buttons = _buttons("", alone=alone) if live and waiting else ()
+    top = head(counted(len(changes), "changed file"), figures, soft(summary(changes)), SPRING, *buttons)
+    few = len(changes) <= _OPEN_FILES
+    shown = first_what_runs(changes)[:_SHOWN_FILES]
+    files = [_file(change, previews.get(change.path, b""), live=live and not alone, few=few) for change in shown]
+    more: Blocks = ()
+    if left := len(changes) - len(shown):
+        where = (code(".changes"), "of the cell’s value holds all of them.")
+        more = (label(f"… and {counted(left, 'more file')}:", *where),)
+    return (top, Group((*files, *more), "files"), Told(told))
+
+
+def changes_text(changes: Mapping[str, ChangeRow]) -> str:
+    """The card in text."""
+    lines = [f"[{counted(len(changes), 'changed file')}: {summary(changes)}]"]
+    for change in first_what_runs(changes):
+        added, removed = counts(change.diff)
+        figures = f"  +{added} -{removed}" if change.diff else ""
+        badge = f"  [{RUNS}: {visible(change.runs)}]" if change.runs else ""
+        why = f": {visible(change.reason)}" if change.reason and change.state == "protected" else ""
+        state = "" if change.state == "proposed" else f"  ({state_word(change.state)}{why})"
+        lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{badge}{state}")
+    return "\n".join(lines)
+
+
+def first_what_runs(changes: Mapping[str, ChangeRow]) -> list[ChangeRow]:
+    """The changes in their order, but those that somebody would run unasked stand first."""
+    return sorted(changes.values(), key=lambda change: not change.runs)
+
+
+def summary(changes: Mapping[str, ChangeRow]) -> str:
+    """`2 applied, 1 conflict`; what waits is named as not yet in the project."""
+    states = Counter(change.state for change in changes.values())
+    waiting = states.pop("proposed", 0)
+    words = [f"{number} {state_word(state)}" for state, number in states.items()]
+    if waiting:
+        words.insert(0, "not in the project yet" if waiting == len(changes) else f"{waiting} not in the project yet")
+    return ", ".join(words)
+
+
+def state_word(state: str) -> str:
+    """What became of a file, in as few words as say it."""
+    return "handed to the run that it works for" if state == "handed" else state
+
+
+def plus_minus(added: int, removed: int) -> Span:
+    """`+12 −3`, coloured."""
+    return Span((Span(f"+{added}", look="plus"), Span(f"−{removed}", look="minus")), look="pm")
+
+
+def _file(change: ChangeRow, data: bytes, *, live: bool, few: bool) -> Group:
+    sign, tone = _SIGNS.get(change.status, ("?", "soft"))
+    state_tone, state = _STATES.get(change.state, ("soft", change.state))
+    if change.reason and change.state == "protected":
+        state = f"{change.state}: {change.reason}"
+    added, removed = counts(change.diff)
+    line: Words = (
+        Span(sign, look="sign", tone=tone, hint=change.status),
+        code(shown_path(change.path), "path"),
+        *([plus_minus(added, removed)] if change.diff else []),
+        *([figure(data_size(change.size))] if change.size else []),
+        *([chip(RUNS, "warn", change.runs)] if change.runs else []),
+        *([chip(state, state_tone)] if state_tone else []),
+    )
+    waits = change.state == "proposed"
+    is_open = few and waits and added + removed <= _OPEN_BELOW
+    fold = Fold(line, _content(change, data), f"file:{change.path}", is_open=is_open, is_bare=True)
+    # Buttons inside a summary could not be told from it by a screen reader.
+    return Group((fold, *([Line(_buttons(change.path), "acts")] if live and waits else [])), "file")
+
+
+def _content(change: ChangeRow, data: bytes) -> Blocks:
+    why = (label(f"Look at it before you apply it: {change.runs}."),) if change.runs else ()
+    preview = preview_blocks(change, data) if data else ()
+    if change.diff:
+        return (*why, *preview, Diff(change.diff))
+    if preview:
+        return (*why, *preview)
+    if change.binary:
+        what = binary_words(change, data)
+    elif change.kind == "link":
+        what = "A symbolic link."
+    else:
+        what = "No change of content." if change.status == "modified" else "An empty file."
+    return (*why, label(what))
+
+
+def _buttons(path: str, *, alone: bool = False) -> Words:
+    """For one file, or with an empty path for all; `alone` when the whole is one file."""
+    about = {"path": path} if path else {}
+    of, all_of = (path, "") if path else ("all changes", "" if alone else " all")
+    first, second = ("small", "quiet small") if path else ("primary", "quiet")
+    return (
+        Button(f"Apply{all_of}", "apply", about, first, f"Apply {of}"),
+        Button(f"Discard{all_of}", "discard", about, second, f"Discard {of}"),
+    )
+
+
+# ---------------------------------------------------------------- what a changed file looks like
+
+# Only formats are read that Python's own modules read, and only their beginning: what a run wrote is hostile until
+# somebody has looked at it.
+
+
+def wanted(change: ChangeRow) -> int:
+    """How many bytes of a file's beginning its preview takes; 0 when it has none."""
+    if change.status == "deleted" or change.kind != "file" or not change.size:
+        return 0
+    suffix = _suffix(change.path)
+    if suffix in _IMAGES:
+        return change.size if change.size <= IMAGE_BYTES else _KIND_BYTES
+    if suffix in _SEPARATED or suffix in _RECORDS:
+        return min(change.size, TABLE_BYTES)
+    return _KIND_BYTES if change.binary else 0
+
+
+def preview_blocks(change: ChangeRow, data: bytes) -> Blocks:
+    """The preview of one file; nothing where its diff says enough."""
+    suffix = _suffix(change.path)
+    if suffix in _IMAGES and len(data) >= change.size:
+        return _image(change, data)
+    rows = _rows(suffix, data, whole=len(data) >= change.size)
+    return (_table(rows),) if rows else ()
+
+
+def binary_words(change: ChangeRow, data: bytes) -> str:
+    """What is said of a file that is no text: `Binary file, 1,234 bytes: PDF document`."""
+    kind = next((words for begins, words in _BEGINNINGS if data.startswith(begins)), "")
+    return f"Binary file, {change.size:,} bytes{f': {kind}' if kind else ''}."
+
+
+def _suffix(path: str) -> str:
+    return PurePosixPath(path).suffix.lower()
+
+
+def _image(change: ChangeRow, data: bytes) -> Blocks:
+    try:
+        image = image_of(data)
+    except NoImageError as why:
+        return (label(f"No preview: {why}."),)
+    about = f"{image.width:,} × {image.height:,}, {data_size(len(data))}"
+    shown = Picture(image, f"Preview of {one_line(change.path, 80)}, {about}")
+    return (Group((shown, label(about)), "preview"),)
+
+
+def _rows(suffix: str, data: bytes, *, whole: bool) -> list[list[str]]:
+    """A head row and the first ones below it; empty when it is no table."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # The beginning may end inside a character.
+        if whole or error.start < len(data) - len("\U0010ffff".encode()):
+            return []
+        text = data[: error.start].decode("utf-8-sig", "replace")
+    if not whole:
+        text = text[: text.rfind("\n") + 1]
+    if suffix in _SEPARATED:
+        return _separated(text, "\t" if suffix == ".tsv" else ",")
+    if suffix in _RECORDS:
+        return _records(text, lines=suffix != ".json")
+    return []
+
+
+def _separated(text: str, between: str) -> list[list[str]]:
+    first = text.partition("\n")[0]
+    if between == "," and first.count(";") > first.count(","):
+        between = ";"
+    try:
+        rows = [row for row in islice(csv.reader(io.StringIO(text), delimiter=between), _ROWS + 1) if row]
+    except csv.Error:
+        return []
+    return rows if len(rows) > 1 and len(rows[0]) > 1 else []
+
+
+def _records(text: str, *, lines: bool) -> list[list[str]]:
+    try:
+        found: Any = [json.loads(line) for line in text.splitlines()[:_ROWS] if line] if lines else json.loads(text)
+    # Too deep, too long a number, or no JSON: the diff shows what it is.
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(found, list) or not found or not all(isinstance(one, dict) for one in found[:_ROWS]):
+        return []
+    records: Sequence[Mapping[str, Any]] = found[:_ROWS]
+    names = list(dict.fromkeys(name for record in records for name in record))[: _COLUMNS + 1]
+    return [names, *([_plain(record.get(name, "")) for name in names] for record in records)] if names else []
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "…" if isinstance(value, dict | list) else json.dumps(value)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Group:
+    first, *body = [[one_line(cell, _CELL) for cell in row[:_COLUMNS]] for row in rows]
+    more = ", more columns left out" if max(len(row) for row in rows) > _COLUMNS else ""
+    shown = Table([[(cell,) for cell in row] for row in body], first, of_file="First rows")
+    return Group((shown, label(f"First rows{more}")), "preview")
