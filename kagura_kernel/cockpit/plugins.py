@@ -256,9 +256,16 @@ class PluginDesk:
 
     def _came_to_nothing(self, word: PluginWord, error: KaguraError) -> None:
         """Write down why, for whoever asked elsewhere."""
-        about = {"content_hash": word.content_hash, "session_id": word.session_id}
         try:
-            self.manager.note("failed", word.plugin, by=word.by, via=word.via, why=error.message, **about)
+            self.manager.note(
+                "failed",
+                word.plugin,
+                by=word.by,
+                via=word.via,
+                why=error.message,
+                session_id=word.session_id,
+                content_hash=word.content_hash,
+            )
         except JournalError as trouble:
             log.warning("%s %s, asked for in the %s: %s", word.deed, word.plugin, word.via, trouble.message)
 

@@ -29,15 +29,6 @@ class ApprovalRecord:
     verdict: AuditVerdict  # What their audit advised
 
 
-@dataclass(frozen=True, slots=True)
-class QuarantineRecord:
-    """Why a plugin is off."""
-
-    content_hash: str  # Of the files that failed
-    reason: str  # Half a sentence
-    at: datetime  # Since when, UTC
-
-
 class ApprovalBook:
     """The approvals of this machine; a session's end does not end them.
 
@@ -119,24 +110,19 @@ class QuarantineBook:
         """Why nothing in it counts, one sentence; empty when it does."""
         return self._book.problem
 
-    def put(self, name: str, content_hash: str, reason: str) -> QuarantineRecord:
+    def put(self, name: str, content_hash: str, reason: str) -> None:
         """Put these files of a plugin off.
 
         Raises:
             ConfigurationError: it cannot be kept.
         """
-        record = QuarantineRecord(content_hash, reason, self._clock.now())
+        entry = {"contentHash": content_hash, "reason": reason, "at": self._clock.now().isoformat()}
 
         def put(entries: Entries) -> bool:
-            entries[_key(name, content_hash)] = {
-                "contentHash": content_hash,
-                "reason": reason,
-                "at": record.at.isoformat(),
-            }
+            entries[_key(name, content_hash)] = entry
             return True
 
         self._book.change(put)
-        return record
 
     def release(self, name: str, content_hash: str) -> bool:
         """Let these files of a plugin out: whether they were in.
@@ -146,17 +132,10 @@ class QuarantineBook:
         """
         return self._book.change(lambda entries: entries.pop(_key(name, content_hash), None) is not None)
 
-    def record(self, name: str, content_hash: str) -> QuarantineRecord | None:
-        """Why exactly these files are off; None when they are not."""
-        entry = self._book.entries().get(_key(name, content_hash))
-        if entry is None or entry["contentHash"] != content_hash:
-            return None
-        return QuarantineRecord(entry["contentHash"], entry["reason"], datetime.fromisoformat(entry["at"]))
-
     def reason(self, name: str, content_hash: str) -> str:
-        """Why exactly these files are off; empty when they are not."""
-        record = self.record(name, content_hash)
-        return record.reason if record is not None else ""
+        """Why exactly these files are off, half a sentence; empty when they are not."""
+        entry = self._book.entries().get(_key(name, content_hash))
+        return str(entry["reason"]) if entry is not None and entry["contentHash"] == content_hash else ""
 
 
 def _key(name: str, content_hash: str) -> str:

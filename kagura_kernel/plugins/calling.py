@@ -81,7 +81,7 @@ class PluginAccess(Protocol):
     def briefing(self, session_id: str) -> str:
         """What the session's brain is told of them: a section of its system prompt; empty without any.
 
-        The same text until the session is dirty.
+        The same text while the same plugins are enabled.
         """
 
 

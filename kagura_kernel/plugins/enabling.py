@@ -33,8 +33,7 @@ from kagura_kernel.plugins.library import Library
 from kagura_kernel.plugins.parts import ManagerParts
 from kagura_kernel.plugins.permissions import plan_jail
 from kagura_kernel.plugins.rows import Examined
-from kagura_kernel.plugins.sessions import PluginSessions
-from kagura_kernel.plugins.states import Standing, after
+from kagura_kernel.plugins.sessions import PluginSessions, Standing, after
 from kagura_kernel.plugins.telling import ITSELF, Teller
 from kagura_kernel.plugins.wording import first_danger
 
@@ -266,7 +265,7 @@ class Enabler:
                 standing, plan = await self._checked(session_id, examined, meant, values, project)
                 anew = await self._still_itself(session_id, examined.name, project) is not None
                 if not anew:
-                    self._tell.moved("configured", session_id, examined.found, standing, by=by, via=via)
+                    self._tell.decided("configured", session_id, examined.found, standing, by=by, via=via)
                     self._sessions.put(session_id, examined.name, standing)
                 plugin = self._plugin(session_id, examined.found, plan)
                 await self._open(session_id, plugin, standing)
@@ -294,7 +293,7 @@ class Enabler:
         # One row alone: until it is stored, the journal has the earlier one enabled as it was configured, which is so.
         why = _configured_anew(enabled.config) if anew else ""
         try:
-            self._tell.moved("enabled", session_id, plugin.found, enabled, by=by, via=via, why=why)
+            self._tell.decided("enabled", session_id, plugin.found, enabled, by=by, via=via, why=why)
         except JournalError:
             await plugin.close("could not be written down as enabled")
             raise
@@ -325,8 +324,7 @@ class Enabler:
         with contextlib.suppress(JournalError):
             if await self._still_itself(session_id, examined.name, project) is not None:
                 error.args = (f"{_as_sentence(error.message)}{GOES_ON}", *error.args[1:])
-            about = {"version": examined.found.manifest.version, "content_hash": examined.content_hash}
-            self._tell.noted("failed", examined.name, by=ITSELF, why=error.message, session_id=session_id, **about)
+            self._tell.decided("failed", session_id, examined.found, by=ITSELF, why=error.message)
 
     def plan(self, examined: Examined, values: Mapping[str, Value], project: Path) -> tuple[Configured, JailPlan]:
         """What these values make of it, and what its jail opens then; raises `PluginNotConfigured`. For any thread."""
@@ -366,7 +364,7 @@ class Enabler:
             failed = replace(standing, state=after(standing.state, "fail"))
             if self._sessions.standing(*key).state is PluginState.CONFIGURED:
                 self._sessions.put(session_id, plugin.name, failed)
-                self._tell.moved("failed", session_id, plugin.found, failed, by=ITSELF, why=error.message)
+                self._tell.decided("failed", session_id, plugin.found, failed, by=ITSELF, why=error.message)
             raise
         finally:
             del self._starting[key]
@@ -439,7 +437,7 @@ class Enabler:
             standing = self._sessions.standing(session_id, plugin.name)
             standing = replace(standing, state=after(standing.state, step))
             self._sessions.put(session_id, plugin.name, standing)
-            self._tell.moved(change, session_id, plugin.found, standing, by=by, via=via, why=why)
+            self._tell.decided(change, session_id, plugin.found, standing, by=by, via=via, why=why)
         finally:
             await plugin.close(f"is off: {why or 'it was disabled'}")
 
@@ -482,7 +480,7 @@ class Enabler:
             standing = self._sessions.standing(session_id, found.name)
             # A journal that cannot be written stops whatever would use the plugin, too.
             with contextlib.suppress(JournalError):
-                self._tell.moved("quarantined", session_id, found, standing, by=ITSELF, why=why)
+                self._tell.decided("quarantined", session_id, found, standing, by=ITSELF, why=why)
 
 
 def _configured_anew(config: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.approvals import Decision
 from kagura_kernel.domain.errors import KaguraError, PluginChangedSince
-from kagura_kernel.domain.plugins import PluginAudit, PluginChange, PluginState
+from kagura_kernel.domain.plugins import PluginAudit, PluginPermissions, PluginState
 from kagura_kernel.journal.plugin_views import PluginHistory, PluginLogLine, plugin_log
 from kagura_kernel.journal.plugin_words import PluginWord, take_plugin_words
 from kagura_kernel.plugins.approvals import ApprovalRecord
@@ -19,14 +19,14 @@ from kagura_kernel.plugins.enabled import JailedPlugin
 from kagura_kernel.plugins.enabling import CHANGED, Enabler, why_barred, why_outlived
 from kagura_kernel.plugins.library import Library
 from kagura_kernel.plugins.parts import ManagerParts
-from kagura_kernel.plugins.rows import Examined, PluginRow, unusable_row, usable_row
-from kagura_kernel.plugins.sessions import PluginSessions
-from kagura_kernel.plugins.states import after, shown_state
+from kagura_kernel.plugins.rows import Examined, PluginRow
+from kagura_kernel.plugins.sessions import CONFIGURED, PluginSessions, after, shown_state
 from kagura_kernel.plugins.telling import ITSELF, Teller
+from kagura_kernel.plugins.wording import first_danger
 
 if TYPE_CHECKING:
     from kagura_kernel.plugins.configuring import Value
-    from kagura_kernel.plugins.discovery import Found
+    from kagura_kernel.plugins.discovery import Found, Problem
     from kagura_kernel.plugins.trust import TrustBook
 
 __all__ = ["Examined", "ManagerParts", "PluginManager", "PluginRow"]
@@ -48,6 +48,9 @@ class PluginManager:
         self._tell = Teller(parts.journal, parts.clock, parts.owner, parts.redact)
         self._enabler = Enabler(parts, self._history, self._sessions, self._library, self._tell)
         self._unheard: list[PluginWord] = []
+        # Writes down what was done to a plugin or an author elsewhere (installed, removed, signed, trusted), and what
+        # was asked for a session and came to nothing
+        self.note = self._tell.noted
 
     # ------------------------------------------------------------------ any thread: looking
 
@@ -62,14 +65,14 @@ class PluginManager:
         """The same, as one session has them."""
         look = self._library.look(project)
         rows = [self._row(session_id, found, look.signed.get(name, "")) for name, found in look.found.items()]
-        return tuple(sorted([*rows, *map(unusable_row, look.problems)], key=lambda row: row.name))
+        return tuple(sorted([*rows, *map(_unusable, look.problems)], key=lambda row: row.name))
 
     def row(self, session_id: str, name: str, project: Path | None) -> PluginRow:
         """One of them; raises `UnknownName`."""
         look = self._library.look(project)
         problem = next((problem for problem in look.problems if problem.name == name), None)
         if problem is not None and name not in look.found:
-            return unusable_row(problem)
+            return _unusable(problem)
         return self._row(session_id, look.one(name), look.signed.get(name, ""))
 
     def row_of(self, session_id: str, examined: Examined) -> PluginRow:
@@ -186,14 +189,13 @@ class PluginManager:
         """
         audit = self._enabler.audit_of(examined)
         self._enabler.check(examined, audit)
-        about = {"version": examined.found.manifest.version, "content_hash": examined.content_hash}
         why = f"risk {audit.risk}, {audit.verdict}"
-        self._tell.noted("approved", examined.name, by=by, via=via, why=why, session_id=session_id, **about)
+        self._tell.decided("approved", session_id, examined.found, by=by, via=via, why=why)
         try:
             return self._parts.approvals.approve(audit)
         except KaguraError as error:
             why = f"it could not be kept: {error.message}"
-            self._tell.noted("unapproved", examined.name, by=ITSELF, why=why, session_id=session_id, **about)
+            self._tell.decided("unapproved", session_id, examined.found, by=ITSELF, why=why)
             raise
 
     def unapprove(self, session_id: str, name: str, *, by: str, via: str, why: str = "") -> bool:
@@ -205,8 +207,7 @@ class PluginManager:
 
     def reject(self, session_id: str, examined: Examined, *, by: str, via: str, why: str = "") -> None:
         """Write down that somebody said no."""
-        about = {"version": examined.found.manifest.version, "content_hash": examined.content_hash}
-        self._tell.noted("rejected", examined.name, by=by, via=via, why=why, session_id=session_id, **about)
+        self._tell.decided("rejected", session_id, examined.found, by=by, via=via, why=why)
 
     def release(self, session_id: str, examined: Examined, *, by: str, via: str, why: str = "") -> bool:
         """Let these very bytes out of quarantine; False when they were in none."""
@@ -216,28 +217,8 @@ class PluginManager:
         if standing.state is PluginState.QUARANTINED:
             self._sessions.put(session_id, name, replace(standing, state=after(standing.state, "release")))
         if released:
-            about = {"version": examined.found.manifest.version, "content_hash": examined.content_hash}
-            self._tell.noted("released", name, by=by, via=via, why=why, session_id=session_id, **about)
+            self._tell.decided("released", session_id, examined.found, by=by, via=via, why=why)
         return released
-
-    def note(
-        self,
-        change: PluginChange,
-        name: str,
-        *,
-        by: str,
-        via: str,
-        why: str = "",
-        version: str = "",
-        content_hash: str = "",
-        session_id: str = "",
-    ) -> None:
-        """Write down what was done to a plugin or an author elsewhere: installed, removed, signed, trusted.
-
-        With a session also what was asked for it and came to nothing.
-        """
-        about = {"version": version, "content_hash": content_hash, "session_id": session_id}
-        self._tell.noted(change, name, by=by, via=via, why=why, **about)
 
     # ------------------------------------------------------------------ the engine's loop
 
@@ -301,16 +282,8 @@ class PluginManager:
         return self._sessions.running(session_id)
 
     def briefing(self, session_id: str) -> str:
-        """What a brain is told of them; made anew only when the session is dirty, which ends that."""
-        return self._sessions.briefing(session_id, self._parts.brief)
-
-    def consume_sandbox_dirty(self, session_id: str) -> bool:
-        """Whether what guests may import has changed since this was last asked."""
-        return self._sessions.consume_sandbox_dirty(session_id)
-
-    def consume_session_dirty(self, session_id: str) -> bool:
-        """Whether what the brain is told has changed since this was last asked."""
-        return self._sessions.consume_session_dirty(session_id)
+        """What a brain is told of them."""
+        return self._parts.brief(self._sessions.running(session_id))
 
     async def hear(self, session_ids: Sequence[str]) -> tuple[PluginWord, ...]:
         """Take the words that other processes left for these sessions, and do those that nobody has to be asked about.
@@ -342,9 +315,27 @@ class PluginManager:
         quarantine = self._enabler.why_off(found.name, content_hash)
         standing = self._sessions.standing(session_id, found.name)
         state = shown_state(standing, content_hash, audited=audit is not None, quarantined=bool(quarantine))
-        approved = not quarantine and self._enabler.approval(found.name, content_hash) is not None
-        return usable_row(
-            found, standing, state, audit=audit, approved=approved, signed_by=signed_by, quarantine=quarantine
+        return PluginRow(
+            name=found.name,
+            version=found.manifest.version,
+            description=found.manifest.description,
+            place=found.place,
+            path=found.content.root,
+            modules=found.manifest.host_modules,
+            permissions=found.manifest.permissions,
+            state=state,
+            approved=not quarantine and self._enabler.approval(found.name, content_hash) is not None,
+            risk=audit.risk if audit else None,
+            verdict=audit.verdict if audit else None,
+            audited_at=audit.at if audit else None,
+            content_hash=content_hash,
+            signed_by=signed_by,
+            quarantine=quarantine,
+            config=standing.config,
+            opens=standing.opens if state in CONFIGURED else PluginPermissions(),
+            static_only=bool(audit and audit.static_only),
+            # A signature that does not hold is seen without an audit.
+            danger=first_danger([*found.content.oddities, *(audit.findings if audit else ())]),
         )
 
     async def _check(self, session_id: str, plugin: JailedPlugin) -> str:
@@ -372,8 +363,19 @@ class PluginManager:
                 case "unapprove":
                     self.unapprove(word.session_id, word.plugin, by=word.by, via=word.via)
                 case "reject":
-                    about = {"content_hash": word.content_hash, "session_id": word.session_id}
-                    self._tell.noted("rejected", word.plugin, by=word.by, via=word.via, **about)
+                    self._tell.noted(
+                        "rejected",
+                        word.plugin,
+                        by=word.by,
+                        via=word.via,
+                        session_id=word.session_id,
+                        content_hash=word.content_hash,
+                    )
                 case _:
                     left.append(word)
         return left
+
+
+def _unusable(problem: Problem) -> PluginRow:
+    """The row of a directory that is no usable plugin."""
+    return PluginRow(name=problem.name, place=problem.place, path=problem.path, problem="; ".join(problem.why))

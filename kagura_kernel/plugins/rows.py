@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.plugins import AuditVerdict, PluginPermissions, PluginPlace, PluginState, Risk
-from kagura_kernel.plugins.wording import first_danger
 
 if TYPE_CHECKING:
-    from kagura_kernel.domain.plugins import PluginAudit
-    from kagura_kernel.plugins.discovery import Found, Problem
+    from kagura_kernel.plugins.discovery import Found
     from kagura_kernel.plugins.scan.result import ScanResult
     from kagura_kernel.plugins.schema import Schema
-    from kagura_kernel.plugins.states import Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,44 +69,3 @@ class Examined:
     def content_hash(self) -> str:
         """Of the bytes that were read."""
         return self.found.content.content_hash
-
-
-def usable_row(
-    found: Found,
-    standing: Standing,
-    state: PluginState,
-    *,
-    audit: PluginAudit | None,
-    approved: bool,
-    signed_by: str,
-    quarantine: str,
-) -> PluginRow:
-    """The row of a plugin that can be used."""
-    configured = state in (PluginState.CONFIGURED, PluginState.ENABLED, PluginState.DISABLED)
-    return PluginRow(
-        name=found.name,
-        version=found.manifest.version,
-        description=found.manifest.description,
-        place=found.place,
-        path=found.content.root,
-        modules=found.manifest.host_modules,
-        permissions=found.manifest.permissions,
-        state=state,
-        approved=approved,
-        risk=audit.risk if audit else None,
-        verdict=audit.verdict if audit else None,
-        audited_at=audit.at if audit else None,
-        content_hash=found.content.content_hash,
-        signed_by=signed_by,
-        quarantine=quarantine,
-        config=standing.config,
-        opens=standing.opens if configured else PluginPermissions(),
-        static_only=bool(audit and audit.static_only),
-        # A signature that does not hold is seen without an audit.
-        danger=first_danger([*found.content.oddities, *(audit.findings if audit else ())]),
-    )
-
-
-def unusable_row(problem: Problem) -> PluginRow:
-    """The row of a directory that is no usable plugin."""
-    return PluginRow(name=problem.name, place=problem.place, path=problem.path, problem="; ".join(problem.why))

@@ -18,7 +18,7 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import (
@@ -59,27 +59,6 @@ class CallRequest:
     size: int  # Bytes of the request
 
 
-class Serving(Protocol):
-    """What all connections of a run share; `serving.GuestCalls`."""
-
-    limits: CallLimits
-    slots: asyncio.Semaphore
-    room_in: Room
-    room_out: Room
-
-    def used(self, connection: GuestConnection) -> None:
-        """It has said something."""
-
-    async def admission(self) -> None:
-        """Wait until one more connection may be taken."""
-
-    async def turn(self, body: bytes) -> None:
-        """Wait until the next request may be looked at."""
-
-    async def answer(self, request: CallRequest) -> bytes:
-        """Carry one call out: the frame that answers it."""
-
-
 class GuestConnection:
     """One connection; owns the stream.
 
@@ -88,7 +67,7 @@ class GuestConnection:
         serving: Carries its calls out.
     """
 
-    def __init__(self, stream: GuestStream, serving: Serving) -> None:
+    def __init__(self, stream: GuestStream, serving: GuestCalls) -> None:
         self._stream = stream
         self._serving = serving
         self._limits = serving.limits

@@ -1,13 +1,110 @@
-"""What the sessions of this process have done with plugins; gone with the process, as enabling lasts for a session."""
+"""What the sessions of this process have done with plugins, and what brings a plugin from one place to the next.
+
+It is gone with the process, as enabling lasts for a session.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
 
+from kagura_kernel.domain.plugins import PluginPermissions, PluginState
 from kagura_kernel.plugins.enabled import JailedPlugin
-from kagura_kernel.plugins.states import Standing
+
+if TYPE_CHECKING:
+    from kagura_kernel.plugins.configuring import Value
+
+CONFIGURED = (PluginState.CONFIGURED, PluginState.ENABLED, PluginState.DISABLED)
+"""Where a plugin is what it was configured as."""
+
+
+Step = Literal["audit", "configure", "enable", "disable", "fail", "change", "quarantine", "release"]
+"""What can happen to a plugin: `change` is other files than those it came so far with, `fail` a fault of its own."""
+
+_ANY = tuple(PluginState)
+_COMES_FROM: Mapping[Step, tuple[PluginState, ...]] = {
+    "audit": _ANY,
+    # An approved plugin is configured without an audit of the session's own.
+    "configure": tuple(state for state in _ANY if state is not PluginState.QUARANTINED),
+    "enable": (PluginState.CONFIGURED,),
+    "disable": (PluginState.CONFIGURED, PluginState.ENABLED),
+    "fail": (PluginState.CONFIGURED, PluginState.ENABLED),
+    "change": _ANY,
+    "quarantine": _ANY,
+    "release": (PluginState.QUARANTINED,),
+}
+_LEADS_TO: Mapping[Step, PluginState] = {
+    "configure": PluginState.CONFIGURED,
+    "enable": PluginState.ENABLED,
+    "disable": PluginState.DISABLED,
+    "fail": PluginState.DISABLED,
+    "change": PluginState.DISCOVERED,
+    "quarantine": PluginState.QUARANTINED,
+    "release": PluginState.DISCOVERED,
+}
+
+
+class NoSuchStep(Exception):
+    """Nothing leads there from here; whoever asked has lost count."""
+
+    def __init__(self, state: PluginState, step: Step) -> None:
+        super().__init__(f"a plugin that is {state} cannot {step}")
+
+
+def after(state: PluginState, step: Step) -> PluginState:
+    """Where a plugin is after a step.
+
+    Raises:
+        NoSuchStep: the step cannot be taken from here.
+    """
+    if state not in _COMES_FROM[step]:
+        raise NoSuchStep(state, step)
+    if step == "audit":
+        # Looking once more at what was configured already takes nothing back; it is the way out of quarantine.
+        first = state in (PluginState.DISCOVERED, PluginState.QUARANTINED)
+        return PluginState.AUDITED if first else state
+    return _LEADS_TO[step]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far one session has come with one plugin."""
+
+    state: PluginState = PluginState.DISCOVERED  # Where it is
+    content_hash: str = ""  # The bytes that this is about; with others it begins anew
+    # What it was last configured with
+    values: Mapping[str, Value] = field(default_factory=lambda: MappingProxyType({}))
+    # All of its configuration, as it may be shown
+    config: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    opens: PluginPermissions = field(default_factory=PluginPermissions)  # What its jail opens
+
+    def about(self, content_hash: str) -> Standing:
+        """The same for these bytes: what a person configured is kept, what was found out about other bytes is not."""
+        if content_hash == self.content_hash:
+            return self
+        return Standing(content_hash=content_hash, values=self.values, config=self.config)
+
+
+def shown_state(standing: Standing, content_hash: str, *, audited: bool, quarantined: bool) -> PluginState:
+    """What a list says of a plugin whose files have this hash now.
+
+    Args:
+        standing: How far the session has come.
+        content_hash: Of the files that are there; empty for what cannot be read.
+        audited: Whether exactly these files have ever been audited.
+        quarantined: Whether they are put off.
+    """
+    if quarantined:
+        return PluginState.QUARANTINED
+    if standing.state is PluginState.ENABLED:
+        # Until the next run finds that the files are others, what was loaded goes on.
+        return PluginState.ENABLED
+    if standing.content_hash == content_hash and standing.state in (PluginState.CONFIGURED, PluginState.DISABLED):
+        return standing.state
+    return PluginState.AUDITED if audited else PluginState.DISCOVERED
 
 
 @dataclass
@@ -18,9 +115,6 @@ class _Session:
     running: dict[str, JailedPlugin] = field(default_factory=dict)  # Those that are enabled, by plugin
     # The latest that was enabled of each, whether it is still or not: what it printed may say why
     last: dict[str, JailedPlugin] = field(default_factory=dict)
-    sandbox_dirty: bool = False  # Whether what guests may import has changed since somebody asked
-    session_dirty: bool = False  # Whether what the brain is told has changed since it was told
-    briefing: str = ""  # What the brain was told
 
 
 class PluginSessions:
@@ -47,7 +141,6 @@ class PluginSessions:
             session = self._of(session_id)
             before = session.running.get(plugin.name)
             session.running[plugin.name] = session.last[plugin.name] = plugin
-            session.sandbox_dirty = session.session_dirty = True
             return before
 
     def leave(self, session_id: str, name: str, *, only: JailedPlugin | None = None) -> JailedPlugin | None:
@@ -58,7 +151,6 @@ class PluginSessions:
             if session is None or plugin is None or (only is not None and plugin is not only):
                 return None
             del session.running[name]
-            session.sandbox_dirty = session.session_dirty = True
             return plugin
 
     def running(self, session_id: str) -> list[JailedPlugin]:
@@ -102,34 +194,6 @@ class PluginSessions:
         """Sessions that have come anywhere with a plugin, and these."""
         with self._lock:
             return list(dict.fromkeys([*session_ids, *self._sessions]))
-
-    def consume_sandbox_dirty(self, session_id: str) -> bool:
-        """Whether what guests may import has changed since this was last asked."""
-        with self._lock:
-            session = self._sessions.get(session_id)
-            if session is None or not session.sandbox_dirty:
-                return False
-            session.sandbox_dirty = False
-            return True
-
-    def consume_session_dirty(self, session_id: str) -> bool:
-        """Whether what the brain is told has changed since this was last asked."""
-        with self._lock:
-            session = self._sessions.get(session_id)
-            if session is None or not session.session_dirty:
-                return False
-            session.session_dirty = False
-            return True
-
-    def briefing(self, session_id: str, make: Callable[[Sequence[JailedPlugin]], str]) -> str:
-        """What the brain is told; made anew only when the session is dirty, which ends that."""
-        if self.consume_session_dirty(session_id):
-            text = make(self.running(session_id))
-            with self._lock:
-                self._of(session_id).briefing = text
-        with self._lock:
-            session = self._sessions.get(session_id)
-            return session.briefing if session else ""
 
     def _of(self, session_id: str) -> _Session:
         return self._sessions.setdefault(session_id, _Session())

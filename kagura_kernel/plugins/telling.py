@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.events import PluginAudited, PluginChanged
-from kagura_kernel.domain.plugins import PluginAudit, PluginChange, PluginPermissions, PluginState
+from kagura_kernel.domain.plugins import PluginAudit, PluginChange
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.plugins.sessions import CONFIGURED, Standing
 
 if TYPE_CHECKING:
     from kagura_kernel.plugins.discovery import Found
-    from kagura_kernel.plugins.states import Standing
 
 ITSELF = "kagura"
 """Who did what was nobody's decision."""
@@ -37,34 +37,31 @@ class Teller:
         event = PluginAudited(run_id="", session_id=session_id, at=self._clock.now(), audit=self._redact(audit), by=by)
         self._journal.append(event)
 
-    def moved(
+    def decided(
         self,
         change: PluginChange,
         session_id: str,
         found: Found,
-        standing: Standing,
+        standing: Standing | None = None,
         *,
         by: str,
         via: str = "",
         why: str = "",
     ) -> None:
-        """A plugin has come somewhere else in a session."""
-        configured = standing.state in (PluginState.CONFIGURED, PluginState.ENABLED, PluginState.DISABLED)
-        self._append(
+        """Something was decided about these files of a plugin; with a standing, it has come there in a session."""
+        self.noted(
             change,
             found.name,
-            session_id=session_id,
-            state=standing.state,
-            version=found.manifest.version,
-            content_hash=standing.content_hash,
             by=by,
             via=via,
             why=why,
-            config=standing.config if configured else {},
-            permissions=standing.opens if configured else PluginPermissions(),
+            session_id=session_id,
+            version=found.manifest.version,
+            content_hash=found.content.content_hash if standing is None else standing.content_hash,
+            standing=standing,
         )
 
-    def noted(
+    def noted(  # noqa: PLR0913 - one row, each a column of it
         self,
         change: PluginChange,
         name: str,
@@ -75,48 +72,24 @@ class Teller:
         session_id: str = "",
         version: str = "",
         content_hash: str = "",
+        standing: Standing | None = None,
     ) -> None:
-        """Something was decided about a plugin that moves it in no session."""
-        self._append(
-            change,
-            name,
-            session_id=session_id,
-            version=version,
-            content_hash=content_hash,
-            by=by,
-            via=via,
-            why=why,
-        )
-
-    def _append(  # noqa: PLR0913 - one row, each a column of it
-        self,
-        change: PluginChange,
-        name: str,
-        *,
-        session_id: str,
-        version: str,
-        content_hash: str,
-        by: str,
-        via: str,
-        why: str,
-        state: PluginState | Literal[""] = "",
-        config: Mapping[str, str] | None = None,
-        permissions: PluginPermissions | None = None,
-    ) -> None:
+        """Something was decided about a plugin or an author; without a standing it moves nothing in a session."""
+        configured = standing if standing is not None and standing.state in CONFIGURED else Standing()
         event = PluginChanged(
             run_id="",
             session_id=session_id,
             at=self._clock.now(),
             plugin=name,
             change=change,
-            state=state,
+            state=standing.state if standing is not None else "",
             version=version,
             content_hash=content_hash,
             reason=self._redact(why[:MAX_REASON]),
             by=by,
             via=via,
-            config=dict(config or {}),
-            permissions=permissions or PluginPermissions(),
+            config=dict(configured.config),
+            permissions=configured.opens,
             owner=self._owner if session_id else "",
         )
         self._journal.append(event)

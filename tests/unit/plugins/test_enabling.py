@@ -425,7 +425,7 @@ async def test_one_that_cannot_be_loaded_anew_goes_on_as_it_was(rig: PluginRig, 
     rig.write()
     rig.audit()
     plugin = await rig.enable(values={"greeting": "hi"})
-    rig.manager.consume_session_dirty(SESSION)
+    told = rig.manager.briefing(SESSION)
     error = FAULTS[fault]
     rig.jails.failing = [type(error)(*_made_of(error))]
     with pytest.raises(type(error)) as raised:
@@ -433,7 +433,7 @@ async def test_one_that_cannot_be_loaded_anew_goes_on_as_it_was(rig: PluginRig, 
     assert str(raised.value).count(GOES_ON) == 1
     assert not raised.value.message.startswith(GOES_ON)
     await check_goes_on_with(rig, plugin, "hi")
-    assert not rig.manager.consume_session_dirty(SESSION)
+    assert rig.manager.briefing(SESSION) == told
     assert rig.changes() == ["configured", "enabled", "failed"]
     failed = rig.events("plugin.changed")[-1]
     assert isinstance(failed, PluginChanged)

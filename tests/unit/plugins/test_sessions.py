@@ -83,41 +83,24 @@ async def test_a_run_in_another_project_keeps_what_its_session_has(rig: PluginRi
     assert names(rig) == ["greeter"]
 
 
-async def test_the_briefing_changes_only_when_the_session_is_dirty(rig: PluginRig) -> None:
-    assert rig.manager.briefing(SESSION) == ""
-    rig.write()
-    rig.audit()
-    await rig.enable()
-    first = rig.manager.briefing(SESSION)
-    assert "greeter" in first
-    assert not rig.manager.consume_session_dirty(SESSION)
-    assert rig.manager.briefing(SESSION) == first
-    await rig.manager.disable(SESSION, "greeter", by="ada", via="test")
-    assert rig.manager.briefing(SESSION) == ""
-    assert rig.manager.briefing(OTHER) == ""
-
-
-async def test_both_flags_are_set_by_whatever_changes_and_taken_once(rig: PluginRig) -> None:
+async def test_the_briefing_follows_whatever_changes_and_nothing_else(rig: PluginRig) -> None:
     manager = rig.manager
-
-    def flags() -> tuple[bool, bool]:
-        return manager.consume_sandbox_dirty(SESSION), manager.consume_session_dirty(SESSION)
-
-    assert flags() == (False, False)
+    assert manager.briefing(SESSION) == ""
     rig.write()
     rig.audit()
-    assert flags() == (False, False)
+    assert manager.briefing(SESSION) == ""
     await rig.enable()
-    assert flags() == (True, True)
-    assert flags() == (False, False)
+    first = manager.briefing(SESSION)
+    assert "greeter" in first
+    assert manager.briefing(SESSION) == first
+    assert manager.briefing(OTHER) == ""
     await manager.disable(SESSION, "greeter", by="ada", via="test")
-    assert flags() == (True, True)
+    assert manager.briefing(SESSION) == ""
     await rig.enable()
-    flags()
+    assert manager.briefing(SESSION) == first
     rig.write(version="2.0.0")
     await manager.refresh(SESSION, rig.project)
-    assert flags() == (True, True)
-    assert not manager.consume_session_dirty(OTHER)
+    assert manager.briefing(SESSION) == ""
 
 
 async def test_a_word_to_disable_is_heard_by_its_session_alone(rig: PluginRig) -> None:

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from kagura_kernel.domain.plugins import PluginState
-from kagura_kernel.plugins.states import NoSuchStep, Standing, Step, after, shown_state
+from kagura_kernel.plugins.sessions import NoSuchStep, Standing, Step, after, shown_state
 
 STEPS = get_args(Step)
 ONE, OTHER = "1" * 64, "2" * 64
