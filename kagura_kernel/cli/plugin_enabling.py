@@ -214,7 +214,7 @@ def _heard(journal: Journal, session: str, row: PluginRow, since: datetime) -> s
         if view.name == row.name:
             for use in view.uses:
                 if use.session_id == session and use.at >= since and use.state is not PluginState.CONFIGURED:
-                    return str(use.state) if use.state is PluginState.ENABLED else use.why or str(use.state)
+                    return str(use.state) if use.state is PluginState.ENABLED else use.reason or str(use.state)
     return ""
 
 

@@ -69,7 +69,7 @@ def live_sessions(journal: Journal) -> list[str]:
     rows = views.runs(journal, limit=200)
     found = [row.session_id for row in rows if row.flavour != "audit" and owner_alive(row.owner)]
     for view in plugin_views(journal):
-        found += [use.session_id for use in view.uses if use.state is PluginState.ENABLED and use.live]
+        found += [use.session_id for use in view.uses if use.state is PluginState.ENABLED and owner_alive(use.owner)]
     return list(dict.fromkeys(found))
 
 
@@ -83,12 +83,13 @@ def as_in(journal: Journal, session: str, rows: Iterable[PluginRow]) -> list[Plu
     """
     from kagura_kernel.journal.plugin_views import plugin_views
 
-    views = {(view.name, view.place, view.content_hash): view for view in plugin_views(journal)} if session else {}
-    return [_as_in(views.get((row.name, row.place, row.content_hash)), session, row) for row in rows]
+    views = plugin_views(journal) if session else []
+    known = {(view.name, view.seen.place, view.seen.content_hash): view for view in views}
+    return [_as_in(known.get((row.name, row.place, row.content_hash)), session, row) for row in rows]
 
 
 def _as_in(view: PluginView | None, session: str, row: PluginRow) -> PluginRow:
-    use = next((use for use in view.uses if use.session_id == session and use.live), None) if view else None
+    use = view.use(session) if view is not None else None
     if view is None or use is None or row.quarantine:
         return row
     return replace(row, state=view.state(session), config=dict(use.config), opens=use.permissions)

@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Row, select
 from kagura_kernel.domain.events import PluginChanged, RunFinished
 from kagura_kernel.journal.encoding import as_text, decode
 from kagura_kernel.journal.owner import owner_alive
-from kagura_kernel.journal.plugin_views import PluginUse, PluginView
+from kagura_kernel.journal.plugin_views import PluginView
 from kagura_kernel.journal.projected import RUNS, run_row
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.journal.schema import events, runs
@@ -86,13 +86,13 @@ def find_session(
 
 def concerns(view: PluginView, session: HeldSession | None, *, notebook: str = "", project: str = "") -> bool:
     """Whether a session, a notebook or a project can have this plugin: one of another project it cannot."""
-    if not view.project:
+    if not view.seen.project:
         return True
     if project:
-        return view.project == project
+        return view.seen.project == project
     if session is not None and session.project:
-        return view.project == session.project
-    return not notebook or PurePath(notebook).is_relative_to(view.project)
+        return view.seen.project == session.project
+    return not notebook or PurePath(notebook).is_relative_to(view.seen.project)
 
 
 def notebooks_of(journal: Journal, owners: Collection[str]) -> dict[str, str]:
@@ -186,5 +186,5 @@ def _sessions_by_owner(views: Iterable[PluginView]) -> dict[str, list[str]]:
     return found
 
 
-def _at(use: PluginUse) -> datetime:
+def _at(use: PluginChanged) -> datetime:
     return use.at

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from sqlalchemy import Row, select
 
 from kagura_kernel.domain.errors import JournalUnreadable, UnknownName
 from kagura_kernel.domain.events import Event, PluginAudited, PluginCalled, PluginChanged, PluginSeen
-from kagura_kernel.domain.plugins import PluginAudit, PluginPermissions, PluginPlace, PluginState
+from kagura_kernel.domain.plugins import PluginAudit, PluginPlace, PluginState
 from kagura_kernel.journal.encoding import decode
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.schema import PLUGINS, events
@@ -29,53 +29,32 @@ _PLACE_ORDER: tuple[PluginPlace, ...] = ("bundled", "user", "project")
 
 
 @dataclass(frozen=True, slots=True)
-class PluginUse:
-    """One session's plugin."""
-
-    session_id: str
-    state: PluginState  # Where the plugin is in it
-    content_hash: str  # The bytes that this is about
-    at: datetime  # Since when, UTC
-    by: str = ""  # Who brought it there
-    why: str = ""  # Why, one sentence; empty where the state says it
-    config: dict[str, str] = field(default_factory=dict)  # What it is configured with, as it may be shown
-    permissions: PluginPermissions = field(default_factory=PluginPermissions)  # What its jail opens
-    owner: str = ""  # The process that holds the session
-
-    @property
-    def live(self) -> bool:
-        """Whether its process may still run: what a process that is gone had enabled is enabled no more."""
-        return owner_alive(self.owner)
-
-
-@dataclass(frozen=True, slots=True)
 class PluginView:
     """One plugin, as far as the journal knows it."""
 
-    name: str  # Its name; for one that cannot be used, its directory's
-    version: str  # SemVer
-    description: str  # As its manifest has it
-    place: PluginPlace  # Where it lies
-    project: str  # The project's root for one that lies in a project; empty for the others
-    modules: tuple[str, ...]  # What guest code imports
-    permissions: PluginPermissions  # As declared
-    content_hash: str  # SHA-256 over all of its files when it was last looked at
-    signed_by: str  # The trusted author whose signature holds; empty for none
-    problem: str  # Why it cannot be used; empty when it can
-    seen_at: datetime  # When it was last found to be new or different, UTC
+    seen: PluginSeen  # How it was when it was last found to be new or different
     audit: PluginAudit | None = None  # The latest audit of exactly these files; None while there is none
     approved: bool = False  # Whether exactly these files are approved, as far as the journal knows
     quarantine: str = ""  # Why these files are put off; empty when they are not
-    uses: tuple[PluginUse, ...] = ()  # Sessions that came further with it, the latest first
+    uses: tuple[PluginChanged, ...] = ()  # What brought it where it is in a session, for each one, the latest first
+
+    @property
+    def name(self) -> str:
+        """Its name; for one that cannot be used, its directory's."""
+        return self.seen.plugin
+
+    def use(self, session_id: str) -> PluginChanged | None:
+        """What brought it where it is in a session; what a process that is gone had enabled is enabled no more."""
+        return next((use for use in self.uses if use.session_id == session_id and owner_alive(use.owner)), None)
 
     def state(self, session_id: str) -> PluginState:
         """Where it is in a session."""
-        use = next((use for use in self.uses if use.session_id == session_id), None)
-        if use is None or use.state in _SAYS_NOTHING or not use.live:
+        use = self.use(session_id)
+        if use is None or use.state in _SAYS_NOTHING:
             return self.state_alone
         # What is enabled stays so until the session's next run finds other files.
-        current = use.content_hash == self.content_hash or use.state is PluginState.ENABLED
-        return use.state if current else self.state_alone
+        current = use.content_hash == self.seen.content_hash or use.state is PluginState.ENABLED
+        return PluginState(use.state) if current else self.state_alone
 
     @property
     def state_alone(self) -> PluginState:
@@ -95,7 +74,7 @@ class PluginFold:
         self.audited: dict[tuple[str, str], list[PluginAudited]] = {}  # Every audit by name and hash, in order
         self._approved: dict[str, str] = {}
         self._quarantined: dict[tuple[str, str], str] = {}
-        self._uses: dict[tuple[str, str], PluginUse] = {}
+        self._uses: dict[tuple[str, str], PluginChanged] = {}
 
     def take(self, event: Event) -> None:
         """Take the next event; those that are not about plugins change nothing."""
@@ -137,7 +116,7 @@ class PluginFold:
             case _:
                 pass
         if event.session_id and event.state:
-            self._uses[event.plugin, event.session_id] = _use(event)
+            self._uses[event.plugin, event.session_id] = event
 
     def _view(self, seen: PluginSeen) -> PluginView:
         key = (seen.plugin, seen.content_hash)
@@ -149,17 +128,7 @@ class PluginFold:
             if name == seen.plugin and (namesakes == 1 or use.content_hash == seen.content_hash)
         ]
         return PluginView(
-            name=seen.plugin,
-            version=seen.version,
-            description=seen.description,
-            place=seen.place,
-            project=seen.project,
-            modules=seen.modules,
-            permissions=seen.permissions,
-            content_hash=seen.content_hash,
-            signed_by=seen.signed_by,
-            problem=seen.problem,
-            seen_at=seen.at,
+            seen,
             audit=self.audits.get(key),
             approved=bool(seen.content_hash) and self._approved.get(seen.plugin) == seen.content_hash,
             quarantine=self._quarantined.get(key, ""),
@@ -172,24 +141,9 @@ def _is_read(audit: PluginAudit) -> bool:
     return not audit.static_only and audit.auditor.partition(" ")[0] != "replay"
 
 
-def _use(event: PluginChanged) -> PluginUse:
-    return PluginUse(
-        session_id=event.session_id,
-        state=PluginState(event.state),
-        content_hash=event.content_hash,
-        at=event.at,
-        by=event.by,
-        why=event.reason,
-        config=dict(event.config),
-        permissions=event.permissions,
-        owner=event.owner,
-    )
-
-
 __all__ = [
     "PluginHistory",
     "PluginLogLine",
-    "PluginUse",
     "PluginView",
     "one_plugin",
     "plugin_log",
@@ -280,7 +234,7 @@ def one_plugin(journal: Journal, name: str, *, project: str = "") -> PluginView:
         UnknownName: nothing is known of it.
         JournalUnreadable: it cannot be read.
     """
-    known = [view for view in plugin_views(journal) if view.project in ("", project)]
+    known = [view for view in plugin_views(journal) if view.seen.project in ("", project)]
     for view in known:
         if view.name == name:
             return view

@@ -17,6 +17,7 @@ from kagura_kernel.domain.errors import PluginChangedSince, PluginQuarantined, P
 from kagura_kernel.domain.events import PluginChanged
 from kagura_kernel.domain.plugins import PluginAudit, PluginPermissions
 from kagura_kernel.journal.encoding import stamp
+from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.plugin_sessions import (
     AuditRunRow,
     HeldSession,
@@ -26,7 +27,7 @@ from kagura_kernel.journal.plugin_sessions import (
     latest_failures,
     notebooks_of,
 )
-from kagura_kernel.journal.plugin_views import PluginHistory, PluginUse, PluginView
+from kagura_kernel.journal.plugin_views import PluginHistory, PluginView
 from kagura_kernel.journal.plugin_words import PluginWord, send_plugin_word, waiting_plugin_words
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.server.acting import VIA
@@ -87,7 +88,7 @@ def audit(journal: Journal, name: str, content_hash: str, project: str) -> dict[
     view = next((view for view in views if view.name == name), None)
     if view is None:
         raise UnknownName("plugin", name, sorted({view.name for view in views}))
-    wanted = content_hash or view.content_hash
+    wanted = content_hash or view.seen.content_hash
     found = known.audit(name, wanted)
     if found is None:
         audited = sorted(one[:16] for one in known.audited_hashes(name))
@@ -132,19 +133,19 @@ def audit_fields(found: PluginAudit) -> dict[str, Any]:
 
 
 def _plugin_fields(view: PluginView, session: HeldSession | None) -> dict[str, Any]:
-    use = _use_of(view, session)
-    made = view.audit
+    seen, made = view.seen, view.audit
+    use = view.use(session.session_id) if session is not None else None
     return {
         "name": view.name,
-        "version": view.version,
-        "description": view.description,
-        "place": view.place,
-        "project": view.project,
-        "modules": list(view.modules),
-        "permissions": _permission_fields(view.permissions),
-        "content_hash": view.content_hash,
+        "version": seen.version,
+        "description": seen.description,
+        "place": seen.place,
+        "project": seen.project,
+        "modules": list(seen.modules),
+        "permissions": _permission_fields(seen.permissions),
+        "content_hash": seen.content_hash,
         "state": str(view.state(session.session_id) if session is not None else view.state_alone),
-        "why": use.why if use is not None else "",
+        "why": use.reason if use is not None else "",
         "changed_at": stamp(use.at) if use is not None else None,
         "risk": str(made.risk) if made is not None else None,
         "verdict": str(made.verdict) if made is not None else None,
@@ -152,33 +153,26 @@ def _plugin_fields(view: PluginView, session: HeldSession | None) -> dict[str, A
         "static_only": made is not None and made.static_only,
         "audited_at": stamp(made.at) if made is not None and made.at is not None else None,
         "approved": view.approved,
-        "signed_by": view.signed_by,
-        "problem": view.problem,
+        "signed_by": seen.signed_by,
+        "problem": seen.problem,
         "quarantine": view.quarantine,
         "config": dict(use.config) if use is not None else {},
         "opens": _permission_fields(use.permissions) if use is not None else None,
     }
 
 
-def _use_of(view: PluginView, session: HeldSession | None) -> PluginUse | None:
-    """What the session did with it; nothing that a process which is gone did under the same name counts."""
-    if session is None:
-        return None
-    return next((use for use in view.uses if use.session_id == session.session_id and use.live), None)
-
-
-def _uses_shown(view: PluginView, session: HeldSession | None) -> Sequence[PluginUse]:
+def _uses_shown(view: PluginView, session: HeldSession | None) -> Sequence[PluginChanged]:
     ours = [use for use in view.uses if session is not None and use.session_id == session.session_id]
-    others = (use for use in view.uses if use not in ours and use.live)
+    others = (use for use in view.uses if use not in ours and owner_alive(use.owner))
     return [*ours, *islice(others, MOST_SESSIONS)]
 
 
-def _use_fields(use: PluginUse, notebooks: dict[str, str]) -> dict[str, Any]:
+def _use_fields(use: PluginChanged, notebooks: dict[str, str]) -> dict[str, Any]:
     return {
         "session_id": use.session_id,
         "notebook": notebooks.get(use.owner, ""),
         "state": str(use.state),
-        "live": use.live,
+        "live": owner_alive(use.owner),
     }
 
 
@@ -258,7 +252,7 @@ def _check(view: PluginView, order: PluginOrder) -> None:
     if order.deed in ("disable", "unapprove"):
         # Taking power away is never refused because something else is not as it was.
         return
-    if order.content_hash and order.content_hash != view.content_hash:
+    if order.content_hash and order.content_hash != view.seen.content_hash:
         raise PluginChangedSince(view.name, "shown")
     if order.deed == "audit":
         return

@@ -21,7 +21,7 @@ from kagura_kernel.domain.plugins import (
     Risk,
     Severity,
 )
-from kagura_kernel.journal.owner import process_owner
+from kagura_kernel.journal.owner import owner_alive, process_owner
 from kagura_kernel.journal.plugin_views import PluginHistory, one_plugin, plugin_log, plugin_views
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.watching import Watch
@@ -67,19 +67,24 @@ def test_a_plugin_is_what_was_last_seen_of_it(journal: Journal) -> None:
             signed_by="ada",
         )
     )
-    user, bundled = sorted(plugin_views(journal), key=lambda view: view.place, reverse=True)
+    bundled_view, user_view = plugin_views(journal)
+    bundled, user = bundled_view.seen, user_view.seen
     assert (user.place, user.version, user.content_hash) == ("user", "1.0.0", ONE)
     assert (bundled.version, bundled.description, bundled.content_hash) == ("1.1.0", "Reads.", OTHER)
-    assert (bundled.permissions.read, bundled.signed_by, bundled.modules) == (("{base}",), "ada", ("fs_read",))
-    assert bundled.state_alone is PluginState.DISCOVERED
-    assert one_plugin(journal, "fs-read") == bundled
+    assert (bundled.permissions.read, bundled.signed_by, bundled.modules) == (
+        ("{base}",),
+        "ada",
+        ("fs_read",),
+    )
+    assert bundled_view.state_alone is PluginState.DISCOVERED
+    assert one_plugin(journal, "fs-read") == bundled_view
 
 
 def test_what_is_gone_is_no_more(journal: Journal) -> None:
     journal.append(seen())
     journal.append(seen("fetch", problem="no manifest", content_hash=""))
     journal.append(seen(gone=True))
-    assert [(view.name, view.problem) for view in plugin_views(journal)] == [("fetch", "no manifest")]
+    assert [(view.name, view.seen.problem) for view in plugin_views(journal)] == [("fetch", "no manifest")]
 
 
 def test_each_project_has_its_own(journal: Journal) -> None:
@@ -87,9 +92,9 @@ def test_each_project_has_its_own(journal: Journal) -> None:
     journal.append(seen(place="project", project="/b", content_hash=OTHER))
     journal.append(enabled("ses-b", process_owner(), content_hash=OTHER))
     first, second = plugin_views(journal)
-    assert (first.project, first.state("ses-b")) == ("/a", PluginState.DISCOVERED)
-    assert (second.project, second.state("ses-b")) == ("/b", PluginState.ENABLED)
-    assert one_plugin(journal, "fs-read", project="/b").content_hash == OTHER
+    assert (first.seen.project, first.state("ses-b")) == ("/a", PluginState.DISCOVERED)
+    assert (second.seen.project, second.state("ses-b")) == ("/b", PluginState.ENABLED)
+    assert one_plugin(journal, "fs-read", project="/b").seen.content_hash == OTHER
     with pytest.raises(UnknownName):
         one_plugin(journal, "fs-read")
 
@@ -168,7 +173,7 @@ def test_a_session_sees_where_its_plugin_is_and_with_what(journal: Journal) -> N
     (view,) = plugin_views(journal)
     assert [view.state(f"ses-{n}") for n in (1, 2, 3)] == ["enabled", "disabled", "discovered"]
     use = next(use for use in view.uses if use.session_id == "ses-1")
-    assert (use.config, use.permissions, use.by, use.live) == ({"base": "/data"}, opened, "ada", True)
+    assert (use.config, use.permissions, use.by, owner_alive(use.owner)) == ({"base": "/data"}, opened, "ada", True)
     journal.append(seen(content_hash=OTHER))
     (view,) = plugin_views(journal)
     assert [view.state(f"ses-{n}") for n in (1, 2)] == ["enabled", "discovered"]
@@ -181,19 +186,19 @@ def test_what_a_killed_process_had_enabled_is_enabled_no_more(journal: Journal) 
     journal.append(enabled("ses-1", f"{host}:4194303:{rest}"))
     (view,) = plugin_views(journal)
     assert view.uses[0].state is PluginState.ENABLED
-    assert not view.uses[0].live
+    assert not owner_alive(view.uses[0].owner)
     assert view.state("ses-1") is PluginState.DISCOVERED
 
 
 def test_a_history_reads_only_what_is_new(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     history = PluginHistory(journal)
     journal.append(seen())
-    assert [view.version for view in history.look()] == ["1.0.0"]
+    assert [view.seen.version for view in history.look()] == ["1.0.0"]
     read = []
     monkeypatch.setattr(journal, "read", lambda *args, _read=journal.read: read.append(rows := _read(*args)) or rows)
     journal.append(seen(version="2.0.0"))
-    assert [view.version for view in history.look()] == ["2.0.0"]
-    assert [view.version for view in history.look()] == ["2.0.0"]
+    assert [view.seen.version for view in history.look()] == ["2.0.0"]
+    assert [view.seen.version for view in history.look()] == ["2.0.0"]
     assert [len(rows) for rows in read] == [1, 0]
 
 

@@ -82,7 +82,7 @@ def test_a_plugin_that_cannot_be_used_is_passed_over_with_the_reason_and_the_oth
     with pytest.raises(PluginInvalid, match="version"):
         rig.examine("broken")
     view = next(view for view in plugin_views(rig.journal) if view.name == "broken")
-    assert view.problem == broken.problem
+    assert view.seen.problem == broken.problem
 
 
 def test_a_name_that_a_more_trusted_place_has_is_refused_later(rig: PluginRig) -> None:
