@@ -1,7 +1,8 @@
-"""`kagura-kernel plugin list`, `disable`, `approve`, `unapprove`, `config` and `logs`."""
+"""`kagura-kernel plugin list`, `disable`, `approve`, `config`, `logs`, `install`, `trust` and their like."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cli.plugin_session import as_in, live_sessions, named_session, wait_for
 from kagura_kernel.cli.printing import as_json, cut, moment, paragraph, table, terminal_width
+from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
 
@@ -35,6 +37,7 @@ def run(arguments: SimpleNamespace) -> int:
     """Do it; 0 unless it cannot be done.
 
     Raises:
+        UsageError: something that is needed was not said.
         UnknownName: there is no such plugin or session.
         PluginError: it cannot be done with this plugin.
         JournalError: the journal cannot be used.
@@ -116,8 +119,7 @@ def _disable(found: Cockpit, arguments: SimpleNamespace) -> int:
     said = f"{row.name} is {'disabled' if enabled else 'not enabled'} in the session {session}"
     said += "." if gone else " as soon as that hears of it, at its next run at the latest."
     data = {"plugin": row.name, "session": session, "was_enabled": enabled, "disabled": gone}
-    _tell(arguments, data, said)
-    return 0
+    return _tell(arguments, data, said)
 
 
 def _approve(found: Cockpit, arguments: SimpleNamespace) -> int:
@@ -125,8 +127,7 @@ def _approve(found: Cockpit, arguments: SimpleNamespace) -> int:
 
     row = found.plugins.approve(arguments.name, by=person(), via=VIA)
     said = approved_text(row)
-    _tell(arguments, as_data(row), said)
-    return 0
+    return _tell(arguments, as_data(row), said)
 
 
 def _unapprove(found: Cockpit, arguments: SimpleNamespace) -> int:
@@ -135,8 +136,7 @@ def _unapprove(found: Cockpit, arguments: SimpleNamespace) -> int:
         # What was removed by hand may still be approved; a name that is nothing at all is a slip.
         found.plugins.row(arguments.name)
     said = f"{arguments.name} is approved no longer." if gone else f"{arguments.name} was not approved."
-    _tell(arguments, {"plugin": arguments.name, "was_approved": gone}, said)
-    return 0
+    return _tell(arguments, {"plugin": arguments.name, "was_approved": gone}, said)
 
 
 def _config(found: Cockpit, arguments: SimpleNamespace) -> int:
@@ -216,8 +216,53 @@ def _log_words(line: PluginLogLine) -> str:
     return f"{said} {session}".strip()
 
 
-def _tell(arguments: SimpleNamespace, data: Mapping[str, Any], text: str) -> None:
-    print(as_json(dict(data)) if arguments.json else text)
+def _install(found: Cockpit, arguments: SimpleNamespace) -> int:
+    from kagura_kernel.cockpit.plugin_shelf import installed_text
+
+    shelf, replace = found.plugins.shelf, arguments.replace
+    installed = shelf.install(arguments.source, arguments.sha256, replace=replace, by=person(), via=VIA)
+    barred = shelf.barred(installed.name)
+    said = installed_text(installed, barred, f"kagura-kernel plugin enable {installed.name}")
+    return _tell(arguments, as_data(found.plugins.row(installed.name)) | {"barred": barred}, said)
+
+
+def _remove(found: Cockpit, arguments: SimpleNamespace) -> int:
+    found.plugins.shelf.remove(arguments.name, by=person(), via=VIA)
+    return _tell(arguments, {"removed": arguments.name}, f"{arguments.name} is removed.")
+
+
+def _sign(found: Cockpit, arguments: SimpleNamespace) -> int:
+    if arguments.key is None or arguments.author is None:
+        raise UsageError("Say with which key and as whom: `plugin sign PATH --key FILE --author NAME`.")
+    signed = found.plugins.shelf.sign(arguments.path, arguments.key, arguments.author, by=person(), via=VIA)
+    said = (
+        f"{arguments.path} is signed by {signed.author}: whoever trusts you needs your public key:\n"
+        f"  kagura-kernel plugin trust {shlex.quote(signed.author)} {signed.key}"
+    )
+    return _tell(arguments, asdict(signed), said)
+
+
+def _trust(found: Cockpit, arguments: SimpleNamespace) -> int:
+    author, key = arguments.author, arguments.key
+    if author is None:
+        authors = [asdict(one) for one in found.plugins.shelf.authors()]
+        rows = [(one["name"], one["key"]) for one in authors]
+        return _tell(arguments, authors, table(("author", "key"), rows) if rows else "You trust no author yet.")
+    if arguments.remove:
+        gone = found.plugins.shelf.distrust(author, by=person(), via=VIA)
+        said = f"{author} is trusted no longer." if gone else f"{author} was not trusted."
+        return _tell(arguments, {"author": author, "was_trusted": gone}, said)
+    if key is None:
+        raise UsageError(
+            f"Say which key is {author}’s: `plugin trust {shlex.quote(author)} KEY`, as their `plugin sign` prints it."
+        )
+    found.plugins.shelf.trust(author, key, by=person(), via=VIA)
+    return _tell(arguments, {"author": author, "key": key}, f"{author} is trusted.")
+
+
+def _tell(arguments: SimpleNamespace, data: object, text: str) -> int:
+    print(as_json(data) if arguments.json else text)
+    return 0
 
 
 _ACTIONS: Mapping[str, Callable[[Cockpit, SimpleNamespace], int]] = {
@@ -227,4 +272,8 @@ _ACTIONS: Mapping[str, Callable[[Cockpit, SimpleNamespace], int]] = {
     "unapprove": _unapprove,
     "config": _config,
     "logs": _logs,
+    "install": _install,
+    "remove": _remove,
+    "sign": _sign,
+    "trust": _trust,
 }

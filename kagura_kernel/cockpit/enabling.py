@@ -14,35 +14,29 @@ from kagura_kernel.domain.identity import new_approval_id
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kagura_kernel.cockpit.desk import Desk
     from kagura_kernel.cockpit.intents import EnablePlugin
-    from kagura_kernel.domain.clock import Clock
+    from kagura_kernel.cockpit.plugin_audits import PluginSurroundings
     from kagura_kernel.domain.plugins import PluginAudit
     from kagura_kernel.plugins.configuring import Value
-    from kagura_kernel.plugins.manager import Examined, PluginManager
+    from kagura_kernel.plugins.manager import Examined
 
 
 class Enabling:
     """One enabling; belongs to the engine's loop.
 
     Args:
-        manager: The process's plugins.
-        desk: Where a person's answers come in.
-        clock: The time.
+        around: What it needs of the cockpit.
         intent: What was asked for.
         talk: Where its steps are told.
         examined: The bytes that it is about.
         given: Configuration that came with the command.
         session_id: The session.
         project: What `./…` is relative to.
-        deadline: Seconds until no answer is a no.
     """
 
-    def __init__(  # noqa: PLR0913 - one enabling's surroundings, each a fact
+    def __init__(
         self,
-        manager: PluginManager,
-        desk: Desk,
-        clock: Clock,
+        around: PluginSurroundings,
         *,
         intent: EnablePlugin,
         talk: PluginTalk,
@@ -50,19 +44,18 @@ class Enabling:
         given: Mapping[str, Value],
         session_id: str,
         project: Path,
-        deadline: float,
     ) -> None:
         from kagura_kernel.plugins.configuring import questions
 
-        self._manager = manager
-        self._desk = desk
-        self._clock = clock
-        self._deadline = deadline
+        self._manager = around.manager()
+        self._desk = around.desk
+        self._clock = around.clock
+        self._deadline = around.choices.settings.approval_deadline  # Seconds until no answer is a no
         self._intent = intent
         self._talk = talk
         self._examined = examined
         # What was configured in this session stands, unless it is said anew.
-        self._given = {**manager.values(session_id, intent.name), **given}
+        self._given = {**self._manager.values(session_id, intent.name), **given}
         self._questions = tuple(questions(examined.schema, self._given))
         self._session_id = session_id
         self._project = project

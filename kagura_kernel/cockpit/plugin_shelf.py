@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kagura_kernel.domain.plugins import PluginChange
     from kagura_kernel.plugins.discovery import Found
     from kagura_kernel.plugins.manager import PluginManager
-    from kagura_kernel.plugins.signing import Signature
+    from kagura_kernel.plugins.signature import Signature
     from kagura_kernel.plugins.trust import TrustBook, TrustedAuthor
 
 
@@ -108,8 +108,8 @@ class PluginShelf:
             PluginRefused: it holds what no plugin may hold, or cannot be written to.
             SignatureInvalid: the key is none, others may read it, or the author's name cannot be shown.
         """
-        from kagura_kernel.plugins.content import read_content
-        from kagura_kernel.plugins.signing import make_key, sign
+        from kagura_kernel.plugins.content import read_content, sign
+        from kagura_kernel.plugins.signature import make_key
 
         content = read_content(path.resolve())
         if not key.exists():

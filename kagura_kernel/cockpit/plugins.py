@@ -160,16 +160,13 @@ class PluginDesk:
             raise PluginChangedSince(intent.name, "shown")
         given = parse_inline(intent.words, examined.schema, intent.name)
         enabling = Enabling(
-            self.manager,
-            self._around.desk,
-            self._around.clock,
+            self._around,
             intent=intent,
             talk=talk,
             examined=examined,
             given=given,
             session_id=session_id,
             project=project,
-            deadline=self._around.choices.settings.approval_deadline,
         )
         enabling.check_complete()
         if self.manager.approval(examined) is not None:

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import os
 import re
+import secrets
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,9 +20,9 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
-from kagura_kernel.domain.errors import PluginInvalid, SignatureInvalid
+from kagura_kernel.domain.errors import PluginInvalid, PluginRefused, SignatureInvalid
 from kagura_kernel.domain.plugins import PluginFinding, Severity
-from kagura_kernel.plugins.signature import BROKEN, SIGNATURE, check_signature
+from kagura_kernel.plugins.signature import BROKEN, SIGNATURE, Signature, check_signature, make_signature
 from kagura_kernel.plugins.wording import unseen
 
 MANIFEST = "plugin.json"
@@ -39,6 +40,7 @@ _MAX_ENTRIES = 1000
 _MAX_ODDITIES = 100
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # Not blocking, so that a pipe that was put in a file's place does not wait for its other end.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -94,6 +96,15 @@ class PluginContent:
         """The same without `plugin.sig`: what a signature is about."""
         return self._hash(SIGNATURE)
 
+    def signature(self) -> Signature | None:
+        """Its signature; None when it has none.
+
+        Raises:
+            SignatureInvalid: it has one that does not hold.
+        """
+        data = self.files.get(SIGNATURE)
+        return None if data is None else check_signature(data, self.signed_hash)
+
     @property
     def source(self) -> bytes:
         """`plugin.py`; empty when there is none."""
@@ -137,10 +148,8 @@ def read_content(root: Path, *, bundled: bool = False) -> PluginContent:
     files = MappingProxyType(dict(sorted(walk.files.items())))
     oddities = tuple(sorted(walk.oddities, key=lambda finding: finding.order))
     content = PluginContent(root, root.name, files, frozenset(walk.executable), oddities)
-    if SIGNATURE not in files:
-        return content
     try:
-        check_signature(files[SIGNATURE], content.signed_hash)
+        content.signature()
     except SignatureInvalid as error:
         broken = PluginFinding(Severity.DANGER, BROKEN, f"Its signature does not hold. {error.message}", SIGNATURE)
         return replace(content, oddities=(*content.oddities, broken))
@@ -329,3 +338,33 @@ def _native(data: bytes) -> str:
     if head[1:4] == b"\r\r\n":
         return "compiled Python"
     return next((what for magic, what in _MAGIC if head.startswith(magic)), "")
+
+
+def sign(content: PluginContent, key_path: Path, author: str) -> Signature:
+    """Sign a plugin as it was read, and put the signature into its directory as `plugin.sig`.
+
+    Raises:
+        SignatureInvalid: the key is none, others may read it, or the author's name cannot be shown.
+        PluginRefused: the plugin holds what no plugin may hold, or its directory cannot be written to.
+    """
+    odd = [finding for finding in content.oddities if finding.rule != BROKEN]
+    if odd:
+        raise PluginRefused(content.name, f"cannot be signed: {odd[0].message.rstrip('.')}")
+    signature, data = make_signature(content.signed_hash, key_path, author)
+    _put(content, data)
+    return signature
+
+
+def _put(content: PluginContent, data: bytes) -> None:
+    temporary = f".{SIGNATURE}.{secrets.token_hex(4)}"
+    try:
+        directory = os.open(content.root, _DIRECTORY)
+        try:
+            with os.fdopen(os.open(temporary, _NEW, 0o644, dir_fd=directory), "wb") as file:
+                file.write(data)
+            os.rename(temporary, SIGNATURE, src_dir_fd=directory, dst_dir_fd=directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        why = (error.strerror or "unknown reason").lower()
+        raise PluginRefused(content.name, f"cannot be signed: its directory says {why}") from error

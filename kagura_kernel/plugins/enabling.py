@@ -29,10 +29,9 @@ from kagura_kernel.journal.plugin_views import PluginHistory
 from kagura_kernel.plugins.approvals import ApprovalRecord
 from kagura_kernel.plugins.configuring import complete, shown
 from kagura_kernel.plugins.enabled import JailedPlugin, JailOrder
-from kagura_kernel.plugins.library import Library
+from kagura_kernel.plugins.library import Examined, Library
 from kagura_kernel.plugins.parts import ManagerParts
 from kagura_kernel.plugins.permissions import plan_jail
-from kagura_kernel.plugins.rows import Examined
 from kagura_kernel.plugins.sessions import PluginSessions, Standing, after
 from kagura_kernel.plugins.telling import ITSELF, Teller
 from kagura_kernel.plugins.wording import first_danger

@@ -24,7 +24,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import PluginInvalid, PluginRefused, UnknownName, UsageError
-from kagura_kernel.plugins.content import MANIFEST, MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, read_content
+from kagura_kernel.plugins.content import (
+    MANIFEST,
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_TOTAL_BYTES,
+    PluginContent,
+    read_content,
+)
 from kagura_kernel.plugins.discovery import Found, bundled_directory, load_found
 from kagura_kernel.plugins.manifest import parse_manifest
 from kagura_kernel.plugins.wording import unseen
@@ -44,7 +51,6 @@ _ENCRYPTED = 0x1
 _BROKEN = (EOFError, OSError, ValueError, ArithmeticError, RecursionError, struct.error)
 # What macOS adds to each archive; it belongs to nothing in it.
 _BESIDE = "__MACOSX/"
-_MANIFEST = "plugin.json"
 
 
 class NotUnpacked(Exception):
@@ -174,11 +180,11 @@ def _limited(name: str, content: bytes) -> bytes:
 
 def _below_manifest(unpacked: Unpacked) -> Unpacked:
     """The files below the one directory that holds the manifest: archives mostly have one at their top."""
-    if _MANIFEST in unpacked.files:
+    if MANIFEST in unpacked.files:
         return unpacked
     tops = {name.partition("/")[0] for name in unpacked.files}
-    if len(tops) != 1 or f"{(top := next(iter(tops)))}/{_MANIFEST}" not in unpacked.files:
-        raise NotUnpacked(f"holds no {_MANIFEST} at its top, nor in the one directory at its top")
+    if len(tops) != 1 or f"{(top := next(iter(tops)))}/{MANIFEST}" not in unpacked.files:
+        raise NotUnpacked(f"holds no {MANIFEST} at its top, nor in the one directory at its top")
     below = len(top) + 1
     return Unpacked(
         {name[below:]: content for name, content in unpacked.files.items()},
@@ -274,7 +280,7 @@ def install(source: str, sha256: str | None, into: Path, fetch: Fetch | None = N
             made = bench / name
             _write(unpacked, made)
             found = load_found(made, "user")
-            _refuse_odd(found)
+            _refuse_odd(found.content)
             _put(made, into / name, bench, replace=replace)
     except OSError as error:
         why = (error.strerror or "unknown reason").lower()
@@ -355,8 +361,7 @@ def _check_https(source: str, label: str) -> None:
 
 def _from_directory(path: Path, pinned: str) -> tuple[str, Unpacked]:
     content = read_content(path)
-    if content.oddities:
-        raise PluginRefused(content.name, f"is not installed: {content.oddities[0].message.rstrip('.')}")
+    _refuse_odd(content)
     if pinned:
         _compare(content.name, pinned, content.content_hash)
     return content.name, Unpacked(dict(content.files), set(content.executable))
@@ -385,9 +390,9 @@ def _refuse_taken(name: str, into: Path, *, replace: bool) -> None:
         raise PluginRefused(name, "is there already", "Put this one in its place with --replace.")
 
 
-def _refuse_odd(found: Found) -> None:
-    if found.content.oddities:
-        raise PluginRefused(found.name, f"is not installed: {found.content.oddities[0].message.rstrip('.')}")
+def _refuse_odd(content: PluginContent) -> None:
+    if content.oddities:
+        raise PluginRefused(content.name, f"is not installed: {content.oddities[0].message.rstrip('.')}")
 
 
 @contextlib.contextmanager

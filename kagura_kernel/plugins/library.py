@@ -16,7 +16,6 @@ from kagura_kernel.domain.plugins import PluginPlace
 from kagura_kernel.journal.plugin_views import PluginHistory
 from kagura_kernel.plugins.discovery import Discovery, Found, Problem, discover, load_found
 from kagura_kernel.plugins.permissions import check_declared
-from kagura_kernel.plugins.rows import Examined
 from kagura_kernel.plugins.scan.result import ScanResult
 from kagura_kernel.plugins.schema import Schema, read_schema
 
@@ -50,6 +49,26 @@ class Look:
                 raise PluginInvalid(name, problem.why)
         known = sorted({*self.found, *(problem.name for problem in self.problems)})
         raise UnknownName("plugin", name, known, hint="See `plugin list`.")
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A plugin whose bytes were read once, and scanned: exactly these are audited, approved, loaded."""
+
+    found: Found  # Place, manifest and bytes
+    scan: ScanResult  # What the scan found in these bytes
+    schema: Schema  # The fields of its configuration; none where the source is too broken to have any
+    signed_by: str = ""  # The trusted author whose signature holds; empty for none
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        return self.found.name
+
+    @property
+    def content_hash(self) -> str:
+        """Of the bytes that were read."""
+        return self.found.content.content_hash
 
 
 class Library:

@@ -4,32 +4,68 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.approvals import Decision
 from kagura_kernel.domain.errors import KaguraError, PluginChangedSince
-from kagura_kernel.domain.plugins import PluginAudit, PluginPermissions, PluginState
+from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginPermissions, PluginPlace, PluginState, Risk
 from kagura_kernel.journal.plugin_views import PluginHistory, PluginLogLine, plugin_log
 from kagura_kernel.journal.plugin_words import PluginWord, take_plugin_words
 from kagura_kernel.plugins.approvals import ApprovalRecord
 from kagura_kernel.plugins.calling import EnabledPlugin
 from kagura_kernel.plugins.enabled import JailedPlugin
 from kagura_kernel.plugins.enabling import CHANGED, Enabler, why_barred, why_outlived
-from kagura_kernel.plugins.library import Library
+from kagura_kernel.plugins.library import Examined, Library
 from kagura_kernel.plugins.parts import ManagerParts
-from kagura_kernel.plugins.rows import Examined, PluginRow
 from kagura_kernel.plugins.sessions import CONFIGURED, PluginSessions, after, shown_state
 from kagura_kernel.plugins.telling import ITSELF, Teller
 from kagura_kernel.plugins.wording import first_danger
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from kagura_kernel.plugins.configuring import Value
     from kagura_kernel.plugins.discovery import Found, Problem
     from kagura_kernel.plugins.trust import TrustBook
 
 __all__ = ["Examined", "ManagerParts", "PluginManager", "PluginRow"]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRow:
+    """One plugin, as lists show it."""
+
+    name: str  # Its name; for one that cannot be used, its directory's
+    version: str = ""  # SemVer; empty for one that cannot be used
+    description: str = ""  # As its manifest has it
+    place: PluginPlace = "user"  # Where it lies
+    path: Path = Path()  # Its directory
+    modules: tuple[str, ...] = ()  # What guest code imports
+    permissions: PluginPermissions = field(default_factory=PluginPermissions)  # As declared
+    state: PluginState = PluginState.DISCOVERED  # Where it is in the session
+    approved: bool = False  # Whether exactly these files are approved, at a risk that is allowed
+    risk: Risk | None = None  # Of the latest audit of exactly these files; None while there is none
+    verdict: AuditVerdict | None = None  # Likewise
+    audited_at: datetime | None = None  # Likewise, UTC
+    content_hash: str = ""  # SHA-256 over all files; empty for one that cannot be used
+    signed_by: str = ""  # The trusted author whose signature holds; empty for none
+    problem: str = ""  # Why it cannot be used; empty when it can
+    quarantine: str = ""  # Why it is put off; empty when it is not
+    # What it is configured with in the session, passwords masked
+    config: Mapping[str, str] = field(default_factory=dict)
+    # What its jail opens in the session; nothing before it is configured
+    opens: PluginPermissions = field(default_factory=PluginPermissions)
+    static_only: bool = False  # Whether no brain took part in the latest audit
+    # What keeps these files out whatever anybody decides: of their bytes, or of their latest audit; empty for nothing
+    # that is known
+    danger: str = ""
+
+    @property
+    def why_out(self) -> str:
+        """Why it cannot be enabled, as lists say it beneath; empty when it can, as far as is known."""
+        return self.problem or self.quarantine or (f"kept out: {self.danger}" if self.danger else "")
 
 
 class PluginManager:

@@ -13,7 +13,6 @@ from kagura_kernel.plugins.book import Book, Entries, Entry
 from kagura_kernel.plugins.content import PluginContent
 from kagura_kernel.plugins.discovery import Found
 from kagura_kernel.plugins.signature import SIGNATURE, check_author, check_key
-from kagura_kernel.plugins.signing import verify
 
 _KEYS = frozenset({"publicKey", "trustedAt"})
 
@@ -86,7 +85,7 @@ class TrustBook:
     def signer(self, found: Found) -> str:
         """The trusted author whose signature a plugin has; empty for none."""
         try:
-            signature = verify(found.content)
+            signature = found.content.signature()
         except SignatureInvalid:
             return ""
         return "" if signature is None else self._name_of(signature.key)
@@ -94,7 +93,7 @@ class TrustBook:
     def findings(self, content: PluginContent) -> tuple[PluginFinding, ...]:
         """What there is to say about a plugin's signature, where it holds; one that does not is an oddity already."""
         try:
-            signature = verify(content)
+            signature = content.signature()
         except SignatureInvalid:
             return ()
         if signature is None:

@@ -9,13 +9,14 @@ What is refused here is what would surprise the person who pressed the button.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
 from kagura_kernel.domain.audit_report import report_of
 from kagura_kernel.domain.errors import PluginChangedSince, PluginQuarantined, PluginRefused, SessionGone, UnknownName
 from kagura_kernel.domain.events import PluginChanged
-from kagura_kernel.domain.plugins import PluginAudit, PluginPermissions
+from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.plugin_sessions import (
@@ -110,24 +111,15 @@ def audit_fields(found: PluginAudit) -> dict[str, Any]:
         "counts": report.counts,
         "summary": report.summary,
         "remark": report.remark,
-        "facts": [{"name": fact.name, "text": fact.text, "good": fact.good} for fact in report.facts],
-        "findings": [
-            {
-                "severity": str(one.severity),
-                "word": one.word,
-                "message": one.message,
-                "place": one.place,
-                "source": one.source,
-            }
-            for one in report.findings
-        ],
+        "facts": [asdict(fact) for fact in report.facts],
+        "findings": [asdict(finding) for finding in report.findings],
         "injections": [{"text": text, "why": why} for text, why in report.injections],
         "canaries": str(found.canaries),
         "description_accurate": found.description_accurate,
         "static_only": found.static_only,
         "auditor": found.auditor,
         "dangerous": found.dangerous,
-        "permissions": _permission_fields(found.permissions),
+        "permissions": asdict(found.permissions),
         "at": None if found.at is None else stamp(found.at),
     }
 
@@ -142,7 +134,7 @@ def _plugin_fields(view: PluginView, session: HeldSession | None) -> dict[str, A
         "place": seen.place,
         "project": seen.project,
         "modules": list(seen.modules),
-        "permissions": _permission_fields(seen.permissions),
+        "permissions": asdict(seen.permissions),
         "content_hash": seen.content_hash,
         "state": str(view.state(session.session_id) if session is not None else view.state_alone),
         "why": use.reason if use is not None else "",
@@ -157,7 +149,7 @@ def _plugin_fields(view: PluginView, session: HeldSession | None) -> dict[str, A
         "problem": seen.problem,
         "quarantine": view.quarantine,
         "config": dict(use.config) if use is not None else {},
-        "opens": _permission_fields(use.permissions) if use is not None else None,
+        "opens": asdict(use.permissions) if use is not None else None,
     }
 
 
@@ -208,10 +200,6 @@ def _failure_fields(event: PluginChanged | None) -> dict[str, Any] | None:
 
 def _word_fields(word: PluginWord) -> dict[str, Any]:
     return {"deed": word.deed, "by": word.by, "at": stamp(word.at)}
-
-
-def _permission_fields(permissions: PluginPermissions) -> dict[str, list[str]]:
-    return {"read": list(permissions.read), "write": list(permissions.write), "net": list(permissions.net)}
 
 
 def leave_word(journal: Journal, name: str, order: PluginOrder, by: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from kagura_kernel.domain.plugins import (
     Risk,
     Severity,
 )
-from kagura_kernel.plugins.audit.parsing import Answer, Attempt, AuditorFinding, Unreadable, parse_answer
+from kagura_kernel.plugins.audit.parsing import Answer, Attempt, Unreadable, parse_answer
 from kagura_kernel.plugins.audit.prompt import Canaries, ids_in, texts_of, verify
 from kagura_kernel.plugins.content import MANIFEST, SOURCE, PluginContent
 from kagura_kernel.plugins.discovery import Found
@@ -43,18 +43,16 @@ def merge(scanned: Iterable[PluginFinding], audited: Iterable[PluginFinding]) ->
     return tuple(sorted(kept, key=lambda finding: finding.severity.rank))
 
 
-def placed(findings: Sequence[AuditorFinding], content: PluginContent, canaries: Canaries) -> list[PluginFinding]:
+def placed(findings: Sequence[PluginFinding], content: PluginContent, canaries: Canaries) -> list[PluginFinding]:
     """An auditor's findings in the plugin as it is; those about what was planted are left out."""
     return [_placed(finding, content, canaries) for finding in findings if not canaries.ids & ids_in(finding.message)]
 
 
-def _placed(finding: AuditorFinding, content: PluginContent, canaries: Canaries) -> PluginFinding:
+def _placed(finding: PluginFinding, content: PluginContent, canaries: Canaries) -> PluginFinding:
     file = finding.file if finding.file in content.files else ""
     line = canaries.original(finding.line) if file == SOURCE else finding.line
     source = source_line(content, file, line)
-    return PluginFinding(
-        finding.severity, "auditor", finding.message, file, line if source is not None else 0, source or ""
-    )
+    return replace(finding, file=file, line=line if source is not None else 0, source=source or "")
 
 
 def place_of(text: str, content: PluginContent) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
-from kagura_kernel.domain.plugins import AuditVerdict, Risk, Severity
+from kagura_kernel.domain.plugins import AuditVerdict, PluginFinding, Risk, Severity
 
 MAX_ANSWER = 256 * 1024
 """Characters; no honest report is as long."""
@@ -23,16 +23,6 @@ _MOST = 200
 _LONGEST = 1000
 _FENCE = ("```", "~~~")
 _RISKS = {risk.value.lower(): risk for risk in Risk if risk is not Risk.UNKNOWN}
-
-
-@dataclass(frozen=True, slots=True)
-class AuditorFinding:
-    """What an auditor found."""
-
-    severity: Severity  # As it says
-    message: str  # One sentence; not empty
-    file: str = ""  # As it says; empty when it does not
-    line: int = 0  # As it was shown; 0 when it does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +43,7 @@ class Answer:
     verdict: AuditVerdict  # What it advises
     accurate: bool  # Whether the manifest says what the source does
     mismatch: str  # How it does not
-    findings: tuple[AuditorFinding, ...]  # In its order
+    findings: tuple[PluginFinding, ...]  # In its order; files as it says, lines as it was shown them
     attempts: tuple[Attempt, ...]  # In its order, planted ones included
     left_out: tuple[str, ...]  # What it did not say, in words
 
@@ -140,12 +130,13 @@ def _answer(value: Mapping[str, Any]) -> Answer:
     )
 
 
-def _finding(entry: Any) -> AuditorFinding:
+def _finding(entry: Any) -> PluginFinding:
     if not isinstance(entry, dict):
-        return AuditorFinding(Severity.WARNING, _text(entry) or _wordless(entry))
+        return PluginFinding(Severity.WARNING, "auditor", _text(entry) or _wordless(entry))
     line = entry.get("line")
-    return AuditorFinding(
+    return PluginFinding(
         severity=_word(Severity, entry.get("severity")) or Severity.WARNING,
+        rule="auditor",
         message=_text(entry.get("message")) or _text(entry.get("description")) or _wordless(entry),
         file=_text(entry.get("file")),
         line=line if type(line) is int and line > 0 else 0,

@@ -12,7 +12,7 @@ from kagura_kernel.domain.errors import (
     SignatureInvalid,
     UnknownName,
 )
-from kagura_kernel.plugins.signing import make_key
+from kagura_kernel.plugins.signature import make_key
 from tests.support.plugin_rig import PluginRig, write_plugin
 
 BY = {"by": "ada", "via": "test"}

@@ -9,9 +9,9 @@ import pytest
 from kagura_kernel.domain.errors import PluginChangedSince, PluginInvalid, UnknownName
 from kagura_kernel.domain.plugins import Severity
 from kagura_kernel.journal.plugin_views import plugin_views
+from kagura_kernel.plugins.content import sign
 from kagura_kernel.plugins.manager import PluginManager
 from kagura_kernel.plugins.signature import make_key
-from kagura_kernel.plugins.signing import sign
 from kagura_kernel.runs.redacting import Redacting
 from tests.support.plugin_rig import SOURCE, PluginRig
 from tests.support.redactors import shared_redactor

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import PluginRefused, SignatureInvalid
-from kagura_kernel.plugins.content import read_content
-from kagura_kernel.plugins.signature import check_key
-from kagura_kernel.plugins.signing import make_key, public_key, sign, verify
+from kagura_kernel.plugins.content import read_content, sign
+from kagura_kernel.plugins.signature import check_key, make_key, public_key
 from tests.support.plugin_files import write_plugin
 
 
@@ -41,13 +40,13 @@ def test_a_key_is_made_once_and_only_its_owner_reads_it(tmp_path):
 def test_a_signature_holds_and_says_who(root, key):
     signed = sign(read_content(root), key, "Ada L.")
     content = read_content(root)
-    assert verify(content) == signed
+    assert content.signature() == signed
     assert (signed.author, signed.key, signed.signed_hash) == ("Ada L.", public_key(key), content.signed_hash)
     assert content.oddities == ()
 
 
 def test_without_a_signature_there_is_none(root):
-    assert verify(read_content(root)) is None
+    assert read_content(root).signature() is None
 
 
 def test_a_plugin_can_be_signed_again(root, key):
@@ -55,7 +54,7 @@ def test_a_plugin_can_be_signed_again(root, key):
     (root / "README.md").write_text("more")
     assert rules(root) == ["broken-signature"]
     sign(read_content(root), key, "Ada")
-    assert verify(read_content(root)).author == "Ada"
+    assert read_content(root).signature().author == "Ada"
 
 
 @pytest.mark.parametrize("path", ["plugin.py", "plugin.json", "README.md"])
@@ -66,7 +65,7 @@ def test_one_changed_character_breaks_the_signature_and_is_a_danger(root, key, p
     (root / path).write_bytes(data)
     content = read_content(root)
     with pytest.raises(SignatureInvalid, match="not those that were signed"):
-        verify(content)
+        content.signature()
     assert rules(root) == ["broken-signature"]
 
 
@@ -168,4 +167,4 @@ def test_a_link_in_the_signatures_place_is_replaced_and_not_written_through(root
     (root / "plugin.sig").symlink_to(tmp_path / "victim")
     sign(content, key, "Ada")
     assert (tmp_path / "victim").read_text() == "precious"
-    assert verify(read_content(root)).author == "Ada"
+    assert read_content(root).signature().author == "Ada"

@@ -8,8 +8,9 @@ import pytest
 
 from kagura_kernel.domain.errors import SignatureInvalid
 from kagura_kernel.domain.plugins import Severity
+from kagura_kernel.plugins.content import sign
 from kagura_kernel.plugins.discovery import load_found
-from kagura_kernel.plugins.signing import make_key, sign
+from kagura_kernel.plugins.signature import make_key
 from kagura_kernel.plugins.trust import TrustBook
 from kagura_kernel.testing.clock import FakeClock
 from tests.support.plugin_files import write_plugin

@@ -11,7 +11,7 @@ import pytest
 from kagura_kernel.domain.plugins import PluginPermissions, PluginState, Risk
 from kagura_kernel.journal.plugin_views import PluginLogLine
 from kagura_kernel.jupyter.plugins.tables import logs_table, plugins_table
-from kagura_kernel.plugins.rows import PluginRow
+from kagura_kernel.plugins.manager import PluginRow
 
 DECLARED = PluginPermissions(read=("{base_dir}",), net=("api.example.org",))
 
