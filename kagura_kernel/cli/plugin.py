@@ -132,9 +132,6 @@ def _approve(found: Cockpit, arguments: SimpleNamespace) -> int:
 
 def _unapprove(found: Cockpit, arguments: SimpleNamespace) -> int:
     gone = found.plugins.unapprove(arguments.name, by=person(), via=VIA)
-    if not gone:
-        # What was removed by hand may still be approved; a name that is nothing at all is a slip.
-        found.plugins.row(arguments.name)
     said = f"{arguments.name} is approved no longer." if gone else f"{arguments.name} was not approved."
     return _tell(arguments, {"plugin": arguments.name, "was_approved": gone}, said)
 
@@ -182,8 +179,6 @@ def _shown(value: object) -> str:
 
 def _logs(found: Cockpit, arguments: SimpleNamespace) -> int:
     lines = found.plugins.logs(arguments.name, arguments.limit)
-    if not lines:
-        found.plugins.row(arguments.name)
     if arguments.json:
         print(as_json([asdict(line) for line in lines]))
     elif lines:

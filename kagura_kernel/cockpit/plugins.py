@@ -76,8 +76,11 @@ class PluginDesk:
         return self.manager.examine(name, self._project(project))
 
     def logs(self, name: str, limit: int = 50, session: str | None = None) -> tuple[PluginLogLine, ...]:
-        """What happened to it and what it printed, the latest last."""
-        return self.manager.logs(self._session(session), name, limit)
+        """What happened to it and what it printed, the latest last; raises `UnknownName` where it is nothing at all."""
+        lines = self.manager.logs(self._session(session), name, limit)
+        if not lines:
+            self.row(name)
+        return lines
 
     # ------------------------------------------------------------------ deciding
 
@@ -94,8 +97,16 @@ class PluginDesk:
         return self.row(name, project=project)
 
     def unapprove(self, name: str, *, by: str, via: str) -> bool:
-        """Take an approval back; False when there was none."""
-        return self.manager.unapprove(self._session(None), name, by=by, via=via)
+        """Take an approval back; False when there was none.
+
+        Raises:
+            UnknownName: there was none, and there is no such plugin.
+        """
+        gone = self.manager.unapprove(self._session(None), name, by=by, via=via)
+        if not gone:
+            # What was removed by hand may still be approved; a name that is nothing at all is a slip.
+            self.row(name)
+        return gone
 
     def disable(self, name: str, *, by: str, via: str, session: str | None = None) -> bool:
         """Take it away from a session's boxes, calls under way included; False when it was not enabled.

@@ -29,7 +29,7 @@ class ApprovalRecord:
     verdict: AuditVerdict  # What their audit advised
 
 
-class ApprovalBook:
+class ApprovalBook(Book):
     """The approvals of this machine; a session's end does not end them.
 
     Args:
@@ -38,13 +38,8 @@ class ApprovalBook:
     """
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
-        self._book = Book(path, _is_approval)
+        super().__init__(path, _is_approval)
         self._clock = clock or SystemClock()
-
-    @property
-    def problem(self) -> str:
-        """Why no approval counts, one sentence; empty when they do."""
-        return self._book.problem
 
     def approve(self, audit: PluginAudit) -> ApprovalRecord:
         """Keep the approval of what was audited; whether it may be approved was decided before.
@@ -64,7 +59,7 @@ class ApprovalBook:
             entries[audit.plugin] = entry
             return True
 
-        self._book.change(put)
+        self.change(put)
         return record
 
     def unapprove(self, name: str) -> bool:
@@ -73,11 +68,11 @@ class ApprovalBook:
         Raises:
             ConfigurationError: it cannot be taken back.
         """
-        return self._book.change(lambda entries: entries.pop(name, None) is not None)
+        return self.change(lambda entries: entries.pop(name, None) is not None)
 
     def record(self, name: str) -> ApprovalRecord | None:
         """The approval of a plugin, of whatever files."""
-        entry = self._book.entries().get(name)
+        entry = self.entries().get(name)
         if entry is None:
             return None
         return ApprovalRecord(
@@ -93,7 +88,7 @@ class ApprovalBook:
         return record if record is not None and record.content_hash == content_hash else None
 
 
-class QuarantineBook:
+class QuarantineBook(Book):
     """The plugins of this machine that are off because they failed.
 
     Args:
@@ -102,13 +97,8 @@ class QuarantineBook:
     """
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
-        self._book = Book(path, _is_quarantine)
+        super().__init__(path, _is_quarantine)
         self._clock = clock or SystemClock()
-
-    @property
-    def problem(self) -> str:
-        """Why nothing in it counts, one sentence; empty when it does."""
-        return self._book.problem
 
     def put(self, name: str, content_hash: str, reason: str) -> None:
         """Put these files of a plugin off.
@@ -122,7 +112,7 @@ class QuarantineBook:
             entries[_key(name, content_hash)] = entry
             return True
 
-        self._book.change(put)
+        self.change(put)
 
     def release(self, name: str, content_hash: str) -> bool:
         """Let these files of a plugin out: whether they were in.
@@ -130,11 +120,11 @@ class QuarantineBook:
         Raises:
             ConfigurationError: it cannot be kept.
         """
-        return self._book.change(lambda entries: entries.pop(_key(name, content_hash), None) is not None)
+        return self.change(lambda entries: entries.pop(_key(name, content_hash), None) is not None)
 
     def reason(self, name: str, content_hash: str) -> str:
         """Why exactly these files are off, half a sentence; empty when they are not."""
-        entry = self._book.entries().get(_key(name, content_hash))
+        entry = self.entries().get(_key(name, content_hash))
         return str(entry["reason"]) if entry is not None and entry["contentHash"] == content_hash else ""
 
 

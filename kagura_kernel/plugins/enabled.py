@@ -12,9 +12,8 @@ from typing import Any, Protocol
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import KaguraError, PluginCallRefused, PluginError
 from kagura_kernel.plugins.calling import FunctionSpec
-from kagura_kernel.plugins.content import PluginContent
 from kagura_kernel.plugins.discovery import Found
-from kagura_kernel.plugins.manifest import Hints, Manifest
+from kagura_kernel.plugins.manifest import Hints
 from kagura_kernel.plugins.permissions import JailPlan
 
 FAILED_STARTS = 3
@@ -44,9 +43,7 @@ class JailOrder:
     """The jail that is wanted."""
 
     session_id: str  # Whose
-    name: str  # The plugin's
-    content: PluginContent  # The bytes to load, and no others
-    manifest: Manifest  # What they declare
+    found: Found  # The plugin: its bytes are loaded, and no others
     plan: JailPlan  # What the jail opens, and the configuration as the plugin gets it
     quarantine: Callable[[str], None]  # Called on the engine's loop when the plugin must be put off, with the reason
 
@@ -58,9 +55,9 @@ StartJail = Callable[[JailOrder], Coroutine[Any, Any, RunningJail]]
 class JailedPlugin:
     """An `EnabledPlugin`; lives on the engine's loop."""
 
-    def __init__(self, found: Found, order: JailOrder, start: StartJail, clock: Clock, idle_seconds: float) -> None:
-        self.found = found  # What was loaded: name, place, manifest and bytes
-        self.hints: Hints = found.manifest.hints  # What its author wants a brain to know
+    def __init__(self, order: JailOrder, start: StartJail, clock: Clock, idle_seconds: float) -> None:
+        self.found = order.found  # What was loaded: name, place, manifest and bytes
+        self.hints: Hints = order.found.manifest.hints  # What its author wants a brain to know
         # What guest code may import; empty before `open`
         self.modules: Mapping[str, tuple[FunctionSpec, ...]] = MappingProxyType({})
         self._order = order

@@ -350,8 +350,8 @@ class Enabler:
 
     def _plugin(self, session_id: str, found: Found, plan: JailPlan) -> JailedPlugin:
         put_off = partial(self._quarantine_soon, session_id, found)
-        order = JailOrder(session_id, found.name, found.content, found.manifest, plan, put_off)
-        return JailedPlugin(found, order, self._parts.start_jail, self._parts.clock, self._parts.idle_seconds)
+        order = JailOrder(session_id, found, plan, put_off)
+        return JailedPlugin(order, self._parts.start_jail, self._parts.clock, self._parts.idle_seconds)
 
     async def _open(self, session_id: str, plugin: JailedPlugin, standing: Standing) -> None:
         key = (session_id, plugin.name)

@@ -48,7 +48,8 @@ class JailStarter:
         if (serve := self._serve) is not None:
 
             async def open_service(box: Box, service: PostgresService) -> int:
-                return await serve(box, service, order.name, order.session_id, record)
+                return await serve(box, service, order.found.name, order.session_id, record)
 
             parts = replace(parts, open_service=open_service)
-        return await Jail.start(order.name, order.content, order.manifest, order.plan, parts)
+        found = order.found
+        return await Jail.start(found.name, found.content, found.manifest, order.plan, parts)

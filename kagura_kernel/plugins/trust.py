@@ -26,7 +26,7 @@ class TrustedAuthor:
     since: datetime  # When they were trusted, UTC
 
 
-class TrustBook:
+class TrustBook(Book):
     """Trusted authors, by name.
 
     Args:
@@ -35,13 +35,8 @@ class TrustBook:
     """
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
-        self._book = Book(path, _is_author)
+        super().__init__(path, _is_author)
         self._clock = clock or SystemClock()
-
-    @property
-    def problem(self) -> str:
-        """Why nobody is trusted, one sentence; empty when the file counts."""
-        return self._book.problem
 
     def add(self, name: str, key: str) -> TrustedAuthor:
         """Trust an author.
@@ -57,14 +52,14 @@ class TrustBook:
             entries[name] = {"publicKey": author.key, "trustedAt": author.since.isoformat()}
             return True
 
-        self._book.change(put)
+        self.change(put)
         return author
 
     def check(self, name: str, key: str) -> TrustedAuthor:
         """What `add` would add; raises `SignatureInvalid` like it."""
         check_author(name)
         author = TrustedAuthor(name, check_key(key), self._clock.now())
-        _check_free(self._book.entries(), author)
+        _check_free(self.entries(), author)
         return author
 
     def remove(self, name: str) -> bool:
@@ -73,13 +68,13 @@ class TrustBook:
         Raises:
             ConfigurationError: it cannot be kept.
         """
-        return self._book.change(lambda entries: entries.pop(name, None) is not None)
+        return self.change(lambda entries: entries.pop(name, None) is not None)
 
     def authors(self) -> tuple[TrustedAuthor, ...]:
         """All of them, by name."""
         return tuple(
             TrustedAuthor(name, entry["publicKey"], datetime.fromisoformat(entry["trustedAt"]))
-            for name, entry in sorted(self._book.entries().items())
+            for name, entry in sorted(self.entries().items())
         )
 
     def signer(self, found: Found) -> str:

@@ -72,7 +72,7 @@ class FakeJail:
     @property
     def modules(self) -> Mapping[str, tuple[FunctionSpec, ...]]:
         """Each declared module, with one function."""
-        return {module: (FunctionSpec("greet", "(name)"),) for module in self.order.manifest.host_modules}
+        return {module: (FunctionSpec("greet", "(name)"),) for module in self.order.found.manifest.host_modules}
 
     @property
     def log(self) -> str:

@@ -59,9 +59,6 @@ def unapprove(asked: Asked) -> None:
     """Take an approval back."""
     name = asked["name"]
     gone = asked.cockpit.plugins.unapprove(name, by=person(), via=VIA)
-    if not gone:
-        # What was removed by hand may still be approved; a name that is nothing at all is a slip.
-        asked.cockpit.plugins.row(name)
     say(f"{name} is approved no longer." if gone else f"{name} was not approved.")
 
 
@@ -87,10 +84,7 @@ def logs(asked: Asked) -> pd.DataFrame:
     """What happened to a plugin."""
     from kagura_kernel.jupyter.plugins.tables import logs_table
 
-    lines = asked.cockpit.plugins.logs(asked["name"], asked["limit"])
-    if not lines:
-        asked.cockpit.plugins.row(asked["name"])
-    return logs_table(lines)
+    return logs_table(asked.cockpit.plugins.logs(asked["name"], asked["limit"]))
 
 
 def install(asked: Asked) -> None:

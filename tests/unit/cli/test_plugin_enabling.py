@@ -291,7 +291,7 @@ def test_a_notebook_that_cannot_enable_it_is_a_failure_here_too(
 ) -> None:
     async def second_fails(order: object) -> None:
         del order
-        if len([jail for jail in jails.started if jail.order.name == "greeter"]) == 1:
+        if len([jail for jail in jails.started if jail.order.found.name == "greeter"]) == 1:
             jails.failing.append(PluginJailBroken("greeter", "there is no room for it"))
 
     jails.before = second_fails

@@ -25,9 +25,8 @@ class Enabled:
         self.clock = FakeClock()
         self.jails = FakeJails()
         self.put_off: list[str] = []
-        content, manifest = self.found.content, self.found.manifest
-        order = JailOrder("ses-1", "greeter", content, manifest, plan or JailPlan(), self.put_off.append)
-        self.plugin = JailedPlugin(self.found, order, self.jails, self.clock, IDLE)
+        order = JailOrder("ses-1", self.found, plan or JailPlan(), self.put_off.append)
+        self.plugin = JailedPlugin(order, self.jails, self.clock, IDLE)
 
     async def greet(self) -> Any:
         return await self.plugin.call("greeting", "greet", ["ada"], {})
@@ -47,7 +46,7 @@ async def test_it_is_what_was_loaded(one: Enabled) -> None:
     assert (plugin.name, plugin.version) == ("greeter", "1.2.0")
     assert plugin.content_hash == one.found.content.content_hash
     assert [spec.name for spec in plugin.modules["greeting"]] == ["greet"]
-    assert one.jails.started[0].order.content is one.found.content
+    assert one.jails.started[0].order.found.content is one.found.content
 
 
 async def test_a_jail_that_nobody_calls_ends_and_the_next_call_starts_another_of_the_same_bytes(one: Enabled) -> None:

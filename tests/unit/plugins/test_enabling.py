@@ -146,8 +146,8 @@ async def test_files_that_are_swapped_while_the_jail_starts_are_never_loaded(rig
     rig.jails.before = swap
     await rig.enable(examined=examined)
     (jail,) = rig.jails.started
-    assert jail.order.content.source == SOURCE.replace("MODULE", "'greeter'").encode()
-    assert all(evil not in data for data in jail.order.content.files.values())
+    assert jail.order.found.content.source == SOURCE.replace("MODULE", "'greeter'").encode()
+    assert all(evil not in data for data in jail.order.found.content.files.values())
     (note,) = await rig.manager.refresh(SESSION, rig.project)
     assert "have changed" in note
 
@@ -160,7 +160,7 @@ async def test_files_that_are_swapped_while_a_jail_rests_are_never_loaded(rig: P
     (root / "plugin.py").write_bytes(b"import subprocess\n")
     await plugin.call("greeter", "greet", [], {})
     first, second = rig.jails.started
-    assert second.order.content is first.order.content
+    assert second.order.found.content is first.order.found.content
 
 
 async def test_bytes_that_are_other_than_their_hash_says_are_never_loaded(rig: PluginRig) -> None:

@@ -60,7 +60,7 @@ async def test_what_is_loaded_is_what_was_examined_with_its_whole_configuration(
     examined = rig.audit()
     await rig.enable()
     (jail,) = rig.jails.started
-    assert jail.order.content is examined.found.content or jail.order.content == examined.found.content
+    assert jail.order.found.content is examined.found.content or jail.order.found.content == examined.found.content
     assert jail.order.plan.config == {"greeting": "hello"}
     assert jail.order.session_id == SESSION
 

@@ -50,7 +50,7 @@ async def test_changed_files_are_noticed_at_the_next_run_and_the_plugin_is_off_u
         await rig.enable()
     rig.audit()
     await rig.enable()
-    assert rig.jails.started[-1].order.manifest.version == "1.1.0"
+    assert rig.jails.started[-1].order.found.manifest.version == "1.1.0"
     assert await rig.manager.refresh(SESSION, rig.project) == []
 
 

@@ -37,7 +37,7 @@ class Started:
         self.arguments: tuple[Any, ...] = ()
         self.put_off: list[str] = []
         found, _ = sample_plugin()
-        self.order = JailOrder("ses-1", "greeter", found.content, found.manifest, JailPlan(), self.put_off.append)
+        self.order = JailOrder("ses-1", found, JailPlan(), self.put_off.append)
 
         async def start(*arguments: Any) -> None:
             self.arguments = arguments
@@ -65,8 +65,8 @@ async def test_a_jail_gets_the_very_bytes_and_the_plan_of_its_order(started: Sta
     await JailStarter(JailParts(FakeBackend().start), journal)(started.order)
     name, content, manifest, plan, _ = started.arguments
     assert name == "greeter"
-    assert content is started.order.content
-    assert manifest is started.order.manifest
+    assert content is started.order.found.content
+    assert manifest is started.order.found.manifest
     assert plan is started.order.plan
 
 
