@@ -113,6 +113,7 @@ class Pairs:
 
     rows: Sequence[tuple[str, Words]]
     tones: Sequence[str] = ()
+    plain: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +225,12 @@ _One = TypeVar("_One")
 
 
 def joined(words: Iterable[_One], draw: Callable[[_One], _Text]) -> list[_Text | str]:
-    """The words drawn, and the blanks between them; a comma or a full stop of ours follows without one."""
+    """The words drawn, and the blanks between them; none before a comma or a full stop of ours, nor in brackets."""
     parts: list[_Text | str] = []
     for one in words:
         if not (drawn := draw(one)):
             continue
-        if parts and not (isinstance(one, str) and one.startswith((",", "."))):
+        if parts and parts[-1] != "(" and not (isinstance(one, str) and one.startswith((",", ".", ")"))):
             parts.append(" ")
         parts.append(drawn)
     return parts

@@ -222,10 +222,6 @@ def _state(line: LeaseLine) -> tuple[str, str]:
     return tone, _ENDS[lease_end(line.why)] if line.state == "released" else word
 
 
-def _held(lines: Sequence[LeaseLine]) -> str:
-    return f"{counted(len(lines), 'credential')} held" if lines else "no run holds a credential"
-
-
 def _clock(line: LeaseLine, now: datetime, *, live: bool) -> Span | Clock:
     if line.expires_at is None:
         return soft("no credential now")

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.domain.audit_report import report_of
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.audit import CONFIGURED, audit_html
+from kagura_kernel.jupyter.cards.audit import CONFIGURED, audit_html, report_block
 from kagura_kernel.jupyter.cards.audit_form import decision_words, title_words
-from kagura_kernel.jupyter.cards.audit_report import CACHED, OPENS_NAME, opened
 from kagura_kernel.jupyter.cards.audit_view import STATES, AuditView
 from kagura_kernel.jupyter.cards.record import audit_record, clean, picked
 from kagura_kernel.render.bundle import Bundle
 from kagura_kernel.render.escape import one_line
+from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import verdict_words
 
 if TYPE_CHECKING:
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 
 AUDIT_MIME = "application/vnd.kagura.audit+json"
 
-_SENTENCE, _LINE = 600, 240
-_MOST = 60
+_LINE = 240
 
 
 def audit_bundle(view: AuditView) -> Bundle:
@@ -51,34 +49,9 @@ def card_text(view: AuditView) -> str:
     return "\n".join([*lines, *_end(view)])
 
 
-def report_lines(audit: PluginAudit, subject: Subject | None, *, cached: bool) -> Iterator[str]:
+def report_lines(audit: PluginAudit, subject: Subject | None, *, cached: bool) -> list[str]:
     """The report, for the card's text and for a console."""
-    report = report_of(audit)
-    yield f"{report.risk_words}. {report.verdict_words} ({report.counts})."
-    if report.summary:
-        yield one_line(report.summary, _SENTENCE)
-    for remark in filter(None, [report.remark, CACHED if cached else ""]):
-        yield f"! {one_line(remark, _SENTENCE)}"
-    for fact in report.facts:
-        if fact.name != "Permissions":
-            yield f"  {fact.name}: {one_line(fact.text, _SENTENCE)}"
-    config = subject.config if subject is not None else {}
-    would = [
-        f"{word.lower()} {', '.join(one.words for one in entries)}"
-        for word, entries in opened(audit.permissions, config)
-    ]
-    yield f"  {OPENS_NAME}: {one_line('; '.join(would), _SENTENCE) or 'nothing'}"
-    for shown, one in list(zip(report.findings, audit.findings, strict=True))[:_MOST]:
-        place = f" {one_line(shown.place, _LINE)}" if shown.place else ""
-        yield f"- {shown.word}{place}: {one_line(shown.message, _SENTENCE)} ({one_line(one.rule, _LINE)})"
-        if shown.source:
-            yield f"    | {one_line(shown.source, _LINE)}"
-    if (left := len(report.findings) - _MOST) > 0:
-        yield f"- … and {left:,} more"
-    for text, why in report.injections[:_MOST]:
-        yield f"> {one_line(text, _LINE)}"
-        if why:
-            yield f"    {one_line(why, _SENTENCE)}"
+    return lines_of([report_block(audit, subject, cached=cached)])
 
 
 def card_record(view: AuditView) -> dict[str, Any]:

@@ -47,6 +47,7 @@ KINDS = [
         ["gone a b for now"],
     ),
     (Line(("a", ", b", "", "c"), plain="! a"), "<div>a, b c</div>", ["! a"]),
+    (Line(("a", "(", code("b"), ")", "c")), "<div>a (<code>b</code>) c</div>", ["a (b) c"]),
     (Line(("unseen in text",), plain=""), "<div>unseen in text</div>", []),
     (
         Line((Span("Type `x`", "prose"), SPRING, Button("Stop", "stop", {"id": "1", "enter": ""}, "small"))),
@@ -80,6 +81,7 @@ KINDS = [
         ),
         ["a  b"],
     ),
+    (Pairs([("a", ("b",))], plain=""), '<dl class="kg-pairs"><dt>a</dt><dd>b</dd></dl>', []),
     (Pairs([("a", ("b",))]), '<dl class="kg-pairs"><dt>a</dt><dd>b</dd></dl>', ["a: b"]),
     (Bullets([("a",)]), "<ul><li>a</li></ul>", ["- a"]),
     (Pre("a\nb", "full", has_end=True), '<pre class="kg-pre kg-full">a\nb<i data-end></i></pre>', ["a", "b"]),
