@@ -36,7 +36,7 @@ _CODE_END = re.compile(
 """An expression that was cut at its brackets: `len)[-1`, `state[`."""
 _ISSUE = re.compile(rb"[\w.\-/]*#\d{1,7}")
 _REGEX = re.compile(
-    rb"\(\?[:=!<Pi]|\[[^\]\[]{0,40}(?:a-z|A-Z|0-9)[^\]\[]{0,40}\]|\[\^?(?:A-Z|a-z|0-9|\\w|[^\]\[]{0,20}-\])[^\]]*\][+*{?]|\\[wdsbSWD][+*{\[)]|\[[a-z\-]+ (?:[a-z]+|\d+)\]|\[\d+ [a-z]+\]|\[A-Z\]|\[[a-z]\][^\]]{0,4}\[|\(\.[*+]?\)"
+    rb"\(\?[:=!<Pi]|\[[^\]\[]{0,40}(?:a-z|A-Z|0-9)[^\]\[]{0,40}\]|\[\^?(?:A-Z|a-z|0-9|\\w|[^\]\[]{0,20}-\])[^\]]*\][+*{?]|\\[wdsbSWD][+*{\[)]|\\x[0-9A-Fa-f]{2}-\\x[0-9A-Fa-f]{2}|\[[a-z\-]+ (?:[a-z]+|\d+)\]|\[\d+ [a-z]+\]|\[A-Z\]|\[[a-z]\][^\]]{0,4}\[|\(\.[*+]?\)"
 )
 """What only a regular expression has, or what stands for so many letters: `[20 alnum]`."""
 _ALGORITHM = re.compile(
@@ -58,7 +58,7 @@ _PIECES = re.compile(rb"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _NAME_SIGNS = re.compile(rb"[A-Za-z0-9_.:/@$\-]+")
 _VOWELS = re.compile(rb"(?i)[aeiouy]")
 _HARD = re.compile(rb"(?i)[^aeiouy]{5}")
-_VERSIONED = re.compile(rb"[A-Za-z]+[-_]v?\d+(?:\.\d+)+[\w.~\-/]*")
+_VERSIONED = re.compile(rb"[A-Za-z]+[-_]v?\d+(?:\.\d+)+[\w.~\-/]*|[A-Za-z]+(?:-[A-Za-z]+)*/\d+(?:\.\d+)+")
 
 
 _OPENLY = re.compile(
@@ -151,11 +151,27 @@ def _written(value: bytes) -> bool:
 
 def expression(value: bytes) -> bool:
     """Whether a value without quotes is a piece of a program: cut at its brackets, or with calls and blocks in it."""
-    return len(value) <= _WIDEST and (_CODE_END.fullmatch(value) is not None or _CODE.search(value) is not None)
+    return len(value) <= _WIDEST and (
+        _CODE_END.fullmatch(value) is not None
+        or _CODE.search(value) is not None
+        or _CHOICE.fullmatch(value) is not None
+        or _MEMBER.fullmatch(value) is not None
+    )
 
 
+_OPERAND = rb"[!+]{0,2}[A-Za-z_$]++\d{0,2}(?:\??\.[A-Za-z_$]++\d{0,2}|\[[\w$]*+\]?|\([\w$.,]*+\)?)*+|\"\"|''"
+_CHOICE = re.compile(
+    rb"(?=.*(?:\.[A-Za-z_$]|\(|:(?:void|null|![01])\Z))!?[A-Za-z_$][\w$]{0,2}(?:\??\.[A-Za-z_$][\w$]*+)*+"
+    rb"(?:(?:&&|\|\||\?\?|[=!]==?|\?(?=[^?]*:)|:)(?:%b)?)++" % _OPERAND
+)
+"""What a program without spaces takes of two: `n?n.key:void`, `b?.c??d`, `e.s&&e.s.v`."""
+_MEMBER = re.compile(
+    rb"(?=.*(?:_|\..*\.|\.[A-Z][a-z]+\d?[A-Z]))_?[A-Za-z]{3,}+\d{0,2}[A-Za-z_]*+"
+    rb"(?:\.[A-Za-z_]{3,}+\d?[A-Za-z_]*+)*+(?<![0-9])|(?:[A-Z][a-z]+){2,}<[\[{(]?[A-Za-z]*"
+)
+"""A member of a module, and a type cut at its bracket: `oauth2_parameters.credentials`, `SyncBailHook<[`."""
 _CODE = re.compile(
-    rb"\)\{|\(\)[{};.,)]|\.[A-Za-z]{3,}\(|[=!]==|[\w\])][=!]=[\w(\[!]|\bthis\.|\)(?:&&|\|\|)\(?|&&\(|\A[\w$]{1,3}\}|\A[\w$]+(?:\.[\w$]+)+=\Z|\b[A-Za-z_$][\w$]*\([A-Za-z_$][\w$]*\.[A-Za-z_$]|\A\([a-z]+ [&|]"
+    rb"\)\{|\(\)[{};.,)]|\.[A-Za-z]{3,}\(|[=!]==|[\w\])][=!]=[\w(\[!]|\bthis\.|\)(?:&&|\|\|)\(?|&&\(|\A[\w$]{1,3}\}|\A[\w$]+(?:\.[\w$]+)+=\Z|\b[A-Za-z_$][\w$]*\([A-Za-z_$][\w$]*\.[A-Za-z_$]|\A\([a-z]+ [&|]|\b[A-Za-z_$][\w$]*\([A-Za-z_$][\w$]*\(|\}\}\(|\A[\w$]{1,3}=[\w$]{1,3}[+*|&-]+\("
 )
 
 

@@ -24,9 +24,9 @@ _HTPASSWD = Nearby(
 )
 _SHADOW = Nearby(r"(?:^|\n|\s)[a-z_][\w\-]*:[!*]?(\$(?:2[abxy]|1|5|6|y|7|gy)\$[\w./$,=]{20,}):\d*:")
 _REDIS = Nearby(
-    r"(?:^|\n)[ \t]*(?:requirepass|masterauth|primaryauth|sentinel[ \t]+auth-pass[ \t]+\S+)[ \t]+[\"']?([^\s\"']+)"
+    r"(?:^|\n)[ \t]*(?:requirepass|(?-i:masterauth)|primaryauth|sentinel[ \t]+auth-pass[ \t]+\S+)[ \t]+[\"']?([^\s\"']+)"
 )
-_REDIS_SAID = Nearby(r"\b(?:requirepass|masterauth)[\"']?[\s=:,]+[\"']?([^\s\"',;\]]+)")
+_REDIS_SAID = Nearby(r"\b(?:requirepass|(?-i:masterauth|MASTERAUTH))[\"']?[ \t=:,]+[\"']?([^\s\"',;\]]+)")
 _REDIS_ACL = Nearby(r"\b(?:user|acl\s+setuser)\s+\S+\s[^\n]*?[\s]>([^\s\"']+)")
 _REDIS_AUTH = Nearby(
     r"(?:(?m:^)|>\s?)[ \t]*AUTH[ \t]+(?:[\w\-]+[ \t]+)?([^\s\"']{6,})[ \t]*\r?(?m:$)", ignore_case=False
@@ -182,8 +182,9 @@ _QUOTES = (b"'", b'"')
 
 def _said_to_a_database(data: bytes, found: Match) -> bool:
     """Whether `identified by` is a word of SQL and none of a sentence."""
-    if not (found.group() or b"").startswith(b"identified"):
-        return True
+    said = (found.group() or b"").lower()
+    if not said.startswith(b"identified"):
+        return not said.startswith((b'password"', b"password'"))
     return _ACCOUNT.search(data, max(0, found.start() - 200), found.start()) is not None
 
 
@@ -246,7 +247,7 @@ def _behind_number(value: bytes) -> bool:
     digits = sum(48 <= byte <= 57 for byte in value)
     letters = sum(65 <= byte <= 90 or 97 <= byte <= 122 for byte in value)
     hidden = _CRYPTED.match(value) is not None and b"..." not in value
-    return len(value) >= 6 and digits >= 1 and letters >= 1 and (password(value) or hidden)
+    return len(value) >= 6 and value[:1] != b"*" and digits >= 1 and letters >= 1 and (password(value) or hidden)
 
 
 def _behind_head(value: bytes) -> bool:

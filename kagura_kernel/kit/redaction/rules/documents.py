@@ -68,6 +68,9 @@ def find_in_rows(data: bytes) -> Iterator[Span]:
 _TITLE = re.compile(rb"[\"'`*]{0,2}[\w .()/\x80-\xff-]{1,40}[\"'`*]{0,2}")
 
 
+_VERSION = re.compile(rb"\d+(?:\.\d+)+(?:[-+~]\S*)?")
+
+
 def _titles(cells: list[bytes]) -> bool:
     """Whether these are the titles of columns, and not a line of code; the bars of Markdown stand outside too."""
     inner = cells[1:-1] if len(cells) > 2 and not cells[0].strip() and not cells[-1].strip() else cells
@@ -75,6 +78,7 @@ def _titles(cells: list[bytes]) -> bool:
         len(inner) > 1
         and all(cell and _TITLE.fullmatch(cell.strip(b" \t\r") or b" ") for cell in inner)
         and not any(b"(" in cell for cell in inner[:1])
+        and not any(_VERSION.fullmatch(cell.strip()) for cell in inner)
     )
 
 

@@ -343,7 +343,8 @@ def find_said(data: bytes) -> Iterator[Span]:
         for found in pattern.finditer(data):
             yield from _told(data, found, 1)
     for found in _LOGIN.finditer(data):
-        yield from _told(data, found, 2, strict=True)
+        if _COLLECTION.fullmatch(found.group(1) or b"") is None or data[found.end(1) : found.end(1) + 1] != b"/":
+            yield from _told(data, found, 2, strict=True)
     yield from _noted(data)
     for start, end in asian_lines(data):
         for pattern in (_SAID_ASIAN, _ASIAN_BACK):
@@ -368,6 +369,10 @@ def _ends_in_word(data: bytes, start: int, end: int) -> bool:
 
 
 _LONGEST_WORD = 64
+
+
+_COLLECTION = re.compile(rb"projects|organizations|folders|locations|[a-z]*Accounts")
+"""What a path of resources begins with: `projects/acme/serviceAccounts/…`."""
 
 
 def _noted(data: bytes) -> Iterator[Span]:
@@ -417,7 +422,7 @@ def _of_something_else(data: bytes, found: Match) -> bool:
 _ANOTHER_NAME = re.compile(rb"[\s(]([A-Za-z_]\w*+)=")
 _KEY_OF = re.compile(rb"(?i)(?:([a-z]+)[ _\-]?)?keys?\Z")
 _PARTS_OF_A_NAME = re.compile(
-    rb"[A-Za-z]++\d{0,3}(?:[-_:/|@#.](?>[A-Za-z]+\d{0,3}(?![0-9A-Za-z])|[0-9a-f]+(?![0-9A-Za-z])))++|[a-z]+\d?(?:_[a-z0-9]{1,12})+|[0-9a-f]+"
+    rb"[A-Za-z]++\d{0,3}(?:[-_:/|@#.](?>[A-Za-z]+\d{0,3}(?![0-9A-Za-z])|[0-9a-f]+(?![0-9A-Za-z])|\d{1,2}[a-z](?![0-9A-Za-z])))++|[a-z]+\d?(?:_[a-z0-9]{1,12})+|[0-9a-f]+"
 )
 
 

@@ -298,7 +298,10 @@ def find_joined(data: bytes, look: Callable[[bytes], Sequence[Span]]) -> Iterato
 
 def _joined(data: bytes) -> Iterator[_Joined]:
     for found in _ROW.finditer(data):
-        yield from _row(data, found.start(), found.start(), found.end())
+        start = found.start()
+        # The end of an empty literal begins none: `user:"",host:""`.
+        if start == 0 or data[start - 1] != data[start]:
+            yield from _row(data, start, start, found.end())
     if b"join" in data or b"oncat" in data or b"implode" in data or b"paste0" in data or b"CONCAT" in data:
         for found in _LIST.finditer(data):
             group = next(number for number in (1, 2, 3, 4) if found.group(number) is not None)

@@ -79,7 +79,8 @@ def _authorizations(data: bytes) -> Iterator[Span]:
             data, found.start(1)
         ):
             continue
-        if token((found.group(2) or b"").rstrip(b"."), 10):
+        called = data.startswith(b"(", found.end(2))
+        if not called and token((found.group(2) or b"").rstrip(b"."), 10):
             yield Span(found.start(2), found.end(2), "authorization")
 
 
