@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.cards.audit import CONFIGURED, audit_html, report_block
 from kagura_kernel.jupyter.cards.audit_form import decision_words, title_words
-from kagura_kernel.jupyter.cards.audit_view import STATES, AuditView
+from kagura_kernel.jupyter.cards.audit_view import STATES, AuditView, Subject
 from kagura_kernel.jupyter.cards.record import audit_record, clean, picked
 from kagura_kernel.render.bundle import Bundle
 from kagura_kernel.render.escape import one_line
@@ -20,7 +20,6 @@ from kagura_kernel.views.approvals import verdict_words
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.plugins import PluginAudit
-    from kagura_kernel.jupyter.cards.audit_view import Subject
 
 AUDIT_MIME = "application/vnd.kagura.audit+json"
 
@@ -56,21 +55,13 @@ def report_lines(audit: PluginAudit, subject: Subject | None, *, cached: bool) -
 
 def card_record(view: AuditView) -> dict[str, Any]:
     """What was found and what came of it, without anything that differs from time to time."""
-    about, decision = view.subject, view.decision
-    record: dict[str, Any] = {
-        "version": 1,
-        "plugin": about.name if about is not None else "",
-        "plugin_version": about.version if about is not None else "",
-        "status": view.state,
-        "error_code": view.error.code if view.error is not None else "",
-        "verdict": decision.verdict if decision is not None else "",
-        "via": decision.via if decision is not None else "",
-        "approved": bool(view.enabled) and about is not None and about.approved,
-        "cached": view.cached,
-        "modules": list(about.modules) if about is not None else [],
-        "config": view.configured,
-        "audit": audit_record(view.audit) if view.audit is not None else None,
-    }
+    about = view.subject or Subject("")
+    record = picked(about, "modules", plugin="name", plugin_version="version") | {"version": 1}
+    record |= picked(view, "cached", status="state", config="configured")
+    record |= picked(view.decision, "verdict", "via") if view.decision else {"verdict": "", "via": ""}
+    record["error_code"] = view.error.code if view.error is not None else ""
+    record["approved"] = bool(view.enabled) and about.approved
+    record["audit"] = audit_record(view.audit) if view.audit is not None else None
     found: dict[str, Any] = clean(record)
     return found
 

@@ -131,13 +131,6 @@ def learned_record(view: RunView) -> dict[str, Any]:
     return facts
 
 
-def told_record(item: Check | Part) -> dict[str, Any]:
-    """How the work was tried out, or what became of a part that was handed on."""
-    if isinstance(item, Check):
-        return {"kind": "verification"} | picked(item.event, "command", "passed")
-    return {"kind": "child", "status": item.ended.status if item.ended is not None else "running"}
-
-
 def learned_metadata(view: RunView) -> dict[str, Any]:
     """Ids and figures."""
     learned = view.learned
@@ -210,13 +203,12 @@ def run_record(view: RunView) -> dict[str, Any]:
     }
     record |= picked(started, "flavour", "task", "brain") if started else {}
     record |= picked(finished, "status", "error_code", "exit_code", "text") if finished else {}
+    more = crossings_record(view) | {"kit": kit_record(view.kit), "learned": learned_record(view)}
+    more["audit"] = audit_record(view.audit) if view.audit else {}
+    crossed = view.variables.values()
+    more["variables"] = [picked(one, "name", "direction", "form", "summary", "error") for one in crossed]
     # What an ordinary run has none of is left out, so that its record stays as short as it is.
-    record |= {name: facts for name, facts in crossings_record(view).items() if facts}
-    record |= {"kit": kit} if (kit := kit_record(view.kit)) else {}
-    record |= {"audit": audit_record(view.audit)} if view.audit else {}
-    record |= {"learned": learned} if (learned := learned_record(view)) else {}
-    record |= {"variables": crossed} if (crossed := variables_record(view)) else {}
-    cleaned: dict[str, Any] = clean(record)
+    cleaned: dict[str, Any] = clean(record | {name: facts for name, facts in more.items() if facts})
     return cleaned
 
 
@@ -233,9 +225,8 @@ def run_metadata(view: RunView) -> dict[str, Any]:
         facts["duration"] = round(finished.duration, 3)
     facts["cost_usd"] = view.usd
     facts |= picked(view, "children", "children_usd") if view.children else {}
-    facts |= {"kit": kit} if (kit := kit_metadata(view.kit)) else {}
-    facts |= {name: found for name, found in crossings_metadata(view).items() if found}
-    facts |= {"learned": learned} if (learned := learned_metadata(view)) else {}
+    more = crossings_metadata(view) | {"kit": kit_metadata(view.kit), "learned": learned_metadata(view)}
+    facts |= {name: found for name, found in more.items() if found}
     facts["approvals"] = [_approval(item) for item in view.items if isinstance(item, Ask)]
     cleaned: dict[str, Any] = clean(facts)
     return cleaned
@@ -275,8 +266,7 @@ def _step(item: object) -> dict[str, Any] | None:  # noqa: PLR0911 - one for eac
                 **({"stdin": parts.stdin} if parts.stdin else {}),
                 **({"answer": decision.answer} if decision and decision.answer in item.request.options else {}),
                 "reason": item.request.reason,
-                "verdict": decision.verdict if decision else "",
-                "via": decision.via if decision else "",
+                **(picked(decision, "verdict", "via") if decision else {"verdict": "", "via": ""}),
             }
         case Note():
             return {"kind": "note", "text": item.text}
@@ -284,8 +274,10 @@ def _step(item: object) -> dict[str, Any] | None:  # noqa: PLR0911 - one for eac
             return result_record(item.said)
         case Withheld():
             return {"kind": "note", "text": withheld_words(item)}
-        case Check() | Part():
-            return told_record(item)
+        case Check():
+            return {"kind": "verification"} | picked(item.event, "command", "passed")
+        case Part():
+            return {"kind": "child", "status": item.ended.status if item.ended is not None else "running"}
     return None
 
 
@@ -313,8 +305,3 @@ def clean(value: Any) -> Any:
             return [clean(inner) for inner in value]
         case _:
             return str(value)
-
-
-def variables_record(view: RunView) -> list[dict[str, Any]]:
-    """For programs: what crossed, as what, and what could not."""
-    return [picked(one, "name", "direction", "form", "summary", "error") for one in view.variables.values()]
