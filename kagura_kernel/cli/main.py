@@ -89,7 +89,7 @@ MODULES = {
     "plugin approve": "kagura_kernel.cli.plugin",
     "plugin unapprove": "kagura_kernel.cli.plugin",
     "plugin audit": "kagura_kernel.cli.plugin_enabling",
-    "plugin scan": "kagura_kernel.cli.plugin_scan",
+    "plugin scan": "kagura_kernel.cli.plugin",
     "plugin config": "kagura_kernel.cli.plugin",
     "plugin logs": "kagura_kernel.cli.plugin",
     "plugin install": "kagura_kernel.cli.plugin",

@@ -18,8 +18,10 @@ from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
+    from kagura_kernel.domain.plugins import PluginFinding
     from kagura_kernel.journal.plugin_views import PluginLogLine
     from kagura_kernel.plugins.manager import PluginRow
+    from kagura_kernel.plugins.scan import Scan
 
 VIA = "terminal"
 
@@ -34,7 +36,7 @@ _ANSWERS = ("Enable", "Approve", "Reject")
 
 
 def run(arguments: SimpleNamespace) -> int:
-    """Do it; 0 unless it cannot be done.
+    """Do it; 0 unless it cannot be done, and 1 where a scan found a danger.
 
     Raises:
         UsageError: something that is needed was not said.
@@ -42,6 +44,8 @@ def run(arguments: SimpleNamespace) -> int:
         PluginError: it cannot be done with this plugin.
         JournalError: the journal cannot be used.
     """
+    if arguments.action == "scan":
+        return _scan(arguments)
     with cockpit() as found:
         return _ACTIONS[arguments.action](found, arguments)
 
@@ -253,6 +257,47 @@ def _trust(found: Cockpit, arguments: SimpleNamespace) -> int:
         )
     found.plugins.shelf.trust(author, key, by=person(), via=VIA)
     return _tell(arguments, {"author": author, "key": key}, f"{author} is trusted.")
+
+
+def _scan(arguments: SimpleNamespace) -> int:
+    """Print what was found in `path`, one or several, the gravest first; 1 when anything is a danger, else 0."""
+    from kagura_kernel.plugins.scan.scanning import is_dangerous, scan_path
+
+    given = arguments.path
+    scans = [scan_path(path) for path in ([given] if isinstance(given, str) else given)]
+    scans.sort(key=lambda scan: (scan.severity.rank if scan.severity else 9, scan.path))
+    if arguments.json:
+        for scan in scans:
+            print(as_json(_scan_data(scan)))
+    else:
+        print(_scan_text(scans, terminal_width()))
+    return int(is_dangerous(scans))
+
+
+def _scan_data(scan: Scan) -> dict[str, object]:
+    """One line of JSON: `severity` is null where nothing was found."""
+    keys = ("severity", "rule", "message", "file", "line")
+    findings = [{key: asdict(finding)[key] for key in keys} for finding in scan.findings]
+    return {"path": scan.path, "severity": scan.severity, "findings": findings}
+
+
+def _scan_text(scans: Sequence[Scan], width: int) -> str:
+    blocks = []
+    for scan in scans:
+        lines = [f"{shown(scan.path)}: {scan.severity.value if scan.severity else 'nothing found'}"]
+        lines += [_finding_text(finding, width) for finding in scan.findings]
+        blocks.append("\n".join(lines))
+    dangerous = sum(scan.dangerous for scan in scans)
+    end = f"{dangerous} of {len(scans)} must not be enabled." if dangerous else "Nothing keeps it out."
+    return "\n\n".join([*blocks, end])
+
+
+def _finding_text(finding: PluginFinding, width: int) -> str:
+    place = f"{finding.file}:{finding.line}" if finding.line else finding.file
+    start = f"  {finding.severity.value:<7}  "
+    text = f"{f'{place}: ' if place else ''}{finding.message} ({finding.rule})"
+    source = [paragraph(finding.source, " " * 13, " " * 13, width)] if finding.source else []
+    return "\n".join([paragraph(text, start, " " * len(start), width), *source])
 
 
 def _tell(arguments: SimpleNamespace, data: object, text: str) -> int:

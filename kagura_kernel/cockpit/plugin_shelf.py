@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kagura_kernel.plugins.discovery import Found
     from kagura_kernel.plugins.manager import PluginManager
     from kagura_kernel.plugins.signature import Signature
-    from kagura_kernel.plugins.trust import TrustBook, TrustedAuthor
+    from kagura_kernel.plugins.trust import TrustedAuthor
 
 
 def installed_text(found: Found, barred: str, how: str) -> str:
@@ -35,14 +35,12 @@ class PluginShelf:
     """Installs, removes, signs, trusts; from any thread. Nothing here enables anything.
 
     Args:
-        manager: The process's plugins: they write down what is done.
-        trust: The authors whom this person trusts.
+        manager: The process's plugins: they write down what is done, and know the authors whom this person trusts.
         home: Our data directory, with the person's own plugins in it.
     """
 
-    def __init__(self, manager: Callable[[], PluginManager], trust: Callable[[], TrustBook], home: Path) -> None:
+    def __init__(self, manager: Callable[[], PluginManager], home: Path) -> None:
         self._manager = manager
-        self._trust = trust
         self._own = home / FOLDER
 
     def install(self, source: str, sha256: str | None, *, replace: bool = False, by: str, via: str) -> Found:
@@ -120,7 +118,7 @@ class PluginShelf:
 
     def authors(self) -> tuple[TrustedAuthor, ...]:
         """Those that are trusted, by name."""
-        return self._trust().authors()
+        return self._manager().trust.authors()
 
     def trust(self, author: str, key: str, *, by: str, via: str) -> TrustedAuthor:
         """Trust an author's key.
@@ -129,9 +127,9 @@ class PluginShelf:
             SignatureInvalid: it is none, or the name or the key is another author's.
             ConfigurationError: it cannot be kept.
         """
-        trusted = self._trust().check(author, key)
+        trusted = self._manager().trust.check(author, key)
         with self._told("trusted", "distrusted", author, by=by, via=via, why=trusted.key):
-            return self._trust().add(author, key)
+            return self._manager().trust.add(author, key)
 
     def distrust(self, author: str, *, by: str, via: str) -> bool:
         """Trust an author no longer; False when they were not trusted.
@@ -142,7 +140,7 @@ class PluginShelf:
         if author not in {one.name for one in self.authors()}:
             return False
         with self._told("distrusted", "trusted", author, by=by, via=via):
-            return self._trust().remove(author)
+            return self._manager().trust.remove(author)
 
     def _names(self) -> list[str]:
         try:

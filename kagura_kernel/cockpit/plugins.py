@@ -14,10 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kagura_kernel.cockpit.enabling import Enabling
+from kagura_kernel.cockpit.enabling import Auditor, Enabling, PluginSurroundings, auditor_for, run_audit, was_played
 from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin
 from kagura_kernel.cockpit.naming import working_directory
-from kagura_kernel.cockpit.plugin_audits import Auditor, PluginSurroundings, auditor_for, run_audit, was_played
 from kagura_kernel.cockpit.plugin_shelf import PluginShelf
 from kagura_kernel.cockpit.plugin_talk import (
     AuditDone,
@@ -54,7 +53,7 @@ class PluginDesk:
     def __init__(self, around: PluginSurroundings) -> None:
         self._around = around
         # The person's own plugins, and the authors whom they trust
-        self.shelf = PluginShelf(around.manager, lambda: self.manager.trust, around.home)
+        self.shelf = PluginShelf(around.manager, around.home)
 
     @property
     def manager(self) -> PluginManager:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -25,6 +26,12 @@ from kagura_kernel.journal.store import Journal
 
 # How a plugin stands that nobody has configured, its audit tells better.
 _SAYS_NOTHING = (PluginState.DISCOVERED, PluginState.AUDITED, PluginState.QUARANTINED)
+_FACTS = ("plugin.audited", "plugin.changed", "plugin.seen")
+_ALL = (*_FACTS, "plugin.called")
+_ROWS = select(events.c.seq, events.c.body).where(PLUGINS)
+_CHUNK = 500
+# Behind so many calls of other plugins nobody looks for one of this.
+_FAR = 20_000
 _PLACE_ORDER: tuple[PluginPlace, ...] = ("bundled", "user", "project")
 
 
@@ -141,23 +148,6 @@ def _is_read(audit: PluginAudit) -> bool:
     return not audit.static_only and audit.auditor.partition(" ")[0] != "replay"
 
 
-__all__ = [
-    "PluginHistory",
-    "PluginLogLine",
-    "PluginView",
-    "one_plugin",
-    "plugin_log",
-    "plugin_views",
-]
-
-_FACTS = ("plugin.audited", "plugin.changed", "plugin.seen")
-_ALL = (*_FACTS, "plugin.called")
-_ROWS = select(events.c.seq, events.c.body).where(PLUGINS)
-_CHUNK = 500
-# Behind so many calls of other plugins nobody looks for one of this.
-_FAR = 20_000
-
-
 @dataclass(frozen=True, slots=True)
 class PluginLogLine:
     """One thing that happened to a plugin."""
@@ -186,40 +176,38 @@ class PluginHistory:
         Raises:
             JournalUnreadable: it cannot be read.
         """
-        with self._lock:
-            self._catch_up()
-            return self._fold.views()
+        with self._current() as fold:
+            return fold.views()
 
     def audit(self, plugin: str, content_hash: str) -> PluginAudit | None:
         """The latest audit of exactly these files; None when there is none. Raises like `look`."""
-        with self._lock:
-            self._catch_up()
-            return self._fold.audits.get((plugin, content_hash))
+        with self._current() as fold:
+            return fold.audits.get((plugin, content_hash))
 
     def audits_since(self, plugin: str, content_hash: str, at: datetime) -> list[PluginAudit]:
         """The audits of exactly these files after a moment, in order. Raises like `look`."""
-        with self._lock:
-            self._catch_up()
-            audited = self._fold.audited.get((plugin, content_hash), ())
-            return [event.audit for event in audited if event.at > at]
+        with self._current() as fold:
+            return [event.audit for event in fold.audited.get((plugin, content_hash), ()) if event.at > at]
 
     def audited_hashes(self, plugin: str) -> frozenset[str]:
         """Hashes of all files of this name that were ever audited. Raises like `look`."""
-        with self._lock:
-            self._catch_up()
-            return frozenset(found for name, found in self._fold.audits if name == plugin)
+        with self._current() as fold:
+            return frozenset(found for name, found in fold.audits if name == plugin)
 
     def seen(self) -> dict[tuple[str, PluginPlace, str], PluginSeen]:
         """How plugins were when they were last found, by name, place and project. Raises like `look`."""
-        with self._lock:
-            self._catch_up()
-            return dict(self._fold.seen)
+        with self._current() as fold:
+            return dict(fold.seen)
 
-    def _catch_up(self) -> None:
-        rows = self._journal.read(_of_kinds(_FACTS).where(events.c.seq > self._seq).order_by(events.c.seq))
-        for row in rows:
-            self._fold.take(_event(self._journal, row))
-            self._seq = row.seq
+    @contextmanager
+    def _current(self) -> Iterator[PluginFold]:
+        """What the events add up to now, for the block alone."""
+        with self._lock:
+            rows = self._journal.read(_of_kinds(_FACTS).where(events.c.seq > self._seq).order_by(events.c.seq))
+            for row in rows:
+                self._fold.take(_event(self._journal, row))
+                self._seq = row.seq
+            yield self._fold
 
 
 def plugin_views(journal: Journal) -> list[PluginView]:

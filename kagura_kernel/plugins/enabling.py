@@ -238,24 +238,37 @@ class Enabler:
         self,
         session_id: str,
         examined: Examined,
-        meant: str,
         values: Mapping[str, Value],
         *,
         project: Path,
         by: str,
         via: str,
+        decision: Decision | None = None,
     ) -> JailedPlugin:
-        """Load the bytes; see `PluginManager.enable`.
+        """Load exactly the bytes that were examined, for this session.
+
+        One that is enabled already is replaced when the jail of the new one is up; calls under way in it are cut then.
+        Where that comes to nothing it goes on as it was, unless its files are others by now: then it is off.
 
         Args:
             session_id: The session.
-            examined: The bytes.
-            meant: The hash of those that were let in.
-            values: What was configured.
-            project: What `./…` is relative to.
+            examined: What `examine` gave.
+            values: What the person configured; what is missing gets its default.
+            project: What `./…` in its configuration is relative to.
             by: Who.
             via: Where.
+            decision: The person's word after the audit; None on the fast path, which takes an approval.
+
+        Raises:
+            PluginRefused: it is barred; no approval and no decision; or it has undeclared modules.
+            PluginChangedSince: the audit or the approval is about other bytes, or its files are others by now.
+            PluginQuarantined: it is put off.
+            PluginNotConfigured: with everything that is wrong with the values.
+            PluginFailed: its own code failed while it was loaded; it is disabled where it was not enabled before.
+            PluginJailBroken: its jail did not come up; likewise.
+            SandboxError: no box could be started; likewise.
         """
+        meant = self.check_word(examined, decision)
         async with self._turn(session_id, examined.name):
             if self._closed:
                 raise PluginRefused(examined.name, f"cannot be enabled: {ENDED}")
@@ -391,7 +404,10 @@ class Enabler:
     # ------------------------------------------------------------------ out
 
     async def disable(self, session_id: str, name: str, *, by: str, via: str, why: str = "") -> bool:
-        """See `PluginManager.disable`; one that is being started is cut."""
+        """End its jail; calls under way are cut, and one that is being started too.
+
+        False when it was not enabled in this session.
+        """
         starting = self._starting.get((session_id, name))
         if starting is not None:
             await starting.close("was disabled while it was started")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.domain.approvals import Decision
 from kagura_kernel.domain.errors import KaguraError, PluginChangedSince
 from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginPermissions, PluginPlace, PluginState, Risk
 from kagura_kernel.journal.plugin_views import PluginHistory, PluginLogLine, plugin_log
@@ -83,6 +82,8 @@ class PluginManager:
         self._sessions = PluginSessions()
         self._tell = Teller(parts.journal, parts.clock, parts.owner, parts.redact)
         self._enabler = Enabler(parts, self._history, self._sessions, self._library, self._tell)
+        # How a plugin is brought into a session and taken away again, and the end of all; for the engine's loop
+        self.enable, self.disable, self.close = self._enabler.enable, self._enabler.disable, self._enabler.close
         self._unheard: list[PluginWord] = []
         # Writes down what was done to a plugin or an author elsewhere (installed, removed, signed, trusted), and what
         # was asked for a session and came to nothing
@@ -258,47 +259,6 @@ class PluginManager:
 
     # ------------------------------------------------------------------ the engine's loop
 
-    async def enable(
-        self,
-        session_id: str,
-        examined: Examined,
-        values: Mapping[str, Value],
-        *,
-        project: Path,
-        by: str,
-        via: str,
-        decision: Decision | None = None,
-    ) -> EnabledPlugin:
-        """Load exactly the bytes that were examined, for this session.
-
-        One that is enabled already is replaced when the jail of the new one is up; calls under way in it are cut then.
-        Where that comes to nothing it goes on as it was, unless its files are others by now: then it is off.
-
-        Args:
-            session_id: The session.
-            examined: What `examine` gave.
-            values: What the person configured; what is missing gets its default.
-            project: What `./…` in its configuration is relative to.
-            by: Who.
-            via: Where.
-            decision: The person's word after the audit; None on the fast path, which takes an approval.
-
-        Raises:
-            PluginRefused: `barred`; no approval and no decision; or it has undeclared modules.
-            PluginChangedSince: the audit or the approval is about other bytes, or its files are others by now.
-            PluginQuarantined: it is put off.
-            PluginNotConfigured: with everything that is wrong with the values.
-            PluginFailed: its own code failed while it was loaded; it is disabled where it was not enabled before.
-            PluginJailBroken: its jail did not come up; likewise.
-            SandboxError: no box could be started; likewise.
-        """
-        meant = self._enabler.check_word(examined, decision)
-        return await self._enabler.enable(session_id, examined, meant, values, project=project, by=by, via=via)
-
-    async def disable(self, session_id: str, name: str, *, by: str, via: str, why: str = "") -> bool:
-        """End its jail; calls under way are cut. False when it was not enabled in this session."""
-        return await self._enabler.disable(session_id, name, by=by, via=via, why=why)
-
     async def refresh(self, session_id: str, project: Path) -> Sequence[str]:
         """Before a run: plugins whose files have changed are off; words from other processes are heard.
 
@@ -333,10 +293,6 @@ class PluginManager:
         heard = await self._hear(session_ids)
         unheard, self._unheard = self._unheard, []
         return (*unheard, *heard)
-
-    async def close(self) -> None:
-        """End every jail, and refuse what comes later; may be called twice."""
-        await self._enabler.close()
 
     # ------------------------------------------------------------------ privates
 

@@ -46,17 +46,10 @@ MAX_DEFECTS = 5
 class Outcome(Enum):
     """What came of a call, or befell a jail."""
 
-    ANSWER = auto()
-    """A value, or an error with which a plugin answers."""
-
-    DEFECT = auto()
-    """An error that its code did not mean to raise."""
-
-    DEATH = auto()
-    """Its process ended, or took too long and was ended."""
-
-    BREACH = auto()
-    """It sent what no jailer would."""
+    ANSWER = auto()  # A value, or an error with which a plugin answers
+    DEFECT = auto()  # An error that its code did not mean to raise
+    DEATH = auto()  # Its process ended, or took too long and was ended
+    BREACH = auto()  # It sent what no jailer would
 
 
 @dataclass(slots=True)

@@ -14,13 +14,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from .allowing import AllowList
+from .allowing import AllowList, Url, follow, parse_url
 from .answers import Cache, Fetched, read_answer
 from .arguments import encoded, shown, text_of
 from .faults import ArgumentRefused, ConfigRefused, NetworkRefused, ResponseRefused
 from .limits import Budget, Monotonic, Rate
 from .notes import Notes
-from .urls import Url, follow, parse_url
 from .wire import Answer, Deadline, NoAnswer, Unreachable, client_context, connected, proxy_port, send
 
 MAX_RESPONSE = 2**20

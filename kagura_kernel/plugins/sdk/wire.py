@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from .allowing import PORT, Url
 from .limits import Monotonic
-from .urls import PORT, Url
 
 MAX_OVERHEAD = 256 * 1024
 """Bytes of heads, trailers and chunk sizes that an answer may have beside its body."""

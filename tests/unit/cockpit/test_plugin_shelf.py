@@ -27,7 +27,7 @@ async def rig(tmp_path: Path):
 
 @pytest.fixture
 def shelf(rig: PluginRig) -> PluginShelf:
-    return PluginShelf(lambda: rig.manager, lambda: rig.trust, rig.home)
+    return PluginShelf(lambda: rig.manager, rig.home)
 
 
 @pytest.fixture

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.plugins.sdk import ArgumentRefused, ConfigRefused, LimitReached, NetworkRefused
-from kagura_kernel.plugins.sdk.allowing import AllowList
+from kagura_kernel.plugins.sdk.allowing import MAX_URL, AllowList, Url, follow, parse_url
 from kagura_kernel.plugins.sdk.answers import MAX_ENTRIES, Cache, Fetched, seconds_to_keep
 from kagura_kernel.plugins.sdk.https import checked_headers, for_another_host
 from kagura_kernel.plugins.sdk.limits import Budget, Rate
-from kagura_kernel.plugins.sdk.urls import MAX_URL, Url, follow, parse_url
 
 # ------------------------------------------------------------------------ hosts
 
