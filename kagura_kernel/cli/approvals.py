@@ -1,28 +1,33 @@
-"""`kagura-kernel approvals`: what was asked for, by whom, and what was answered."""
+"""`kagura-kernel approvals`, `approve` and `deny`: what was asked for, by whom, and what is answered."""
 
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cli.opening import read_journal
+from kagura_kernel.cli.opening import open_journal, place_of, read_journal
 from kagura_kernel.cli.printing import as_json, cut, moment, table
 from kagura_kernel.cli.runs import LATEST
+from kagura_kernel.cockpit.naming import here_of, named_approval
 from kagura_kernel.domain.asked import asked
+from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kagura_kernel.journal.rows import ApprovalRow
+    from kagura_kernel.journal.store import Journal
+
 
 _TITLE = 60
 _REASON = 300
 
 
-def run(arguments: SimpleNamespace) -> int:
+def approvals(arguments: SimpleNamespace) -> int:
     """Print them; 0 whatever they are like.
 
     Raises:
@@ -105,3 +110,55 @@ def _in_full(row: ApprovalRow, lessons: Sequence[str]) -> Iterator[str]:
     if row.options:
         yield f"  answers: {', '.join(shown(option) for option in row.options)}"
     yield f"  `kagura-kernel approve {row.id}` or `kagura-kernel deny {row.id}`"
+
+
+HEARD, NOBODY_HEARS = 0, 1
+
+
+def approve(arguments: SimpleNamespace) -> int:
+    """Allow what is asked for; see `_decide`."""
+    return _decide(arguments, allow=True)
+
+
+def deny(arguments: SimpleNamespace) -> int:
+    """Say no to it; see `_decide`."""
+    return _decide(arguments, allow=False)
+
+
+def _decide(arguments: SimpleNamespace, *, allow: bool) -> int:
+    """Leave the answer where the run that asked finds it; 1 when that run's process is gone, so that nobody does.
+
+    Raises:
+        ApprovalUnknown: there is no such approval.
+        ApprovalAlreadyDecided: somebody, or the deadline, was faster.
+        ApprovalExpired: its deadline is over.
+        UsageError: there is no journal, or a word is the end of several ids.
+        JournalError: it cannot be used.
+    """
+    from kagura_kernel.domain.approvals import Verdict
+    from kagura_kernel.journal.mailbox import Mailbox
+
+    verdict = Verdict.ALLOW if allow else Verdict.DENY
+    with open_journal(place_of(arguments)) as journal:
+        approval_id = named_approval(journal, arguments.approval, here_of())
+        heard = _heard(journal, approval_id)
+        answer = " ".join(arguments.answer)
+        mailbox = Mailbox(journal)
+        decision = mailbox.decide(approval_id, verdict, by=person(), via="terminal", answer=answer, in_time=True)
+    if arguments.json:
+        print(as_json(asdict(decision) | {"heard": heard}))
+    else:
+        print(f"{decision.approval_id}: {'allowed' if decision.allowed else 'denied'}.")
+    if not heard:
+        print("The process that asked is gone: nobody acts on this answer.", file=sys.stderr)
+    return HEARD if heard else NOBODY_HEARS
+
+
+def _heard(journal: Journal, approval_id: str) -> bool:
+    """Whether the run that asked still has a process."""
+    from kagura_kernel.journal import views
+    from kagura_kernel.journal.mailbox import Mailbox
+    from kagura_kernel.journal.owner import owner_alive
+
+    asking = {request.run_id for request in Mailbox(journal).pending() if request.id == approval_id}
+    return any(row.run_id in asking and owner_alive(row.owner) for row in views.unfinished(journal))

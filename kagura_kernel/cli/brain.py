@@ -14,7 +14,7 @@ from kagura_kernel.cli.printing import as_json, paragraph, table, terminal_width
 from kagura_kernel.domain.errors import UsageError
 
 
-def run(arguments: SimpleNamespace) -> int:
+def brain(arguments: SimpleNamespace) -> int:
     """Print them; 0 whether or not one can think.
 
     Raises:

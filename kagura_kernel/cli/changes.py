@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -13,20 +14,20 @@ from kagura_kernel.cockpit.naming import here_of, named_run, told_run
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
+    from kagura_kernel.cockpit.settling import ChangeDesk
     from kagura_kernel.domain.changes import FileChange
     from kagura_kernel.domain.events import ChangesSettled
+    from kagura_kernel.journal.store import Journal
 
 ALL_WELL, SOME_LEFT = 0, 1
 
 
-def run(arguments: SimpleNamespace) -> int:
-    """Do it; 1 when a file was left alone because the project's had changed, otherwise 0.
+@contextmanager
+def _desk(arguments: SimpleNamespace) -> Iterator[tuple[Journal, str, ChangeDesk]]:
+    """The journal, the id of the run that is named, and what its changes are looked at and settled with.
 
     Raises:
         RunUnknown: there is no such run.
-        UnknownName: the run changed no such file.
-        ChangeConflict: nothing could be applied; the project changed meanwhile.
-        WorkspaceUnreadable: the project cannot be written.
         UsageError: there is no journal, or a word is the end of several ids.
         JournalError: it cannot be used.
     """
@@ -37,15 +38,34 @@ def run(arguments: SimpleNamespace) -> int:
     place = place_of(arguments)
     with open_journal(place) as journal:
         run_id = named_run(journal, arguments.run, here_of())
-        desk = ChangeDesk(journal, BlobStore(home_of(place) / "blobs"), SystemClock())
-        if arguments.action == "changes":
-            _show(told_run(journal, run_id), desk.changes(run_id), as_lines=not arguments.json)
-            return ALL_WELL
+        yield journal, run_id, ChangeDesk(journal, BlobStore(home_of(place) / "blobs"), SystemClock())
+
+
+def changes(arguments: SimpleNamespace) -> int:
+    """Print them; 0. Raises as `_desk`."""
+    with _desk(arguments) as (journal, run_id, desk):
+        _show(told_run(journal, run_id), desk.changes(run_id), as_lines=not arguments.json)
+    return ALL_WELL
+
+
+def apply(arguments: SimpleNamespace) -> int:
+    """Bring them into the project, or give them up; 1 when a file was left alone as the project's had changed, else 0.
+
+    Raises:
+        UnknownName: the run changed no such file.
+        ChangeConflict: nothing could be applied; the project changed meanwhile.
+        WorkspaceUnreadable: the project cannot be written.
+        KaguraError: as of `_desk`.
+    """
+    with _desk(arguments) as (journal, run_id, desk):
         settle = desk.apply if arguments.action == "apply" else desk.discard
         settled = settle(run_id, list(arguments.paths) or None, by=person())
         run = told_run(journal, run_id)
     _tell(settled, run, as_lines=not arguments.json)
     return SOME_LEFT if settled.conflicts else ALL_WELL
+
+
+discard = apply
 
 
 def _show(run: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:

@@ -79,7 +79,7 @@ _LATEST = 10_000
 _BOX_AUTO = "leave `box` out of the settings, or name one that is strong enough"
 
 
-def run(arguments: SimpleNamespace) -> int:
+def doctor(arguments: SimpleNamespace) -> int:
     """Print what was found; 0 when nothing failed, 4 when something did.
 
     Raises:
@@ -106,8 +106,7 @@ def look(settings: Settings, place: Path | str, since: datetime) -> list[Finding
         place: The journal.
         since: How far back to count what was refused and denied.
     """
-    from kagura_kernel.cli.doctor_brains import brains
-    from kagura_kernel.cli.doctor_chats import chats
+    from kagura_kernel.cli.doctor_rows import brains, chats
 
     # Boxes take a while to start: all else is looked at meanwhile.
     with ThreadPoolExecutor(1) as pool:
@@ -119,12 +118,12 @@ def look(settings: Settings, place: Path | str, since: datetime) -> list[Finding
 
 def beside_boxes(settings: Settings, place: Path | str, since: datetime) -> list[Finding]:
     """All else: network, secrets, Jupyter, clock, disk, and what the journal tells; arguments as of `look`."""
-    from kagura_kernel.cli.doctor_extensions import extension_findings
-    from kagura_kernel.cli.doctor_machine import (
+    from kagura_kernel.cli.doctor_rows import (
         clock,
         data_directory,
         disk,
         egress_rules,
+        extension_findings,
         jupyter,
         secret_places,
     )
@@ -208,7 +207,7 @@ def _providers() -> Iterator[Finding]:
 
 def memory(settings: Settings) -> Finding:
     """Whether runs can start with the memory of the settings."""
-    from kagura_kernel.cli.memory_state import look_at_memory
+    from kagura_kernel.cli.status import look_at_memory
 
     found = look_at_memory(settings)
     then = "" if found.ok else "`kagura-kernel setup memory` chooses another place"

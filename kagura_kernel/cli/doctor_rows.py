@@ -1,9 +1,29 @@
-"""One row of what the doctor found."""
+"""The doctor's rows about brains, chats and the machine: network, secrets, Jupyter, clock, disk and extensions."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import shlex
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from kagura_kernel.cli.printing import size
+from kagura_kernel.domain.errors import ConfigurationError, KaguraError, SecretUnavailable
+from kagura_kernel.domain.settings import Settings
+
+if TYPE_CHECKING:
+    from kagura_kernel.assembly.transports import CheckedChat
+    from kagura_kernel.brain.provider import AuthContext
+    from kagura_kernel.domain.settings import Settings
+    from kagura_kernel.membrane.credentials.secret import SecretReference
+
 
 State = Literal["ok", "warn", "fail"]
 OK: Final = "ok"
@@ -24,3 +44,344 @@ class Finding:
     said: str  # What was found; one line, or one for each of several problems
     then: str = ""  # The one thing that mends it, mostly a command; empty when there is nothing to do
     part: str = ""  # What `kagura-kernel setup` calls it; empty for what belongs to none of its parts
+
+
+_SETUP_BRAIN = "`kagura-kernel setup brain`"
+
+
+def brains(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """The brain that a run without `--brain` would have; asks no service.
+
+    A machine that nobody has given a brain is warned of, for boxes and replays work without one. A brain that somebody
+    has chosen or signed in to, and that cannot think, is a failure.
+    """
+    from kagura_kernel.assembly.brains import make_brains
+    from kagura_kernel.journal.place import data_home
+
+    try:
+        states = {
+            name: brain.resolve_auth() for name, brain in make_brains(environ, settings, data_home(environ)).items()
+        }
+    except ConfigurationError as error:
+        yield Finding("brain", FAIL, error.message, _SETUP_BRAIN, BRAIN)
+        return
+    ready = [name for name, auth in states.items() if auth.ready]
+    broken = [name for name, auth in states.items() if not auth.ready and auth.method]
+    if settings.brain in states:
+        yield _named(settings.brain, states[settings.brain])
+    elif ready:
+        more = f"; also {', '.join(ready[1:])}" if ready[1:] else ""
+        yield Finding("brain", OK, f"{ready[0]}: {states[ready[0]].reason}{more}", part=BRAIN)
+    elif not broken:
+        said = f"none: {'; '.join(f'{name}: {auth.reason}' for name, auth in states.items())}"
+        yield Finding("brain", WARN, said, _SETUP_BRAIN, BRAIN)
+    for name in broken:
+        if name != settings.brain:
+            # While another one thinks, nobody has to mend it today.
+            state: State = WARN if ready else FAIL
+            yield Finding(
+                f"brain {name}" if ready else "brain", state, f"{name}: {states[name].reason}", _SETUP_BRAIN, BRAIN
+            )
+
+
+def _named(name: str, auth: AuthContext) -> Finding:
+    said = f"{name}, as the settings say: {auth.reason}"
+    return Finding("brain", OK if auth.ready else FAIL, said, "" if auth.ready else _SETUP_BRAIN, BRAIN)
+
+
+_SETUP_CHAT = "`kagura-kernel setup transport`"
+_SERVE = "`kagura-kernel serve`; docs/serving.md says how to keep it running"
+
+
+def chats(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """A row for each chat that the settings name, and one about the server; asks no service."""
+    if not settings.transports:
+        yield Finding("chats", OK, "none is set up", part=TRANSPORT)
+        return
+    from kagura_kernel.cockpit.served import server_of
+    from kagura_kernel.journal.place import data_home
+
+    server = server_of(data_home(environ))
+    for name, table in settings.transports.items():
+        yield _chat(name, table, environ, served=server is not None)
+    if server is None:
+        yield Finding("chat server", WARN, "none runs, so nobody is heard in any chat", _SERVE, TRANSPORT)
+    else:
+        yield Finding("chat server", OK, f"process {server}" if server else "it runs", part=TRANSPORT)
+
+
+def _chat(name: str, table: Mapping[str, Any], environ: Mapping[str, str], *, served: bool) -> Finding:
+    from kagura_kernel.assembly.transports import chat_kind, check_chat
+
+    row = f"chat {name}"
+    try:
+        kind, _ = chat_kind(name)
+        if command := kind.missing():
+            return Finding(row, FAIL, "its library is not installed", command, TRANSPORT)
+        chat = check_chat(name, table)
+    except KaguraError as error:
+        return Finding(row, FAIL, error.message, _SETUP_CHAT, TRANSPORT)
+    missing = [why for one in chat.tokens.values() if (why := _not_there(one, environ, served=served))]
+    if missing:
+        return Finding(row, FAIL, "; ".join(missing), _SETUP_CHAT, TRANSPORT)
+    if chat.homeless:
+        return Finding(row, FAIL, chat.homeless, _SETUP_CHAT, TRANSPORT)
+    if not chat.settings.operators:
+        return Finding(row, WARN, "nobody is heard there, for its `operators` are empty", _SETUP_CHAT, TRANSPORT)
+    return Finding(row, OK, _told(chat), part=TRANSPORT)
+
+
+def _told(chat: CheckedChat) -> str:
+    count = len(chat.settings.operators)
+    heard = "1 operator is heard" if count == 1 else f"{count} operators are heard"
+    return f"{heard}; runs in {chat.project or 'the directory in which the server is started'}"
+
+
+def _not_there(reference: SecretReference, environ: Mapping[str, str], *, served: bool) -> str:
+    """Why a token cannot be had here, as far as that is seen without unlocking a keychain; empty when it can."""
+    from kagura_kernel.membrane.credentials.secret import KeychainUnusable, SecretReader, keychain_name
+
+    token = reference.setting.rpartition(".")[2]
+    # A variable may be set for the server alone, and one that runs has had it.
+    if reference.source == "env" and served:
+        return ""
+    try:
+        if reference.source == "keyring":
+            keychain_name()
+        else:
+            asyncio.run(SecretReader(environ).read(reference))
+    except (SecretUnavailable, KeychainUnusable) as error:
+        return f"{token}: {error.why if isinstance(error, SecretUnavailable) else error}"
+    return ""
+
+
+LITTLE, TOO_LITTLE = 1024**3, 100 * 1024**2
+"""Free bytes below which a disk is warned of, and below which runs will fail."""
+
+AHEAD = timedelta(minutes=5)
+"""How far the journal's newest row may lie ahead of the clock."""
+
+_REINSTALL = "`pip install --force-reinstall --no-deps kagura-kernel`"
+
+
+def egress_rules(settings: Settings) -> Finding:
+    """What every run may reach, by the settings alone."""
+    named = [word for word in settings.net if word != "ask"]
+    asks = "any other host is a question" if "ask" in settings.net else "no other host can be asked for"
+    opened = ", ".join(named) or "nothing by itself"
+    return Finding("egress rules", OK, f"a run reaches {opened}; {asks}")
+
+
+def secret_places(environ: Mapping[str, str]) -> Finding:
+    """Whether the keychain answers; variables and files always can be read."""
+    from kagura_kernel.journal.place import settings_file
+    from kagura_kernel.membrane.credentials.secret import KeychainUnusable, keychain_name
+
+    name = "secret back-ends"
+    try:
+        return Finding(name, OK, f"variables, files, and the keychain {keychain_name()}")
+    except KeychainUnusable as error:
+        said = f"variables and files; {error}"
+    needed = [
+        path.name
+        for path in (settings_file(environ), settings_file(environ).with_name("credentials.toml"))
+        if _mentions_keyring(path)
+    ]
+    if needed:
+        said += f"; {' and '.join(needed)} keeps secrets in one"
+    then = "unlock or install one (`pip install keyring` and a Secret Service, KWallet or macOS), or name files instead"
+    return Finding(name, FAIL if needed else WARN, said, then)
+
+
+def _mentions_keyring(path: Path) -> bool:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return any(line.split("=")[0].strip().endswith("_keyring") for line in lines if "=" in line)
+
+
+def jupyter() -> Iterator[Finding]:
+    """The kernel, the sidebar and the server extension, as Jupyter finds them."""
+    from kagura_kernel.jupyter.installed import look
+
+    commands = {
+        "kernelspec": _REINSTALL,
+        "sidebar": "`jupyter labextension enable kagura-kernel`",
+        "server extension": "`jupyter server extension enable --sys-prefix kagura_kernel.jupyter.server`",
+        "lab": "`pip install 'kagura-kernel[lab]'`",
+    }
+    for part in look():
+        then = "" if part.ok else commands[part.name] if part.there or part.name == "lab" else _REINSTALL
+        yield Finding(f"jupyter {part.name}", OK if part.ok else WARN, part.said, then)
+
+
+def clock(place: Path | str) -> Finding:
+    """Whether the clock can be right: nothing that was written before lies in its future.
+
+    Args:
+        place: The journal.
+    """
+    now = datetime.now(UTC)
+    built = datetime.fromtimestamp(Path(__file__).stat().st_mtime, UTC)
+    newest = _newest_row(place)
+    then = "set it: `timedatectl set-ntp true`"
+    if newest is not None and newest > now + AHEAD:
+        said = f"{now:%Y-%m-%d %H:%M:%SZ} is before the journal's newest run, of {newest:%Y-%m-%d %H:%M:%SZ}"
+        return Finding("clock", FAIL, f"{said}: deadlines and leases cannot be kept", then)
+    if built > now + timedelta(days=1):
+        said = f"{now:%Y-%m-%d %H:%M:%SZ} is before this program was installed, {built:%Y-%m-%d}"
+        return Finding("clock", FAIL, f"{said}: deadlines and leases cannot be kept", then)
+    return Finding("clock", OK, f"{now:%Y-%m-%d %H:%M:%SZ}")
+
+
+def _newest_row(place: Path | str) -> datetime | None:
+    from kagura_kernel.cli.opening import open_journal
+    from kagura_kernel.domain.errors import KaguraError
+    from kagura_kernel.journal import views
+
+    try:
+        with open_journal(place) as journal:
+            return next((row.started_at for row in views.runs(journal, limit=1)), None)
+    except KaguraError:
+        # Whether there is one, and what is wrong with it, has a row of its own.
+        return None
+
+
+def data_directory(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether nobody else can look into our data, change it, or put another in its place; nothing where there is none.
+
+    It is made for its owner alone; one that was there before keeps the permissions that it has.
+    """
+    from kagura_kernel.journal.place import data_home
+
+    home = data_home(environ)
+    try:
+        found = home.stat()
+    except OSError:
+        return
+    name, mode = "data directory", stat.S_IMODE(found.st_mode)
+    then = f"`chmod 700 {shlex.quote(str(home))}`"
+    could = "they could approve plugins and forge records in your name"
+    if found.st_uid != os.geteuid():
+        said = f"{home} belongs to {_who(found.st_uid)}: {could}"
+        then = f"`sudo chown -R {os.geteuid()} {shlex.quote(str(home))}` if all in it is yours, {_ELSEWHERE} if not"
+        yield Finding(name, FAIL, said, then)
+    elif mode & (stat.S_IWGRP | stat.S_IWOTH):
+        yield Finding(name, FAIL, f"others can write in {home} (mode {mode:04o}): {could}", then)
+    elif above := next(_replaceable(home), None):
+        yield Finding(
+            name, FAIL, f"{above[0]}, so others can put another folder in the place of {home}: {could}", above[1]
+        )
+    elif mode & (stat.S_IRWXG | stat.S_IRWXO):
+        said = (
+            f"others can look into {home} (mode {mode:04o}), where your runs, their outputs and changed files are kept"
+        )
+        yield Finding(name, WARN, said, then)
+    else:
+        yield Finding(name, OK, f"{home} is yours alone")
+
+
+_ELSEWHERE = "name a place of your own in KAGURA_HOME"
+
+
+def _replaceable(home: Path) -> Iterator[tuple[str, str]]:
+    """Folders above one in which somebody else may rename what lies there, and what to do about each."""
+    for folder in dict.fromkeys((*home.resolve().parents, *home.parents)):
+        found = folder.stat()
+        shared = found.st_mode & stat.S_IWOTH or (
+            # A group of the person's own is usual, and root's is root.
+            found.st_mode & stat.S_IWGRP and found.st_gid not in (0, os.getegid())
+        )
+        if found.st_uid not in (0, os.geteuid()):
+            yield f"{folder} belongs to {_who(found.st_uid)}", _ELSEWHERE
+        elif shared and not found.st_mode & stat.S_ISVTX:
+            sudo = "" if found.st_uid == os.geteuid() else "sudo "
+            close = f"`{sudo}chmod go-w {shlex.quote(str(folder))}`, or {_ELSEWHERE}"
+            yield f"others can write in {folder} (mode {stat.S_IMODE(found.st_mode):04o})", close
+
+
+def _who(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def disk(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Room for our data, and for boxes."""
+    from kagura_kernel.journal.place import data_home
+
+    home = data_home(environ)
+    seen: set[int] = set()
+    for name, place in (("disk", home), ("disk for boxes", Path(tempfile.gettempdir()))):
+        there = _nearest(place)
+        device = there.stat().st_dev
+        if device in seen:
+            continue
+        seen.add(device)
+        yield _room(name, place, there)
+
+
+def _room(name: str, place: Path, there: Path) -> Finding:
+    free = shutil.disk_usage(there).free
+    if not os.access(there, os.W_OK):
+        said = f"{there} cannot be written, so nothing can be kept at {place}"
+        return Finding(name, FAIL, said, "name another place in KAGURA_HOME, or give yourself the right to write there")
+    state: State = FAIL if free < TOO_LITTLE else WARN if free < LITTLE else OK
+    then = "" if state == OK else f"make room: `du -xh --max-depth=2 {there} | sort -h | tail`"
+    return Finding(name, state, f"{size(free)} free at {place}", then)
+
+
+def _nearest(place: Path) -> Path:
+    """The folder itself, or the nearest above it that is there."""
+    return next(folder for folder in (place, *place.parents) if folder.exists())
+
+
+def extension_findings(settings: Settings) -> Iterator[Finding]:
+    """A row for each extension, which is loaded for it, and what the settings say of watching.
+
+    Args:
+        settings: The user's; what they name has to work.
+    """
+    from kagura_kernel.assembly.extensions import tried
+
+    named = {f"brain {settings.brain}", f"back-end {settings.box}", *(f"tool {name}" for name in settings.own_tools)}
+    named |= {f"memory {settings.memory.partition('://')[0]}", *(f"transport {name}" for name in settings.transports)}
+    for part in tried():
+        package = part.reason.removeprefix("of ").split(" ")[0]
+        then = "" if part.ok else f"mend it, or `pip uninstall {package}`"
+        yield Finding(part.name, OK if part.ok else FAIL if part.name in named else WARN, part.reason, then)
+    yield _telemetry(settings)
+    yield Finding("log", OK, f"{settings.log_level} and above, to {settings.log_place or 'standard error'}")
+
+
+def _telemetry(settings: Settings) -> Finding:
+    from kagura_kernel.assembly.telemetry import is_wanted
+
+    if not is_wanted(settings):
+        return Finding("telemetry", OK, "off")
+    from kagura_kernel.telemetry.telemetry import endpoint
+
+    words = "with tasks and answers" if settings.telemetry_content else "without any word of a run"
+    where = endpoint()
+    if not _answers(where):
+        then = "start the collector, or set OTEL_EXPORTER_OTLP_ENDPOINT to one that runs"
+        return Finding("telemetry", WARN, f"on, {words}: nobody answers at {where}", then)
+    return Finding("telemetry", OK, f"on, {words}: to {where}")
+
+
+def _answers(where: str) -> bool:
+    """Whether somebody listens there; nothing is sent."""
+    import socket
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(where)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        with socket.create_connection((parts.hostname or "", port), timeout=1.0):
+            return True
+    except OSError:
+        return False

@@ -1,28 +1,36 @@
-"""`kagura-kernel egress check`: explains whether a box could reach a host, and why. Connects to nothing."""
+"""`kagura-kernel egress check` and `egress log`: whether a box could reach a host, and what boxes asked for."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.checking import explain_targets
-from kagura_kernel.membrane.egress.gate import Explanation
+from kagura_kernel.cli.opening import read_log
+from kagura_kernel.cli.printing import as_json, moment, size, span, table
+
+if TYPE_CHECKING:
+    from kagura_kernel.journal.rows import EgressRow
+    from kagura_kernel.membrane.egress.gate import Explanation
+
 
 ALL_ALLOWED, SOME_REFUSED = 0, 1
 
 
-def run(arguments: SimpleNamespace) -> int:
+def egress_check(arguments: SimpleNamespace) -> int:
     """Print the explanations; 1 when a target is refused, otherwise 0.
 
     Raises:
         HostNotUnderstood: a target is none.
         ConfigurationError: a grant is none, or the settings, which may hold mirrors, are wrong.
     """
+    import asyncio
+
     from kagura_kernel.assembly import load_settings
+    from kagura_kernel.cockpit.checking import explain_targets
 
     mirrors = load_settings(os.environ).mirrors
     explaining = explain_targets(arguments.target, arguments.net, mirrors, resolve=not arguments.no_resolve)
@@ -56,3 +64,34 @@ def _as_text(explanation: Explanation) -> str:
     lines += [f"  - {address}: {why or 'may be reached'}" for address, why in explanation.addresses]
     lines += [f"  - {explanation.advice}"] if explanation.advice else []
     return "\n".join(lines)
+
+
+def egress_log(arguments: SimpleNamespace) -> int:
+    """Print them; 0 whatever they are like. Raises as `read_log`."""
+    from kagura_kernel.journal import views
+
+    refused = arguments.refused
+    rows = read_log(
+        arguments,
+        lambda journal, run_id, since, limit: views.egress(
+            journal, run_id=run_id, since=since, refused_only=refused, limit=limit
+        ),
+    )
+    if arguments.json:
+        print(as_json([asdict(row) for row in rows]))
+    elif rows:
+        head = ("at", "run", "target", "decision", "times", "by", "out", "in", "took", "end")
+        whole = ("at", "run", "decision", "times", "out", "in", "took")
+        print(table(head, [_cells(row) for row in rows], whole=whole))
+    else:
+        print("No connection was asked for.")
+    return 0
+
+
+def _cells(row: EgressRow) -> tuple[object, ...]:
+    host = f"[{row.host}]" if ":" in row.host else row.host
+    start = (moment(row.at), row.run_id, f"{host}:{row.port}")
+    if not row.allowed:
+        return (*start, "refused", row.times, "-", "-", "-", "-", row.reason)
+    end = " ".join(filter(None, (row.ended, row.detail))) or "-"
+    return (*start, "allowed", "-", row.rule, size(row.bytes_out), size(row.bytes_in), span(row.duration), end)

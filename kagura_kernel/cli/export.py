@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from kagura_kernel.cli.printing import as_json
 
 
-def run(arguments: SimpleNamespace) -> int:
+def export(arguments: SimpleNamespace) -> int:
     """Write it; 0.
 
     Raises:

@@ -20,19 +20,14 @@ CLEAN, FOUND = 0, 1
 _MEGABYTE = 1_000_000
 
 
-def run(arguments: SimpleNamespace) -> int:
-    """Do it; 0, or 1 when an image that was verified is not clean. Recipes are listed without a daemon too.
+def images_build(arguments: SimpleNamespace) -> int:
+    """Build what is named, and what that is built on; 0.
 
     Raises:
         UnknownName: there is no such recipe.
         ImageBuildFailed: an image could not be built.
-        SandboxUnavailable: no daemon answers, or an image is not there.
+        SandboxUnavailable: no daemon answers.
     """
-    actions = {"build": _build, "list": _list, "verify": _verify}
-    return actions[arguments.action](arguments)
-
-
-def _build(arguments: SimpleNamespace) -> int:
     from kagura_kernel.sandbox.docker_endpoint import endpoint_from
     from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon, build_chain
     from kagura_kernel.sandbox.images.recipes import Lock, Recipes, settings_from
@@ -54,7 +49,8 @@ def _build(arguments: SimpleNamespace) -> int:
     return CLEAN
 
 
-def _list(arguments: SimpleNamespace) -> int:
+def images_list(arguments: SimpleNamespace) -> int:
+    """List recipes, without a daemon too; raises `SandboxUnavailable` after that where none answers."""
     from kagura_kernel.sandbox.docker_endpoint import endpoint_from
     from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon, list_images, list_recipes
     from kagura_kernel.sandbox.images.recipes import Recipes
@@ -77,7 +73,8 @@ def _print_list(found: Sequence[Listed], arguments: SimpleNamespace) -> None:
         print("\n".join(_line(one) for one in found), flush=True)
 
 
-def _verify(arguments: SimpleNamespace) -> int:
+def images_verify(arguments: SimpleNamespace) -> int:
+    """Look through images; 1 when one is not clean. Raises `SandboxUnavailable` where it is not there."""
     from kagura_kernel.sandbox.docker_endpoint import endpoint_from
     from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon
     from kagura_kernel.sandbox.images.recipes import settings_from

@@ -1,15 +1,18 @@
-"""`kagura-kernel journal`: check that nobody has touched the journal, mend its tables, copy it, say where it lies."""
+"""`kagura-kernel journal`: check that nobody has touched it, mend its tables, copy it, export it, say where it lies."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import as_json
+from kagura_kernel.cockpit.naming import here_of, named_run, read_time
 from kagura_kernel.domain.errors import JournalTampered
 from kagura_kernel.journal.place import shown
 
@@ -18,22 +21,33 @@ if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
 
 
-def run(arguments: SimpleNamespace) -> int:
-    """Do it; 0 when the journal holds, 2 when it does not; 1 when a copy was made of one that does not.
+def journal_path(arguments: SimpleNamespace) -> int:
+    """Say where it lies; 0."""
+    place = shown(place_of(arguments))
+    print(as_json({"journal": place}) if arguments.json else place)
+    return 0
+
+
+def journal_verify(arguments: SimpleNamespace) -> int:
+    """Check it; see `_check`."""
+    return _check(arguments, rebuilt=False)
+
+
+def journal_rebuild(arguments: SimpleNamespace) -> int:
+    """Make its tables anew, and check it; see `_check`."""
+    return _check(arguments, rebuilt=True)
+
+
+def _check(arguments: SimpleNamespace, *, rebuilt: bool) -> int:
+    """0 when the journal holds, 2 when it does not.
 
     Raises:
-        UsageError: there is no journal, or there is one where a copy shall go.
+        UsageError: there is no journal.
         JournalError: it does not hold, or cannot be used.
     """
-    place = place_of(arguments)
-    if arguments.action == "path":
-        print(as_json({"journal": shown(place)}) if arguments.json else shown(place))
-        return 0
-    if arguments.action == "backup":
-        return _back_up(place, arguments)
     try:
-        with open_journal(place) as journal:
-            checked = _rebuild(journal) if arguments.action == "rebuild" else journal.verify()
+        with open_journal(place_of(arguments)) as journal:
+            checked = _rebuild(journal) if rebuilt else journal.verify()
     except JournalTampered as error:
         if arguments.json:
             print(json.dumps({"ok": False, **_broken(error)}, ensure_ascii=False))
@@ -43,16 +57,23 @@ def run(arguments: SimpleNamespace) -> int:
         found = {"ok": True, "where": checked.where, "rows": checked.rows, "last_hash": checked.last_hash}
         print(json.dumps(found, ensure_ascii=False))
     else:
-        if arguments.action == "rebuild":
+        if rebuilt:
             print(f"{checked.where}: its tables were made anew from its rows.")
         print(f"{checked.where}: {checked.rows} rows, all as they were written.")
         print(f"Last hash {checked.last_hash}")
     return 0
 
 
-def _back_up(place: str | Path, arguments: SimpleNamespace) -> int:
+def journal_backup(arguments: SimpleNamespace) -> int:
+    """Copy it, and check the copy; 1 when it does not hold, otherwise 0.
+
+    Raises:
+        UsageError: there is no journal, or there is one where the copy shall go.
+        JournalError: it cannot be used.
+    """
     from kagura_kernel.journal.backup import back_up, verify_copy
 
+    place = place_of(arguments)
     copy = back_up(place, arguments.to)
     made = {"copy": str(copy), "of": shown(place)}
     try:
@@ -85,3 +106,41 @@ def _rebuild(journal: Journal) -> Verification:
     journal.verify(tables=False)
     rebuild(journal)
     return journal.verify()
+
+
+PRINTED = "-"
+"""In place of a file's name: what is exported is printed."""
+
+
+def journal_export(arguments: SimpleNamespace) -> int:
+    """Write it; 0.
+
+    Raises:
+        UsageError: there is no journal, a time makes no sense, no row is of that time, or the file cannot be made.
+        RunUnknown: there is no such run.
+        JournalError: the journal does not hold, or cannot be read; then no file is left.
+    """
+    with open_journal(place_of(arguments)) as journal:
+        lines = _lines(journal, arguments)
+        if arguments.file in (None, Path(PRINTED)):
+            for line in lines:
+                sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+            return 0
+        from kagura_kernel.cockpit.memory import write_file
+
+        count = write_file(Path(arguments.file), lines)
+    print(f"{arguments.file}: {count:,} lines, the first and the last of which say where the part lies in the chain.")
+    return 0
+
+
+def _lines(journal: Journal, arguments: SimpleNamespace) -> Iterator[str]:
+    from kagura_kernel.journal.exporting import ExportPart, export_lines
+
+    now = datetime.now(UTC)
+    part = ExportPart(
+        since=read_time(arguments.since, now) if arguments.since else None,
+        until=read_time(arguments.until, now, "--until") if arguments.until else None,
+        run_id=named_run(journal, arguments.run, here_of()) if arguments.run is not None else None,
+    )
+    return export_lines(journal, part)

@@ -1,38 +1,35 @@
-"""`kagura-kernel kit agents`, `plan`, `build` and `show`."""
+"""`kagura-kernel kit agents`, `plan`, `build`, `show` and `redact`."""
 
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import asdict
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cli.printing import as_json, paragraph, size, table, terminal_width
+from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.kits import KitDesk, StagedKit
+    from kagura_kernel.kit.redaction.findings import RedactedFile
+
 
 _OK, _FOUND = 0, 1
 
 
-def run(arguments: SimpleNamespace) -> int:
-    """Do it; 1 when something stands against the kit of a plan, else 0.
-
-    Raises:
-        ConfigurationError: the settings are wrong.
-        KitError: it cannot be done with this agent, here.
-        WorkspaceError: the project cannot be used.
-        RunUnknown: there is no such run.
-        JournalError: the journal cannot be used.
-    """
+def _kits() -> KitDesk:
     from kagura_kernel.assembly.kits import make_kits
 
-    return _ACTIONS[arguments.action](make_kits(os.environ), arguments)
+    return make_kits(os.environ)
 
 
-def _agents(kits: KitDesk, arguments: SimpleNamespace) -> int:
-    agents = kits.named()
+def kit_agents(arguments: SimpleNamespace) -> int:
+    """Print the agents that have a name; 0."""
+    agents = _kits().named()
     if arguments.json:
         print(as_json([asdict(one) for one in agents]))
         return _OK
@@ -44,10 +41,11 @@ def _agents(kits: KitDesk, arguments: SimpleNamespace) -> int:
     return _OK
 
 
-def _plan(kits: KitDesk, arguments: SimpleNamespace) -> int:
+def kit_plan(arguments: SimpleNamespace) -> int:
+    """Print what a run would be given; 1 when something stands against its kit, else 0."""
     from kagura_kernel.cockpit.kit_words import plan_lines, plan_record
 
-    plan = kits.plan(arguments.agent, arguments.project)
+    plan = _kits().plan(arguments.agent, arguments.project)
     if arguments.json:
         print(as_json(plan_record(plan)))
     else:
@@ -55,10 +53,11 @@ def _plan(kits: KitDesk, arguments: SimpleNamespace) -> int:
     return _FOUND if plan.kit.problems else _OK
 
 
-def _build(kits: KitDesk, arguments: SimpleNamespace) -> int:
+def kit_build(arguments: SimpleNamespace) -> int:
+    """Stage a kit; 0. Raises `KitError` where that cannot be done with this agent, here."""
     from kagura_kernel.views.kit import built_lines
 
-    kit = kits.build(arguments.agent, arguments.project)
+    kit = _kits().build(arguments.agent, arguments.project)
     if arguments.json:
         print(as_json(_record(kit)))
         return _OK
@@ -68,9 +67,11 @@ def _build(kits: KitDesk, arguments: SimpleNamespace) -> int:
     return _OK
 
 
-def _show(kits: KitDesk, arguments: SimpleNamespace) -> int:
+def kit_show(arguments: SimpleNamespace) -> int:
+    """Print what is staged, or a file of it; 0. Raises `KitError`, and `RunUnknown` where there is no such run."""
     from kagura_kernel.cockpit.kits import one_of
 
+    kits = _kits()
     one_of(arguments.agent, arguments.run)
     kit = _of_run(kits, arguments.run) if arguments.run is not None else kits.build(arguments.agent, arguments.project)
     if arguments.file is not None:
@@ -112,4 +113,67 @@ def _record(kit: StagedKit) -> dict[str, Any]:
     return told | listed | {"path": str(kit.link) if kit.link is not None and kit.digest else None}
 
 
-_ACTIONS = {"agents": _agents, "plan": _plan, "build": _build, "show": _show}
+MAX_BYTES = 256 * 2**20
+INPUT = "-"
+
+
+def kit_redact(arguments: SimpleNamespace) -> int:
+    """Print `file` as a kit would hold it, byte for byte where nothing is redacted; with `--json` what was found.
+
+    Raises:
+        UsageError: it cannot be read, or a kit would leave it out.
+        RedactionUnavailable: secrets cannot be looked for.
+    """
+    from kagura_kernel.assembly.places import redactor_of
+    from kagura_kernel.journal.place import data_home
+
+    name = str(arguments.file)
+    data = _read(name)
+    redacted = redactor_of(data_home(os.environ)).redact_file(data, "" if name == INPUT else Path(name).name)
+    if arguments.json:
+        print(as_json(_redacted_record(redacted)))
+        return 0
+    if redacted.data is None:
+        raise UsageError(f"A kit leaves {shown(_called(name))} out: {redacted.reason}. Nothing of it is shown.")
+    _write(redacted)
+    return 0
+
+
+def _redacted_record(redacted: RedactedFile) -> dict[str, object]:
+    """One line of JSON; `left_out` says why a kit would not hold it, and is empty where it would."""
+    return {
+        "findings": [asdict(finding) for finding in redacted.findings],
+        "encoding": redacted.encoding,
+        "left_out": redacted.reason,
+    }
+
+
+def _read(name: str) -> bytes:
+    try:
+        if name == INPUT:
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{shown(_called(name))} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{shown(_called(name))} is larger than {MAX_BYTES >> 20} MiB; redact it in parts.")
+    return data
+
+
+def _write(redacted: RedactedFile) -> None:
+    """To a pipe the bytes; to a terminal the text, in which nothing moves the cursor."""
+    data = redacted.data or b""
+    if not sys.stdout.isatty():
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    elif redacted.encoding:
+        text = data.decode(redacted.encoding, "replace")
+        print("\n".join("\t".join(map(shown, line.split("\t"))) for line in text.splitlines()))
+    else:
+        raise UsageError("This is no text, so a terminal cannot show it. Redirect the output into a file.")
+
+
+def _called(name: str) -> str:
+    return "the input" if name == INPUT else name

@@ -1,4 +1,4 @@
-"""`kagura-kernel leases`, `revoke` and `leases sweep`: which credentials are out; takes them back, and sweeps.
+"""`kagura-kernel leases`, `leases sweep`, `leases log` and `revoke`: which credentials are out, and for what.
 
 Which leases a person names: by the end of their id too, by `PROVIDER:SCOPE`, or by a provider's kind.
 
@@ -7,7 +7,6 @@ A name that fits nothing is an error: whoever mistypes one in an emergency must 
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,14 +14,15 @@ from dataclasses import asdict, dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cli.opening import open_journal, place_of, read_journal
-from kagura_kernel.cli.printing import as_json, moment, span, table
+from kagura_kernel.cli.opening import open_journal, place_of, read_journal, read_log
+from kagura_kernel.cli.printing import as_json, moment, size, span, table
 from kagura_kernel.cockpit.naming import only
 from kagura_kernel.domain.errors import ConfigurationError, RunUnknown, UnknownName, UsageError
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
+    from kagura_kernel.journal.rows import LeaseUseRow
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.membrane.credentials.provider import CredentialProvider
     from kagura_kernel.membrane.credentials.revoke import Revoked, Settled
@@ -97,27 +97,17 @@ ALL_WELL, SOME_LEFT = 0, 1
 _LISTED = 1000
 
 
-def run(arguments: SimpleNamespace) -> int:
-    """Do it; 0 when all is well, 1 when a credential that should be dead may not be.
+def leases(arguments: SimpleNamespace) -> int:
+    """Print which are out, or with `--all` the latest of all; 0.
 
     Raises:
-        UsageError: no lease is named where one must be, or there is no journal to change.
-        UnknownName: there is no such lease, scope or provider; then nothing was revoked.
-        RunUnknown: there is no such run.
-        ConfigurationError: the providers' configuration is wrong; runs are cut off from what was to be revoked all the
-            same.
-        JournalError: the journal cannot be used.
+        UsageError: there is no journal where one was named.
+        JournalError: it cannot be used.
     """
     from kagura_kernel.journal.leases import LeaseLedger
 
-    looks = arguments.action == "leases"
-    with read_journal(arguments) if looks else open_journal(place_of(arguments)) as journal:
+    with read_journal(arguments) as journal:
         ledger = LeaseLedger(journal)
-        match arguments.action:
-            case "revoke":
-                return _revoke(arguments, journal, ledger)
-            case "sweep":
-                return _sweep(arguments, ledger)
         rows = ledger.rows(limit=_LISTED) if arguments.all else ledger.open_rows()
     if arguments.json:
         print(as_json([_fields(row) for row in rows]))
@@ -130,6 +120,22 @@ def run(arguments: SimpleNamespace) -> int:
     return ALL_WELL
 
 
+def revoke(arguments: SimpleNamespace) -> int:
+    """Take credentials back; 1 when one that should be dead may not be, otherwise 0.
+
+    Raises:
+        UsageError: no lease is named, or there is no journal.
+        UnknownName: there is no such lease, scope or provider; then nothing was revoked.
+        ConfigurationError: the providers' configuration is wrong; runs are cut off from what was to be revoked all the
+            same.
+        JournalError: the journal cannot be used.
+    """
+    from kagura_kernel.journal.leases import LeaseLedger
+
+    with open_journal(place_of(arguments)) as journal:
+        return _revoke(arguments, journal, LeaseLedger(journal))
+
+
 def _revoke(arguments: SimpleNamespace, journal: Journal, ledger: LeaseLedger) -> int:
     if sum((bool(arguments.lease), arguments.every, arguments.provider is not None)) != 1:
         raise UsageError("Say which leases to revoke: ids or PROVIDER:SCOPE, or --provider NAME, or --all.")
@@ -139,6 +145,8 @@ def _revoke(arguments: SimpleNamespace, journal: Journal, ledger: LeaseLedger) -
         # Nobody can be asked to revoke anything. That the runs get no more of it must not wait for that.
         providers, trouble = {}, error
     wanted = _wanted(arguments, LeaseNames(ledger, providers), trouble)
+    import asyncio
+
     revoked = asyncio.run(_revoke_rows(ledger, providers, wanted.holds))
     _tell_holders(journal, revoked)
     if trouble is not None:
@@ -207,11 +215,22 @@ def _tell_holders(journal: Journal, revoked: list[Revoked]) -> None:
             Mailbox(journal).send(run_id, "leases", by=person())
 
 
-def _sweep(arguments: SimpleNamespace, ledger: LeaseLedger) -> int:
+def leases_sweep(arguments: SimpleNamespace) -> int:
+    """Revoke what processes that are gone have left; 1 when something stays owed, otherwise 0.
+
+    Raises:
+        UsageError: there is no journal.
+        ConfigurationError: the providers' configuration is wrong.
+        JournalError: the journal cannot be used.
+    """
+    import asyncio
+
+    from kagura_kernel.journal.leases import LeaseLedger
     from kagura_kernel.journal.owner import owner_alive, process_owner
     from kagura_kernel.membrane.credentials.revoke import sweep
 
-    report = asyncio.run(sweep(ledger, _providers(), owner_alive, owner=process_owner()))
+    with open_journal(place_of(arguments)) as journal:
+        report = asyncio.run(sweep(LeaseLedger(journal), _providers(), owner_alive, owner=process_owner()))
     if arguments.json:
         print(as_json([asdict(one) for one in report.settled]))
     else:
@@ -261,5 +280,40 @@ def _cells(row: LeaseRow) -> tuple[object, ...]:
         span(max(0.0, row.total_seconds - row.spent_seconds)),
         row.renewals_left,
         "alive" if owner_alive(row.owner) else "gone",
+        row.why or "-",
+    )
+
+
+def leases_log(arguments: SimpleNamespace) -> int:
+    """Print them; 0 whatever they are like. Raises as `read_log`."""
+    from kagura_kernel.journal import views
+
+    rows = read_log(
+        arguments,
+        lambda journal, run_id, since, limit: views.lease_uses(journal, run_id=run_id, since=since, limit=limit),
+    )
+    if arguments.json:
+        print(as_json([asdict(row) for row in rows]))
+    elif rows:
+        head = ("at", "run", "lease", "for", "request", "answer", "out", "in", "took", "why")
+        print(
+            table(head, [_use_cells(row) for row in rows], whole=("at", "run", "lease", "answer", "out", "in", "took"))
+        )
+    else:
+        print("No request was made with a leased credential.")
+    return 0
+
+
+def _use_cells(row: LeaseUseRow) -> tuple[object, ...]:
+    return (
+        moment(row.at),
+        row.run_id,
+        row.lease_id,
+        f"{row.provider}:{row.scope}",
+        f"{row.method} {row.host}{row.path}",
+        row.status or "none",
+        size(row.bytes_out),
+        size(row.bytes_in),
+        span(row.duration),
         row.why or "-",
     )

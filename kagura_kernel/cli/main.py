@@ -5,22 +5,22 @@ usage, wrong configuration, or what was asked for failed, a run among it; 3 the 
 doctor found a failure; 75 what `serve` needs is away, which may pass; 130 interrupted by Ctrl-C. An expected error,
 wrong usage among them, is `CODE: message` on standard error.
 
-What can be typed is the cockpit's list of commands. A command's module has `run(arguments) -> int` and is imported when
-it is called, so that `--help` and every other command stay fast.
+What can be typed is the cockpit's list of commands. A command `a b` is the function `a_b(arguments) -> int` of a file
+here, which is imported when it is called, so that `--help` and every other command stay fast.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import SimpleNamespace
 
 from kagura_kernel import __version__
 from kagura_kernel.cli.printing import for_terminal
 from kagura_kernel.cli.streams import drop_output, flush_output, guard_streams
-from kagura_kernel.cockpit.lines.parsing import parse_words
+from kagura_kernel.cockpit.lines.parsing import Parsed, parse_words
 from kagura_kernel.domain.errors import (
     KaguraError,
     OutputUnwritable,
@@ -34,82 +34,22 @@ OK, FOUND, FAILED, NOT_SET_UP, DOCTOR_FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130
 _GARBAGE = 250_000
 """Objects made before garbage is looked for, in the program: more than a run makes; Python's own figure is 700."""
 
-MODULES = {
-    "help": "kagura_kernel.cli.guiding",
-    "run": "kagura_kernel.cli.run",
-    "repl": "kagura_kernel.cli.repl",
-    "serve": "kagura_kernel.cli.serve",
-    "status": "kagura_kernel.cli.status",
-    "runs": "kagura_kernel.cli.runs",
-    "sessions": "kagura_kernel.cli.sessions",
-    "approvals": "kagura_kernel.cli.approvals",
-    "brain": "kagura_kernel.cli.brain",
-    "cost": "kagura_kernel.cli.cost",
-    "leases": "kagura_kernel.cli.leases",
-    "leases log": "kagura_kernel.cli.leases_log",
-    "leases sweep": "kagura_kernel.cli.leases",
-    "egress log": "kagura_kernel.cli.egress_log",
-    "egress check": "kagura_kernel.cli.egress",
-    "approve": "kagura_kernel.cli.deciding",
-    "deny": "kagura_kernel.cli.deciding",
-    "kill": "kagura_kernel.cli.contain",
-    "revoke": "kagura_kernel.cli.leases",
-    "changes": "kagura_kernel.cli.changes",
-    "apply": "kagura_kernel.cli.changes",
-    "discard": "kagura_kernel.cli.changes",
-    "export": "kagura_kernel.cli.export",
-    "kit plan": "kagura_kernel.cli.kit",
-    "kit build": "kagura_kernel.cli.kit",
-    "kit show": "kagura_kernel.cli.kit",
-    "kit agents": "kagura_kernel.cli.kit",
-    "kit redact": "kagura_kernel.cli.kit_redact",
-    "recall": "kagura_kernel.cli.memory",
-    "lessons": "kagura_kernel.cli.memory",
-    "memory list": "kagura_kernel.cli.memory",
-    "memory show": "kagura_kernel.cli.memory",
-    "memory add": "kagura_kernel.cli.memory",
-    "memory promote": "kagura_kernel.cli.memory",
-    "memory demote": "kagura_kernel.cli.memory",
-    "memory pin": "kagura_kernel.cli.memory",
-    "memory unpin": "kagura_kernel.cli.memory",
-    "memory forget": "kagura_kernel.cli.memory",
-    "memory restore": "kagura_kernel.cli.memory",
-    "memory explore": "kagura_kernel.cli.memory",
-    "memory import": "kagura_kernel.cli.memory",
-    "memory export": "kagura_kernel.cli.memory",
-    "memory counts": "kagura_kernel.cli.memory",
-    "graduation": "kagura_kernel.cli.trust",
-    "graduation chart": "kagura_kernel.cli.trust",
-    "graduation grant": "kagura_kernel.cli.trust",
-    "graduation vouch": "kagura_kernel.cli.trust",
-    "graduation revoke": "kagura_kernel.cli.trust",
-    "plugin list": "kagura_kernel.cli.plugin",
-    "plugin enable": "kagura_kernel.cli.plugin_enabling",
-    "plugin disable": "kagura_kernel.cli.plugin",
-    "plugin approve": "kagura_kernel.cli.plugin",
-    "plugin unapprove": "kagura_kernel.cli.plugin",
-    "plugin audit": "kagura_kernel.cli.plugin_enabling",
-    "plugin scan": "kagura_kernel.cli.plugin",
-    "plugin config": "kagura_kernel.cli.plugin",
-    "plugin logs": "kagura_kernel.cli.plugin",
-    "plugin install": "kagura_kernel.cli.plugin",
-    "plugin remove": "kagura_kernel.cli.plugin",
-    "plugin sign": "kagura_kernel.cli.plugin",
-    "plugin trust": "kagura_kernel.cli.plugin",
-    "doctor": "kagura_kernel.cli.doctor",
-    "setup": "kagura_kernel.cli.setup",
-    "completion": "kagura_kernel.cli.completion",
-    "route": "kagura_kernel.cli.route",
-    "journal verify": "kagura_kernel.cli.journal",
-    "journal rebuild": "kagura_kernel.cli.journal",
-    "journal path": "kagura_kernel.cli.journal",
-    "journal backup": "kagura_kernel.cli.journal",
-    "journal export": "kagura_kernel.cli.journal_export",
-    "images build": "kagura_kernel.cli.images",
-    "images list": "kagura_kernel.cli.images",
-    "images verify": "kagura_kernel.cli.images",
+_HOMES = {
+    "apply": "changes",
+    "approve": "approvals",
+    "cost": "runs",
+    "deny": "approvals",
+    "discard": "changes",
+    "graduation": "trust",
+    "kill": "runs",
+    "lessons": "memory",
+    "plugin audit": "plugin_enabling",
+    "plugin enable": "plugin_enabling",
+    "recall": "memory",
+    "revoke": "leases",
+    "sessions": "runs",
 }
-"""The module behind each command of a terminal, by its name."""
+"""The file of a command, or of all that begin with a word, where it is not called like that word."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -169,15 +109,30 @@ def _run(words: list[str]) -> int:
         print(f"{PROGRAM} {__version__}")
         return OK
     if words[:1] == ["__complete"]:
-        return int(import_module("kagura_kernel.cli.completion_words").run(words[1:]))
+        return int(import_module("kagura_kernel.cli.completion").complete_line(words[1:]))
     if words and words[0].startswith("-") and words[0] not in {"--help", "-h"}:
         raise UsageError(f"{PROGRAM}: There is no option {words[0]!r} here. `{PROGRAM} --help` lists the commands.")
     parsed = parse_words(words, Surface.TERMINAL)
-    arguments = SimpleNamespace(**parsed.values, action=parsed.command.name.split()[-1])
-    code = int(import_module(MODULES[parsed.command.name]).run(arguments))
+    code = call(parsed)
     if not words:
         raise UsageError("No command was given; the help lists them.")
     return code
+
+
+def call(parsed: Parsed) -> int:
+    """Call a command's function; the exit code."""
+    name = parsed.command.name
+    return handler_of(name)(SimpleNamespace(**parsed.values, action=name.split()[-1]))
+
+
+def handler_of(name: str) -> Callable[[SimpleNamespace], int]:
+    """The function of a command; its file is imported."""
+    first = name.split(maxsplit=1)[0]
+    home = _HOMES.get(name) or _HOMES.get(first, first)
+    handler: Callable[[SimpleNamespace], int] = getattr(
+        import_module(f"kagura_kernel.cli.{home}"), name.replace(" ", "_")
+    )
+    return handler
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -31,8 +31,8 @@ _OK, _FOUND = 0, 1
 _PREFIX = Surface.TERMINAL.prefix
 
 
-def run(arguments: SimpleNamespace) -> int:
-    """Do it; 1 when an erasure was only shown, else 0.
+def _at_desk(act: Callable[[MemoryDesk, SimpleNamespace], int]) -> Callable[[SimpleNamespace], int]:
+    """A command that does this with the memory of the settings.
 
     Raises:
         ConfigurationError: the settings are wrong.
@@ -41,15 +41,19 @@ def run(arguments: SimpleNamespace) -> int:
         UsageError: a time or a file cannot be used.
         RedactionUnavailable: secrets cannot be looked for in what is to be kept.
     """
-    from kagura_kernel.assembly.memories import memory_desk
 
-    absent = _absent()
-    with memory_desk(os.environ) as desk:
-        code = _ACTIONS.get(arguments.action, _change)(desk, arguments)
-    if absent is not None and absent.exists():
-        # A slip in its name would make another one than the person's own.
-        print(f"A new memory was made: {shown(str(absent))}", file=sys.stderr)
-    return code
+    def command(arguments: SimpleNamespace) -> int:
+        from kagura_kernel.assembly.memories import memory_desk
+
+        absent = _absent()
+        with memory_desk(os.environ) as desk:
+            code = act(desk, arguments)
+        if absent is not None and absent.exists():
+            # A slip in its name would make another one than the person's own.
+            print(f"A new memory was made: {shown(str(absent))}", file=sys.stderr)
+        return code
+
+    return command
 
 
 def _absent() -> Path | None:
@@ -62,7 +66,9 @@ def _absent() -> Path | None:
     return None if file is None or file.exists() else file
 
 
-def _recall(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+@_at_desk
+def recall(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    """Print what fits; 0."""
     now = datetime.now(UTC)
     found = desk.recall(query_of(_given(arguments, "query"), now))
     if arguments.json:
@@ -73,6 +79,9 @@ def _recall(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     else:
         print("Nothing is remembered that fits.")
     return _OK
+
+
+memory_list = recall
 
 
 def _cells(found: Recalled, now: datetime) -> tuple[str, ...]:
@@ -88,7 +97,9 @@ def _cells(found: Recalled, now: datetime) -> tuple[str, ...]:
     )
 
 
-def _lessons(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+@_at_desk
+def lessons(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    """Print what went wrong before, and what mended it; 0."""
     found = desk.lessons(" ".join(arguments.query), arguments.k)
     if arguments.json:
         print(as_json([memory_words.lesson_record(one) for one in found]))
@@ -111,7 +122,9 @@ def _lessons(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     return _OK
 
 
-def _show(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+@_at_desk
+def memory_show(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    """Print all about one memory; 0."""
     memory = desk.show(arguments.memory)
     if arguments.json:
         print(as_json(memory_words.memory_record(memory)))
@@ -120,7 +133,9 @@ def _show(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     return _OK
 
 
-def _explore(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+@_at_desk
+def memory_explore(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    """Print what a memory is joined to; 0."""
     found = desk.explore(arguments.memory, depth=arguments.depth, types=arguments.type)
     if arguments.json:
         print(as_json(memory_words.neighbourhood_record(found)))
@@ -134,7 +149,9 @@ def _explore(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     return _OK
 
 
-def _add(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+@_at_desk
+def memory_add(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    """Keep a note; 0."""
     draft = note_of(_given(arguments, "text"), datetime.now(UTC))
     memory = desk.remember(draft, by=person(), via=VIA)
     _tell(arguments, memory_words.memory_record(memory), memory_words.added_lines(memory, draft.text, _PREFIX))
@@ -148,7 +165,12 @@ def _change(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     return _OK
 
 
-def _forget(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+memory_promote = memory_demote = memory_pin = memory_unpin = memory_restore = _at_desk(_change)
+
+
+@_at_desk
+def memory_forget(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    """Forget memories; 1 when an erasure was only shown, else 0."""
     named, cascade = arguments.memory, arguments.cascade
     if not (cascade or arguments.erase):
         return _change(desk, arguments)
@@ -162,7 +184,9 @@ def _forget(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     return _FOUND
 
 
-def _import(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+@_at_desk
+def memory_import(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    """Take in what another memory exported; 0."""
     from kagura_kernel.cockpit.memory import read_file
 
     lines = sys.stdin if str(arguments.file) == INPUT else read_file(arguments.file)
@@ -172,7 +196,9 @@ def _import(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     return _OK
 
 
-def _export(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+@_at_desk
+def memory_export(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    """Write all of it, or print it; 0."""
     if arguments.file is None or str(arguments.file) == INPUT:
         for line in desk.export_lines():
             # Another program reads the same in both; a terminal obeys nothing of the second.
@@ -186,7 +212,9 @@ def _export(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     return _OK
 
 
-def _counts(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+@_at_desk
+def memory_counts(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    """Print how much there is; 0."""
     from dataclasses import asdict
 
     counts, where = desk.counts(), desk.store.where
@@ -211,17 +239,3 @@ def _print(lines: Iterable[str]) -> None:
     """Lines of which a terminal obeys nothing; their own line ends and tabs stay."""
     for line in "\n".join(lines).split("\n"):
         print("\t".join(map(shown, line.split("\t"))))
-
-
-_ACTIONS: Mapping[str, Callable[[MemoryDesk, SimpleNamespace], int]] = {
-    "recall": _recall,
-    "list": _recall,
-    "lessons": _lessons,
-    "show": _show,
-    "explore": _explore,
-    "add": _add,
-    "forget": _forget,
-    "import": _import,
-    "export": _export,
-    "counts": _counts,
-}

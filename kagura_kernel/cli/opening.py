@@ -1,14 +1,16 @@
-"""Which journal a command is about: the one of the settings, or one that is named; opened, and closed again."""
+"""Which journal a command is about: the one of the settings, or one that is named; opened, read and closed again."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from kagura_kernel.cockpit.naming import here_of, named_run, read_time
 from kagura_kernel.domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -90,3 +92,26 @@ def open_journal(place: str | Path) -> Iterator[Journal]:
         yield journal
     finally:
         journal.close()
+
+
+Row = TypeVar("Row")
+
+
+def read_log(
+    arguments: SimpleNamespace, view: Callable[[Journal, str | None, datetime | None, int], list[Row]]
+) -> list[Row]:
+    """The rows that these options ask for.
+
+    Args:
+        arguments: With `run`, `since`, `limit`, and where the journal lies.
+        view: Journal, run or None, earliest time or None, and how many, to rows.
+
+    Raises:
+        UsageError: there is no journal where one was named, or a time makes no sense.
+        RunUnknown: there is no such run.
+        JournalError: the journal cannot be read.
+    """
+    since = read_time(arguments.since, datetime.now(UTC)) if arguments.since else None
+    with read_journal(arguments) as journal:
+        run_id = named_run(journal, arguments.run, here_of()) if arguments.run is not None else None
+        return view(journal, run_id, since, arguments.limit)

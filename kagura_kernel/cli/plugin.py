@@ -1,17 +1,18 @@
-"""`kagura-kernel plugin list`, `disable`, `approve`, `config`, `logs`, `install`, `trust` and their like."""
+"""`kagura-kernel plugin`, but for `enable` and `audit`: looks at plugins, approves, installs and trusts them."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, fields
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, fields, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cli.plugin_session import as_in, live_sessions, named_session, wait_for
 from kagura_kernel.cli.printing import as_json, cut, moment, paragraph, table, terminal_width
+from kagura_kernel.cockpit.naming import LAST, here_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
@@ -19,9 +20,11 @@ from kagura_kernel.membrane.names import shown
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.domain.plugins import PluginFinding
-    from kagura_kernel.journal.plugin_views import PluginLogLine
+    from kagura_kernel.journal.plugin_views import PluginLogLine, PluginView
+    from kagura_kernel.journal.store import Journal
     from kagura_kernel.plugins.manager import PluginRow
     from kagura_kernel.plugins.scan import Scan
+
 
 VIA = "terminal"
 
@@ -35,38 +38,31 @@ _ANSWERS = ("Enable", "Approve", "Reject")
 """What a person pressed, which the other cells say already."""
 
 
-def run(arguments: SimpleNamespace) -> int:
-    """Do it; 0 unless it cannot be done, and 1 where a scan found a danger.
+def in_cockpit(act: Callable[[Cockpit, SimpleNamespace], int]) -> Callable[[SimpleNamespace], int]:
+    """A command that does this in a cockpit of its own.
 
     Raises:
-        UsageError: something that is needed was not said.
         UnknownName: there is no such plugin or session.
+        UsageError: something that is needed was not said.
         PluginError: it cannot be done with this plugin.
-        JournalError: the journal cannot be used.
-    """
-    if arguments.action == "scan":
-        return _scan(arguments)
-    with cockpit() as found:
-        return _ACTIONS[arguments.action](found, arguments)
-
-
-@contextmanager
-def cockpit() -> Iterator[Cockpit]:
-    """A cockpit for one command.
-
-    Raises:
         ConfigurationError: the settings are wrong.
         JournalError: the journal cannot be used.
     """
-    from kagura_kernel.assembly import close_cockpit, get_cockpit
 
-    try:
-        yield get_cockpit()
-    finally:
-        close_cockpit()
+    def command(arguments: SimpleNamespace) -> int:
+        from kagura_kernel.assembly import close_cockpit, get_cockpit
+
+        try:
+            return act(get_cockpit(), arguments)
+        finally:
+            close_cockpit()
+
+    return command
 
 
-def _list(found: Cockpit, arguments: SimpleNamespace) -> int:
+@in_cockpit
+def plugin_list(found: Cockpit, arguments: SimpleNamespace) -> int:
+    """Print the plugins, as a session has them or as they lie here; 0."""
     session = named_session(found.journal, arguments.session, needed=False)
     rows = as_in(found.journal, session, found.plugins.rows())
     if arguments.json:
@@ -104,7 +100,9 @@ def _cells(row: PluginRow) -> tuple[str, ...]:
     )
 
 
-def _disable(found: Cockpit, arguments: SimpleNamespace) -> int:
+@in_cockpit
+def plugin_disable(found: Cockpit, arguments: SimpleNamespace) -> int:
+    """Have a session do without a plugin; 0."""
     from kagura_kernel.domain.plugins import PluginState
     from kagura_kernel.journal.plugin_words import plugin_words_wait, send_plugin_word
 
@@ -126,7 +124,9 @@ def _disable(found: Cockpit, arguments: SimpleNamespace) -> int:
     return _tell(arguments, data, said)
 
 
-def _approve(found: Cockpit, arguments: SimpleNamespace) -> int:
+@in_cockpit
+def plugin_approve(found: Cockpit, arguments: SimpleNamespace) -> int:
+    """Approve its files as they are; 0."""
     from kagura_kernel.cockpit.plugin_prompting import approved_text
 
     row = found.plugins.approve(arguments.name, by=person(), via=VIA)
@@ -134,13 +134,17 @@ def _approve(found: Cockpit, arguments: SimpleNamespace) -> int:
     return _tell(arguments, as_data(row), said)
 
 
-def _unapprove(found: Cockpit, arguments: SimpleNamespace) -> int:
+@in_cockpit
+def plugin_unapprove(found: Cockpit, arguments: SimpleNamespace) -> int:
+    """Take that back; 0."""
     gone = found.plugins.unapprove(arguments.name, by=person(), via=VIA)
     said = f"{arguments.name} is approved no longer." if gone else f"{arguments.name} was not approved."
     return _tell(arguments, {"plugin": arguments.name, "was_approved": gone}, said)
 
 
-def _config(found: Cockpit, arguments: SimpleNamespace) -> int:
+@in_cockpit
+def plugin_config(found: Cockpit, arguments: SimpleNamespace) -> int:
+    """Print what it can be told; 0."""
     schema = found.plugins.examine(arguments.name).schema
     session = named_session(found.journal, arguments.session, needed=False)
     told = as_in(found.journal, session, [found.plugins.row(arguments.name)])[0].config
@@ -181,7 +185,9 @@ def _shown(value: object) -> str:
             return str(value) or '""'
 
 
-def _logs(found: Cockpit, arguments: SimpleNamespace) -> int:
+@in_cockpit
+def plugin_logs(found: Cockpit, arguments: SimpleNamespace) -> int:
+    """Print what happened to it; 0."""
     lines = found.plugins.logs(arguments.name, arguments.limit)
     if arguments.json:
         print(as_json([asdict(line) for line in lines]))
@@ -215,7 +221,9 @@ def _log_words(line: PluginLogLine) -> str:
     return f"{said} {session}".strip()
 
 
-def _install(found: Cockpit, arguments: SimpleNamespace) -> int:
+@in_cockpit
+def plugin_install(found: Cockpit, arguments: SimpleNamespace) -> int:
+    """Copy it to the person’s own plugins; 0."""
     from kagura_kernel.cockpit.plugin_shelf import installed_text
 
     shelf, replace = found.plugins.shelf, arguments.replace
@@ -225,12 +233,16 @@ def _install(found: Cockpit, arguments: SimpleNamespace) -> int:
     return _tell(arguments, as_data(found.plugins.row(installed.name)) | {"barred": barred}, said)
 
 
-def _remove(found: Cockpit, arguments: SimpleNamespace) -> int:
+@in_cockpit
+def plugin_remove(found: Cockpit, arguments: SimpleNamespace) -> int:
+    """Remove its files; 0."""
     found.plugins.shelf.remove(arguments.name, by=person(), via=VIA)
     return _tell(arguments, {"removed": arguments.name}, f"{arguments.name} is removed.")
 
 
-def _sign(found: Cockpit, arguments: SimpleNamespace) -> int:
+@in_cockpit
+def plugin_sign(found: Cockpit, arguments: SimpleNamespace) -> int:
+    """Sign its files; 0."""
     if arguments.key is None or arguments.author is None:
         raise UsageError("Say with which key and as whom: `plugin sign PATH --key FILE --author NAME`.")
     signed = found.plugins.shelf.sign(arguments.path, arguments.key, arguments.author, by=person(), via=VIA)
@@ -241,7 +253,9 @@ def _sign(found: Cockpit, arguments: SimpleNamespace) -> int:
     return _tell(arguments, asdict(signed), said)
 
 
-def _trust(found: Cockpit, arguments: SimpleNamespace) -> int:
+@in_cockpit
+def plugin_trust(found: Cockpit, arguments: SimpleNamespace) -> int:
+    """Trust an author’s key, or no longer, or print whom they trust; 0."""
     author, key = arguments.author, arguments.key
     if author is None:
         authors = [asdict(one) for one in found.plugins.shelf.authors()]
@@ -259,8 +273,113 @@ def _trust(found: Cockpit, arguments: SimpleNamespace) -> int:
     return _tell(arguments, {"author": author, "key": key}, f"{author} is trusted.")
 
 
-def _scan(arguments: SimpleNamespace) -> int:
-    """Print what was found in `path`, one or several, the gravest first; 1 when anything is a danger, else 0."""
+def _tell(arguments: SimpleNamespace, data: object, text: str) -> int:
+    print(as_json(data) if arguments.json else text)
+    return 0
+
+
+_SHOWN = 5
+_ANSWER_SECONDS = 6.0
+_LOOK_SECONDS = 0.1
+
+
+def named_session(journal: Journal, name: str | None, *, needed: bool = True) -> str:
+    """The session that is named, `last` being that of the folder’s latest run; without a name the only one going on.
+
+    Args:
+        journal: Knows the sessions.
+        name: As it was typed; None when it was not.
+        needed: Whether there has to be one; else an empty text stands for none.
+
+    Raises:
+        UsageError: it cannot be told which one is meant.
+    """
+    from kagura_kernel.assembly.places import redactor_of
+    from kagura_kernel.cockpit.ordering import session_name
+    from kagura_kernel.journal import views
+    from kagura_kernel.journal.place import data_home
+
+    if name is not None and name != LAST:
+        return session_name(name, redactor_of(data_home(os.environ)))
+    if name == LAST:
+        here = here_of()
+        rows = views.runs(journal, limit=200, here=here)
+        latest = next((row.session_id for row in rows if row.flavour != "audit"), "")
+        if latest:
+            return latest
+        raise UsageError(f"Nothing has run in {here} yet, so it has no last session. Name one: `--session NAME`.")
+    going_on = live_sessions(journal)
+    if len(going_on) == 1:
+        return going_on[0]
+    if not needed:
+        return ""
+    if not going_on:
+        raise UsageError(
+            "No session goes on that this could be about. Name one with `--session NAME`, and use the same name in the "
+            "notebook: `%%kagura --session NAME`."
+        )
+    raise UsageError(f"Several sessions go on: {', '.join(going_on[:_SHOWN])}. Say which with `--session`.")
+
+
+def live_sessions(journal: Journal) -> list[str]:
+    """Sessions of processes that still run: those that have run something, and those that have a plugin."""
+    from kagura_kernel.domain.plugins import PluginState
+    from kagura_kernel.journal import views
+    from kagura_kernel.journal.owner import owner_alive
+    from kagura_kernel.journal.plugin_views import plugin_views
+
+    rows = views.runs(journal, limit=200)
+    found = [row.session_id for row in rows if row.flavour != "audit" and owner_alive(row.owner)]
+    for view in plugin_views(journal):
+        found += [use.session_id for use in view.uses if use.state is PluginState.ENABLED and owner_alive(use.owner)]
+    return list(dict.fromkeys(found))
+
+
+def as_in(journal: Journal, session: str, rows: Iterable[PluginRow]) -> list[PluginRow]:
+    """The plugins as a session of another process has them; one that is gone has nothing enabled.
+
+    Args:
+        journal: Tells of the session.
+        session: It; empty for none.
+        rows: The plugins as they are here.
+    """
+    from kagura_kernel.journal.plugin_views import plugin_views
+
+    views = plugin_views(journal) if session else []
+    known = {(view.name, view.seen.place, view.seen.content_hash): view for view in views}
+    return [_as_in(known.get((row.name, row.place, row.content_hash)), session, row) for row in rows]
+
+
+def _as_in(view: PluginView | None, session: str, row: PluginRow) -> PluginRow:
+    use = view.use(session) if view is not None else None
+    if view is None or use is None or row.quarantine:
+        return row
+    return replace(row, state=view.state(session), config=dict(use.config), opens=use.permissions)
+
+
+def wait_for(journal: Journal, session: str, done: Callable[[], str], *, seconds: float = _ANSWER_SECONDS) -> str:
+    """What became of a word that was left for a session: what `done` says, as soon as it says something.
+
+    Returns:
+        It; empty when the session does not go on, and when it had said nothing in time.
+    """
+    if session not in live_sessions(journal):
+        return ""
+    end = time.monotonic() + seconds
+    while not (said := done()) and time.monotonic() < end:
+        time.sleep(_LOOK_SECONDS)
+    return said
+
+
+CLEAR, DANGEROUS = 0, 1
+
+
+def plugin_scan(arguments: SimpleNamespace) -> int:
+    """Print what was found in `path`, one or several, the gravest first; 1 when anything is a danger, else 0.
+
+    Raises:
+        UsageError: there is no such file or directory, or it cannot be read.
+    """
     from kagura_kernel.plugins.scan.scanning import is_dangerous, scan_path
 
     given = arguments.path
@@ -268,52 +387,33 @@ def _scan(arguments: SimpleNamespace) -> int:
     scans.sort(key=lambda scan: (scan.severity.rank if scan.severity else 9, scan.path))
     if arguments.json:
         for scan in scans:
-            print(as_json(_scan_data(scan)))
+            print(as_json(_record(scan)))
     else:
-        print(_scan_text(scans, terminal_width()))
-    return int(is_dangerous(scans))
+        print(_laid_out(scans, terminal_width()))
+    return DANGEROUS if is_dangerous(scans) else CLEAR
 
 
-def _scan_data(scan: Scan) -> dict[str, object]:
+def _record(scan: Scan) -> dict[str, object]:
     """One line of JSON: `severity` is null where nothing was found."""
     keys = ("severity", "rule", "message", "file", "line")
     findings = [{key: asdict(finding)[key] for key in keys} for finding in scan.findings]
     return {"path": scan.path, "severity": scan.severity, "findings": findings}
 
 
-def _scan_text(scans: Sequence[Scan], width: int) -> str:
+def _laid_out(scans: Sequence[Scan], width: int) -> str:
     blocks = []
     for scan in scans:
         lines = [f"{shown(scan.path)}: {scan.severity.value if scan.severity else 'nothing found'}"]
-        lines += [_finding_text(finding, width) for finding in scan.findings]
+        lines += [_line(finding, width) for finding in scan.findings]
         blocks.append("\n".join(lines))
     dangerous = sum(scan.dangerous for scan in scans)
     end = f"{dangerous} of {len(scans)} must not be enabled." if dangerous else "Nothing keeps it out."
     return "\n\n".join([*blocks, end])
 
 
-def _finding_text(finding: PluginFinding, width: int) -> str:
+def _line(finding: PluginFinding, width: int) -> str:
     place = f"{finding.file}:{finding.line}" if finding.line else finding.file
     start = f"  {finding.severity.value:<7}  "
     text = f"{f'{place}: ' if place else ''}{finding.message} ({finding.rule})"
     source = [paragraph(finding.source, " " * 13, " " * 13, width)] if finding.source else []
     return "\n".join([paragraph(text, start, " " * len(start), width), *source])
-
-
-def _tell(arguments: SimpleNamespace, data: object, text: str) -> int:
-    print(as_json(data) if arguments.json else text)
-    return 0
-
-
-_ACTIONS: Mapping[str, Callable[[Cockpit, SimpleNamespace], int]] = {
-    "list": _list,
-    "disable": _disable,
-    "approve": _approve,
-    "unapprove": _unapprove,
-    "config": _config,
-    "logs": _logs,
-    "install": _install,
-    "remove": _remove,
-    "sign": _sign,
-    "trust": _trust,
-}

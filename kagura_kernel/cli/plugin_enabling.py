@@ -17,8 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kagura_kernel.cli.plugin import VIA, as_data, cockpit
-from kagura_kernel.cli.plugin_session import as_in, live_sessions, named_session, wait_for
+from kagura_kernel.cli.plugin import VIA, as_data, as_in, in_cockpit, live_sessions, named_session, wait_for
 from kagura_kernel.cli.printing import as_json, paragraph, terminal_width
 from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.cockpit.plugin_prompting import TextSurface, enabled_text, talk_in_text
@@ -123,22 +122,9 @@ def _finding(finding: ReportFinding, paint: _Paint, width: int) -> Iterator[str]
 CLEAN, DANGER = 0, 1
 
 
-def run(arguments: SimpleNamespace) -> int:
-    """Do it. Of an audit: 1 when it found a danger, otherwise 0.
-
-    Raises:
-        UnknownName: there is no such plugin, brain or session.
-        PluginError: it cannot be enabled, or was not.
-        BrainError: the brain that was named cannot be used.
-        JournalError: the journal cannot be used.
-    """
-    with cockpit() as found:
-        if arguments.action == "audit":
-            return _audit(found, arguments)
-        return _enable(found, arguments)
-
-
-def _audit(found: Cockpit, arguments: SimpleNamespace) -> int:
+@in_cockpit
+def plugin_audit(found: Cockpit, arguments: SimpleNamespace) -> int:
+    """Look through its files, and report; 1 when there is a danger, else 0. Raises `BrainError` too."""
     from kagura_kernel.cockpit.intents import AuditPlugin
 
     reports: list[AuditDone] = []
@@ -155,7 +141,9 @@ def _audit(found: Cockpit, arguments: SimpleNamespace) -> int:
     return DANGER if any(report.audit.dangerous for report in reports) else CLEAN
 
 
-def _enable(found: Cockpit, arguments: SimpleNamespace) -> int:
+@in_cockpit
+def plugin_enable(found: Cockpit, arguments: SimpleNamespace) -> int:
+    """Try it out here, decided on and configured, and have a session enable it so; 0. Raises `BrainError` too."""
     from kagura_kernel.cockpit.intents import EnablePlugin, as_typed
     from kagura_kernel.domain.plugins import Risk
 

@@ -5,11 +5,12 @@ What a line is, is told by its first character alone, as in a cell of the kagura
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
 from collections.abc import Callable
-from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,9 @@ from kagura_kernel.domain.errors import KaguraError, UsageError
 from kagura_kernel.domain.grammar import Surface
 
 if TYPE_CHECKING:
-    from kagura_kernel.cli.repl_history import History
+    from kagura_kernel.cockpit.lines.lookup import Names
     from kagura_kernel.runs.request import RunRequest
+
 
 PROMPT = "kagura> "
 HISTORY = "repl-history"
@@ -34,7 +36,7 @@ _ENDS = frozenset({"exit", "quit"})
 _BY_SIGNAL, _INTERRUPTED = 128, 130
 
 
-def run(arguments: SimpleNamespace) -> int:
+def repl(arguments: SimpleNamespace) -> int:
     """Talk until the end of the input; the exit code of the last line where the lines come by a pipe, otherwise 0.
 
     Raises:
@@ -112,7 +114,7 @@ class _Talk:
         return _carried_out(intent_of(SimpleNamespace(**self._arguments), task_in(line)), as_json=False)
 
     def _command(self, line: str) -> int:
-        from kagura_kernel.cli.main import MODULES
+        from kagura_kernel.cli.main import call
 
         parsed = parse_line(line, Surface.TERMINAL, prefix="/")
         name = parsed.command.name
@@ -124,7 +126,7 @@ class _Talk:
         if name == "help":
             print(help_for(parsed.values["word"], Surface.TERMINAL, prefix="/", width=terminal_width()))
             return OK
-        return int(import_module(MODULES[name]).run(arguments))
+        return call(parsed)
 
     def _run(self, arguments: SimpleNamespace) -> int:
         """`/run` with options of its own, in this process and, where it names no other, in this session."""
@@ -168,7 +170,6 @@ def _ends(line: str) -> bool:
 
 def _history() -> History:
     from kagura_kernel.assembly.places import redactor_of
-    from kagura_kernel.cli.repl_history import History
     from kagura_kernel.journal.place import data_home
 
     home = data_home(os.environ)
@@ -181,7 +182,6 @@ def _prepare_readline(history: History) -> Callable[[str], object]:
         import readline
     except ImportError:
         return history.add
-    from kagura_kernel.cli.repl_completing import completer
 
     readline.set_auto_history(False)
     for line in history.lines():
@@ -195,3 +195,89 @@ def _prepare_readline(history: History) -> Callable[[str], object]:
         readline.add_history(history.add(line))
 
     return remember
+
+
+MOST = 2000
+"""So many lines are kept."""
+
+
+class History:
+    """One file, a line for each entry; what cannot be read or written is as if nothing were remembered.
+
+    Args:
+        path: Where it lies.
+        clean: Takes secrets out of a line.
+    """
+
+    def __init__(self, path: Path, clean: Callable[[str], str]) -> None:
+        self._path = path
+        self._clean = clean
+
+    def lines(self) -> list[str]:
+        """What is remembered, the oldest first; the file is made shorter when it has grown too long."""
+        try:
+            found = self._path.read_text("utf-8", "replace").splitlines()
+        except OSError:
+            return []
+        if len(found) > 2 * MOST:
+            with contextlib.suppress(OSError):
+                self._write("".join(f"{line}\n" for line in found[-MOST:]))
+        return found[-MOST:]
+
+    def add(self, line: str) -> str:
+        """Remember a line; returns it as it is remembered."""
+        told = self._clean(" ".join(line.split()))
+        with contextlib.suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            try:
+                # A file that was there may have been made by somebody with other habits.
+                os.fchmod(file, 0o600)
+                os.write(file, f"{told}\n".encode("utf-8", "replace"))
+            finally:
+                os.close(file)
+        return told
+
+    def _write(self, text: str) -> None:
+        beside = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.write(file, text.encode("utf-8", "replace"))
+        finally:
+            os.close(file)
+        beside.replace(self._path)
+
+
+def completer(
+    line: Callable[[], str], end: Callable[[], int], names: Names | None = None
+) -> Callable[[str, int], str | None]:
+    """For readline: asked with a word and a number until it has nothing more.
+
+    Args:
+        line: The whole line, as readline has it.
+        end: Where the cursor is in it.
+        names: Looked up for values; None knows the journal, the settings and the working directory.
+    """
+    from kagura_kernel.jupyter.completion.names import ShellNames
+
+    known = names or ShellNames(None, blink=1.0)
+    found: list[str] = []
+
+    def complete(word: str, number: int) -> str | None:
+        if number == 0:
+            found[:] = _fitting(line()[: end()], word, known)
+        return found[number] if number < len(found) else None
+
+    return complete
+
+
+def _fitting(text: str, word: str, names: Names) -> list[str]:
+    if not text.lstrip().startswith("/"):
+        return []
+    from kagura_kernel.cockpit.lines.completing import complete_command
+
+    command = text.lstrip()[1:]
+    completions = complete_command(command, Surface.TERMINAL, names)
+    # Readline replaces its own word, which may begin before the part that is completed.
+    kept = word[: max(0, len(word) - (completions.end - completions.start))]
+    return [f"{kept}{item.text}" for item in completions.items]

@@ -10,7 +10,7 @@ from kagura_kernel.domain.policy import PermissionMode, SandboxPermission
 from kagura_kernel.runtime.routing import Explanation, explain
 
 
-def run(arguments: SimpleNamespace) -> int:
+def route(arguments: SimpleNamespace) -> int:
     """Print the explanation; always 0, a command that needs an approval is no failure."""
     explanation = explain(
         " ".join(arguments.command),

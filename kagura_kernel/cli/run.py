@@ -1,23 +1,34 @@
-"""`kagura-kernel run`: a task from a shell, its answer on standard output."""
+"""`kagura-kernel run`: a task from a shell, its answer on standard output.
+
+What happens meanwhile goes to standard error: where that is no terminal, nothing but, at the end, what needs somebody.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from kagura_kernel.cli.asking import somebody_is_here
 from kagura_kernel.cli.streams import drop_output, flush_output
 from kagura_kernel.domain.errors import KaguraError, OutputUnwritable, UsageError
+from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kagura_kernel.cli.run_terminal import Decide
     from kagura_kernel.cockpit.cockpit import Cockpit
+    from kagura_kernel.cockpit.memory import MemoryDesk
     from kagura_kernel.domain.outcome import RunOutcome
     from kagura_kernel.runs.request import RunRequest
+    from kagura_kernel.views.run import RunView
+
 
 LONGEST = 4 * 2**20
 """Bytes that a task may have: who sends more has named the wrong file."""
@@ -107,6 +118,16 @@ def task_of(arguments: SimpleNamespace) -> str:
     return task
 
 
+def somebody_is_here() -> bool:
+    """Whether a question could be put and answered: both the keyboard and the screen belong to a terminal."""
+    return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
+
+
+def _is_terminal(stream: object) -> bool:
+    isatty = getattr(stream, "isatty", None)
+    return bool(isatty is not None and isatty())
+
+
 def intent_of(arguments: SimpleNamespace, task: str) -> RunRequest:
     """What the words mean; nobody is asked where the keyboard or the screen is no terminal."""
     from kagura_kernel.runs.request import RunRequest
@@ -125,8 +146,6 @@ def carry_out(cockpit: Cockpit, intent: RunRequest) -> tuple[RunOutcome, int]:
 
 async def _followed(cockpit: Cockpit, intent: RunRequest) -> tuple[RunOutcome, int]:
     from kagura_kernel.cli.run_outcome import exit_code
-    from kagura_kernel.cli.run_progress import progress_for
-    from kagura_kernel.cli.run_stopping import Stopping, ended_by
     from kagura_kernel.jupyter.follow import Watched
 
     handle = cockpit.launch(intent)
@@ -142,6 +161,37 @@ async def _followed(cockpit: Cockpit, intent: RunRequest) -> tuple[RunOutcome, i
         raise error
     outcome = ending.result()
     return outcome, exit_code(outcome) if stopping.number is None else ended_by(stopping.number)
+
+
+class Progress(Protocol):
+    """Shows one run; called on the loop that follows it."""
+
+    def refresh(self, view: RunView) -> None:
+        """Show what changed; called at most ten times a second."""
+        ...
+
+    def finish(self, view: RunView) -> None:
+        """Show the end; the last call."""
+        ...
+
+    def tell(self, text: str) -> None:
+        """Say something between the lines of the run."""
+        ...
+
+    def deny(self) -> bool:
+        """Say no to the question that waits at the keyboard; False where there is none."""
+        ...
+
+
+def progress_for(run_id: str, decide: Decide, memory: Callable[[], MemoryDesk]) -> Progress:
+    """What fits standard error; `memory` gives what the lessons of a plan are read from."""
+    if not sys.stderr.isatty():
+        from kagura_kernel.cli.run_outcome import QuietProgress
+
+        return QuietProgress(run_id)
+    from kagura_kernel.cli.run_terminal import TerminalProgress
+
+    return TerminalProgress(run_id, decide, memory)
 
 
 def tell(outcome: RunOutcome, *, as_json: bool) -> None:
@@ -203,3 +253,73 @@ def _text(data: bytes, where: str) -> str:
     if not text:
         raise UsageError(f"run: {where} is empty: nothing can be asked for with it.")
     return text
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SAID = {signal.SIGINT: "Stopping; Ctrl-C again leaves at once.", signal.SIGTERM: "Stopping, as asked by SIGTERM."}
+
+
+class Stoppable(Protocol):
+    """A run; as `RunHandle`."""
+
+    def kill(self, by: str) -> None:
+        """Stop it; returns at once."""
+        ...
+
+
+class Stopping:
+    """The first signal stops the run calmly, the second one ends the process.
+
+    Args:
+        handle: The run.
+        deny: Says no to the question that waits at the keyboard; False where there is none. Ctrl-C means that first.
+        tell: Says something to the person.
+    """
+
+    def __init__(self, handle: Stoppable, deny: Callable[[], bool], tell: Callable[[str], None]) -> None:
+        self._handle = handle
+        self._deny = deny
+        self._tell = tell
+        self.number: signal.Signals | None = None  # The signal that stopped the run; None while none has
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hear them; on the loop of the calling task. What is ignored stays so, as `nohup` and scripts want it."""
+        loop = asyncio.get_running_loop()
+        heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        for number in heard:
+            loop.add_signal_handler(number, self.hear, number)
+        try:
+            yield
+        finally:
+            for number in heard:
+                loop.remove_signal_handler(number)
+
+    def hear(self, number: signal.Signals) -> None:
+        """Act on one."""
+        if self.number is not None:
+            leave_at_once(number)
+        if number is signal.SIGINT and self._deny():
+            return
+        self.number = number
+        # Whoever closed the terminal reads nothing any more.
+        if number in _SAID:
+            self._tell(_SAID[number])
+        self._handle.kill(person())
+
+
+def leave_at_once(number: signal.Signals) -> None:
+    """End this process without another word; never returns.
+
+    Nothing stays behind: boxes end with their pipes, and commands of the host with whoever keeps them. What was leased
+    is given back, and the run marked as lost, by the next process that looks.
+    """
+    if sys.stderr.isatty():
+        # The cursor was hidden while a line was written over.
+        os.write(2, b"\x1b[?25h\n")
+    os._exit(ended_by(number))
+
+
+def ended_by(number: signal.Signals) -> int:
+    """The exit code that shells know for a process that a signal ended: 130 for Ctrl-C, 143 for SIGTERM."""
+    return 128 + number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -77,3 +78,33 @@ def waiting_changes(view: RunView, run_id: str) -> str:
         f"{counted(waiting, 'changed file')} {verb} for you: `kagura-kernel changes {run_id}` shows {them}, "
         f"`kagura-kernel apply {run_id}` brings {them} into the project."
     )
+
+
+class QuietProgress:
+    """Nothing on the way; at the end what needs somebody."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+
+    def refresh(self, view: RunView) -> None:
+        """Nothing: nobody looks."""
+
+    def finish(self, view: RunView) -> None:
+        """What was refused for want of somebody who could be asked, and changes that wait."""
+        from kagura_kernel.render.escape import one_line
+        from kagura_kernel.views.approvals import verdict_words
+        from kagura_kernel.views.parts import Ask
+
+        for item in view.items:
+            if isinstance(item, Ask) and item.decision is not None and item.decision.verdict != "allow":
+                self.tell(f"{one_line(item.request.title, 300)}: {verdict_words(item)}")
+        if line := waiting_changes(view, self._run_id):
+            self.tell(line)
+
+    def tell(self, text: str) -> None:
+        """A line on standard error."""
+        print(text, file=sys.stderr)
+
+    def deny(self) -> bool:
+        """Nobody was asked."""
+        return False

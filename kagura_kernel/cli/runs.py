@@ -1,19 +1,27 @@
-"""`kagura-kernel runs`: the latest runs of every process on the journal, and which of them go on."""
+"""`kagura-kernel runs`, `sessions`, `cost` and `kill`: what ran and goes on, what it cost, and what is stopped."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cli.opening import read_journal
+from kagura_kernel.cli.opening import open_journal, place_of, read_journal
 from kagura_kernel.cli.printing import as_json, cut, moment, span, table
-from kagura_kernel.cockpit.naming import here_of, named_run
+from kagura_kernel.cockpit.naming import here_of, named_run, run_to_stop
+from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kagura_kernel.journal.rows import RunRow
+    from kagura_kernel.journal.rows import CostRow, RunRow
+    from kagura_kernel.journal.session_registry import SessionRow
+    from kagura_kernel.journal.store import Journal
+    from kagura_kernel.patterns.calibration import Calibrated
+
 
 _TASK = 60
 LATEST = 20
@@ -27,7 +35,7 @@ _HISTORY: tuple[tuple[str, Callable[[RunRow], str]], ...] = (
 """Columns that are told where a run has something to say in them; programs read all of them from the JSON."""
 
 
-def run(arguments: SimpleNamespace) -> int:
+def runs(arguments: SimpleNamespace) -> int:
     """Print them; 0 whatever they are like.
 
     Raises:
@@ -74,3 +82,223 @@ def _cells(row: RunRow, history: tuple[str, ...]) -> tuple[str, ...]:
         *history,
         cut(row.task, _TASK),
     )
+
+
+def sessions(arguments: SimpleNamespace) -> int:
+    """Print them; 0 whatever they are like.
+
+    Raises:
+        UsageError: there is no journal where one was named.
+        JournalError: it cannot be read.
+    """
+    from kagura_kernel.journal.session_registry import sessions as known
+
+    with read_journal(arguments) as journal:
+        rows = known(journal, limit=arguments.limit or LATEST)
+    if arguments.json:
+        print(as_json([asdict(row) | {"state": _session_state(row)} for row in rows]))
+    elif rows:
+        head = ("session", "state", "runs", "began", "last", "last run", "task")
+        print(table(head, [_session_cells(row) for row in rows], whole=("session", "began", "last", "last run")))
+    else:
+        print("No session yet.")
+    return 0
+
+
+def _session_state(row: SessionRow) -> str:
+    if row.last.live and not is_live(row.last):
+        return "its process is gone"
+    return row.state
+
+
+def _session_cells(row: SessionRow) -> tuple[str, ...]:
+    return (
+        row.session_id,
+        _session_state(row),
+        str(row.runs),
+        moment(row.first_at),
+        moment(row.last_at),
+        row.last_run,
+        cut(row.task, _TASK),
+    )
+
+
+def cost(arguments: SimpleNamespace) -> int:
+    """Print it; 0 whatever it is like.
+
+    Raises:
+        UsageError: there is no journal where one was named, or a word is the end of several ids.
+        RunUnknown: there is no such run.
+        JournalError: it cannot be read.
+    """
+    from kagura_kernel.journal import views
+    from kagura_kernel.journal.children import with_children
+
+    with read_journal(arguments) as journal:
+        named = [named_run(journal, word, here_of()) for word in arguments.run]
+        limit = len(named) or arguments.limit or LATEST
+        if arguments.calibration:
+            return _calibration(journal, named, limit, as_rows=arguments.json)
+        rows = with_children(journal, views.costs(journal, limit=limit, run_ids=named or None))
+    if arguments.json:
+        print(as_json([asdict(row) | {"usd": row.usd, "total_usd": row.total_usd} for row in rows]))
+    elif rows:
+        head = ("run", "started", "status", "brain", "model", "in", "out", "usd", "with its children")
+        # Most people hand nothing on: for them the column would say the same again.
+        many = len(head) if any(row.children for row in rows) else len(head) - 1
+        cells = [_cost_cells(row)[:many] for row in rows]
+        print(table(head[:many], cells, whole=("run", "started", "usd", "with its children")))
+        print(_sum(rows))
+    else:
+        print("No run yet.")
+    return 0
+
+
+def _calibration(journal: Journal, named: list[str], limit: int, *, as_rows: bool) -> int:
+    from kagura_kernel.journal.precedents import estimated
+    from kagura_kernel.patterns.calibration import calibrate, calibration_line
+
+    rows = calibrate(estimated(journal, limit=limit, run_ids=named or None))
+    if as_rows:
+        print(as_json([asdict(row) for row in rows]))
+        return 0
+    if rows:
+        head = ("run", "status", "expected", "usd", "off", "within", "expected", "took", "off", "within")
+        print(table(head, [_calibrated_cells(row) for row in rows], whole=("run", "usd", "took")))
+    print(calibration_line(rows))
+    return 0
+
+
+def _calibrated_cells(row: Calibrated) -> tuple[str, ...]:
+    return (
+        row.run_id,
+        row.status.replace("_", " "),
+        *(_dollars(one) for one in (row.estimated_usd, row.usd)),
+        _off(row.usd_error),
+        _yes_or_no(row.usd_within),
+        *(span(one) for one in (row.estimated_seconds, row.seconds)),
+        _off(row.seconds_error),
+        _yes_or_no(row.seconds_within),
+    )
+
+
+def _off(error: float | None) -> str:
+    return "-" if error is None else f"{error:+.0%}"
+
+
+def _yes_or_no(within: bool | None) -> str:
+    return {True: "yes", False: "no", None: "-"}[within]
+
+
+def _dollars(usd: float | None) -> str:
+    return "-" if usd is None else f"{usd:.4f}"
+
+
+def _cost_cells(row: CostRow) -> tuple[str, ...]:
+    return (
+        row.run_id,
+        moment(row.at),
+        row.status.replace("_", " "),
+        row.brain or "-",
+        row.model or "-",
+        f"{row.input_tokens:,}",
+        f"{row.output_tokens:,}",
+        _dollars(row.usd),
+        _family(row),
+    )
+
+
+def _family(row: CostRow) -> str:
+    """What it cost with its children, and how many these are: `0.0142 (2)`."""
+    return f"{_dollars(row.total_usd)} ({row.children:,})" if row.children else "-"
+
+
+def _sum(rows: list[CostRow]) -> str:
+    from kagura_kernel.cockpit.status import spent
+
+    usd, unpriced = spent(rows)
+    more = f", and {unpriced} of unknown price" if unpriced else ""
+    return f"${usd:.4f} in all{more}."
+
+
+ALL_OVER, SOME_GO_ON = 0, 1
+_GLANCE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Contained:
+    """What became of one run."""
+
+    run_id: str
+    over: bool  # Whether it is
+    status: str  # How it stands now
+    said: str  # The same as a clause for a person
+
+
+def kill(arguments: SimpleNamespace) -> int:
+    """Stop them; 0 when all are over, 1 when one goes on.
+
+    Raises:
+        UsageError: no run is named, or some and all, or the end of several ids; or there is no journal.
+        RunUnknown: there is no such run; then none was stopped.
+        JournalError: the journal cannot be used.
+    """
+    if bool(arguments.run) == arguments.all:
+        raise UsageError("Say which runs to kill, or --all. `kagura-kernel runs` lists them.")
+    with open_journal(place_of(arguments)) as journal:
+        named = [run_to_stop(journal, word, here_of()) for word in arguments.run]
+        wanted = list(dict.fromkeys(named)) or _going_on(journal)
+        ends = contain(journal, wanted, by=person(), seconds=arguments.wait)
+    if arguments.json:
+        print(as_json([asdict(end) for end in ends]))
+    else:
+        print("\n".join(f"{end.run_id}: {end.said}" for end in ends) or "No run is going on.")
+    return ALL_OVER if all(end.over for end in ends) else SOME_GO_ON
+
+
+def contain(
+    journal: Journal,
+    run_ids: Sequence[str],
+    *,
+    by: str,
+    seconds: float,
+    pause: Callable[[float], None] = time.sleep,
+) -> list[Contained]:
+    """Leave each run the word to stop, and wait until all are over or the time is up.
+
+    A run whose process is gone cannot hear; it is marked as lost, and so is every other such run.
+
+    Raises:
+        RunUnknown: there is no such run; no word was left for any.
+        JournalError: the journal cannot be used.
+    """
+    from kagura_kernel.journal.mailbox import ask_to_stop
+    from kagura_kernel.journal.owner import mark_lost, owner_alive
+
+    before = set(_going_on(journal))
+    waiting = ask_to_stop(journal, run_ids, by=by)
+    until = time.monotonic() + seconds
+    while set(_going_on(journal)) & waiting.keys() and time.monotonic() < until:
+        pause(_GLANCE)
+        if not all(map(owner_alive, waiting.values())):
+            mark_lost(journal)
+    return [_ended(journal, run_id, was_over=run_id not in before, seconds=seconds) for run_id in run_ids]
+
+
+def _going_on(journal: Journal) -> list[str]:
+    from kagura_kernel.journal import views
+
+    return [row.run_id for row in views.unfinished(journal)]
+
+
+def _ended(journal: Journal, run_id: str, *, was_over: bool, seconds: float) -> Contained:
+    from kagura_kernel.domain.events import RunFinished
+
+    ends = journal.events(run_id=run_id, kinds=("run.finished",))
+    if ends and isinstance(ends[-1].event, RunFinished):
+        status = ends[-1].event.status
+        lost = " (its process was gone already)" if status == "lost" else ""
+        said = f"it was over already, {status}" if was_over else f"{status}{lost}"
+        return Contained(run_id, over=True, status=status, said=said)
+    said = f"still going on after {seconds:g} s; end its process, then call this again"
+    return Contained(run_id, over=False, status="running", said=said)

@@ -23,7 +23,7 @@ TRY_AGAIN = 75
 """The exit code, EX_TEMPFAIL of sysexits.h, for what may be over by itself: whoever supervises us starts us again."""
 
 
-def run(arguments: SimpleNamespace) -> int:
+def serve(arguments: SimpleNamespace) -> int:
     """Serve; 0 once it was stopped in good order, `TRY_AGAIN` where the journal or a chat is away, which may pass.
 
     Raises:
@@ -88,7 +88,7 @@ async def _serve(drain: float) -> None:
 @contextmanager
 def _listening(stop: Callable[[], None]) -> Iterator[None]:
     """The first signal stops calmly, the second one ends the process; on the loop of the calling task."""
-    from kagura_kernel.cli.run_stopping import SIGNALS, leave_at_once
+    from kagura_kernel.cli.run import SIGNALS, leave_at_once
 
     heard: list[signal.Signals] = []
 

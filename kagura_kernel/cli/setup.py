@@ -1,37 +1,39 @@
 """`kagura-kernel setup`: walks through what the doctor finds, and writes down what a person chooses.
 
 Without a terminal, or with `--yes`, nobody is asked: what cannot be right is set back to what always works, and the
-rest is told.
+rest is told. A key is never written into a file.
 """
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.doctor_rows import BRAIN, FAIL, MEMORY, OK, SANDBOX, TRANSPORT, Finding
 from kagura_kernel.cli.printing import for_terminal, paragraph, terminal_width
-from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.cli.setup_settings import Talk, write_setting
+from kagura_kernel.domain.errors import ConfigurationError, KaguraError
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.settings import Settings
+
 
 READY, NOT_READY = 0, 3
 PARTS = (BRAIN, MEMORY, SANDBOX, TRANSPORT)
 
 
-def run(arguments: SimpleNamespace) -> int:
+def setup(arguments: SimpleNamespace) -> int:
     """Walk through one part, or all; 0 when runs can begin with them, 3 when something still has to be done.
 
     Raises:
         ConfigurationError: the settings are wrong, or cannot be written.
     """
     from kagura_kernel.assembly import load_settings
-    from kagura_kernel.cli.setup_parts import Walk
 
     parts = [arguments.part] if arguments.part else list(PARTS)
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not arguments.yes
@@ -57,8 +59,7 @@ def run(arguments: SimpleNamespace) -> int:
 def rows_of(part: str, settings: Settings) -> list[Finding]:
     """The doctor's rows about one part."""
     from kagura_kernel.cli import doctor
-    from kagura_kernel.cli.doctor_brains import brains
-    from kagura_kernel.cli.doctor_chats import chats
+    from kagura_kernel.cli.doctor_rows import brains, chats
 
     match part:
         case "brain":
@@ -100,3 +101,179 @@ def _show(rows: Sequence[Finding]) -> None:
         print(paragraph(for_terminal(row.said), start, indent, terminal_width()))
         if row.then and not row.then.startswith("`kagura-kernel setup"):
             print(paragraph(for_terminal(row.then), f"{indent}→ ", f"{indent}  ", terminal_width()))
+
+
+KEYCHAIN = "kagura-kernel"
+"""The service under which keys are kept in the keychain; the user name is the endpoint's."""
+
+_SIGN_IN = """\
+Sign in once by typing `claude` in a terminal, or set ANTHROPIC_API_KEY where kernels and shells start:
+  export ANTHROPIC_API_KEY=…
+Nothing has to be written into the settings for either."""
+_SERVICE = """\
+Any service with an OpenAI-compatible API does: name one in the settings (`endpoint = "ollama"`), and its model
+(`model = "…"`). `kagura-kernel setup brain` at a terminal asks for both, and keeps a key in the keychain."""
+
+
+class Walk:
+    """Asks a person about one part after the other.
+
+    Args:
+        environ: Variables.
+        asks: Whether somebody can be asked.
+        mend: Whether what cannot be right is set back where nobody is asked.
+        ask: Reads one answer; raises EOFError at the end of the input.
+        ask_secret: Reads one that nobody sees.
+        say: Prints.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        asks: bool,
+        mend: bool,
+        ask: Callable[[str], str] = input,
+        ask_secret: Callable[[str], str] = getpass.getpass,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self._environ = environ
+        self._asks = asks
+        self._mend = mend
+        self._talk = Talk(ask, ask_secret, say)
+
+    def through(self, part: str, settings: Settings) -> None:
+        """Walk through one part.
+
+        Raises:
+            ConfigurationError: the settings cannot be written, or would be wrong.
+            EOFError: nobody answers any more.
+        """
+        walks = {"brain": self._brain, "memory": self._memory, "sandbox": self._sandbox, "transport": self._transport}
+        walks[part](settings)
+
+    def _brain(self, settings: Settings) -> None:
+        from kagura_kernel.brain.openai_compatible import KNOWN
+
+        if not self._asks:
+            if not _can_think(settings, self._environ):
+                self._talk.say(f"{_SIGN_IN}\n{_SERVICE}")
+            if self._mend and settings.brain not in ("auto", *_brain_names()):
+                self._write("brain", "auto")
+            return
+        ways = ["leave it as it is", "Claude, by a sign-in or a key in a variable"]
+        ways += ["a service with an OpenAI-compatible API, or a model on this machine"]
+        match self._talk.choose("Which brain should think?", ways):
+            case 0:
+                return
+            case 1:
+                self._talk.say(_SIGN_IN)
+                if settings.brain not in ("auto", "claude"):
+                    self._write("brain", "claude")
+                return
+        names = list(KNOWN)
+        number = self._talk.choose("Which service?", [*names, "another one, by its URL"])
+        self._service(names[number] if number < len(names) else "", settings)
+
+    def _service(self, known: str, settings: Settings) -> None:
+        from kagura_kernel.brain.openai_compatible import KNOWN
+
+        name = known or self._talk.ask("A short name for it: ").strip()
+        if not known:
+            url = self._talk.ask("Its base URL, with the /v1 that most have: ").strip()
+            self._write("url", url, table=f"endpoints.{name}")
+        self._write("endpoint", name)
+        model = self._talk.ask(f"Its model [{settings.model or 'none, each run names one'}]: ").strip()
+        if model:
+            self._write("model", model)
+        self._write("brain", "pydantic_ai")
+        variable = KNOWN[known].variable if known else ""
+        if known and not variable:
+            self._talk.say(f"It needs no key; {KNOWN[known].start}.")
+            return
+        place = f"the variable {variable} does, too" if variable else "empty where it needs none"
+        secret = self._talk.ask_secret(f"Its key, which goes into the keychain ({place}; empty to skip): ").strip()
+        if secret:
+            self._keep(name, secret)
+
+    def _keep(self, name: str, secret: str) -> None:
+        from kagura_kernel.membrane.credentials.secret import KeychainUnusable, keep_in_keychain
+
+        try:
+            keep_in_keychain(KEYCHAIN, name, secret)
+        except KeychainUnusable as error:
+            self._talk.say(
+                f"It was not kept: {error}. Keep it in a variable, and name it in `key_env` of [endpoints.{name}]."
+            )
+            return
+        self._write("key_keyring", f"{KEYCHAIN}/{name}", table=f"endpoints.{name}")
+
+    def _memory(self, settings: Settings) -> None:
+        from kagura_kernel.cli.status import look_at_memory
+
+        if not self._asks:
+            if self._mend and settings.memory and not look_at_memory(settings).ok:
+                self._write("memory", "")
+            return
+        ways = ["leave it as it is", "a file in our data directory", "another file", "a PostgreSQL database"]
+        match self._talk.choose("Where should memories be kept?", [*ways, "Kagura Memory Cloud"]):
+            case 1:
+                self._write("memory", "")
+            case 2:
+                self._write("memory", self._talk.ask("Its path; its folder has to be there: ").strip())
+            case 3:
+                self._write("memory", self._database())
+            case 4:
+                self._write("memory", "cloud")
+                self._talk.say("Sign in as its documentation says, or set KAGURA_API_KEY.")
+
+    def _database(self) -> str:
+        from urllib.parse import urlsplit
+
+        url = self._talk.ask("Its URL, postgresql://user@host/database, without a password: ").strip()
+        if urlsplit(url).password:
+            raise ConfigurationError(
+                "that URL", ["it holds a password, which is never written into the settings; use ~/.pgpass"]
+            )
+        return url
+
+    def _sandbox(self, settings: Settings) -> None:
+        from kagura_kernel.sandbox.selection import AUTO, BUILT_IN
+
+        if not self._asks:
+            if self._mend and settings.box != AUTO:
+                self._write("box", AUTO)
+            return
+        names = [AUTO, *BUILT_IN]
+        ways = ["leave it as it is", "auto: Docker where its image is built, else bubblewrap", *BUILT_IN]
+        number = self._talk.choose("Which box should runs have?", ways)
+        if number:
+            self._write("box", names[number - 1])
+
+    def _transport(self, settings: Settings) -> None:
+        from kagura_kernel.cli.setup_chats import WITHOUT_ASKING, set_up_chat
+
+        if self._asks:
+            set_up_chat(self._talk, settings, self._environ)
+        elif not settings.transports:
+            self._talk.say(WITHOUT_ASKING)
+
+    def _write(self, name: str, value: str, *, table: str = "") -> None:
+        path = write_setting(self._environ, name, value, table=table)
+        shown = f"[{table}] {name}" if table else name
+        self._talk.say(f"{shown} = {value!r} was written to {path}.")
+        variable = f"KAGURA_{name.upper()}"
+        if not table and variable in self._environ:
+            self._talk.say(f"The variable {variable} overrides it: take it away, or change it.")
+
+
+def _can_think(settings: Settings, environ: Mapping[str, str]) -> bool:
+    from kagura_kernel.cli.doctor_rows import OK, brains
+
+    return all(row.state == OK for row in brains(settings, environ) if row.name == "brain")
+
+
+def _brain_names() -> Sequence[str]:
+    from kagura_kernel.assembly import brain_names
+
+    return brain_names()

@@ -13,7 +13,7 @@ from kagura_kernel.cli.setup_settings import Value, write_settings
 from kagura_kernel.domain.errors import KaguraError
 
 if TYPE_CHECKING:
-    from kagura_kernel.cli.setup_talk import Talk
+    from kagura_kernel.cli.setup_settings import Talk
     from kagura_kernel.cockpit.transports.transport import Heard
     from kagura_kernel.domain.settings import Settings
 

@@ -13,8 +13,10 @@ from kagura_kernel.cli.printing import as_json, table
 from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
+    from kagura_kernel.domain.settings import Settings
     from kagura_kernel.journal.rows import ApprovalRow, RunRow
     from kagura_kernel.journal.store import Journal
+
 
 _LATEST = 1000
 
@@ -33,7 +35,7 @@ class _Found(NamedTuple):
     memory_ok: bool = True  # Whether runs of agents can start with it
 
 
-def run(arguments: SimpleNamespace) -> int:
+def status(arguments: SimpleNamespace) -> int:
     """Print it; 0 whatever it is like.
 
     Raises:
@@ -42,7 +44,6 @@ def run(arguments: SimpleNamespace) -> int:
         ConfigurationError: the settings are wrong.
     """
     from kagura_kernel.assembly import load_settings
-    from kagura_kernel.cli.memory_state import look_at_memory
     from kagura_kernel.journal.place import shown as shown_place
 
     with read_journal(arguments) as journal:
@@ -93,3 +94,36 @@ def _text(found: _Found) -> str:
         lines.append("NO AGENT CAN START: the memory cannot be used.")
     lines.append(f"Memory: {shown(found.memory)}")
     return "\n".join(lines)
+
+
+class MemoryState(NamedTuple):
+    """How a memory is."""
+
+    ok: bool  # Whether runs can start with it
+    said: str  # Where it is and what it holds, or what is wrong with it and what to do
+
+
+def look_at_memory(settings: Settings) -> MemoryState:
+    """Look at the memory that the settings name; a server is asked, and a file that is not there is not made."""
+    from kagura_kernel.domain.errors.memory import MemoryStoreError
+    from kagura_kernel.journal.place import data_home
+    from kagura_kernel.memory.opening import check_folder, check_place, file_of, open_memory
+    from kagura_kernel.memory.store import ready
+
+    home = data_home(os.environ)
+    file = file_of(settings.memory, home, os.environ)
+    try:
+        check_place(settings.memory)
+        if file is not None and not file.exists():
+            check_folder(file, home)
+            return MemoryState(ok=True, said=f"none yet at {file}")
+        store = open_memory(settings.memory, home, os.environ, meaning=False)
+        try:
+            ready(store)
+            counts = store.counts()
+        finally:
+            store.close()
+    except MemoryStoreError as error:
+        return MemoryState(ok=False, said=error.message)
+    held = f"{counts.memories:,} remembered, {counts.quarantined:,} of them in quarantine"
+    return MemoryState(ok=True, said=f"{store.where}: {held}")

@@ -22,34 +22,18 @@ _WIDEST = 40
 """Characters of a bar: what is beyond says no more."""
 
 
-def run(arguments: SimpleNamespace) -> int:
-    """Print how they stand, or change one and say so; 0 when that was done.
-
-    Raises:
-        NotThisTime: the category has not earned it, or is never trusted; or the run is no evidence.
-        RunUnknown: there is no such run.
-        UsageError: there is no journal to change.
-        JournalError: it cannot be used.
-    """
+def _desk(journal: Journal) -> TrustDesk:
     from kagura_kernel.assembly import load_settings
     from kagura_kernel.cockpit.trust import TrustDesk, trust_terms
 
-    looks = arguments.action in {"graduation", "chart"}
-    with read_journal(arguments) if looks else open_journal(place_of(arguments)) as journal:
-        desk = TrustDesk(journal, trust_terms(load_settings(os.environ)), journal.clock)
-        match arguments.action:
-            case "graduation":
-                return _show(arguments, desk)
-            case "chart":
-                return _chart(arguments, desk)
-            case "vouch":
-                return _vouch(arguments, desk, journal)
-            case _:
-                return _change(arguments, desk)
+    return TrustDesk(journal, trust_terms(load_settings(os.environ)), journal.clock)
 
 
-def _show(arguments: SimpleNamespace, desk: TrustDesk) -> int:
-    reports = desk.reports()
+def graduation(arguments: SimpleNamespace) -> int:
+    """Print how they stand; 0."""
+    with read_journal(arguments) as journal:
+        desk = _desk(journal)
+        reports = desk.reports()
     if arguments.json:
         print(as_json([_fields(one, desk.terms) for one in reports]))
     else:
@@ -58,11 +42,13 @@ def _show(arguments: SimpleNamespace, desk: TrustDesk) -> int:
     return 0
 
 
-def _chart(arguments: SimpleNamespace, desk: TrustDesk) -> int:
-    """The curves in characters; a notebook draws them."""
+def graduation_chart(arguments: SimpleNamespace) -> int:
+    """Print the curves in characters; 0. A notebook draws them."""
     from kagura_kernel.cockpit.trust import NOW
 
-    told = [point for point in desk.curve() if point.change != NOW]
+    with read_journal(arguments) as journal:
+        desk = _desk(journal)
+        told = [point for point in desk.curve() if point.change != NOW]
     if arguments.json:
         print(as_json([asdict(point) for point in told]))
     elif told:
@@ -85,21 +71,34 @@ def _chart(arguments: SimpleNamespace, desk: TrustDesk) -> int:
     return 0
 
 
-def _change(arguments: SimpleNamespace, desk: TrustDesk) -> int:
+def graduation_grant(arguments: SimpleNamespace) -> int:
+    """Be asked no more about a category, or every time again; 0. Raises `NotThisTime` where it has not earned it."""
     from kagura_kernel.cockpit.trust import revoked_words
 
-    change = desk.grant if arguments.action == "grant" else desk.revoke
-    after = change(arguments.category, by=person(), via="terminal")
+    grants = arguments.action == "grant"
+    with open_journal(place_of(arguments)) as journal:
+        desk = _desk(journal)
+        after = (desk.grant if grants else desk.revoke)(arguments.category, by=person(), via="terminal")
     if arguments.json:
         print(as_json(_fields(after, desk.terms)))
     else:
-        print(f"{after.category.name}: {after.state}." if arguments.action == "grant" else revoked_words(after))
+        print(f"{after.category.name}: {after.state}." if grants else revoked_words(after))
     return 0
 
 
-def _vouch(arguments: SimpleNamespace, desk: TrustDesk, journal: Journal) -> int:
-    run_id = named_run(journal, arguments.run, here_of())
-    found = desk.vouch(run_id, by=person(), via="terminal")
+graduation_revoke = graduation_grant
+
+
+def graduation_vouch(arguments: SimpleNamespace) -> int:
+    """Say that a run went well; 0.
+
+    Raises:
+        NotThisTime: the run is no evidence.
+        RunUnknown: there is no such run.
+    """
+    with open_journal(place_of(arguments)) as journal:
+        desk, run_id = _desk(journal), named_run(journal, arguments.run, here_of())
+        found = desk.vouch(run_id, by=person(), via="terminal")
     if arguments.json:
         print(as_json({"run": run_id, "categories": found}))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import getpass
 import sys
 from enum import Enum
@@ -48,6 +47,9 @@ def person() -> str:
 
 def loop_runs() -> bool:
     """Whether a loop runs in this thread, which could keep something live."""
+    # A terminal's command, which asks for the person alone, starts without it.
+    import asyncio
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:

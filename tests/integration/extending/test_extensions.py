@@ -19,7 +19,7 @@ from kagura_kernel.assembly.boxes import Boxes
 from kagura_kernel.assembly.extensions import brain_chooser, extension_status, extensions, tried
 from kagura_kernel.assembly.extensions import tool_makers as load_tools
 from kagura_kernel.assembly.transports import make_transport
-from kagura_kernel.cli.doctor_chats import chats
+from kagura_kernel.cli.doctor_rows import chats
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken, UnknownName
@@ -436,7 +436,7 @@ def test_doctor_tries_every_one_and_names_what_is_broken():
 
 @pytest.mark.usefixtures("house", "broken")
 def test_the_terminal_s_doctor_has_a_row_for_each():
-    from kagura_kernel.cli.doctor_extensions import extension_findings
+    from kagura_kernel.cli.doctor_rows import extension_findings
 
     rows = {row.name: row for row in extension_findings(Settings())}
     assert rows["brain small"].state == "ok"

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.cli.completion import SCRIPTS
-from kagura_kernel.cli.completion_words import FILES, lines_for
+from kagura_kernel.cli.completion import FILES, SCRIPTS, lines_for
 from kagura_kernel.cli.main import main
-from kagura_kernel.cli.repl_completing import completer
+from kagura_kernel.cli.repl import completer
 from kagura_kernel.cockpit.commands import COMMANDS
 from kagura_kernel.cockpit.lines.lookup import Name
 from kagura_kernel.domain.grammar import Kind, Surface

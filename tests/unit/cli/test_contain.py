@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.cli.contain import contain
 from kagura_kernel.cli.main import main
+from kagura_kernel.cli.runs import contain
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.domain.errors import RunUnknown
 from kagura_kernel.journal import views

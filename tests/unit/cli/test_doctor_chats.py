@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.cli.doctor_chats import chats
-from kagura_kernel.cli.doctor_rows import Finding
+from kagura_kernel.cli.doctor_rows import Finding, chats
 from kagura_kernel.cockpit.served import only_server
 from kagura_kernel.domain.settings import Settings
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.cli import doctor_machine
-from kagura_kernel.cli.doctor_machine import LITTLE, TOO_LITTLE
+from kagura_kernel.cli import doctor_rows
+from kagura_kernel.cli.doctor_rows import LITTLE, TOO_LITTLE
 from kagura_kernel.cli.main import main
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter import installed
@@ -165,7 +165,7 @@ def test_a_data_directory_in_a_folder_of_somebody_else_is_told(machine, capsys, 
 
 @pytest.mark.parametrize(("free", "state"), [(LITTLE, "ok"), (LITTLE - 1, "warn"), (TOO_LITTLE - 1, "fail")])
 def test_a_disk_that_fills_is_warned_of_before_it_is_full(machine, capsys, monkeypatch, free, state):
-    monkeypatch.setattr(doctor_machine.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    monkeypatch.setattr(doctor_rows.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     assert machine(capsys)[1]["disk"]["state"] == state
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.cli.log_options import read_time
 from kagura_kernel.cli.main import main
+from kagura_kernel.cockpit.naming import read_time
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.journal.store import Journal

@@ -41,22 +41,21 @@ MORE = "says what can be asked for."
 
 
 TRIAL = Command(
-    "try",
+    "trial",
     "try something",
     TERMINAL,
     (Argument("word", Kind.TEXT, "anything", required=False),),
-    examples=("try this",),
+    examples=("trial this",),
     group="the machine",
 )
 
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A command `try` whose `run` a test replaces."""
+    """A command `trial` whose function a test replaces."""
     module = ModuleType("kagura_kernel.cli.trial")
-    module.run = lambda _: 0
+    module.trial = lambda _: 0
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(cli.MODULES, "try", module.__name__)
     for room in (parsing, helping):
         monkeypatch.setattr(room, "COMMANDS", (*COMMANDS, TRIAL))
     return module
@@ -112,10 +111,10 @@ def test_an_unknown_command_is_one_line_with_a_suggestion(capsys: pytest.Capture
     [
         (["--bad"], "kagura-kernel: There is no option '--bad' here. `kagura-kernel --help` lists the commands."),
         (
-            ["try", "--bad"],
-            f"kagura-kernel try: There is no option '--bad' here. `kagura-kernel try --help` {MORE}",
+            ["trial", "--bad"],
+            f"kagura-kernel trial: There is no option '--bad' here. `kagura-kernel trial --help` {MORE}",
         ),
-        (["try", "a", "b"], f"kagura-kernel try: It takes no 'b'. `kagura-kernel try --help` {MORE}"),
+        (["trial", "a", "b"], f"kagura-kernel trial: It takes no 'b'. `kagura-kernel trial --help` {MORE}"),
     ],
 )
 @pytest.mark.usefixtures("command")
@@ -140,17 +139,17 @@ def test_a_command_gets_its_arguments_and_gives_the_exit_code(command: ModuleTyp
         seen.append(arguments.word)
         return 4
 
-    command.run = run
-    assert cli.main(["try", "this"]) == 4
+    command.trial = run
+    assert cli.main(["trial", "this"]) == 4
     assert seen == ["this"]
 
 
-@pytest.mark.parametrize("words", [["try", "--help"], ["try", "-h"], ["help", "try"], ["try", "x", "--help"]])
+@pytest.mark.parametrize("words", [["trial", "--help"], ["trial", "-h"], ["help", "trial"], ["trial", "x", "--help"]])
 @pytest.mark.usefixtures("command")
 def test_a_command_s_own_help_says_what_it_is_for(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(words) == 0
     said = capsys.readouterr().out
-    assert said.startswith("usage: kagura-kernel try [TEXT]\n\nTry something.\n")
+    assert said.startswith("usage: kagura-kernel trial [TEXT]\n\nTry something.\n")
 
 
 @pytest.mark.parametrize(
@@ -171,8 +170,8 @@ def test_an_expected_error_is_its_code_and_text_without_a_stack_trace(
     def run(_: SimpleNamespace) -> int:
         raise error
 
-    command.run = run
-    assert cli.main(["try"]) == code
+    command.trial = run
+    assert cli.main(["trial"]) == code
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", f"{error.code}: {for_terminal(error.message)}\n")
 
@@ -181,8 +180,8 @@ def test_an_error_names_the_command_of_the_terminal(command: ModuleType, capsys:
     def run(_: SimpleNamespace) -> int:
         raise RunUnknown("run-9")
 
-    command.run = run
-    assert cli.main(["try"]) == 2
+    command.trial = run
+    assert cli.main(["trial"]) == 2
     assert capsys.readouterr().err == "ERR_RUN_UNKNOWN: There is no run 'run-9'. `kagura-kernel runs` lists them.\n"
 
 
@@ -190,17 +189,17 @@ def test_an_unexpected_error_is_not_hidden(command: ModuleType) -> None:
     def run(_: SimpleNamespace) -> int:
         raise ZeroDivisionError
 
-    command.run = run
+    command.trial = run
     with pytest.raises(ZeroDivisionError):
-        cli.main(["try"])
+        cli.main(["trial"])
 
 
 def test_an_interrupt_ends_quietly(command: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     def run(_: SimpleNamespace) -> int:
         raise KeyboardInterrupt
 
-    command.run = run
-    assert cli.main(["try"]) == 130
+    command.trial = run
+    assert cli.main(["trial"]) == 130
     assert capsys.readouterr().err == ""
 
 
@@ -210,9 +209,8 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
         "from kagura_kernel.cli import main as cli\n"
         "def run(arguments):\n"
         "    while True: print('line')\n"
-        "trial = types.ModuleType('trial'); trial.run = run\n"
-        "sys.modules['trial'] = trial\n"
-        "cli.MODULES['status'] = 'trial'\n"
+        "trial = types.ModuleType('trial'); trial.status = run\n"
+        "sys.modules['kagura_kernel.cli.status'] = trial\n"
         "sys.exit(cli.main(['status']))"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -222,7 +220,8 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
         assert process.stderr.read() == b""
 
 
-def test_every_command_of_the_terminal_has_a_module_and_nothing_else_has_one() -> None:
-    assert set(cli.MODULES) == {entry.name for entry in COMMANDS if Surface.TERMINAL in entry.surfaces}
-    for module in cli.MODULES.values():
-        assert callable(cli.import_module(module).run)
+def test_every_command_of_the_terminal_has_a_function_and_no_home_is_of_anything_else() -> None:
+    names = {entry.name for entry in COMMANDS if Surface.TERMINAL in entry.surfaces}
+    for name in names:
+        assert callable(cli.handler_of(name))
+    assert set(cli._HOMES) <= {*names, *(name.split()[0] for name in names)}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kagura_kernel.cli.plugin import run
+from kagura_kernel.cli.plugin import plugin_scan
 from kagura_kernel.domain.errors import UsageError
 
 
@@ -20,19 +20,19 @@ def files(tmp_path):
 
 
 def test_one_danger_makes_the_whole_command_fail(files, capsys):
-    assert run(SimpleNamespace(action="scan", path=files, json=False)) == 1
+    assert plugin_scan(SimpleNamespace(path=files, json=False)) == 1
     told = capsys.readouterr().out
     assert told.index("bad.py: danger") < told.index("calm.py: nothing found")
     assert "bad.py:3: os.system starts or controls processes. (process-execution)" in told
 
 
 def test_nothing_grave_is_no_failure(files, capsys):
-    assert run(SimpleNamespace(action="scan", path=files[:1], json=False)) == 0
+    assert plugin_scan(SimpleNamespace(path=files[:1], json=False)) == 0
     assert "Nothing keeps it out." in capsys.readouterr().out
 
 
 def test_each_path_is_a_line_of_json(files, capsys):
-    assert run(SimpleNamespace(action="scan", path=files, json=True)) == 1
+    assert plugin_scan(SimpleNamespace(path=files, json=True)) == 1
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert (first["path"], first["severity"]) == (files[1], "danger")
     assert set(first["findings"][0]) == {"severity", "rule", "message", "file", "line"}
@@ -41,4 +41,4 @@ def test_each_path_is_a_line_of_json(files, capsys):
 
 def test_a_path_that_is_not_there_is_told(tmp_path):
     with pytest.raises(UsageError, match="cannot be scanned"):
-        run(SimpleNamespace(action="scan", path=(str(tmp_path / "none"),), json=False))
+        plugin_scan(SimpleNamespace(path=(str(tmp_path / "none"),), json=False))

@@ -10,13 +10,9 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.cli import run_stopping
-from kagura_kernel.cli.asking import Keyboard
-from kagura_kernel.cli.run import LONGEST, intent_of, task_of, tell
-from kagura_kernel.cli.run_outcome import as_data, exit_code, trouble, waiting_changes
-from kagura_kernel.cli.run_progress import QuietProgress
-from kagura_kernel.cli.run_stopping import Stopping, ended_by
-from kagura_kernel.cli.run_terminal import end_line, under_way_line
+from kagura_kernel.cli.run import LONGEST, Stopping, ended_by, intent_of, task_of, tell
+from kagura_kernel.cli.run_outcome import QuietProgress, as_data, exit_code, trouble, waiting_changes
+from kagura_kernel.cli.run_terminal import Keyboard, end_line, under_way_line
 from kagura_kernel.cockpit.cells import KAGURA
 from kagura_kernel.cockpit.lines.parsing import parse_line
 from kagura_kernel.cockpit.run_commands import OF_A_RUN
@@ -143,7 +139,7 @@ class Handle:
 
 def test_the_first_signal_stops_calmly_and_the_second_leaves(monkeypatch):
     handle, left, said = Handle(), [], []
-    monkeypatch.setattr(run_stopping, "leave_at_once", left.append)
+    monkeypatch.setattr("kagura_kernel.cli.run.leave_at_once", left.append)
     stopping = Stopping(handle, lambda: False, said.append)
     stopping.hear(signal.SIGINT)
     assert (handle.killed, left, stopping.number) == (1, [], signal.SIGINT)
@@ -197,8 +193,8 @@ async def test_an_answer_that_comes_too_late_is_told_and_not_put_again(monkeypat
         raise ApprovalExpired(approval_id)
 
     keyboard = Keyboard(decide, said.append, said.append, pytest.fail)
-    monkeypatch.setattr("kagura_kernel.cli.asking._in_foreground", lambda: True)
-    monkeypatch.setattr("kagura_kernel.cli.asking.sys.stdin", SimpleNamespace(fileno=lambda: READ, readline=str))
+    monkeypatch.setattr("kagura_kernel.cli.run_terminal._in_foreground", lambda: True)
+    monkeypatch.setattr("kagura_kernel.cli.run_terminal.sys.stdin", SimpleNamespace(fileno=lambda: READ, readline=str))
     READ, write = os.pipe()  # noqa: N806 - stands for the keyboard
     first, second = ask(1), ask(2)
     keyboard.look([first, second])
@@ -218,7 +214,7 @@ async def test_an_answer_that_comes_too_late_is_told_and_not_put_again(monkeypat
 
 
 async def test_a_job_in_the_background_asks_nobody(monkeypatch):
-    monkeypatch.setattr("kagura_kernel.cli.asking._in_foreground", lambda: False)
+    monkeypatch.setattr("kagura_kernel.cli.run_terminal._in_foreground", lambda: False)
     keyboard = Keyboard(lambda *_, **__: None, pytest.fail, pytest.fail, pytest.fail)
     keyboard.look([ask()])
     assert not keyboard.open

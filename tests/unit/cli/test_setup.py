@@ -11,8 +11,7 @@ import pytest
 
 from kagura_kernel.assembly import load_settings
 from kagura_kernel.cli.main import main
-from kagura_kernel.cli.setup import PARTS
-from kagura_kernel.cli.setup_parts import Walk
+from kagura_kernel.cli.setup import PARTS, Walk
 from kagura_kernel.cli.setup_settings import with_setting, write_setting, write_settings
 from kagura_kernel.domain.errors import ConfigurationError
 

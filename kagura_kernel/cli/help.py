@@ -16,7 +16,7 @@ A Jupyter cell becomes an agent run that is safe by construction.
 """
 
 
-def run(arguments: SimpleNamespace) -> int:
+def help(arguments: SimpleNamespace) -> int:  # noqa: A001 - a command is the function of its name
     """Print it.
 
     Raises:
