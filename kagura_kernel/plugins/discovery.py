@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
-from kagura_kernel.domain.errors import PluginInvalid
+from kagura_kernel.domain.errors import PluginInvalid, UnknownName
 from kagura_kernel.domain.plugins import PluginPlace
 from kagura_kernel.plugins.content import MANIFEST, SOURCE, PluginContent, read_content
 from kagura_kernel.plugins.manifest import Manifest, parse_manifest
@@ -79,8 +79,25 @@ class Problem:
 class Discovery:
     """What was found."""
 
-    found: Mapping[str, Found]  # By name, sorted
-    problems: tuple[Problem, ...] = ()  # In the order in which they were met
+    found: Mapping[str, Found]  # Usable plugins, by name, sorted
+    problems: tuple[Problem, ...] = ()  # Directories that are none, in the order in which they were met
+    # The trusted author of each usable one that has one, once somebody has looked
+    signed: Mapping[str, str] = field(default_factory=dict)
+
+    def one(self, name: str) -> Found:
+        """A usable plugin.
+
+        Raises:
+            PluginInvalid: it is there and cannot be used.
+            UnknownName: it is not there.
+        """
+        if name in self.found:
+            return self.found[name]
+        for problem in self.problems:
+            if problem.name == name:
+                raise PluginInvalid(name, problem.why)
+        known = sorted({*self.found, *(problem.name for problem in self.problems)})
+        raise UnknownName("plugin", name, known, hint="See `plugin list`.")
 
 
 def discover(places: Sequence[tuple[PluginPlace, Path]]) -> Discovery:

@@ -24,21 +24,19 @@ from kagura_kernel.domain.errors import (
     PluginQuarantined,
     PluginRefused,
 )
-from kagura_kernel.domain.plugins import PluginAudit, PluginState, Risk
+from kagura_kernel.domain.plugins import PluginAudit, PluginChange, PluginState, Risk
 from kagura_kernel.journal.plugin_views import PluginHistory
 from kagura_kernel.plugins.approvals import ApprovalRecord
 from kagura_kernel.plugins.configuring import complete, shown
 from kagura_kernel.plugins.enabled import JailedPlugin, JailOrder
 from kagura_kernel.plugins.library import Examined, Library
 from kagura_kernel.plugins.parts import ManagerParts
-from kagura_kernel.plugins.permissions import plan_jail
-from kagura_kernel.plugins.sessions import PluginSessions, Standing, after
+from kagura_kernel.plugins.permissions import Ground, plan_jail
+from kagura_kernel.plugins.sessions import PluginSessions, Standing, Step, after
 from kagura_kernel.plugins.telling import ITSELF, Teller
 from kagura_kernel.plugins.wording import first_danger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kagura_kernel.plugins.configuring import Configured, Value
     from kagura_kernel.plugins.content import PluginContent
     from kagura_kernel.plugins.discovery import Found
@@ -100,25 +98,9 @@ def check_bytes(content: PluginContent, content_hash: str) -> None:
         raise PluginChangedSince(content.name, "examined")
 
 
-def check_modules(name: str, modules: Sequence[str], taken: dict[str, str]) -> None:
-    """Refuse a plugin whose module another enabled one of the session has.
-
-    Args:
-        name: The plugin.
-        modules: What it declares.
-        taken: Who has which module, itself not among them.
-
-    Raises:
-        PluginRefused: one of them is taken.
-    """
-    for module in modules:
-        if module in taken:
-            advice = f"Disable {taken[module]!r} first."
-            raise PluginRefused(name, f"has the module {module!r}, which {taken[module]!r} has in this session", advice)
-
-
 ENDED = "its session has ended"
 CHANGED = "its files have changed"
+_OUT: Mapping[Step, PluginChange] = {"disable": "disabled", "change": "changed", "quarantine": "quarantined"}
 GOES_ON = "The one that is enabled goes on as it was."
 
 
@@ -295,7 +277,10 @@ class Enabler:
         if await asyncio.to_thread(self._library.hash_now, examined.found) != meant:
             raise PluginChangedSince(examined.name, "looked at")
         self._check_modules(session_id, examined.found)
-        return self._configured(examined, meant, values, project)
+        configured, plan = self.plan(examined, values, project)
+        kept = MappingProxyType(dict(values))
+        config = MappingProxyType(shown(configured.values))
+        return Standing(PluginState.CONFIGURED, meant, kept, config, plan.permissions), plan
 
     async def _enter(
         self, session_id: str, plugin: JailedPlugin, standing: Standing, *, by: str, via: str, anew: bool
@@ -340,26 +325,10 @@ class Enabler:
 
     def plan(self, examined: Examined, values: Mapping[str, Value], project: Path) -> tuple[Configured, JailPlan]:
         """What these values make of it, and what its jail opens then; raises `PluginNotConfigured`. For any thread."""
-        parts, name = self._parts, examined.name
+        name, declared = examined.name, examined.found.manifest.permissions
         configured = complete(examined.schema, values, name)
-        plan = plan_jail(
-            examined.found.manifest.permissions,
-            examined.schema,
-            configured.values,
-            plugin=name,
-            project=project,
-            home=parts.person,
-            private=parts.private,
-        )
-        return configured, plan
-
-    def _configured(
-        self, examined: Examined, content_hash: str, values: Mapping[str, Value], project: Path
-    ) -> tuple[Standing, JailPlan]:
-        configured, plan = self.plan(examined, values, project)
-        kept = MappingProxyType(dict(values))
-        config = MappingProxyType(shown(configured.values))
-        return Standing(PluginState.CONFIGURED, content_hash, kept, config, plan.permissions), plan
+        ground = Ground(project, self._parts.person, self._parts.private)
+        return configured, plan_jail(declared, examined.schema, configured.values, ground, plugin=name)
 
     def _plugin(self, session_id: str, found: Found, plan: JailPlan) -> JailedPlugin:
         put_off = partial(self._quarantine_soon, session_id, found)
@@ -391,9 +360,13 @@ class Enabler:
             raise PluginRefused(plugin.name, f"cannot be enabled: {ENDED}")
 
     def _check_modules(self, session_id: str, found: Found) -> None:
+        """Refuse a plugin whose module another enabled one of the session has."""
         others = (plugin for plugin in self._sessions.running(session_id) if plugin.name != found.name)
         taken = {module: plugin.name for plugin in others for module in plugin.modules}
-        check_modules(found.name, found.manifest.host_modules, taken)
+        for module in found.manifest.host_modules:
+            if module in taken:
+                why = f"has the module {module!r}, which {taken[module]!r} has in this session"
+                raise PluginRefused(found.name, why, f"Disable {taken[module]!r} first.")
 
     @contextlib.asynccontextmanager
     async def _turn(self, session_id: str, name: str) -> AsyncIterator[None]:
@@ -414,25 +387,25 @@ class Enabler:
         plugin = self._sessions.leave(session_id, name)
         if plugin is None:
             return starting is not None
-        await self._out("disable", "disabled", session_id, plugin, by=by, via=via, why=why)
+        await self._out("disable", session_id, plugin, by=by, via=via, why=why)
         return True
 
     async def take_off(self, session_id: str, plugin: JailedPlugin, why: str) -> None:
         """Take off a plugin whose files are others now; nothing happens where it is off already."""
         if self._sessions.leave(session_id, plugin.name, only=plugin) is not None:
-            await self._out("change", "changed", session_id, plugin, by=ITSELF, why=why)
+            await self._out("change", session_id, plugin, by=ITSELF, why=why)
 
     async def put_off(self, session_id: str, plugin: JailedPlugin, why: str) -> None:
         """Take off a plugin that is in quarantine; nothing happens where it is off already."""
         if self._sessions.leave(session_id, plugin.name, only=plugin) is not None:
-            await self._out("quarantine", "quarantined", session_id, plugin, by=ITSELF, why=why)
+            await self._out("quarantine", session_id, plugin, by=ITSELF, why=why)
 
     async def close(self) -> None:
         """End every jail, and refuse what comes later; may be called twice."""
         self._closed = True
         ends: list[Any] = [plugin.close(ENDED) for plugin in list(self._starting.values())]
         for session_id, plugin in self._sessions.clear():
-            ends.append(self._out("disable", "disabled", session_id, plugin, by=ITSELF, why=ENDED))
+            ends.append(self._out("disable", session_id, plugin, by=ITSELF, why=ENDED))
         ends += self._tasks
         # One that cannot be written down any more ends nevertheless.
         await asyncio.gather(*ends, return_exceptions=True)
@@ -440,7 +413,6 @@ class Enabler:
     async def _out(
         self,
         step: Literal["disable", "change", "quarantine"],
-        change: Literal["disabled", "changed", "quarantined"],
         session_id: str,
         plugin: JailedPlugin,
         *,
@@ -452,7 +424,7 @@ class Enabler:
             standing = self._sessions.standing(session_id, plugin.name)
             standing = replace(standing, state=after(standing.state, step))
             self._sessions.put(session_id, plugin.name, standing)
-            self._tell.decided(change, session_id, plugin.found, standing, by=by, via=via, why=why)
+            self._tell.decided(_OUT[step], session_id, plugin.found, standing, by=by, via=via, why=why)
         finally:
             await plugin.close(f"is off: {why or 'it was disabled'}")
 
@@ -489,7 +461,7 @@ class Enabler:
         else:
             # From here on the book says so.
             self._put_off.pop((found.name, found.content.content_hash), None)
-        ends = [self._out("quarantine", "quarantined", one, plugin, by=ITSELF, why=why) for one, plugin in out.items()]
+        ends = [self._out("quarantine", one, plugin, by=ITSELF, why=why) for one, plugin in out.items()]
         await asyncio.gather(*ends, return_exceptions=True)
         if session_id not in out:
             standing = self._sessions.standing(session_id, found.name)

@@ -18,8 +18,7 @@ import tarfile
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,16 +56,12 @@ class NotUnpacked(Exception):
     """An archive that is not unpacked; the text says why, and fits behind a plugin's name."""
 
 
-@dataclass(slots=True)
-class Unpacked:
-    """The files of an archive."""
+def unpack(data: bytes, label: str = "archive") -> PluginContent:
+    """The plugin in a `.zip` or `.tar.gz` archive, which is told by its first bytes; it lies in no directory yet.
 
-    files: dict[str, bytes] = field(default_factory=dict)  # Bytes by path, below the directory that holds the manifest
-    executable: set[str] = field(default_factory=set)  # Those of the paths with an execute bit
-
-
-def unpack(data: bytes) -> Unpacked:
-    """The plugin in a `.zip` or `.tar.gz` archive, which is told by its first bytes.
+    Args:
+        data: The archive.
+        label: What it is called.
 
     Raises:
         NotUnpacked: it is neither, is broken or encrypted, holds anything but plain files, a name that leads out of
@@ -80,20 +75,27 @@ def unpack(data: bytes) -> Unpacked:
         members = _tar_members(_unzipped(data))
     else:
         raise NotUnpacked("is neither a .zip nor a .tar.gz archive")
-    unpacked = Unpacked()
+    files: dict[str, bytes] = {}
+    executable: set[str] = set()
     total = 0
-    for name, content, executable in members:
+    for name, content, runs in members:
         if name.startswith(_BESIDE):
             continue
-        if name in unpacked.files:
+        if name in files:
             raise NotUnpacked(f"holds {name!r} twice")
         total += len(content)
-        if len(unpacked.files) >= MAX_FILES or total > MAX_TOTAL_BYTES:
+        if len(files) >= MAX_FILES or total > MAX_TOTAL_BYTES:
             raise NotUnpacked(f"holds more than {MAX_FILES} files or {MAX_TOTAL_BYTES >> 20} MiB")
-        unpacked.files[name] = content
-        if executable:
-            unpacked.executable.add(name)
-    return _below_manifest(unpacked)
+        files[name] = content
+        if runs:
+            executable.add(name)
+    below = len(_top(files))
+    return PluginContent(
+        Path(),
+        label,
+        {name[below:]: content for name, content in sorted(files.items())},
+        frozenset(name[below:] for name in executable),
+    )
 
 
 def _zip_members(data: bytes) -> Iterator[tuple[str, bytes, bool]]:
@@ -178,18 +180,14 @@ def _limited(name: str, content: bytes) -> bytes:
     return content
 
 
-def _below_manifest(unpacked: Unpacked) -> Unpacked:
-    """The files below the one directory that holds the manifest: archives mostly have one at their top."""
-    if MANIFEST in unpacked.files:
-        return unpacked
-    tops = {name.partition("/")[0] for name in unpacked.files}
-    if len(tops) != 1 or f"{(top := next(iter(tops)))}/{MANIFEST}" not in unpacked.files:
+def _top(files: Collection[str]) -> str:
+    """What stands before the path of the manifest: archives mostly have one directory at their top, which holds it."""
+    if MANIFEST in files:
+        return ""
+    tops = {name.partition("/")[0] for name in files}
+    if len(tops) != 1 or f"{(top := next(iter(tops)))}/{MANIFEST}" not in files:
         raise NotUnpacked(f"holds no {MANIFEST} at its top, nor in the one directory at its top")
-    below = len(top) + 1
-    return Unpacked(
-        {name[below:]: content for name, content in unpacked.files.items()},
-        {name[below:] for name in unpacked.executable},
-    )
+    return f"{top}/"
 
 
 NOT_HTTPS = "is fetched over HTTPS alone"
@@ -270,10 +268,10 @@ def install(source: str, sha256: str | None, into: Path, fetch: Fetch | None = N
         PluginRefused: its hash is another one, it holds what no plugin may hold, or its name is taken.
     """
     pinned = _pinned(sha256)
-    label, unpacked = _unpacked(source, pinned, fetch or fetch_archive)
+    unpacked = _unpacked(source, pinned, fetch or fetch_archive)
     if MANIFEST not in unpacked.files:
-        raise PluginInvalid(label, [f"there is no {MANIFEST}"])
-    name = _name_in(unpacked.files[MANIFEST], label)
+        raise PluginInvalid(unpacked.name, [f"there is no {MANIFEST}"])
+    name = _name_in(unpacked.files[MANIFEST], unpacked.name)
     _refuse_taken(name, into, replace=replace)
     try:
         with _workbench(into) as bench:
@@ -330,8 +328,8 @@ def _pinned(sha256: str | None) -> str:
     return found[1].lower()
 
 
-def _unpacked(source: str, pinned: str, fetch: Fetch) -> tuple[str, Unpacked]:
-    """What to call the source in errors, and the files in it, once its hash is the pinned one."""
+def _unpacked(source: str, pinned: str, fetch: Fetch) -> PluginContent:
+    """The files in a source, by the name that errors call it, once its hash is the pinned one."""
     path = Path(source).expanduser()
     if not _URL.match(source) and path.is_dir():
         return _from_directory(path, pinned)
@@ -348,7 +346,7 @@ def _unpacked(source: str, pinned: str, fetch: Fetch) -> tuple[str, Unpacked]:
     try:
         data = fetch(source) if _URL.match(source) else _read_archive(path)
         _compare(label, pinned, hashlib.sha256(data).hexdigest())
-        return label, unpack(data)
+        return unpack(data, label)
     except NotUnpacked as error:
         raise PluginRefused(label, str(error)) from error
 
@@ -359,12 +357,12 @@ def _check_https(source: str, label: str) -> None:
         raise PluginRefused(label, NOT_HTTPS)
 
 
-def _from_directory(path: Path, pinned: str) -> tuple[str, Unpacked]:
+def _from_directory(path: Path, pinned: str) -> PluginContent:
     content = read_content(path)
     _refuse_odd(content)
     if pinned:
         _compare(content.name, pinned, content.content_hash)
-    return content.name, Unpacked(dict(content.files), set(content.executable))
+    return content
 
 
 def _read_archive(path: Path) -> bytes:
@@ -407,7 +405,7 @@ def _workbench(place: Path) -> Iterator[Path]:
         shutil.rmtree(bench, ignore_errors=True)
 
 
-def _write(unpacked: Unpacked, root: Path) -> None:
+def _write(unpacked: PluginContent, root: Path) -> None:
     root.mkdir(mode=0o700)
     for path, data in unpacked.files.items():
         target = root / path

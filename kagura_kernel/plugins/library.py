@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kagura_kernel.domain.errors import PluginChangedSince, PluginInvalid, UnknownName
+from kagura_kernel.domain.errors import PluginChangedSince, PluginInvalid
 from kagura_kernel.domain.events import PluginSeen
 from kagura_kernel.domain.plugins import PluginPlace
 from kagura_kernel.journal.plugin_views import PluginHistory
@@ -25,30 +25,6 @@ if TYPE_CHECKING:
 
 _SCANS = 32
 """So many scans are kept: the same bytes are looked at again by each step of an enabling."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What is there now."""
-
-    found: Mapping[str, Found]  # Usable plugins, by name
-    problems: tuple[Problem, ...]  # Directories that are none
-    signed: Mapping[str, str]  # The trusted author of each usable one that has one
-
-    def one(self, name: str) -> Found:
-        """A usable plugin.
-
-        Raises:
-            PluginInvalid: it is there and cannot be used.
-            UnknownName: it is not there.
-        """
-        if name in self.found:
-            return self.found[name]
-        for problem in self.problems:
-            if problem.name == name:
-                raise PluginInvalid(name, problem.why)
-        known = sorted({*self.found, *(problem.name for problem in self.problems)})
-        raise UnknownName("plugin", name, known, hint="See `plugin list`.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +68,7 @@ class Library:
         self._lock = threading.Lock()
         self._scans: OrderedDict[str, tuple[ScanResult, Schema]] = OrderedDict()
 
-    def look(self, project: Path | None) -> Look:
+    def look(self, project: Path | None) -> Discovery:
         """Read every plugin anew, and write down what is new, different or gone.
 
         Raises:
@@ -103,9 +79,9 @@ class Library:
         signed = {name: author for name, found in discovery.found.items() if (author := self._trust.signer(found))}
         with self._lock:
             self._tell(places, project, discovery, signed)
-        return Look(discovery.found, discovery.problems, MappingProxyType(signed))
+        return replace(discovery, signed=MappingProxyType(signed))
 
-    def examine(self, look: Look, name: str, *, content_hash: str = "") -> Examined:
+    def examine(self, look: Discovery, name: str, *, content_hash: str = "") -> Examined:
         """Scan the files of a plugin as they were read.
 
         Raises:

@@ -145,11 +145,9 @@ def plan_jail(
     permissions: PluginPermissions,
     schema: Schema,
     values: Mapping[str, Value],
+    ground: Ground,
     *,
     plugin: str,
-    project: Path,
-    home: Path | None,
-    private: Sequence[Path],
 ) -> JailPlan:
     """The plan for one configured plugin.
 
@@ -157,15 +155,13 @@ def plan_jail(
         permissions: As declared.
         schema: Its fields.
         values: All of them, as `complete` gives them.
+        ground: What paths begin with, and what no jail sees.
         plugin: Its name, for the error.
-        project: What `./`, and a relative path that a person gave, begin with.
-        home: What `~/` begins with; None where there is none.
-        private: Directories of ours and of Jupyter's that no jail sees.
 
     Raises:
         PluginNotConfigured: with every path, host and URL that is refused.
     """
-    planner = _Planner(schema, values, Ground(project, home, private))
+    planner = _Planner(schema, values, ground)
     planner.problems += check_declared(permissions, schema)
     # Those to write first: what may be written may be read in the same place.
     for entry in permissions.write:

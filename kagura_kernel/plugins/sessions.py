@@ -127,8 +127,7 @@ class PluginSessions:
     def standing(self, session_id: str, name: str) -> Standing:
         """How far a session has come with a plugin; the beginning where it has not begun."""
         with self._lock:
-            session = self._sessions.get(session_id)
-            return session.standings.get(name, Standing()) if session else Standing()
+            return self._known(session_id).standings.get(name, Standing())
 
     def put(self, session_id: str, name: str, standing: Standing) -> None:
         """Keep how far it has come."""
@@ -146,30 +145,25 @@ class PluginSessions:
     def leave(self, session_id: str, name: str, *, only: JailedPlugin | None = None) -> JailedPlugin | None:
         """Have it enabled no more; it, for whoever ends its jail. None when it was not, or is another than `only`."""
         with self._lock:
-            session = self._sessions.get(session_id)
-            plugin = session.running.get(name) if session else None
-            if session is None or plugin is None or (only is not None and plugin is not only):
-                return None
-            del session.running[name]
-            return plugin
+            running = self._known(session_id).running
+            plugin = running.get(name)
+            return None if plugin is None or (only is not None and plugin is not only) else running.pop(name)
 
     def running(self, session_id: str) -> list[JailedPlugin]:
         """Those that are enabled in a session, by name."""
         with self._lock:
-            session = self._sessions.get(session_id)
-            return [session.running[name] for name in sorted(session.running)] if session else []
+            running = self._known(session_id).running
+            return [running[name] for name in sorted(running)]
 
     def one(self, session_id: str, name: str) -> JailedPlugin | None:
         """The one of this name that is enabled in a session."""
         with self._lock:
-            session = self._sessions.get(session_id)
-            return session.running.get(name) if session else None
+            return self._known(session_id).running.get(name)
 
     def printed(self, session_id: str, name: str) -> str:
         """The latest that a plugin printed in a session, whether it is still enabled or not."""
         with self._lock:
-            session = self._sessions.get(session_id)
-            plugin = session.last.get(name) if session else None
+            plugin = self._known(session_id).last.get(name)
         return plugin.log if plugin is not None else ""
 
     def everywhere(self, name: str, content_hash: str) -> list[tuple[str, JailedPlugin]]:
@@ -194,6 +188,10 @@ class PluginSessions:
         """Sessions that have come anywhere with a plugin, and these."""
         with self._lock:
             return list(dict.fromkeys([*session_ids, *self._sessions]))
+
+    def _known(self, session_id: str) -> _Session:
+        """A session, to be looked at; one without anything where it has not come anywhere with a plugin."""
+        return self._sessions.get(session_id) or _Session()
 
     def _of(self, session_id: str) -> _Session:
         return self._sessions.setdefault(session_id, _Session())

@@ -62,15 +62,6 @@ def make_key(path: Path) -> str:
     return _public_text(key.public_key())
 
 
-def public_key(path: Path) -> str:
-    """The public half of the key in a file, `ed25519:…`.
-
-    Raises:
-        SignatureInvalid: as for `make_signature`.
-    """
-    return _public_text(_secret_key(path).public_key())
-
-
 def check_key(text: str) -> str:
     """A public key in its one spelling.
 

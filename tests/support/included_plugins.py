@@ -20,7 +20,7 @@ from kagura_kernel.plugins.configuring import complete
 from kagura_kernel.plugins.discovery import load_found
 from kagura_kernel.plugins.jail.jail import Jail
 from kagura_kernel.plugins.jail.parts import JailParts
-from kagura_kernel.plugins.permissions import JailPlan, plan_jail
+from kagura_kernel.plugins.permissions import Ground, JailPlan, plan_jail
 from kagura_kernel.plugins.schema import read_schema
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
@@ -82,10 +82,8 @@ def planned_jail(name: str, values: Mapping[str, Any], home: Path) -> JailPlan:
         load_found(PLUGINS / name, "bundled").manifest.permissions,
         schema,
         complete(schema, values, name).values,
+        Ground(home / "project", home, ()),
         plugin=name,
-        project=home / "project",
-        home=home,
-        private=(),
     )
 
 

@@ -14,7 +14,7 @@ from kagura_kernel.plugins.configuring import complete
 from kagura_kernel.plugins.discovery import load_found
 from kagura_kernel.plugins.jail.jail import Jail
 from kagura_kernel.plugins.jail.parts import JailParts
-from kagura_kernel.plugins.permissions import plan_jail
+from kagura_kernel.plugins.permissions import Ground, plan_jail
 from kagura_kernel.plugins.scan.scanning import scan_path
 from kagura_kernel.plugins.schema import read_schema
 from kagura_kernel.runs.request import RunRequest
@@ -45,10 +45,8 @@ async def test_the_plugin_answers_from_its_jail(tmp_path):
         found.manifest.permissions,
         schema,
         values,
+        Ground(tmp_path / "project", tmp_path, ()),
         plugin="greeting",
-        project=tmp_path / "project",
-        home=tmp_path,
-        private=(),
     )
     backend = BubblewrapBackend()
     try:

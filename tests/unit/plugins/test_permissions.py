@@ -8,6 +8,7 @@ import pytest
 
 from kagura_kernel.domain.errors import PluginNotConfigured
 from kagura_kernel.domain.plugins import PluginPermissions
+from kagura_kernel.plugins import permissions as planning
 from kagura_kernel.plugins.configuring import complete
 from kagura_kernel.plugins.permissions import JailPlan, NetRule, ShownPath, check_declared, plan_jail
 from kagura_kernel.plugins.schema import read_schema
@@ -39,10 +40,8 @@ class Ground:
             PluginPermissions(**permissions),
             SCHEMA,
             complete(SCHEMA, values, "greeter").values,
+            planning.Ground(self.project, self.home, [self.private]),
             plugin="greeter",
-            project=self.project,
-            home=self.home,
-            private=[self.private],
         )
 
     def problems(self, permissions: dict[str, tuple[str, ...]], **values: object) -> str:

@@ -1,16 +1,24 @@
 from __future__ import annotations
 
+import base64
 import json
 import os
 import stat
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from kagura_kernel.domain.errors import PluginRefused, SignatureInvalid
 from kagura_kernel.plugins.content import read_content, sign
-from kagura_kernel.plugins.signature import check_key, make_key, public_key
+from kagura_kernel.plugins.signature import check_key, make_key
 from tests.support.plugin_files import write_plugin
+
+
+def public_key(path):
+    """The public half of a key in a file, as one prints it."""
+    key = load_pem_private_key(path.read_bytes(), None).public_key()
+    return "ed25519:" + base64.b64encode(key.public_bytes_raw()).decode()
 
 
 @pytest.fixture
