@@ -87,7 +87,7 @@ def _show(run: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:
 
 
 def _tell(settled: ChangesSettled, run: str, *, as_lines: bool) -> None:
-    from kagura_kernel.jupyter.steering.working import told
+    from kagura_kernel.jupyter.steering.runs import told
 
     if as_lines:
         print(told(settled, run))

@@ -10,8 +10,7 @@ import shlex
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-from kagura_kernel.cockpit.lines.completing import Completion, complete_command
-from kagura_kernel.cockpit.lines.lookup import Name, Names
+from kagura_kernel.cockpit.lines.completing import Completion, Name, Names, complete_command
 from kagura_kernel.domain.grammar import Kind, Surface
 
 _BASH = """\

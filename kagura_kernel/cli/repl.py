@@ -22,7 +22,7 @@ from kagura_kernel.domain.errors import KaguraError, UsageError
 from kagura_kernel.domain.grammar import Surface
 
 if TYPE_CHECKING:
-    from kagura_kernel.cockpit.lines.lookup import Names
+    from kagura_kernel.cockpit.lines.completing import Names
     from kagura_kernel.runs.request import RunRequest
 
 

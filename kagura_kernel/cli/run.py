@@ -152,7 +152,7 @@ async def _followed(cockpit: Cockpit, intent: RunRequest) -> tuple[RunOutcome, i
     progress = progress_for(handle.run_id, cockpit.decide, lambda: cockpit.memory)
     stopping = Stopping(handle, progress.deny, progress.tell)
     watched = Watched(handle, progress, cockpit.attach)
-    with stopping.listening():
+    with signals_heard(stopping.hear):
         ending = asyncio.ensure_future(handle.wait())
         await watched.until(ending, foreground=True)
         error = ending.exception()
@@ -282,19 +282,6 @@ class Stopping:
         self._tell = tell
         self.number: signal.Signals | None = None  # The signal that stopped the run; None while none has
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Hear them; on the loop of the calling task. What is ignored stays so, as `nohup` and scripts want it."""
-        loop = asyncio.get_running_loop()
-        heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-        for number in heard:
-            loop.add_signal_handler(number, self.hear, number)
-        try:
-            yield
-        finally:
-            for number in heard:
-                loop.remove_signal_handler(number)
-
     def hear(self, number: signal.Signals) -> None:
         """Act on one."""
         if self.number is not None:
@@ -306,6 +293,20 @@ class Stopping:
         if number in _SAID:
             self._tell(_SAID[number])
         self._handle.kill(person())
+
+
+@contextmanager
+def signals_heard(hear: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Hear signals, on the loop of the calling task. What is ignored stays so, as `nohup` and scripts want it."""
+    loop = asyncio.get_running_loop()
+    heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in heard:
+        loop.add_signal_handler(number, hear, number)
+    try:
+        yield
+    finally:
+        for number in heard:
+            loop.remove_signal_handler(number)
 
 
 def leave_at_once(number: signal.Signals) -> None:

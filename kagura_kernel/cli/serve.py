@@ -88,7 +88,7 @@ async def _serve(drain: float) -> None:
 @contextmanager
 def _listening(stop: Callable[[], None]) -> Iterator[None]:
     """The first signal stops calmly, the second one ends the process; on the loop of the calling task."""
-    from kagura_kernel.cli.run import SIGNALS, leave_at_once
+    from kagura_kernel.cli.run import leave_at_once, signals_heard
 
     heard: list[signal.Signals] = []
 
@@ -98,16 +98,8 @@ def _listening(stop: Callable[[], None]) -> Iterator[None]:
         heard.append(number)
         stop()
 
-    loop = asyncio.get_running_loop()
-    # What is ignored stays so, as `nohup` wants it.
-    numbers = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    for number in numbers:
-        loop.add_signal_handler(number, hear, number)
-    try:
+    with signals_heard(hear):
         yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
 
 
 def _give_back() -> None:

@@ -1,11 +1,10 @@
 """The one list of commands: what can be typed, where, with which arguments and options.
 
-Pure data. Who carries a command out is told elsewhere: `jupyter/steering` for notebooks, `cli/main.py` for terminals.
+Pure data. `jupyter/steering/line.py` says who carries a command out in a notebook, `cli/main.py` in a terminal.
 """
 
 from __future__ import annotations
 
-from kagura_kernel.cockpit.brain_commands import BRAIN_COMMANDS
 from kagura_kernel.cockpit.cells import CELL_MAGICS, KAGURA, SANDBOX
 from kagura_kernel.cockpit.kit_commands import KIT_COMMANDS
 from kagura_kernel.cockpit.memory_commands import MEMORY_COMMANDS
@@ -286,11 +285,23 @@ _STEERING = (
         ("export analysis.ipynb", "export analysis.ipynb -o plain.ipynb"),
         WORK,
     ),
+    Command(
+        "brain",
+        "the brains that are configured, and what a turn of each would cost",
+        BOTH,
+        options=(
+            Option(("--model",), "as if this model were asked for", Kind.MODEL, metavar="NAME", default=""),
+            *_BOOKS,
+        ),
+        examples=("brain", "brain --model openai:gpt-4o-mini"),
+        detail="Asks no service. A turn is as large as the latest ones were; an unknown price is never 0. How to get a "
+        "brain stands in docs/brains.md.",
+        group=LOOK,
+    ),
 )
 
 COMMANDS: tuple[Command, ...] = (
     *_STEERING,
-    *(one._replace(group=LOOK) for one in BRAIN_COMMANDS),
     *(one._replace(group=WORK) for one in RUN_COMMANDS),
     *(one._replace(group=LEARNED) for one in (*MEMORY_COMMANDS, *TRUST_COMMANDS)),
     *(one._replace(group=KITS) for one in KIT_COMMANDS),

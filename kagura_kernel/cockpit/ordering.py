@@ -21,7 +21,7 @@ from kagura_kernel.cockpit.agents import (
     write_mode,
 )
 from kagura_kernel.cockpit.handed import delegation_terms, handed_budget, handed_routing
-from kagura_kernel.cockpit.lines.reading import is_text
+from kagura_kernel.cockpit.lines.words import is_text
 from kagura_kernel.cockpit.naming import here_of, working_directory
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError, VariableRefused

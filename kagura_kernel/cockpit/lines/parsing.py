@@ -7,8 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, HELP
 from kagura_kernel.cockpit.lines.helping import usage_lines
-from kagura_kernel.cockpit.lines.reading import Unreadable, near, read
-from kagura_kernel.cockpit.lines.words import Word, unquoted, words_of
+from kagura_kernel.cockpit.lines.words import Unreadable, Word, near, read, unquoted, words_of
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError
 from kagura_kernel.domain.grammar import Argument, CellMagic, Command, Kind, Option, Surface
 

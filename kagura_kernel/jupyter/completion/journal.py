@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from kagura_kernel.cockpit.lines.lookup import Name
+from kagura_kernel.cockpit.lines.completing import Name
 from kagura_kernel.cockpit.naming import LAST, named_approval, named_run
 from kagura_kernel.domain.grammar import Kind
 from kagura_kernel.journal import views

@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from kagura_kernel.cockpit.lines.lookup import Name
+from kagura_kernel.cockpit.lines.completing import Name
 from kagura_kernel.domain.grammar import Kind
-from kagura_kernel.jupyter.completion.files import files
+from kagura_kernel.jupyter.completion.names import files
 
 _DOCUMENTS = (".yaml", ".yml", ".toml", "/")
 

@@ -1,7 +1,7 @@
 """Names for completion and inspection: of runs, leases, files and plugins, of variables, of what can be configured.
 
 A look-up never raises, never starts the cockpit, and takes no longer than a blink: what is slow goes on in a thread of
-its own and is there the next time.
+its own and is there the next time. Nothing is written down about what lies on this machine.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ import os
 import queue
 import threading
 import types
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.lines.lookup import Name
+from kagura_kernel.cockpit.lines.completing import Name
 from kagura_kernel.cockpit.naming import here_of
 from kagura_kernel.domain.grammar import Kind
-from kagura_kernel.jupyter.completion.files import files
 from kagura_kernel.jupyter.place import place_of
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Here
     from kagura_kernel.journal.store import Journal
+    from kagura_kernel.plugins.discovery import Found
+    from kagura_kernel.plugins.schema import Field, Schema
 
 
 MOST = 500
@@ -132,14 +134,12 @@ class ShellNames:
             # Titles, options and file names are a box's words. One that cannot be typed is not offered, as of files.
             return [Name(name.text, shown(name.summary)) for name in found if name.text.isprintable()]
         if kind in _OF_PLUGINS:
-            from kagura_kernel.jupyter.completion import plugins
             from kagura_kernel.membrane.names import shown
 
-            finding = plugins.plugins if kind is Kind.PLUGIN else plugins.settings
+            finding = plugins if kind is Kind.PLUGIN else plugin_settings
             # What a plugin says about itself may be anybody's words.
             return [Name(name.text, shown(name.summary)) for name in finding(prefix, given)]
         if kind is Kind.MEMORY:
-            from kagura_kernel.jupyter.completion.memories import memories
             from kagura_kernel.membrane.names import shown
 
             # What a memory says may be anybody's words.
@@ -234,3 +234,152 @@ _CONFIGURED: dict[Kind, Callable[[], Iterator[Name]]] = {
     Kind.GRANT: _grants,
     Kind.PROVIDER: _providers,
 }
+
+
+MOST_FILES = 200
+"""So many names are given."""
+
+LOOKED_AT = 5000
+"""So many entries of a folder are looked at: one may hold millions."""
+
+
+def files(base: Path, prefix: str, kind: Kind, *, outside: bool) -> list[Name]:
+    """Names that begin like this, folders first and with a slash behind them; sorted.
+
+    Args:
+        base: Where a relative name begins.
+        prefix: What is typed so far, with slashes.
+        kind: `DIRECTORY` for folders alone, `NOTEBOOK` for notebooks and folders.
+        outside: Whether names outside `base` may be typed.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    folder, _, begin = prefix.rpartition("/")
+    place = base / os.path.expanduser(f"{folder}/" if folder or prefix.startswith("/") else "")  # noqa: PTH111
+    if not outside and not place.resolve().is_relative_to(base.resolve()):
+        return []
+    head = prefix[: len(prefix) - len(begin)]
+    found: list[tuple[bool, str]] = []
+    with os.scandir(place) as entries:
+        for count, entry in enumerate(entries):
+            if count == LOOKED_AT:
+                break
+            if not entry.name.startswith(begin) or (entry.name.startswith(".") and not begin.startswith(".")):
+                continue
+            is_folder = entry.is_dir()
+            if is_folder or _fits(entry.name, kind):
+                found.append((not is_folder, f"{head}{entry.name}{'/' if is_folder else ''}"))
+    # A name that cannot be typed is not offered.
+    return [Name(text) for _, text in sorted(found) if text.isprintable()][:MOST_FILES]
+
+
+def _fits(name: str, kind: Kind) -> bool:
+    if kind is Kind.NOTEBOOK:
+        return name.endswith(".ipynb")
+    return kind is not Kind.DIRECTORY
+
+
+_MEMORIES = 100
+
+
+def memories(given: Sequence[str]) -> list[Name]:
+    """The newest memories; to be promoted only those that are not trusted, and the other way round.
+
+    Raises:
+        KaguraError: the settings are wrong, or the memory cannot be used.
+    """
+    from kagura_kernel.cockpit.memory_words import tier_words
+    from kagura_kernel.domain.memory import Query, Tier
+    from kagura_kernel.journal.place import data_home, read_settings
+    from kagura_kernel.memory.opening import FILE, open_memory
+
+    where, home = read_settings(os.environ).memory, data_home(os.environ)
+    path = Path(where).expanduser() if where else home / FILE
+    if not path.is_file():
+        return []
+    wanted = {"promote": Tier.QUARANTINE, "demote": Tier.TRUSTED}
+    tier = wanted.get(given[1]) if len(given) > 1 else None
+    with closing(open_memory(str(path), home, os.environ, meaning=False)) as store:
+        found = store.recall(Query("", k=_MEMORIES, tier=tier))
+    return [
+        Name(one.memory.id, f"{one.memory.type}, {tier_words(one.memory.tier)}: {one.memory.summary}") for one in found
+    ]
+
+
+_KEPT = 64
+
+_lock = threading.Lock()
+_schemas: OrderedDict[str, Schema] = OrderedDict()
+"""Of plugins that were looked at, by the hash of their files: a source is read by another process, which takes longer
+than anybody waits for a list of names."""
+
+
+def plugins(prefix: str, given: Sequence[str]) -> Iterator[Name]:
+    """All plugins that can be used; only the person's own where one is removed."""
+    del prefix
+    own = tuple(given[:2]) == ("plugin", "remove")
+    for found in _plugins_here().values():
+        if not own or found.place == "user":
+            yield Name(found.name, found.manifest.description)
+
+
+def plugin_settings(prefix: str, given: Sequence[str]) -> Iterator[Name]:
+    """What the plugin on the line can be told, each with a sign behind it; behind the sign, paths where it is one."""
+    known = _plugins_here()
+    found = next((known[word] for word in given[2:] if word in known), None) if given[:1] == ("plugin",) else None
+    if found is None:
+        return
+    schema = _schema(found)
+    field, sign, value = prefix.partition("=")
+    if sign:
+        yield from _setting_values(found, schema, field, value)
+        return
+    told = {word.partition("=")[0] for word in given if "=" in word}
+    for name, field_ in sorted(schema.items(), key=lambda item: not item[1].asked):
+        if name not in told:
+            yield Name(f"{name}=", _setting_summary(field_))
+
+
+def _setting_values(found: Found, schema: Mapping[str, Field], name: str, value: str) -> Iterator[Name]:
+    from kagura_kernel.plugins.entries import field_of
+
+    permissions = found.manifest.permissions
+    if name in schema and schema[name].type == "boolean":
+        yield from (Name(f"{name}={word}") for word in ("yes", "no"))
+    elif name in map(field_of, (*permissions.read, *permissions.write)):
+        for file in files(Path.cwd(), value, Kind.FILE, outside=True):
+            yield Name(f"{name}={file.text}", file.summary)
+
+
+def _setting_summary(field: Field) -> str:
+    needed = "needed" if field.asked and field.default is None else ""
+    return f"{field.type}{f', {needed}' if needed else ''}: {field.description}"
+
+
+def _plugins_here() -> Mapping[str, Found]:
+    from kagura_kernel.journal.place import data_home
+    from kagura_kernel.plugins.discovery import discover, plugin_places
+
+    return discover(plugin_places(data_home(os.environ), Path.cwd())).found
+
+
+def _schema(found: Found) -> Schema:
+    """What its source says that it can be told.
+
+    Raises:
+        PluginInvalid: it says nothing that can be understood.
+    """
+    from kagura_kernel.plugins.scan.scanning import scan_content
+    from kagura_kernel.plugins.schema import read_schema
+
+    key = found.content.content_hash
+    with _lock:
+        if key in _schemas:
+            return _schemas[key]
+    schema = read_schema(scan_content(found.content, found.manifest.permissions).schema, found.name)
+    with _lock:
+        _schemas[key] = schema
+        if len(_schemas) > _KEPT:
+            _schemas.popitem(last=False)
+    return schema

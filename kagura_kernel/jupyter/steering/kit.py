@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from kagura_kernel.jupyter.kit.planned import PlanText
 
 
-def agents(asked: Asked) -> pd.DataFrame:
+def kit_agents(asked: Asked) -> pd.DataFrame:
     """The agents that have a name."""
     from kagura_kernel.jupyter.kit.tables import agents_table
 
     return agents_table(asked.cockpit.kits.named())
 
 
-def plan(asked: Asked) -> PlanText:
+def kit_plan(asked: Asked) -> PlanText:
     """What a run of an agent would be given."""
     from kagura_kernel.jupyter.kit.planned import PlanText
 
     return PlanText(asked.cockpit.kits.plan(asked["agent"]))
 
 
-def build(asked: Asked) -> None:
+def kit_build(asked: Asked) -> None:
     """Stage an agent's kit."""
     from kagura_kernel.views.kit import built_lines
 
@@ -36,7 +36,7 @@ def build(asked: Asked) -> None:
     say("\n".join(built_lines(kit, unchanged=kit.unchanged)))
 
 
-def show(asked: Asked) -> KitBrowser:
+def kit_show(asked: Asked) -> KitBrowser:
     """What is staged, to look into."""
     from kagura_kernel.cockpit.kits import one_of
     from kagura_kernel.jupyter.kit.browsing import KitBrowser
@@ -52,7 +52,7 @@ def show(asked: Asked) -> KitBrowser:
     return KitBrowser(kit, asked["file"] or "", live=surface_of(asked.shell) is Surface.NOTEBOOK and loop_runs())
 
 
-def redact(asked: Asked) -> Any:
+def kit_redact(asked: Asked) -> Any:
     """A file without its secrets."""
     from kagura_kernel.jupyter.kit.redacted import RedactedText
 

@@ -23,7 +23,7 @@ def recall(asked: Asked) -> pd.DataFrame:
     return _table(asked, searched=True)
 
 
-def listed(asked: Asked) -> pd.DataFrame:
+def memory_list(asked: Asked) -> pd.DataFrame:
     """The newest memories."""
     return _table(asked, searched=False)
 
@@ -48,21 +48,21 @@ def lessons(asked: Asked) -> pd.DataFrame:
     return lessons_table(found, datetime.now(UTC))
 
 
-def show(asked: Asked) -> MemoryText:
+def memory_show(asked: Asked) -> MemoryText:
     """One memory as a whole."""
     from kagura_kernel.jupyter.memory.memory_text import MemoryText
 
     return MemoryText(asked.cockpit.memory.show(asked["memory"]))
 
 
-def explore(asked: Asked) -> pd.DataFrame:
+def memory_explore(asked: Asked) -> pd.DataFrame:
     """What a memory has to do with others."""
     from kagura_kernel.jupyter.memory.tables import joined_table
 
     return joined_table(asked.cockpit.memory.explore(asked["memory"], depth=asked["depth"], types=asked["type"]))
 
 
-def add(asked: Asked) -> None:
+def memory_add(asked: Asked) -> None:
     """Remember something oneself."""
     from kagura_kernel.cockpit.memory import note_of
     from kagura_kernel.cockpit.memory_words import added_lines
@@ -72,7 +72,7 @@ def add(asked: Asked) -> None:
     _say(added_lines(memory, draft.text, asked.prefix))
 
 
-def changing(act: Act) -> Callable[[Asked], None]:
+def _changing(act: Act) -> Callable[[Asked], None]:
     """What promotes, demotes, pins, unpins or restores."""
 
     def change(asked: Asked) -> None:
@@ -81,7 +81,12 @@ def changing(act: Act) -> Callable[[Asked], None]:
     return change
 
 
-def forget(asked: Asked) -> None:
+memory_promote, memory_demote = _changing("promote"), _changing("demote")
+memory_pin, memory_unpin = _changing("pin"), _changing("unpin")
+memory_restore = _changing("restore")
+
+
+def memory_forget(asked: Asked) -> None:
     """Forget memories; or show what an erasure would remove, and with `--yes` do it."""
     from kagura_kernel.cockpit.memory_words import erased_lines, erasure_lines
 
@@ -96,7 +101,7 @@ def forget(asked: Asked) -> None:
         _say(erasure_lines(asked.cockpit.memory.would_erase(named, cascade=cascade), named, command))
 
 
-def take_in(asked: Asked) -> None:
+def memory_import(asked: Asked) -> None:
     """Keep what a file holds."""
     from kagura_kernel.cockpit.memory import read_file
     from kagura_kernel.cockpit.memory_words import imported_line
@@ -106,7 +111,7 @@ def take_in(asked: Asked) -> None:
     say(imported_line(found, trusting=asked["trust"], prefix=asked.prefix))
 
 
-def export(asked: Asked) -> None:
+def memory_export(asked: Asked) -> None:
     """Write all of it into a file."""
     from kagura_kernel.cockpit.memory import write_file
 
@@ -114,7 +119,7 @@ def export(asked: Asked) -> None:
     say(f"{asked['file']} was written: {count:,} lines.")
 
 
-def counts(asked: Asked) -> None:
+def memory_counts(asked: Asked) -> None:
     """How much is remembered."""
     from kagura_kernel.cockpit.memory_words import counts_line
 

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 VIA = "command"
 
 
-def listed(asked: Asked) -> pd.DataFrame:
+def plugin_list(asked: Asked) -> pd.DataFrame:
     """All plugins, as this session has them."""
     from kagura_kernel.jupyter.plugins.tables import plugins_table
 
     return plugins_table(asked.cockpit.plugins.rows(asked["session"]))
 
 
-async def enable(asked: Asked) -> None:
+async def plugin_enable(asked: Asked) -> None:
     """Audit, decide, configure, enable."""
     from kagura_kernel.cockpit.intents import EnablePlugin, as_typed
     from kagura_kernel.domain.plugins import Risk
@@ -33,21 +33,21 @@ async def enable(asked: Asked) -> None:
     await _follow(asked, asked.cockpit.plugins.enable(intent))
 
 
-async def audit(asked: Asked) -> None:
+async def plugin_audit(asked: Asked) -> None:
     """Examine a plugin anew."""
     from kagura_kernel.cockpit.intents import AuditPlugin
 
     await _follow(asked, asked.cockpit.plugins.audit(AuditPlugin(**_about(asked))))
 
 
-def disable(asked: Asked) -> None:
+def plugin_disable(asked: Asked) -> None:
     """Take a plugin away from this session's boxes."""
     name = asked["name"]
     gone = asked.cockpit.plugins.disable(name, by=person(), via=VIA, session=asked["session"])
     say(f"{name} is disabled." if gone else f"{name} was not enabled in this session.")
 
 
-def approve(asked: Asked) -> None:
+def plugin_approve(asked: Asked) -> None:
     """Trust a plugin's files in later sessions."""
     from kagura_kernel.cockpit.plugin_prompting import approved_text
 
@@ -55,14 +55,14 @@ def approve(asked: Asked) -> None:
     say(approved_text(row))
 
 
-def unapprove(asked: Asked) -> None:
+def plugin_unapprove(asked: Asked) -> None:
     """Take an approval back."""
     name = asked["name"]
     gone = asked.cockpit.plugins.unapprove(name, by=person(), via=VIA)
     say(f"{name} is approved no longer." if gone else f"{name} was not approved.")
 
 
-def scan(asked: Asked) -> Any:
+def plugin_scan(asked: Asked) -> Any:
     """What the static scan finds in these places."""
     from kagura_kernel.jupyter.plugins.tables import findings_table
     from kagura_kernel.plugins.scan import scan_path
@@ -70,7 +70,7 @@ def scan(asked: Asked) -> Any:
     return findings_table([scan_path(Path(path)) for path in asked["path"]])
 
 
-def config(asked: Asked) -> pd.DataFrame:
+def plugin_config(asked: Asked) -> pd.DataFrame:
     """What a plugin can be told, and was."""
     from kagura_kernel.jupyter.plugins.tables import settings_table
 
@@ -80,14 +80,14 @@ def config(asked: Asked) -> pd.DataFrame:
     )
 
 
-def logs(asked: Asked) -> pd.DataFrame:
+def plugin_logs(asked: Asked) -> pd.DataFrame:
     """What happened to a plugin."""
     from kagura_kernel.jupyter.plugins.tables import logs_table
 
     return logs_table(asked.cockpit.plugins.logs(asked["name"], asked["limit"]))
 
 
-def install(asked: Asked) -> None:
+def plugin_install(asked: Asked) -> None:
     """Copy a plugin into the person's own ones."""
     from kagura_kernel.cockpit.plugin_shelf import installed_text
 
@@ -96,13 +96,13 @@ def install(asked: Asked) -> None:
     say(installed_text(found, shelf.barred(found.name), f"{asked.prefix}plugin enable {found.name}"))
 
 
-def remove(asked: Asked) -> None:
+def plugin_remove(asked: Asked) -> None:
     """Delete one of the person's own plugins."""
     asked.cockpit.plugins.shelf.remove(asked["name"], by=person(), via=VIA)
     say(f"{asked['name']} is removed.")
 
 
-def trust(asked: Asked) -> Any:
+def plugin_trust(asked: Asked) -> Any:
     """Trust an author's key, or list those that are trusted."""
     from kagura_kernel.jupyter.plugins.tables import authors_table
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def listed(asked: Asked) -> pd.DataFrame:
+def graduation(asked: Asked) -> pd.DataFrame:
     """How every category stands."""
     from kagura_kernel.jupyter.text_frame import TrustText, for_text
     from kagura_kernel.jupyter.trust_table import trust_table
@@ -21,27 +21,27 @@ def listed(asked: Asked) -> pd.DataFrame:
     return for_text(trust_table(desk.reports(), desk.terms), TrustText, asked.shell)
 
 
-def chart_trust(asked: Asked) -> Any:
+def graduation_chart(asked: Asked) -> Any:
     """How they came there."""
     from kagura_kernel.jupyter.charts import chart
 
     return chart(asked.cockpit, "trust")
 
 
-def grant(asked: Asked) -> None:
+def graduation_grant(asked: Asked) -> None:
     """Trust a category from now on."""
     found = asked.cockpit.trust.grant(asked["category"], by=person(), via="command")
     say(f"{found.category.name} is asked about no more, until it fails once or you take it back.")
 
 
-def vouch(asked: Asked) -> None:
+def graduation_vouch(asked: Asked) -> None:
     """Say that a run went well."""
     run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
     found = asked.cockpit.trust.vouch(run_id, by=person(), via="command")
     say(f"{told_run(asked.cockpit.journal, run_id)} is evidence for {', '.join(found)}.")
 
 
-def revoke(asked: Asked) -> None:
+def graduation_revoke(asked: Asked) -> None:
     """Take it back."""
     from kagura_kernel.cockpit.trust import revoked_words
 

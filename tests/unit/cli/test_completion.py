@@ -13,7 +13,7 @@ from kagura_kernel.cli.completion import FILES, SCRIPTS, lines_for
 from kagura_kernel.cli.main import main
 from kagura_kernel.cli.repl import completer
 from kagura_kernel.cockpit.commands import COMMANDS
-from kagura_kernel.cockpit.lines.lookup import Name
+from kagura_kernel.cockpit.lines.completing import Name
 from kagura_kernel.domain.grammar import Kind, Surface
 from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.cli.run import LONGEST, Stopping, ended_by, intent_of, task_of, tell
+from kagura_kernel.cli.run import LONGEST, Stopping, ended_by, intent_of, signals_heard, task_of, tell
 from kagura_kernel.cli.run_outcome import QuietProgress, as_data, exit_code, trouble, waiting_changes
 from kagura_kernel.cli.run_terminal import Keyboard, end_line, under_way_line
 from kagura_kernel.cockpit.cells import KAGURA
@@ -161,7 +161,7 @@ async def test_a_signal_that_is_ignored_stays_so():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     handle = Handle()
     try:
-        with Stopping(handle, lambda: False, lambda _: None).listening():
+        with signals_heard(Stopping(handle, lambda: False, lambda _: None).hear):
             os.kill(os.getpid(), signal.SIGHUP)
             os.kill(os.getpid(), signal.SIGTERM)
             await eventually(lambda: handle.killed)

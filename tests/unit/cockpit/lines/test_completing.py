@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.cockpit.lines.completing import Completions, complete, explain
-from kagura_kernel.cockpit.lines.lookup import Name
+from kagura_kernel.cockpit.lines.completing import Completions, Name, complete, explain
 from kagura_kernel.domain.grammar import Kind
 from tests.support.effort import examples
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS
-from kagura_kernel.cockpit.lines.reading import LARGEST_COUNT, LARGEST_USD, LONGEST_SECONDS, Unreadable, read
+from kagura_kernel.cockpit.lines.words import LARGEST_COUNT, LARGEST_USD, LONGEST_SECONDS, Unreadable, read
 from kagura_kernel.domain.grammar import Argument, Kind, Option
 
 NUMBERS = {Kind.COUNT: LARGEST_COUNT, Kind.SECONDS: LONGEST_SECONDS, Kind.USD: LARGEST_USD}

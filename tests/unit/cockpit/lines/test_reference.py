@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from runpy import run_path
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS
-from kagura_kernel.cockpit.lines.reference import commands_page
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "commands.md"
+PROGRAM = run_path(str(Path(__file__).resolve().parents[4] / "dev" / "commands_page.py"))
+PAGE, commands_page = PROGRAM["PAGE"], PROGRAM["commands_page"]
 
 
 def test_the_page_is_what_the_list_says():

@@ -16,8 +16,7 @@ from kagura_kernel.domain.grammar import Kind
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.jupyter.completion.files import MOST, files
-from kagura_kernel.jupyter.completion.names import ShellNames, names_of, variables
+from kagura_kernel.jupyter.completion.names import MOST_FILES, ShellNames, files, names_of, variables
 from tests.support.sample_run import SampleRun
 
 PATIENT = 60.0
@@ -255,9 +254,9 @@ def test_folders_and_notebooks_are_told_apart(project, kind, found):
 
 
 def test_no_more_files_are_told_than_somebody_could_read(tmp_path):
-    for number in range(MOST + 10):
+    for number in range(MOST_FILES + 10):
         (tmp_path / f"f{number}").touch()
-    assert len(files(tmp_path, "f", Kind.FILE, outside=False)) == MOST
+    assert len(files(tmp_path, "f", Kind.FILE, outside=False)) == MOST_FILES
 
 
 def test_the_files_of_a_prompt_are_looked_up_from_the_working_directory(project, monkeypatch):

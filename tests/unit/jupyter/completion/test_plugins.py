@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from kagura_kernel.cockpit.lines.completing import complete, explain
-from kagura_kernel.jupyter.completion import plugins
+from kagura_kernel.jupyter.completion import names as plugins
 from kagura_kernel.jupyter.completion.names import ShellNames
 from tests.support.plugin_rig import write_plugin
 

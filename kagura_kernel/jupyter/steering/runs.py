@@ -1,22 +1,26 @@
-"""Commands that look: what they show is their value, a DataFrame wherever it is data."""
+"""Commands about runs in a notebook: what ran, waits and costs; answers, stops, changes. Data is a DataFrame."""
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.cockpit.naming import named_approval, named_run, only, run_to_stop, told_run
 from kagura_kernel.domain.grammar import Surface as Typed
 from kagura_kernel.jupyter.steering.asked import Asked, say
-from kagura_kernel.jupyter.surface import Surface, surface_of
+from kagura_kernel.jupyter.surface import Surface, person, surface_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from kagura_kernel.domain.events import ChangesSettled
+
+
 _LATEST, _LATEST_COSTS = 100, 1000
 
 
-def help_text(asked: Asked) -> None:
+def help(asked: Asked) -> None:  # noqa: A001 - a command is the function of its name
     """All commands, or one."""
     from kagura_kernel.cockpit.lines.helping import help_for
 
@@ -178,3 +182,140 @@ def chart_egress(asked: Asked) -> Any:
 def _named(asked: Asked) -> list[str]:
     journal = asked.cockpit.journal
     return [named_run(journal, word, asked.here) for word in asked["run"]]
+
+
+def brain(asked: Asked) -> pd.DataFrame:
+    """Every brain, what it would think with, and what a turn would cost."""
+    from kagura_kernel.assembly import load_settings
+    from kagura_kernel.assembly.brains import brain_reports
+    from kagura_kernel.cockpit.brains import turn_words
+    from kagura_kernel.journal.place import data_home
+    from kagura_kernel.jupyter.brain_table import brain_table
+
+    journal = asked.cockpit.journal
+    reports = brain_reports(os.environ, load_settings(os.environ), data_home(os.environ), journal, model=asked["model"])
+    say(turn_words(reports))
+    return brain_table(reports)
+
+
+def approve(asked: Asked) -> None:
+    """Allow what an approval asks for."""
+    _decide(asked, allow=True)
+
+
+def deny(asked: Asked) -> None:
+    """Say no to it."""
+    _decide(asked, allow=False)
+
+
+def _decide(asked: Asked, *, allow: bool) -> None:
+    approval_id = named_approval(asked.cockpit.journal, asked["approval"], asked.here)
+    answer = " ".join(asked["answer"])
+    decision = asked.cockpit.decide(approval_id, allow=allow, by=person(), via="command", answer=answer)
+    say(f"{decision.approval_id}: {'allowed' if decision.allowed else 'denied'}.")
+
+
+def kill(asked: Asked) -> None:
+    """Stop runs; none is stopped when one of the names fits nothing."""
+    cockpit = asked.cockpit
+    for run_id in dict.fromkeys([run_to_stop(cockpit.journal, word, asked.here) for word in asked["run"]]):
+        cockpit.kill(run_id, by=person())
+        say(f"{told_run(cockpit.journal, run_id)} is being stopped.")
+
+
+def revoke(asked: Asked) -> None:
+    """Give a lease back."""
+    lease_id = _lease_id(asked, asked["lease"])
+    asked.cockpit.revoke_lease(lease_id, by=person())
+    say(f"{lease_id} is being given back.")
+
+
+def extend(asked: Asked) -> None:
+    """Ask for more time for a lease."""
+    lease_id = _lease_id(asked, asked["lease"])
+    asked.cockpit.extend_lease(lease_id, by=person())
+    say(f"The run of {lease_id} asks for more time: answer in its card.")
+
+
+def _lease_id(asked: Asked, target: str) -> str:
+    """A lease's id: as given, or the one that ends like this, or the one of this `provider:scope`."""
+    if target.startswith("lea-"):
+        return target
+    rows = asked.cockpit.leases()
+    found = [row.lease_id for row in rows if row.lease_id.endswith(target) or f"{row.provider}:{row.scope}" == target]
+    # One that nobody holds is the cockpit's to refuse.
+    return only(target, found, "leases", "%kagura leases") if found else target
+
+
+def attach(asked: Asked) -> Any:
+    """Show a run, whichever notebook began it."""
+    from kagura_kernel.jupyter.attaching import attach as show
+
+    return show(asked.cockpit, asked.shell, named_run(asked.cockpit.journal, asked["run"], asked.here))
+
+
+def changes(asked: Asked) -> None:
+    """Show what a run would change, as the card that settles it."""
+    from kagura_kernel.jupyter.change_card import as_rows, show_changes
+
+    run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
+    found = as_rows(asked.cockpit.changes(run_id))
+    run = told_run(asked.cockpit.journal, run_id)
+    if not found:
+        say(f"{run} changed no files.")
+        return
+    surface = surface_of(asked.shell)
+    # What differs every time is no output where nobody looks and the next execution is compared with this one.
+    if surface is not Surface.HEADLESS:
+        say(f"{run}:")
+    show_changes(asked.cockpit, run_id, found, surface)
+
+
+def apply(asked: Asked) -> None:
+    """Bring a run's changes into the project."""
+    _settle(asked, apply=True)
+
+
+def discard(asked: Asked) -> None:
+    """Give a run's changes up."""
+    _settle(asked, apply=False)
+
+
+def _settle(asked: Asked, *, apply: bool) -> None:
+    from kagura_kernel.jupyter.change_card import refresh_changes
+
+    cockpit = asked.cockpit
+    run_id = named_run(cockpit.journal, asked["run"], asked.here)
+    paths = list(asked["paths"]) or None
+    try:
+        settle = cockpit.apply_changes if apply else cockpit.discard_changes
+        settled = settle(run_id, paths, by=person())
+    finally:
+        refresh_changes(cockpit, run_id)
+    # What differs every time is no output where nobody looks and the next execution is compared with this one.
+    headless = surface_of(asked.shell) is Surface.HEADLESS
+    say(told(settled, "" if headless else told_run(cockpit.journal, run_id)))
+
+
+def told(settled: ChangesSettled, run: str) -> str:
+    """What became of a run's changes, a line for each way; the run and its project first, where they are given."""
+    from kagura_kernel.render.escape import shown_path
+
+    lines = [
+        f"{word}: {', '.join(shown_path(path) for path in paths)}"
+        for word, paths in (
+            ("applied", settled.applied),
+            ("discarded", settled.discarded),
+            ("left alone, the project’s file changed meanwhile", settled.conflicts),
+        )
+        if paths
+    ]
+    return "\n".join((*([f"{run}:"] if run else []), *(lines or ["nothing was waiting"])))
+
+
+def export(asked: Asked) -> None:
+    """Write a notebook of the kagura kernel as a plain Python one."""
+    from kagura_kernel.jupyter.exporting import export_notebook
+
+    written = export_notebook(asked["notebook"], asked["output"], force=asked["force"])
+    say(f"{written} was written.")
