@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
-from kagura_kernel.cli.printing import as_json, cut, moment, table
+from kagura_kernel.cli.printing import as_json, cut, moment, table, tell
 from kagura_kernel.cli.runs import LATEST
 from kagura_kernel.cockpit.naming import here_of, named_approval
 from kagura_kernel.domain.asked import asked
@@ -145,10 +145,8 @@ def _decide(arguments: SimpleNamespace, *, allow: bool) -> int:
         answer = " ".join(arguments.answer)
         mailbox = Mailbox(journal)
         decision = mailbox.decide(approval_id, verdict, by=person(), via="terminal", answer=answer, in_time=True)
-    if arguments.json:
-        print(as_json(asdict(decision) | {"heard": heard}))
-    else:
-        print(f"{decision.approval_id}: {'allowed' if decision.allowed else 'denied'}.")
+    said = f"{decision.approval_id}: {'allowed' if decision.allowed else 'denied'}."
+    tell(arguments, asdict(decision) | {"heard": heard}, said)
     if not heard:
         print("The process that asked is gone: nobody acts on this answer.", file=sys.stderr)
     return HEARD if heard else NOBODY_HEARS

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.doctor_rows import FAIL, MEMORY, OK, SANDBOX, WARN, Finding, State
 from kagura_kernel.cli.opening import open_journal, place_of
-from kagura_kernel.cli.printing import as_json, for_terminal, paragraph, terminal_width
+from kagura_kernel.cli.printing import for_terminal, paragraph, tell, terminal_width
 from kagura_kernel.cockpit.naming import read_time
 from kagura_kernel.domain.errors import (
     ConfigurationError,
@@ -91,10 +91,8 @@ def doctor(arguments: SimpleNamespace) -> int:
     since = read_time(arguments.since, datetime.now(UTC))
     findings = look(load_settings(os.environ), place_of(arguments), since)
     failed = any(finding.state == FAIL for finding in findings)
-    if arguments.json:
-        print(as_json({"ok": not failed, "findings": [asdict(finding) for finding in findings]}))
-    else:
-        print(_laid_out(findings, terminal_width()))
+    record = {"ok": not failed, "findings": [asdict(finding) for finding in findings]}
+    tell(arguments, record, _laid_out(findings, terminal_width()))
     return FAILURE if failed else NO_FAILURE
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cli.opening import read_log
-from kagura_kernel.cli.printing import as_json, moment, size, span, table
+from kagura_kernel.cli.printing import moment, size, span, tell_rows
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import EgressRow
@@ -77,15 +77,10 @@ def egress_log(arguments: SimpleNamespace) -> int:
             journal, run_id=run_id, since=since, refused_only=refused, limit=limit
         ),
     )
-    if arguments.json:
-        print(as_json([asdict(row) for row in rows]))
-    elif rows:
-        head = ("at", "run", "target", "decision", "times", "by", "out", "in", "took", "end")
-        whole = ("at", "run", "decision", "times", "out", "in", "took")
-        print(table(head, [_cells(row) for row in rows], whole=whole))
-    else:
-        print("No connection was asked for.")
-    return 0
+    head = ("at", "run", "target", "decision", "times", "by", "out", "in", "took", "end")
+    whole = ("at", "run", "decision", "times", "out", "in", "took")
+    cells = [_cells(row) for row in rows]
+    return tell_rows(arguments, list(map(asdict, rows)), head, cells, whole=whole, none="No connection was asked for.")
 
 
 def _cells(row: EgressRow) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from kagura_kernel.cli.printing import as_json
+from kagura_kernel.cli.printing import tell
 
 
 def export(arguments: SimpleNamespace) -> int:
@@ -16,5 +16,4 @@ def export(arguments: SimpleNamespace) -> int:
     from kagura_kernel.jupyter.exporting import export_notebook
 
     written = export_notebook(arguments.notebook, arguments.output, force=arguments.force)
-    print(as_json({"written": written}) if arguments.json else f"{written} was written.")
-    return 0
+    return tell(arguments, {"written": written}, f"{written} was written.")

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import open_journal, place_of
-from kagura_kernel.cli.printing import as_json
+from kagura_kernel.cli.printing import tell
 from kagura_kernel.cockpit.naming import here_of, named_run, read_time
 from kagura_kernel.domain.errors import JournalTampered
 from kagura_kernel.journal.place import shown
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 def journal_path(arguments: SimpleNamespace) -> int:
     """Say where it lies; 0."""
     place = shown(place_of(arguments))
-    print(as_json({"journal": place}) if arguments.json else place)
-    return 0
+    return tell(arguments, {"journal": place}, place)
 
 
 def journal_verify(arguments: SimpleNamespace) -> int:

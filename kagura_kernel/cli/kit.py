@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cli.printing import as_json, paragraph, size, table, terminal_width
+from kagura_kernel.cli.printing import as_json, paragraph, size, table, tell, terminal_width
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.membrane.names import shown
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _OK, _FOUND = 0, 1
+_NO_FILE = "There is no file in this kit: a box sees what it needs in its workspace."
 
 
 def _kits() -> KitDesk:
@@ -46,10 +47,7 @@ def kit_plan(arguments: SimpleNamespace) -> int:
     from kagura_kernel.cockpit.kit_words import plan_lines, plan_record
 
     plan = _kits().plan(arguments.agent, arguments.project)
-    if arguments.json:
-        print(as_json(plan_record(plan)))
-    else:
-        print("\n".join(map(shown, plan_lines(plan))))
+    tell(arguments, plan_record(plan), "\n".join(map(shown, plan_lines(plan))))
     return _FOUND if plan.kit.problems else _OK
 
 
@@ -77,14 +75,9 @@ def kit_show(arguments: SimpleNamespace) -> int:
     if arguments.file is not None:
         return _show_file(kit, arguments)
     files = kit.files()
-    if arguments.json:
-        print(as_json(_record(kit) | {"files": [asdict(one) for one in files]}))
-    elif files:
-        rows = [(one.target, size(one.size), f"{one.redactions:,}", ", ".join(one.kinds) or "-") for one in files]
-        print(table(("file", "size", "redactions", "of what"), rows, whole=("file",)))
-    else:
-        print("There is no file in this kit: a box sees what it needs in its workspace.")
-    return _OK
+    rows = [(one.target, size(one.size), f"{one.redactions:,}", ", ".join(one.kinds) or "-") for one in files]
+    text = table(("file", "size", "redactions", "of what"), rows, whole=("file",)) if files else _NO_FILE
+    return tell(arguments, _record(kit) | {"files": [asdict(one) for one in files]}, text)
 
 
 def _show_file(kit: StagedKit, arguments: SimpleNamespace) -> int:

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal, read_log
-from kagura_kernel.cli.printing import as_json, moment, size, span, table
+from kagura_kernel.cli.printing import moment, size, span, tell, tell_rows
 from kagura_kernel.cockpit.naming import only
 from kagura_kernel.domain.errors import ConfigurationError, RunUnknown, UnknownName, UsageError
 from kagura_kernel.jupyter.surface import person
@@ -109,15 +109,10 @@ def leases(arguments: SimpleNamespace) -> int:
     with read_journal(arguments) as journal:
         ledger = LeaseLedger(journal)
         rows = ledger.rows(limit=_LISTED) if arguments.all else ledger.open_rows()
-    if arguments.json:
-        print(as_json([_fields(row) for row in rows]))
-    elif rows:
-        head = ("lease", "provider", "scope", "run", "state", "ends", "budget left", "renewals", "holder", "why")
-        whole = ("lease", "run", "state", "ends", "budget left", "renewals", "holder")
-        print(table(head, [_cells(row) for row in rows], whole=whole))
-    else:
-        print("No credential is out.")
-    return ALL_WELL
+    head = ("lease", "provider", "scope", "run", "state", "ends", "budget left", "renewals", "holder", "why")
+    whole = ("lease", "run", "state", "ends", "budget left", "renewals", "holder")
+    records, cells = list(map(_fields, rows)), list(map(_cells, rows))
+    return tell_rows(arguments, records, head, cells, whole=whole, none="No credential is out.")
 
 
 def revoke(arguments: SimpleNamespace) -> int:
@@ -151,12 +146,12 @@ def _revoke(arguments: SimpleNamespace, journal: Journal, ledger: LeaseLedger) -
     _tell_holders(journal, revoked)
     if trouble is not None:
         raise trouble
-    if arguments.json:
-        fields = [asdict(one.settled) | {"lease_id": one.row.lease_id, "run_id": one.row.run_id} for one in revoked]
-        print(as_json([field | {"dead": one.dead} for field, one in zip(fields, revoked, strict=True)]))
-    else:
-        lines = [*wanted.not_out([one.row for one in revoked]), *map(_said, revoked)]
-        print("\n".join(lines) or "No credential is out.")
+    records = [
+        asdict(one.settled) | {"lease_id": one.row.lease_id, "run_id": one.row.run_id, "dead": one.dead}
+        for one in revoked
+    ]
+    lines = [*wanted.not_out([one.row for one in revoked]), *map(_said, revoked)]
+    tell(arguments, records, "\n".join(lines) or "No credential is out.")
     return ALL_WELL if all(one.dead for one in revoked) else SOME_LEFT
 
 
@@ -231,11 +226,8 @@ def leases_sweep(arguments: SimpleNamespace) -> int:
 
     with open_journal(place_of(arguments)) as journal:
         report = asyncio.run(sweep(LeaseLedger(journal), _providers(), owner_alive, owner=process_owner()))
-    if arguments.json:
-        print(as_json([asdict(one) for one in report.settled]))
-    else:
-        lines = [f"{one.id}: {one.provider}:{one.scope}: {_how(one)}" for one in report.settled]
-        print("\n".join(lines) or "Nothing to sweep.")
+    lines = [f"{one.id}: {one.provider}:{one.scope}: {_how(one)}" for one in report.settled]
+    tell(arguments, list(map(asdict, report.settled)), "\n".join(lines) or "Nothing to sweep.")
     return SOME_LEFT if report.kept else ALL_WELL
 
 
@@ -292,16 +284,10 @@ def leases_log(arguments: SimpleNamespace) -> int:
         arguments,
         lambda journal, run_id, since, limit: views.lease_uses(journal, run_id=run_id, since=since, limit=limit),
     )
-    if arguments.json:
-        print(as_json([asdict(row) for row in rows]))
-    elif rows:
-        head = ("at", "run", "lease", "for", "request", "answer", "out", "in", "took", "why")
-        print(
-            table(head, [_use_cells(row) for row in rows], whole=("at", "run", "lease", "answer", "out", "in", "took"))
-        )
-    else:
-        print("No request was made with a leased credential.")
-    return 0
+    head = ("at", "run", "lease", "for", "request", "answer", "out", "in", "took", "why")
+    whole = ("at", "run", "lease", "answer", "out", "in", "took")
+    none = "No request was made with a leased credential."
+    return tell_rows(arguments, list(map(asdict, rows)), head, list(map(_use_cells, rows)), whole=whole, none=none)
 
 
 def _use_cells(row: LeaseUseRow) -> tuple[object, ...]:

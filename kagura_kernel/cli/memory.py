@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from kagura_kernel.cli.printing import as_json, table
+from kagura_kernel.cli.printing import as_json, table, tell, tell_rows
 from kagura_kernel.cockpit import memory_words
 from kagura_kernel.cockpit.memory import note_of, query_of
 from kagura_kernel.domain.grammar import Surface
@@ -71,14 +71,11 @@ def recall(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     """Print what fits; 0."""
     now = datetime.now(UTC)
     found = desk.recall(query_of(_given(arguments, "query"), now))
-    if arguments.json:
-        print(as_json([memory_words.recalled_record(one) for one in found]))
-    elif found:
-        head = ("memory", "trust", "type", "from", "age", "why", "what")
-        print(table(head, [_cells(one, now) for one in found], whole=("memory", "trust")))
-    else:
-        print("Nothing is remembered that fits.")
-    return _OK
+    records, cells = list(map(memory_words.recalled_record, found)), [_cells(one, now) for one in found]
+    head = ("memory", "trust", "type", "from", "age", "why", "what")
+    return tell_rows(
+        arguments, records, head, cells, whole=("memory", "trust"), none="Nothing is remembered that fits."
+    )
 
 
 memory_list = recall
@@ -101,52 +98,38 @@ def _cells(found: Recalled, now: datetime) -> tuple[str, ...]:
 def lessons(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     """Print what went wrong before, and what mended it; 0."""
     found = desk.lessons(" ".join(arguments.query), arguments.k)
-    if arguments.json:
-        print(as_json([memory_words.lesson_record(one) for one in found]))
-    elif found:
-        head = ("memory", "trust", "seen", "what went wrong", "what was said then", "what mended it")
-        rows = [
-            (
-                one.memory.id,
-                "trusted" if one.trusted else "NOT trusted",
-                f"{one.seen:,}",
-                one.failure.trigger or one.memory.summary,
-                one.failure.said or "-",
-                one.fix_shown or "-",
-            )
-            for one in found
-        ]
-        print(table(head, rows, whole=("memory", "trust")))
-    else:
-        print(memory_words.no_lessons(arguments.query))
-    return _OK
+    head = ("memory", "trust", "seen", "what went wrong", "what was said then", "what mended it")
+    rows = [
+        (
+            one.memory.id,
+            "trusted" if one.trusted else "NOT trusted",
+            f"{one.seen:,}",
+            one.failure.trigger or one.memory.summary,
+            one.failure.said or "-",
+            one.fix_shown or "-",
+        )
+        for one in found
+    ]
+    records, none = list(map(memory_words.lesson_record, found)), memory_words.no_lessons(arguments.query)
+    return tell_rows(arguments, records, head, rows, whole=("memory", "trust"), none=none)
 
 
 @_at_desk
 def memory_show(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     """Print all about one memory; 0."""
     memory = desk.show(arguments.memory)
-    if arguments.json:
-        print(as_json(memory_words.memory_record(memory)))
-    else:
-        _print(memory_words.memory_lines(memory, datetime.now(UTC)))
-    return _OK
+    return _tell(arguments, memory_words.memory_record(memory), memory_words.memory_lines(memory, datetime.now(UTC)))
 
 
 @_at_desk
 def memory_explore(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     """Print what a memory is joined to; 0."""
     found = desk.explore(arguments.memory, depth=arguments.depth, types=arguments.type)
-    if arguments.json:
-        print(as_json(memory_words.neighbourhood_record(found)))
-        return _OK
     known = {one.id: one for one in found.memories}
     rows = [(edge.source, edge.type, edge.target, known[edge.source].summary) for edge in found.edges]
-    if rows:
-        print(table(("memory", "how", "with", "what it says"), rows, whole=("memory", "with", "how")))
-    else:
-        print(f"{arguments.memory} is joined to nothing.")
-    return _OK
+    head, none = ("memory", "how", "with", "what it says"), f"{arguments.memory} is joined to nothing."
+    text = table(head, rows, whole=("memory", "with", "how")) if rows else none
+    return tell(arguments, memory_words.neighbourhood_record(found), text)
 
 
 @_at_desk
@@ -154,15 +137,13 @@ def memory_add(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     """Keep a note; 0."""
     draft = note_of(_given(arguments, "text"), datetime.now(UTC))
     memory = desk.remember(draft, by=person(), via=VIA)
-    _tell(arguments, memory_words.memory_record(memory), memory_words.added_lines(memory, draft.text, _PREFIX))
-    return _OK
+    return _tell(arguments, memory_words.memory_record(memory), memory_words.added_lines(memory, draft.text, _PREFIX))
 
 
 def _change(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     memories = desk.change(cast("Act", arguments.action), arguments.memory, by=person(), via=VIA)
     records = [memory_words.memory_record(one) for one in memories]
-    _tell(arguments, records, memory_words.changed_lines(arguments.action, memories, _PREFIX))
-    return _OK
+    return _tell(arguments, records, memory_words.changed_lines(arguments.action, memories, _PREFIX))
 
 
 memory_promote = memory_demote = memory_pin = memory_unpin = memory_restore = _at_desk(_change)
@@ -192,8 +173,7 @@ def memory_import(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     lines = sys.stdin if str(arguments.file) == INPUT else read_file(arguments.file)
     found = desk.import_lines(lines, trusting=arguments.trust, by=person(), via=VIA)
     said = memory_words.imported_line(found, trusting=arguments.trust, prefix=_PREFIX)
-    _tell(arguments, memory_words.imported_record(found), [said])
-    return _OK
+    return _tell(arguments, memory_words.imported_record(found), [said])
 
 
 @_at_desk
@@ -208,8 +188,7 @@ def memory_export(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
 
     count = write_file(arguments.file, desk.export_lines())
     said = f"{shown(str(arguments.file))} was written: {count:,} lines."
-    _tell(arguments, {"file": str(arguments.file), "lines": count}, [said])
-    return _OK
+    return _tell(arguments, {"file": str(arguments.file), "lines": count}, [said])
 
 
 @_at_desk
@@ -218,8 +197,7 @@ def memory_counts(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     from dataclasses import asdict
 
     counts, where = desk.counts(), desk.store.where
-    _tell(arguments, {**asdict(counts), "where": where}, [memory_words.counts_line(counts, where)])
-    return _OK
+    return _tell(arguments, {**asdict(counts), "where": where}, [memory_words.counts_line(counts, where)])
 
 
 def _given(arguments: SimpleNamespace, name: str) -> dict[str, Any]:
@@ -228,14 +206,8 @@ def _given(arguments: SimpleNamespace, name: str) -> dict[str, Any]:
     return values | {name: (sys.stdin.read(),)} if values.get(name) == (INPUT,) else values
 
 
-def _tell(arguments: SimpleNamespace, data: Any, lines: Iterable[str]) -> None:
-    if arguments.json:
-        print(as_json(data))
-    else:
-        _print(lines)
-
-
-def _print(lines: Iterable[str]) -> None:
-    """Lines of which a terminal obeys nothing; their own line ends and tabs stay."""
-    for line in "\n".join(lines).split("\n"):
-        print("\t".join(map(shown, line.split("\t"))))
+def _tell(arguments: SimpleNamespace, data: Any, lines: Iterable[str]) -> int:
+    """Tell lines of which a terminal obeys nothing; their own line ends and tabs stay."""
+    return tell(
+        arguments, data, "\n".join("\t".join(map(shown, line.split("\t"))) for line in "\n".join(lines).split("\n"))
+    )

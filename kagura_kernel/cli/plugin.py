@@ -11,7 +11,7 @@ from dataclasses import asdict, fields, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cli.printing import as_json, cut, moment, paragraph, table, terminal_width
+from kagura_kernel.cli.printing import as_json, cut, moment, paragraph, table, tell, tell_rows, terminal_width
 from kagura_kernel.cockpit.naming import LAST, here_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.surface import person
@@ -121,7 +121,7 @@ def plugin_disable(found: Cockpit, arguments: SimpleNamespace) -> int:
     said = f"{row.name} is {'disabled' if enabled else 'not enabled'} in the session {session}"
     said += "." if gone else " as soon as that hears of it, at its next run at the latest."
     data = {"plugin": row.name, "session": session, "was_enabled": enabled, "disabled": gone}
-    return _tell(arguments, data, said)
+    return tell(arguments, data, said)
 
 
 @in_cockpit
@@ -131,7 +131,7 @@ def plugin_approve(found: Cockpit, arguments: SimpleNamespace) -> int:
 
     row = found.plugins.approve(arguments.name, by=person(), via=VIA)
     said = approved_text(row)
-    return _tell(arguments, as_data(row), said)
+    return tell(arguments, as_data(row), said)
 
 
 @in_cockpit
@@ -139,7 +139,7 @@ def plugin_unapprove(found: Cockpit, arguments: SimpleNamespace) -> int:
     """Take that back; 0."""
     gone = found.plugins.unapprove(arguments.name, by=person(), via=VIA)
     said = f"{arguments.name} is approved no longer." if gone else f"{arguments.name} was not approved."
-    return _tell(arguments, {"plugin": arguments.name, "was_approved": gone}, said)
+    return tell(arguments, {"plugin": arguments.name, "was_approved": gone}, said)
 
 
 @in_cockpit
@@ -159,18 +159,13 @@ def plugin_config(found: Cockpit, arguments: SimpleNamespace) -> int:
         }
         for name, field in schema.items()
     ]
-    if arguments.json:
-        print(as_json(told_fields))
-    elif told_fields:
-        head = ("field", "type", "default", "configured", "what it is")
-        rows = [
-            (one["field"], one["type"], _shown(one["default"]), _shown(one["configured"]), one["description"])
-            for one in told_fields
-        ]
-        print(table(head, rows, whole=("field", "type")))
-    else:
-        print(f"{arguments.name} has nothing to configure.")
-    return 0
+    head = ("field", "type", "default", "configured", "what it is")
+    rows = [
+        (one["field"], one["type"], _shown(one["default"]), _shown(one["configured"]), one["description"])
+        for one in told_fields
+    ]
+    none = f"{arguments.name} has nothing to configure."
+    return tell_rows(arguments, told_fields, head, rows, whole=("field", "type"), none=none)
 
 
 def _shown(value: object) -> str:
@@ -189,13 +184,8 @@ def _shown(value: object) -> str:
 def plugin_logs(found: Cockpit, arguments: SimpleNamespace) -> int:
     """Print what happened to it; 0."""
     lines = found.plugins.logs(arguments.name, arguments.limit)
-    if arguments.json:
-        print(as_json([asdict(line) for line in lines]))
-    elif lines:
-        print(_log_text(lines))
-    else:
-        print(f"Nothing has happened to {arguments.name} yet.")
-    return 0
+    text = _log_text(lines) if lines else f"Nothing has happened to {arguments.name} yet."
+    return tell(arguments, list(map(asdict, lines)), text)
 
 
 def _log_text(lines: Sequence[PluginLogLine]) -> str:
@@ -230,14 +220,14 @@ def plugin_install(found: Cockpit, arguments: SimpleNamespace) -> int:
     installed = shelf.install(arguments.source, arguments.sha256, replace=replace, by=person(), via=VIA)
     barred = shelf.barred(installed.name)
     said = installed_text(installed, barred, f"kagura-kernel plugin enable {installed.name}")
-    return _tell(arguments, as_data(found.plugins.row(installed.name)) | {"barred": barred}, said)
+    return tell(arguments, as_data(found.plugins.row(installed.name)) | {"barred": barred}, said)
 
 
 @in_cockpit
 def plugin_remove(found: Cockpit, arguments: SimpleNamespace) -> int:
     """Remove its files; 0."""
     found.plugins.shelf.remove(arguments.name, by=person(), via=VIA)
-    return _tell(arguments, {"removed": arguments.name}, f"{arguments.name} is removed.")
+    return tell(arguments, {"removed": arguments.name}, f"{arguments.name} is removed.")
 
 
 @in_cockpit
@@ -250,7 +240,7 @@ def plugin_sign(found: Cockpit, arguments: SimpleNamespace) -> int:
         f"{arguments.path} is signed by {signed.author}: whoever trusts you needs your public key:\n"
         f"  kagura-kernel plugin trust {shlex.quote(signed.author)} {signed.key}"
     )
-    return _tell(arguments, asdict(signed), said)
+    return tell(arguments, asdict(signed), said)
 
 
 @in_cockpit
@@ -260,22 +250,17 @@ def plugin_trust(found: Cockpit, arguments: SimpleNamespace) -> int:
     if author is None:
         authors = [asdict(one) for one in found.plugins.shelf.authors()]
         rows = [(one["name"], one["key"]) for one in authors]
-        return _tell(arguments, authors, table(("author", "key"), rows) if rows else "You trust no author yet.")
+        return tell(arguments, authors, table(("author", "key"), rows) if rows else "You trust no author yet.")
     if arguments.remove:
         gone = found.plugins.shelf.distrust(author, by=person(), via=VIA)
         said = f"{author} is trusted no longer." if gone else f"{author} was not trusted."
-        return _tell(arguments, {"author": author, "was_trusted": gone}, said)
+        return tell(arguments, {"author": author, "was_trusted": gone}, said)
     if key is None:
         raise UsageError(
             f"Say which key is {author}’s: `plugin trust {shlex.quote(author)} KEY`, as their `plugin sign` prints it."
         )
     found.plugins.shelf.trust(author, key, by=person(), via=VIA)
-    return _tell(arguments, {"author": author, "key": key}, f"{author} is trusted.")
-
-
-def _tell(arguments: SimpleNamespace, data: object, text: str) -> int:
-    print(as_json(data) if arguments.json else text)
-    return 0
+    return tell(arguments, {"author": author, "key": key}, f"{author} is trusted.")
 
 
 _SHOWN = 5

@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 from kagura_kernel.membrane.names import shown
@@ -160,6 +161,25 @@ def cut(text: str, length: int) -> str:
     """The beginning of the first line of a text, with a mark when there was more."""
     first, _, more = text.strip().partition("\n")
     return first if len(first) <= length and not more else f"{first[: length - 1]}…"
+
+
+def tell(arguments: SimpleNamespace, data: Any, text: str) -> int:
+    """Print the data as JSON where `--json` was given, otherwise the text; 0."""
+    print(as_json(data) if arguments.json else text)
+    return 0
+
+
+def tell_rows(
+    arguments: SimpleNamespace,
+    records: Sequence[Any],
+    head: Sequence[str],
+    cells: Sequence[Sequence[object]],
+    *,
+    whole: Collection[str] = (),
+    none: str,
+) -> int:
+    """Print rows as `tell` does: the records as JSON, otherwise a table, or what is said where there is no row; 0."""
+    return tell(arguments, records, table(head, cells, whole=whole) if cells else none)
 
 
 def as_json(value: Any) -> str:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
-from kagura_kernel.cli.printing import as_json, cut, moment, span, table
+from kagura_kernel.cli.printing import as_json, cut, moment, span, table, tell, tell_rows
 from kagura_kernel.cockpit.naming import here_of, named_run, run_to_stop
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.surface import person
@@ -48,16 +48,12 @@ def runs(arguments: SimpleNamespace) -> int:
     with read_journal(arguments) as journal:
         named = [named_run(journal, word, here_of()) for word in arguments.run]
         rows = views.runs(journal, limit=len(named) or arguments.limit or LATEST, run_ids=named or None)
-    if arguments.json:
-        print(as_json([asdict(row) | {"live": is_live(row), "parent": row.parent} for row in rows]))
-    elif rows:
-        told = [(name, said) for name, said in _HISTORY if any(map(said, rows))]
-        head = ("", "run", "status", "started", "took", "box", "user", *(name for name, _ in told), "task")
-        cells = [_cells(row, tuple(said(row) or "-" for _, said in told)) for row in rows]
-        print(table(head, cells, whole=("", "run", "started", "took", "resumes", "parent")))
-    else:
-        print("No run yet.")
-    return 0
+    told = [(name, said) for name, said in _HISTORY if any(map(said, rows))]
+    head = ("", "run", "status", "started", "took", "box", "user", *(name for name, _ in told), "task")
+    records = [asdict(row) | {"live": is_live(row), "parent": row.parent} for row in rows]
+    cells = [_cells(row, tuple(said(row) or "-" for _, said in told)) for row in rows]
+    whole = ("", "run", "started", "took", "resumes", "parent")
+    return tell_rows(arguments, records, head, cells, whole=whole, none="No run yet.")
 
 
 def is_live(row: RunRow) -> bool:
@@ -95,14 +91,10 @@ def sessions(arguments: SimpleNamespace) -> int:
 
     with read_journal(arguments) as journal:
         rows = known(journal, limit=arguments.limit or LATEST)
-    if arguments.json:
-        print(as_json([asdict(row) | {"state": _session_state(row)} for row in rows]))
-    elif rows:
-        head = ("session", "state", "runs", "began", "last", "last run", "task")
-        print(table(head, [_session_cells(row) for row in rows], whole=("session", "began", "last", "last run")))
-    else:
-        print("No session yet.")
-    return 0
+    records, cells = [asdict(row) | {"state": _session_state(row)} for row in rows], list(map(_session_cells, rows))
+    head = ("session", "state", "runs", "began", "last", "last run", "task")
+    whole = ("session", "began", "last", "last run")
+    return tell_rows(arguments, records, head, cells, whole=whole, none="No session yet.")
 
 
 def _session_state(row: SessionRow) -> str:
@@ -249,10 +241,8 @@ def kill(arguments: SimpleNamespace) -> int:
         named = [run_to_stop(journal, word, here_of()) for word in arguments.run]
         wanted = list(dict.fromkeys(named)) or _going_on(journal)
         ends = contain(journal, wanted, by=person(), seconds=arguments.wait)
-    if arguments.json:
-        print(as_json([asdict(end) for end in ends]))
-    else:
-        print("\n".join(f"{end.run_id}: {end.said}" for end in ends) or "No run is going on.")
+    lines = [f"{end.run_id}: {end.said}" for end in ends]
+    tell(arguments, list(map(asdict, ends)), "\n".join(lines) or "No run is going on.")
     return ALL_OVER if all(end.over for end in ends) else SOME_GO_ON
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kagura_kernel.cli.opening import place_of, read_journal
-from kagura_kernel.cli.printing import as_json, table
+from kagura_kernel.cli.printing import table, tell
 from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
@@ -50,12 +50,8 @@ def status(arguments: SimpleNamespace) -> int:
         found = _look(journal, shown_place(place_of(arguments)))
     memory = look_at_memory(load_settings(os.environ))
     found = found._replace(memory=memory.said, memory_ok=memory.ok)
-    if arguments.json:
-        rows = {name: [asdict(row) for row in getattr(found, name)] for name in ("running", "pending")}
-        print(as_json(found._asdict() | rows))
-    else:
-        print(_text(found))
-    return 0
+    rows = {name: [asdict(row) for row in getattr(found, name)] for name in ("running", "pending")}
+    return tell(arguments, found._asdict() | rows, _text(found))
 
 
 def _look(journal: Journal, where: str) -> _Found:

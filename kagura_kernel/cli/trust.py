@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
-from kagura_kernel.cli.printing import as_json, moment, table
+from kagura_kernel.cli.printing import as_json, moment, table, tell
 from kagura_kernel.cockpit.naming import here_of, named_run
 from kagura_kernel.jupyter.surface import person
 
@@ -34,12 +34,10 @@ def graduation(arguments: SimpleNamespace) -> int:
     with read_journal(arguments) as journal:
         desk = _desk(journal)
         reports = desk.reports()
-    if arguments.json:
-        print(as_json([_fields(one, desk.terms) for one in reports]))
-    else:
-        head = ("category", "state", "successes", "tasks", "days", "last failure", "used", "missing")
-        print(table(head, [_cells(one, desk.terms) for one in reports], whole=("category", "state", "missing")))
-    return 0
+    head = ("category", "state", "successes", "tasks", "days", "last failure", "used", "missing")
+    cells = [_cells(one, desk.terms) for one in reports]
+    text = table(head, cells, whole=("category", "state", "missing"))
+    return tell(arguments, [_fields(one, desk.terms) for one in reports], text)
 
 
 def graduation_chart(arguments: SimpleNamespace) -> int:
@@ -79,11 +77,8 @@ def graduation_grant(arguments: SimpleNamespace) -> int:
     with open_journal(place_of(arguments)) as journal:
         desk = _desk(journal)
         after = (desk.grant if grants else desk.revoke)(arguments.category, by=person(), via="terminal")
-    if arguments.json:
-        print(as_json(_fields(after, desk.terms)))
-    else:
-        print(f"{after.category.name}: {after.state}." if grants else revoked_words(after))
-    return 0
+    said = f"{after.category.name}: {after.state}." if grants else revoked_words(after)
+    return tell(arguments, _fields(after, desk.terms), said)
 
 
 graduation_revoke = graduation_grant
@@ -99,11 +94,7 @@ def graduation_vouch(arguments: SimpleNamespace) -> int:
     with open_journal(place_of(arguments)) as journal:
         desk, run_id = _desk(journal), named_run(journal, arguments.run, here_of())
         found = desk.vouch(run_id, by=person(), via="terminal")
-    if arguments.json:
-        print(as_json({"run": run_id, "categories": found}))
-    else:
-        print(f"{run_id}: evidence for {', '.join(found)}.")
-    return 0
+    return tell(arguments, {"run": run_id, "categories": found}, f"{run_id}: evidence for {', '.join(found)}.")
 
 
 def _fields(report: Report, terms: TrustTerms) -> dict[str, Any]:
