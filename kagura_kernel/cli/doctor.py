@@ -12,9 +12,27 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cli.doctor_rows import FAIL, MEMORY, OK, SANDBOX, WARN, Finding, State
+from kagura_kernel.cli.doctor_rows import (
+    FAIL,
+    MEMORY,
+    OK,
+    SANDBOX,
+    WARN,
+    Finding,
+    State,
+    brains,
+    chats,
+    clock,
+    data_directory,
+    disk,
+    egress_rules,
+    extension_findings,
+    jupyter,
+    laid_out,
+    secret_places,
+)
 from kagura_kernel.cli.opening import open_journal, place_of
-from kagura_kernel.cli.printing import for_terminal, paragraph, tell, terminal_width
+from kagura_kernel.cli.printing import tell
 from kagura_kernel.cockpit.naming import read_time
 from kagura_kernel.domain.errors import (
     ConfigurationError,
@@ -92,7 +110,7 @@ def doctor(arguments: SimpleNamespace) -> int:
     findings = look(load_settings(os.environ), place_of(arguments), since)
     failed = any(finding.state == FAIL for finding in findings)
     record = {"ok": not failed, "findings": [asdict(finding) for finding in findings]}
-    tell(arguments, record, _laid_out(findings, terminal_width()))
+    tell(arguments, record, f"{laid_out(findings)}\n\n{_sum(findings)}")
     return FAILURE if failed else NO_FAILURE
 
 
@@ -104,8 +122,6 @@ def look(settings: Settings, place: Path | str, since: datetime) -> list[Finding
         place: The journal.
         since: How far back to count what was refused and denied.
     """
-    from kagura_kernel.cli.doctor_rows import brains, chats
-
     # Boxes take a while to start: all else is looked at meanwhile.
     with ThreadPoolExecutor(1) as pool:
         tried = pool.submit(lambda: list(boxes(settings)))
@@ -116,16 +132,6 @@ def look(settings: Settings, place: Path | str, since: datetime) -> list[Finding
 
 def beside_boxes(settings: Settings, place: Path | str, since: datetime) -> list[Finding]:
     """All else: network, secrets, Jupyter, clock, disk, and what the journal tells; arguments as of `look`."""
-    from kagura_kernel.cli.doctor_rows import (
-        clock,
-        data_directory,
-        disk,
-        egress_rules,
-        extension_findings,
-        jupyter,
-        secret_places,
-    )
-
     return [
         egress_rules(settings),
         *_providers(),
@@ -305,22 +311,8 @@ def _some(names: Sequence[str], count: int = 3) -> str:
     return ", ".join(names[:count]) + more
 
 
-def _laid_out(findings: Sequence[Finding], width: int) -> str:
-    """A paragraph for each, and how many failed."""
-    names = max(len(finding.name) for finding in findings)
-    indent = " " * (len("FAIL  ") + names + len("  "))
-    lines = []
-    for finding in findings:
-        start = f"{finding.state.upper():<4}  {finding.name:<{names}}  "
-        lines.append(paragraph(for_terminal(finding.said), start, indent, width))
-        if finding.then:
-            lines.append(paragraph(for_terminal(finding.then), f"{indent}→ ", f"{indent}  ", width))
+def _sum(findings: Sequence[Finding]) -> str:
     failed, warned = (sum(finding.state == state for finding in findings) for state in (FAIL, WARN))
-    lines.append(f"\n{_sum(failed, warned)}")
-    return "\n".join(lines)
-
-
-def _sum(failed: int, warned: int) -> str:
     if not failed and not warned:
         return "All is well."
     warnings = f"{warned} {'warning' if warned == 1 else 'warnings'}"

@@ -8,13 +8,13 @@ import shlex
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from kagura_kernel.cli.printing import size
+from kagura_kernel.cli.printing import for_terminal, paragraph, size, terminal_width
 from kagura_kernel.domain.errors import ConfigurationError, KaguraError, SecretUnavailable
 from kagura_kernel.domain.settings import Settings
 
@@ -44,6 +44,19 @@ class Finding:
     said: str  # What was found; one line, or one for each of several problems
     then: str = ""  # The one thing that mends it, mostly a command; empty when there is nothing to do
     part: str = ""  # What `kagura-kernel setup` calls it; empty for what belongs to none of its parts
+
+
+def laid_out(findings: Sequence[Finding]) -> str:
+    """A paragraph for each as wide as the terminal, and what mends it below."""
+    names, width = max(len(finding.name) for finding in findings), terminal_width()
+    indent = " " * (len("FAIL  ") + names + len("  "))
+    lines = []
+    for finding in findings:
+        start = f"{finding.state.upper():<4}  {finding.name:<{names}}  "
+        lines.append(paragraph(for_terminal(finding.said), start, indent, width))
+        if finding.then:
+            lines.append(paragraph(for_terminal(finding.then), f"{indent}→ ", f"{indent}  ", width))
+    return "\n".join(lines)
 
 
 _SETUP_BRAIN = "`kagura-kernel setup brain`"

@@ -10,13 +10,13 @@ import getpass
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cli.doctor_rows import BRAIN, FAIL, MEMORY, OK, SANDBOX, TRANSPORT, Finding
-from kagura_kernel.cli.printing import for_terminal, paragraph, terminal_width
-from kagura_kernel.cli.setup_settings import Talk, write_setting
+from kagura_kernel.cli.doctor_rows import BRAIN, FAIL, MEMORY, OK, SANDBOX, TRANSPORT, Finding, brains, chats, laid_out
+from kagura_kernel.cli.setup_settings import KEYCHAIN, Talk, write_setting
 from kagura_kernel.domain.errors import ConfigurationError, KaguraError
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ def setup(arguments: SimpleNamespace) -> int:
 def rows_of(part: str, settings: Settings) -> list[Finding]:
     """The doctor's rows about one part."""
     from kagura_kernel.cli import doctor
-    from kagura_kernel.cli.doctor_rows import brains, chats
 
     match part:
         case "brain":
@@ -94,17 +93,9 @@ def _show_rest() -> None:
 
 
 def _show(rows: Sequence[Finding]) -> None:
-    names = max(len(row.name) for row in rows)
-    indent = " " * (len("FAIL  ") + names + 2)
-    for row in rows:
-        start = f"{row.state.upper():<4}  {row.name:<{names}}  "
-        print(paragraph(for_terminal(row.said), start, indent, terminal_width()))
-        if row.then and not row.then.startswith("`kagura-kernel setup"):
-            print(paragraph(for_terminal(row.then), f"{indent}→ ", f"{indent}  ", terminal_width()))
+    """Print them, without the advice to do what is being done."""
+    print(laid_out([replace(row, then="") if row.then.startswith("`kagura-kernel setup") else row for row in rows]))
 
-
-KEYCHAIN = "kagura-kernel"
-"""The service under which keys are kept in the keychain; the user name is the endpoint's."""
 
 _SIGN_IN = """\
 Sign in once by typing `claude` in a terminal, or set ANTHROPIC_API_KEY where kernels and shells start:
@@ -153,12 +144,13 @@ class Walk:
         walks[part](settings)
 
     def _brain(self, settings: Settings) -> None:
+        from kagura_kernel.assembly import brain_names
         from kagura_kernel.brain.openai_compatible import KNOWN
 
         if not self._asks:
             if not _can_think(settings, self._environ):
                 self._talk.say(f"{_SIGN_IN}\n{_SERVICE}")
-            if self._mend and settings.brain not in ("auto", *_brain_names()):
+            if self._mend and settings.brain not in ("auto", *brain_names()):
                 self._write("brain", "auto")
             return
         ways = ["leave it as it is", "Claude, by a sign-in or a key in a variable"]
@@ -268,12 +260,4 @@ class Walk:
 
 
 def _can_think(settings: Settings, environ: Mapping[str, str]) -> bool:
-    from kagura_kernel.cli.doctor_rows import OK, brains
-
     return all(row.state == OK for row in brains(settings, environ) if row.name == "brain")
-
-
-def _brain_names() -> Sequence[str]:
-    from kagura_kernel.assembly import brain_names
-
-    return brain_names()

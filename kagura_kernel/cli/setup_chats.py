@@ -9,16 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cli.setup_settings import Value, write_settings
+from kagura_kernel.cli.setup_settings import KEYCHAIN, Value, write_settings
 from kagura_kernel.domain.errors import KaguraError
 
 if TYPE_CHECKING:
     from kagura_kernel.cli.setup_settings import Talk
     from kagura_kernel.cockpit.transports.transport import Heard
     from kagura_kernel.domain.settings import Settings
-
-KEYCHAIN = "kagura-kernel"
-"""The service under which tokens are kept in the keychain; the user name is the chat's and the token's."""
 
 WITHOUT_ASKING = """\
 A chat is a table of the settings; docs/transports.md says what app each of them needs.

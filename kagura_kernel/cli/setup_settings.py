@@ -14,6 +14,10 @@ from pathlib import Path
 
 from kagura_kernel.domain.errors import ConfigurationError
 
+KEYCHAIN = "kagura-kernel"
+"""The service under which keys and tokens are kept in the keychain; the user name is the endpoint's, or the chat's and
+the token's."""
+
 _TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
