@@ -14,8 +14,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from kagura_kernel.domain.changes import FileChange
-from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.runs.order import ChildOrder

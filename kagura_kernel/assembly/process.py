@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kagura_kernel.assembly.logs import open_log
 from kagura_kernel.assembly.places import redactor_of
-from kagura_kernel.assembly.settings import load_settings
+from kagura_kernel.assembly.settings import load_settings, open_log
 from kagura_kernel.journal.place import data_home
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.settling import ChangeDesk
-    from kagura_kernel.domain.changes import FileChange
     from kagura_kernel.domain.events import ChangesSettled
+    from kagura_kernel.domain.outcome import FileChange
     from kagura_kernel.journal.store import Journal
 
 ALL_WELL, SOME_LEFT = 0, 1

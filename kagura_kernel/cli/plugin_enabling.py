@@ -22,9 +22,8 @@ from kagura_kernel.cli.printing import as_json, paragraph, terminal_width
 from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.cockpit.plugin_prompting import TextSurface, enabled_text, talk_in_text
 from kagura_kernel.cockpit.plugin_talk import AuditDone, PluginEnabled
-from kagura_kernel.domain.audit_report import AuditReport, ReportFinding, report_of
 from kagura_kernel.domain.errors import PluginRefused, UsageError
-from kagura_kernel.domain.plugins import PluginAudit, PluginState, Risk, Severity
+from kagura_kernel.domain.plugins import AuditReport, PluginAudit, PluginState, ReportFinding, Risk, Severity, report_of
 from kagura_kernel.journal.plugin_sessions import latest_failures
 from kagura_kernel.journal.plugin_views import plugin_views
 from kagura_kernel.journal.plugin_words import LASTS, send_plugin_word

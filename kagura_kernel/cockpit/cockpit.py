@@ -26,7 +26,6 @@ from kagura_kernel.cockpit.status import PartStatus, StatusReport, spent
 from kagura_kernel.cockpit.sweeping import Sweep, Sweeping
 from kagura_kernel.cockpit.trust import TrustDesk, trust_terms
 from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import (
     JournalError,
@@ -40,6 +39,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import ChangesSettled, RunFinished
 from kagura_kernel.domain.identity import new_session_id
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseRow
 from kagura_kernel.journal.mailbox import Mailbox

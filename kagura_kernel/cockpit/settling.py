@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kagura_kernel.domain.changes import ChangeState, FileChange, in_order
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ChangeConflict, RunUnknown, UnknownName
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunFinished, RunStarted
+from kagura_kernel.domain.outcome import ChangeState, FileChange, in_order
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.project import ProjectFiles

@@ -19,9 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalKind
-from kagura_kernel.domain.hosts import shown_place
-from kagura_kernel.domain.lookalikes import LATIN_LOOKALIKES, LOOKALIKES
-from kagura_kernel.domain.visible import visible
+from kagura_kernel.domain.visible import LATIN_LOOKALIKES, LOOKALIKES, shown_place, visible
 
 # Beside what is odd in any text: blanks that are none, and what changes or joins letters without a mark of its own.
 _UNSEEN = (

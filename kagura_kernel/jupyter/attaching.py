@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.jupyter.background import shown_already
 from kagura_kernel.jupyter.follow import Watched
-from kagura_kernel.jupyter.late_card import shown_already
 from kagura_kernel.jupyter.live_run import HeadlessDisplay, NotebookDisplay
 from kagura_kernel.jupyter.own_loop import wait_in_thread
 from kagura_kernel.jupyter.surface import Surface, loop_runs, surface_of

@@ -13,10 +13,9 @@ from typing import Any
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.cell import run_cell
 from kagura_kernel.jupyter.errors import calm
-from kagura_kernel.jupyter.launching import parse_cell
+from kagura_kernel.jupyter.launching import parse_cell, wants_help
 from kagura_kernel.jupyter.own_loop import wait_in_thread
 from kagura_kernel.jupyter.surface import Surface, loop_runs, surface_of
-from kagura_kernel.jupyter.usage import wants_help
 
 
 def run_blocking(shell: Any, magic: str, line: str, body: str) -> Any:

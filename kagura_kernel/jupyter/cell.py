@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.cockpit.lines.words import Word, unquoted, words_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.errors import calm, check
-from kagura_kernel.jupyter.launching import from_cell, parse_cell
+from kagura_kernel.jupyter.launching import from_cell, help_text, parse_cell, wants_help
 from kagura_kernel.jupyter.surface import Surface, surface_of
-from kagura_kernel.jupyter.usage import help_text, wants_help
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.outcome import RunOutcome

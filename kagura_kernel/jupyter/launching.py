@@ -1,15 +1,29 @@
-"""From a cell to what it asks for."""
+"""From a cell to what it asks for, and how the cell magics are used."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kagura_kernel.cockpit.lines.parsing import cell_magic, parse_cell_line
+from kagura_kernel.cockpit.lines.helping import cell_help, usage_lines
+from kagura_kernel.cockpit.lines.parsing import HELP_FLAGS, cell_magic, parse_cell_line
 from kagura_kernel.domain.errors import UsageError
-from kagura_kernel.jupyter.place import place_of
-from kagura_kernel.jupyter.surface import Surface
-from kagura_kernel.jupyter.usage import short_usage
+from kagura_kernel.jupyter.surface import Surface, place_of
 from kagura_kernel.runs.request import RunRequest
+
+
+def wants_help(line: str) -> bool:
+    """Whether a cell's first line asks how the magic is used."""
+    return not (HELP_FLAGS | {"?"}).isdisjoint(line.split())
+
+
+def short_usage(magic: str) -> str:
+    """The usage of `kagura` or `sandbox` in a few lines."""
+    return usage_lines(cell_magic(magic))
+
+
+def help_text(magic: str) -> str:
+    """The usage of `kagura` or `sandbox` with a line for each option, and examples."""
+    return cell_help(cell_magic(magic))
 
 
 def parse_options(magic: str, line: str) -> RunRequest:

@@ -178,7 +178,7 @@ def _described(what: str) -> Any:
             from kagura_kernel.domain.grammar import Surface
 
             return overview(Surface.NOTEBOOK)
-        from kagura_kernel.jupyter.usage import help_text
+        from kagura_kernel.jupyter.launching import help_text
 
         return help_text(what)
 

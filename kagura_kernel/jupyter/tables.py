@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
+from kagura_kernel.cockpit.trust import lacking
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow
 
@@ -14,10 +15,14 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from kagura_kernel.cockpit.brains import BrainReport
     from kagura_kernel.cockpit.records import Board, LeaseView
+    from kagura_kernel.cockpit.trust import Report
+    from kagura_kernel.domain.patterns import TrustTerms
     from kagura_kernel.journal.session_registry import SessionRow
     from kagura_kernel.membrane.egress.gate import Explanation
     from kagura_kernel.patterns.calibration import Calibrated
+
 
 T = TypeVar("T")
 Columns = Mapping[str, tuple[str | Callable[[T], object], str]]
@@ -268,3 +273,69 @@ def table_of(rows: Sequence[T], columns: Columns[T]) -> pd.DataFrame:
     cells = [[_readable(make(row)) for make in made] for row in rows]
     frame = pd.DataFrame(cells, columns=list(columns), dtype=object)
     return frame.astype({name: kind for name, (_, kind) in columns.items()})
+
+
+_BRAIN_COLUMNS = {
+    "brain": "string",
+    "ready": "boolean",
+    "model": "string",
+    "window": "Int64",
+    "turn_usd": "Float64",
+    "price_from": "string",
+    "why": "string",
+}
+
+
+def brain_table(reports: Sequence[BrainReport]) -> pd.DataFrame:
+    """One line for each brain, the preferred first; `turn_usd` is missing where the price is not known."""
+    import pandas as pd
+
+    cells = [
+        (
+            one.name,
+            one.ready,
+            visible(one.model) or None,
+            one.window,
+            one.turn_usd,
+            one.source or None,
+            visible(one.reason),
+        )
+        for one in reports
+    ]
+    return pd.DataFrame(cells, columns=list(_BRAIN_COLUMNS), dtype=object).astype(_BRAIN_COLUMNS)
+
+
+_TRUST_COLUMNS = {
+    "category": "string",
+    "state": "string",
+    "successes": "string",
+    "tasks": "string",
+    "days": "string",
+    "last_failure": "datetime64[us, UTC]",
+    "why": "string",
+    "used": "Int64",
+    "missing": "string",
+    "about": "string",
+}
+
+
+def trust_table(reports: Sequence[Report], terms: TrustTerms) -> pd.DataFrame:
+    """One line for each category; `used` is how often its grant has answered, `missing` what it still lacks."""
+    import pandas as pd
+
+    cells = [
+        (
+            one.category.name,
+            one.state,
+            f"{len(one.standing.successes)} of {terms.successes}",
+            f"{one.standing.tasks} of {terms.tasks}",
+            f"{one.days:.3g} of {terms.days:g}",
+            None if one.standing.failure is None else one.standing.failure.at,
+            None if one.standing.failure is None else visible(one.standing.failure.why),
+            one.standing.applied,
+            lacking(one),
+            one.category.about,
+        )
+        for one in reports
+    ]
+    return pd.DataFrame(cells, columns=list(_TRUST_COLUMNS), dtype=object).astype(_TRUST_COLUMNS)

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kagura_kernel.domain.changes import content_name
 from kagura_kernel.domain.errors import JournalUnwritable
+from kagura_kernel.domain.outcome import content_name
 
 FORGOTTEN_SECONDS = 3600.0
 """Age of an unfinished content that nobody can still be writing."""

@@ -11,8 +11,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kagura_kernel.domain.changes import ChangeState, ChangeStatus, FileChange, in_order
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceTooLarge
+from kagura_kernel.domain.outcome import ChangeState, ChangeStatus, FileChange, in_order
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.contents import Contents, SecretFound, Taken
 from kagura_kernel.membrane.credentials.scrub import Scrubber

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceTooLarge
-from kagura_kernel.domain.files import FileSystem
+from kagura_kernel.domain.tools import FileSystem
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.difference import MAX_DIFF_INPUT

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import WorkspaceUnreadable
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.names import folded, folded_path, has_control, is_below, is_protected_name
 from kagura_kernel.membrane.project import Changed, ProjectFiles, UnsafePath, split_path

@@ -78,7 +78,7 @@ _PATTERNS = {
         directory.build.rsp directory.build.targets dist.ini dodo.py dub.json dub.sdl dune
         dune-project dune-workspace earthfile erlang.mk fabfile.py fastlane/ gemfile gems.rb
         global.json gnumakefile gradle.properties gradle/*.toml gradle/wrapper/ gradlew gradlew.bat
-        guardfile helmfile.y*ml hook/build.dart invoke.y*ml justfile kbuild makefile makefile.*
+        guardfile helmfile.y*ml hook/build.dart invoke.y*ml justfile kbuild latexmkrc makefile makefile.*
         makefile.pl manage.py meson.build mix.exs module.bazel mvnw mvnw.cmd myocamlbuild.ml nim.cfg
         noxfile.py nuget.config package.swift package.yaml package@swift-*.swift pavement.py podfile
         pom.xml premake5.lua profiles.clj project.clj project/*.properties project/*.scala

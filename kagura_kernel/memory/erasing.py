@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.domain.changes import content_name
 from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.events.memory import MemoriesSeen, MemoryChanged, MemoryWritten
 from kagura_kernel.domain.memory import CAME_FROM, OUTCOME, Memory
+from kagura_kernel.domain.outcome import content_name
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kagura_kernel.domain.changes import FileChange
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Step
 from kagura_kernel.patterns.steps import same
 

@@ -8,17 +8,18 @@ from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from kagura_kernel.domain.approvals import (
+    LIMIT,
     ApprovalKind,
     ApprovalRequest,
     Approver,
     Decision,
+    Patience,
     Verdict,
     asked_fields,
 )
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Noted
-from kagura_kernel.domain.patience import LIMIT, Patience
 from kagura_kernel.runs.recorder import Recorder
 
 _PATIENCE: WeakValueDictionary[str, Patience] = WeakValueDictionary()

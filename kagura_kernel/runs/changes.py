@@ -9,8 +9,8 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from kagura_kernel.domain.changes import ChangeState, FileChange, in_order
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
+from kagura_kernel.domain.outcome import ChangeState, FileChange, in_order
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.collect import LEFT, Collector

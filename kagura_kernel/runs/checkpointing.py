@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainEvent, BrainProvider, Turn
 from kagura_kernel.brain.selection import REPLAY
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import BrainForgot, JournalError, KaguraError
 from kagura_kernel.domain.events import Noted
 from kagura_kernel.domain.events.memory import RunCheckpointed
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Checkpoint, LeftBudget
 from kagura_kernel.domain.policy import PermissionMode
 from kagura_kernel.domain.tools import ToolCall, ToolResult

@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import ApprovalAborted, JournalError, KaguraError, MemoryStoreError, UsageError
 from kagura_kernel.domain.events import ChildEnded, ChildStarted, MemoryWritten
 from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.memory import Author, Draft, Memory, Source
-from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.domain.patterns import HANDOFF, HANDOFF_KEPT, Handoff
 from kagura_kernel.domain.policy import PermissionMode, WriteMode
 from kagura_kernel.domain.tools import ToolResult
@@ -23,9 +22,8 @@ from kagura_kernel.patterns.dispatch import asked_words, below, charged, share_o
 from kagura_kernel.runs.laying import lay_changes
 from kagura_kernel.runs.order import ChildOrder, Children
 from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.tools.bounded import shorten_middle
 from kagura_kernel.tools.delegate import Delegated, DelegateTool
-from kagura_kernel.tools.fences import fenced, plain
+from kagura_kernel.tools.fences import fenced, plain, shorten_middle
 from kagura_kernel.tools.toolbox import Tool
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from pathlib import PurePosixPath
 
 from kagura_kernel.domain.errors import BoxFileError
 from kagura_kernel.domain.events import ResultShown
-from kagura_kernel.domain.files import FileStat
 from kagura_kernel.domain.settings import DEFAULTS
+from kagura_kernel.domain.tools import FileStat
 from kagura_kernel.domain.variables import is_free_in_a_shell
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.runs.box_runner.crossing import CannotCross, readable_size

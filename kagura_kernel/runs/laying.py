@@ -6,9 +6,9 @@ import asyncio
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceError
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.project import UnsafePath, split_path

@@ -10,10 +10,9 @@ from typing import Any, Protocol
 
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.domain.approvals import Approver
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Usage
-from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.domain.patterns import Checkpoint, DelegationTerms, Handoff, PlanTerms, TrustTerms
 from kagura_kernel.domain.policy import CommandLimits, PermissionMode, WriteMode
 from kagura_kernel.domain.settings import DEFAULTS

@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import KaguraError, MemoryInvalid, MemoryUnavailable, MemoryUnknown
@@ -37,6 +36,7 @@ from kagura_kernel.domain.memory import (
     known_type,
     project_scope,
 )
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal.session_registry import last_run, read_untrusted
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.memory.store import MemoryStore, ready

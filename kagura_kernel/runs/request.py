@@ -15,7 +15,7 @@ from kagura_kernel.domain.grammar import NOTEBOOK, Argument, InputRequest, Kind,
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kagura_kernel.domain.changes import FileChange
+    from kagura_kernel.domain.outcome import FileChange
     from kagura_kernel.domain.patterns import Handoff
     from kagura_kernel.domain.settings import WriteMode
     from kagura_kernel.domain.variables import CellPlace, PackedVariable

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Verdict
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import ApprovalDenied, ResumeRefused
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Noted
 from kagura_kernel.domain.events.memory import MemoriesSeen, RunResumed
 from kagura_kernel.domain.identity import new_approval_id
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Checkpoint, Step
 from kagura_kernel.domain.tools import ToolResult
 from kagura_kernel.journal.store import Journal

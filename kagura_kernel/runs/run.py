@@ -15,7 +15,6 @@ import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.commands import Command, CommandResult
 from kagura_kernel.domain.errors import (
     CellFailed,
@@ -39,7 +38,7 @@ from kagura_kernel.domain.events import (
     ToolCalled,
     ToolFinished,
 )
-from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.membrane.collect import LEFT
 from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.membrane.membrane import Membrane

@@ -19,9 +19,8 @@ from kagura_kernel.runs.installing import Installed, install
 from kagura_kernel.runtime.approving import Asker
 from kagura_kernel.tools.mcp.client import McpClient, McpTool
 from kagura_kernel.tools.toolbox import Tool, ends_the_run
-from kagura_kernel.tools.toolsets.asking import ToolQuestions, matches
-from kagura_kernel.tools.toolsets.limits import ToolsetLimits
-from kagura_kernel.tools.toolsets.naming import tool_name
+from kagura_kernel.tools.toolsets.asking import ToolQuestions, ToolsetLimits, matches
+from kagura_kernel.tools.toolsets.cutting import tool_name
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.toolsets import McpToolset, Toolset

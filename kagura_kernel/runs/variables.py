@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import BoxFileError, SandboxCommandTimeout, SandboxIdleTimeout, VariableRefused
 from kagura_kernel.domain.events import VariableCrossed
-from kagura_kernel.domain.files import FileStat
 from kagura_kernel.domain.policy import CommandLimits
+from kagura_kernel.domain.tools import FileStat
 from kagura_kernel.domain.variables import Form, PackedVariable
 from kagura_kernel.runs.box_runner import plain
 from kagura_kernel.runs.box_runner.crossing import MAX_HEAD, CannotCross, readable_size, too_large

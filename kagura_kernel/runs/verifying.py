@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.commands import Command, CommandResult, shell_command
 from kagura_kernel.domain.errors import JournalError, KaguraError
 from kagura_kernel.domain.events import RunVerified
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.policy import CommandLimits, WriteMode
 from kagura_kernel.membrane.egress.proxy import proxy_variables
 from kagura_kernel.membrane.grant import RecordFact

@@ -12,11 +12,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
+from kagura_kernel.domain.approvals import LIMIT, ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ApprovalAborted, ApprovalDenied, ApprovalRequired
 from kagura_kernel.domain.identity import new_approval_id
-from kagura_kernel.domain.patience import LIMIT
 from kagura_kernel.domain.settings import DEFAULTS
 
 _APPROVER: ContextVar[Approver | None] = ContextVar("kagura_approver", default=None)

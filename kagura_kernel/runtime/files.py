@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kagura_kernel.domain.errors import BoxFileError
-from kagura_kernel.domain.files import FileKind, FileStat
+from kagura_kernel.domain.tools import FileKind, FileStat
 
 
 class GlobPattern:

@@ -23,7 +23,6 @@ from kagura_kernel.domain.approvals import ApprovalKind, Decision
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener, shell_command
 from kagura_kernel.domain.errors import SandboxUnavailable
-from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import (
     CommandDecision,
     CommandLimits,
@@ -33,6 +32,7 @@ from kagura_kernel.domain.policy import (
     SandboxPolicy,
 )
 from kagura_kernel.domain.settings import DEFAULTS
+from kagura_kernel.domain.tools import FileSystem
 from kagura_kernel.runtime.approving import Asker, require_allowed
 from kagura_kernel.runtime.files import HostFiles
 from kagura_kernel.runtime.host import HostRunner

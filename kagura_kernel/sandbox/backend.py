@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
-from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import BoxLimits, IsolationClass, SandboxPolicy
+from kagura_kernel.domain.tools import FileSystem
 
 Bytes = bytes | bytearray | memoryview
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
 from kagura_kernel.domain.errors import SandboxUnsupported
-from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import BoxLimits, IsolationClass
+from kagura_kernel.domain.tools import FileSystem
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange, BoxSpec, Failed, Listener, ServeStream
 from kagura_kernel.sandbox.boot import GuestConfig, guest_payload
 from kagura_kernel.sandbox.channel import BoxChannel

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kagura_kernel.domain.errors import BoxFileError
-from kagura_kernel.domain.files import FileStat
+from kagura_kernel.domain.tools import FileStat
 from kagura_kernel.sandbox.backend import BoxChange
 from kagura_kernel.sandbox.guest import frames
 from kagura_kernel.sandbox.streams import HostStream, Opener, WireError, refuse_constant

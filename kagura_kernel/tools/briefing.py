@@ -21,8 +21,7 @@ from kagura_kernel.domain.memory import Memory, Tier
 from kagura_kernel.domain.patterns import Step
 from kagura_kernel.domain.policy import PermissionMode, SandboxPolicy, WriteMode
 from kagura_kernel.domain.tools import ToolSpec
-from kagura_kernel.tools.bounded import shorten_middle
-from kagura_kernel.tools.fences import attribute, fenced, plain
+from kagura_kernel.tools.fences import attribute, fenced, plain, shorten_middle
 
 LONGEST_FILE = 24_000
 """Characters of one prompt file, about 6,000 tokens."""

@@ -36,8 +36,8 @@ from kagura_kernel.domain.memory import (
 )
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.tools import schema
-from kagura_kernel.tools.bounded import TEXT_BYTES
 from kagura_kernel.tools.briefing import LONGEST, as_data
+from kagura_kernel.tools.fences import TEXT_BYTES
 from kagura_kernel.tools.toolbox import CallContext
 
 

@@ -15,11 +15,10 @@ from typing import Any, Protocol
 
 from kagura_kernel.domain.commands import Command, CommandResult
 from kagura_kernel.domain.errors import KaguraError, UsageError
-from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import CommandLimits
-from kagura_kernel.domain.tools import ToolResult, ToolSpec
+from kagura_kernel.domain.tools import FileSystem, ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Runtime
-from kagura_kernel.tools.bounded import shorten_middle
+from kagura_kernel.tools.fences import shorten_middle
 from kagura_kernel.tools.toolbox import CallContext, Tool
 
 log = logging.getLogger(__name__)

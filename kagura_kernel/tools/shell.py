@@ -17,7 +17,7 @@ from kagura_kernel.domain.policy import CommandLimits, ExecutionRoute, SandboxPe
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Runtime
 from kagura_kernel.tools import schema
-from kagura_kernel.tools.bounded import command_text, shorten_middle, spill_of
+from kagura_kernel.tools.fences import command_text, shorten_middle, spill_of
 from kagura_kernel.tools.toolbox import CallContext
 
 LONGEST_SECONDS = 600

@@ -12,12 +12,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from kagura_kernel.domain.errors import BoxFileError
-from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.kit import StagedSkill
-from kagura_kernel.domain.tools import ToolResult, ToolSpec
+from kagura_kernel.domain.tools import FileSystem, ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Runtime
 from kagura_kernel.tools import schema
-from kagura_kernel.tools.bounded import TEXT_BYTES, shorten_middle
+from kagura_kernel.tools.fences import TEXT_BYTES, shorten_middle
 from kagura_kernel.tools.text_file import decode_text, is_binary
 from kagura_kernel.tools.toolbox import CallContext
 

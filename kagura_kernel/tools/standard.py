@@ -10,20 +10,17 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 
-from kagura_kernel.domain.approvals import ApprovalKind, Verdict
+from kagura_kernel.domain.approvals import LIMIT, ApprovalKind, Verdict
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import ApprovalRequired
-from kagura_kernel.domain.files import FileStat, FileSystem
-from kagura_kernel.domain.patience import LIMIT
-from kagura_kernel.domain.tools import ToolResult, ToolSpec
+from kagura_kernel.domain.tools import FileStat, FileSystem, ToolResult, ToolSpec
 from kagura_kernel.runtime.approving import Asker
 from kagura_kernel.runtime.router import Runtime
 from kagura_kernel.tools import schema
-from kagura_kernel.tools.bounded import TEXT_BYTES, shorten_middle
+from kagura_kernel.tools.fences import TEXT_BYTES, shorten_middle
 from kagura_kernel.tools.shell import BashTool, BoxPrograms, CommandLeases, PythonTool, ToolTimes
-from kagura_kernel.tools.text_file import decode_text, is_binary, readable_path
+from kagura_kernel.tools.text_file import EditFileTool, WriteFileTool, decode_text, is_binary, readable_path
 from kagura_kernel.tools.toolbox import CallContext, Tool, Toolbox
-from kagura_kernel.tools.writing import EditFileTool, WriteFileTool
 
 MOST_MATCHES = 1000
 USUAL_MATCHES = 200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kagura_kernel.domain.events import RunGranted, VariableCrossed
-from kagura_kernel.domain.hosts import shown_word
+from kagura_kernel.domain.visible import shown_word
 from kagura_kernel.render.blocks import (
     Block,
     Blocks,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kagura_kernel.domain.audit_report import line_of, report_of
 from kagura_kernel.domain.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -15,7 +14,7 @@ from kagura_kernel.domain.events import (
     ToolCalled,
     ToolFinished,
 )
-from kagura_kernel.domain.plugins import PluginAudit, Severity
+from kagura_kernel.domain.plugins import PluginAudit, Severity, line_of, report_of
 
 KEPT_OUTPUT = 24_000
 """Characters of a running command's output that a live card holds."""

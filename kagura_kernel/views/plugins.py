@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kagura_kernel.domain.audit_report import RISK_WORDS
-from kagura_kernel.domain.plugins import Risk
+from kagura_kernel.domain.plugins import RISK_WORDS, Risk
 from kagura_kernel.render.blocks import Blocks, Cell, Group, Line, Span, Table, chip, code, head, soft
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import counted

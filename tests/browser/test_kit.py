@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from kagura_kernel.jupyter.kit.browsing import KIT_MIME
+from kagura_kernel.jupyter.kit import KIT_MIME
 from tests.browser.lab import Lab
 from tests.support.model_script import calls, says, tool_results
 from tests.support.sample_kit import SECRET

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import expect
 
-from kagura_kernel.jupyter.memory.memory_card import LABEL, MEMORIES_MIME, memories_blocks
-from kagura_kernel.jupyter.memory.memory_line import MemoryLine
+from kagura_kernel.jupyter.memory.cards import LABEL, MEMORIES_MIME, MemoryLine, memories_blocks
 from kagura_kernel.render.html import html_of
 from kagura_kernel.render.style import framed
 from tests.browser.test_accessibility import THEMES, faults

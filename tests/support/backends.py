@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
 from kagura_kernel.domain.errors import SandboxDied, SandboxUnavailable, SandboxUnsupported
-from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.domain.tools import FileSystem
 from kagura_kernel.sandbox.backend import BoxChange, BoxSpec, Failed, Listener, Probe, ServeStream
 
 

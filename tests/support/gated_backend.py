@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
-from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.domain.tools import FileSystem
 from kagura_kernel.sandbox.backend import Box, BoxChange, BoxSpec, Failed, Listener, Probe, ServeStream
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 

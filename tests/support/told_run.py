@@ -12,7 +12,6 @@ from typing import TypeVar
 from kagura_kernel.cockpit.handles import Listener
 from kagura_kernel.cockpit.records import LeaseView, lease_views
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalUnknown, LeaseUnknown, RunUnknown
 from kagura_kernel.domain.events import (
     AnyEvent,
@@ -23,7 +22,7 @@ from kagura_kernel.domain.events import (
     RunFinished,
     RunStarted,
 )
-from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.runs.request import RunRequest
 from tests.support.sample_run import SampleRun

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kagura_kernel.domain.changes import ChangeState, ChangeStatus
 from kagura_kernel.domain.events.base import Event, Streamed
+from kagura_kernel.domain.outcome import ChangeState, ChangeStatus
 from kagura_kernel.domain.settings import DEFAULTS
 
 

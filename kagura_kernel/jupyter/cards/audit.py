@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kagura_kernel.domain.audit_report import AuditReport, ReportFinding, report_of
-from kagura_kernel.domain.plugins import Severity
+from kagura_kernel.domain.plugins import AuditReport, ReportFinding, Severity, report_of
 from kagura_kernel.jupyter.cards.audit_form import form_html
 from kagura_kernel.jupyter.cards.audit_view import STATES, AuditView, Subject
 from kagura_kernel.render.blocks import (

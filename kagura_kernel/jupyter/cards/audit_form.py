@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kagura_kernel.domain.audit_report import RISK_WORDS
+from kagura_kernel.domain.plugins import RISK_WORDS
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render.escape import escaped, one_line
 from kagura_kernel.render.figures import clock_face

@@ -7,8 +7,7 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.charts.look import HUES, WIDTH, finished
-from kagura_kernel.jupyter.charts.picture import Chart, bar, markdown_table, text_table
+from kagura_kernel.jupyter.charts.picture import HUES, WIDTH, Chart, bar, finished, markdown_table, text_table
 from kagura_kernel.render.figures import counted, money
 
 if TYPE_CHECKING:

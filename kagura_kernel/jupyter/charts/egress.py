@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.charts.look import AMBER, BLUE, GREEN, RED, finished
-from kagura_kernel.jupyter.charts.picture import Chart, bar, markdown_table, text_table
+from kagura_kernel.jupyter.charts.picture import (
+    AMBER,
+    BLUE,
+    GREEN,
+    RED,
+    Chart,
+    bar,
+    finished,
+    markdown_table,
+    text_table,
+)
 from kagura_kernel.render.figures import counted, data_size
 
 if TYPE_CHECKING:

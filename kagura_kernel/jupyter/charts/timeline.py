@@ -20,8 +20,17 @@ from kagura_kernel.domain.events import (
     ToolCalled,
     ToolFinished,
 )
-from kagura_kernel.jupyter.charts.look import AMBER, BLUE, GREY, RED, WIDTH, finished
-from kagura_kernel.jupyter.charts.picture import Chart, markdown_table, text_table
+from kagura_kernel.jupyter.charts.picture import (
+    AMBER,
+    BLUE,
+    GREY,
+    RED,
+    WIDTH,
+    Chart,
+    finished,
+    markdown_table,
+    text_table,
+)
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import seconds
 from kagura_kernel.views.body import telling_argument

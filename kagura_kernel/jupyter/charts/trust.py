@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.trust import NOW
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.charts.look import AMBER, BLUE, GREEN, LINES, RED, WIDTH, finished
-from kagura_kernel.jupyter.charts.picture import Chart, bar, markdown_table, text_table
+from kagura_kernel.jupyter.charts.picture import (
+    AMBER,
+    BLUE,
+    GREEN,
+    LINES,
+    RED,
+    WIDTH,
+    Chart,
+    bar,
+    finished,
+    markdown_table,
+    text_table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.cockpit.lines.completing import Name
 from kagura_kernel.cockpit.naming import here_of
 from kagura_kernel.domain.grammar import Kind
-from kagura_kernel.jupyter.place import place_of
+from kagura_kernel.jupyter.surface import place_of
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Here

@@ -1,22 +1,95 @@
-"""Memories, lessons and edges as DataFrames."""
+"""Memories, lessons and edges as DataFrames, and what a program asks of the memory of its process."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from kagura_kernel.cockpit.memory_words import edge_words, said_in, source_words
 from kagura_kernel.domain.memory import Memory, Neighbourhood, Recalled
 from kagura_kernel.domain.visible import visible
+from kagura_kernel.jupyter.errors import calm
+from kagura_kernel.jupyter.memory.cards import MemoryLine
 from kagura_kernel.jupyter.tables import table_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from kagura_kernel.jupyter.memory.memory_frame import MemoryFrame
     from kagura_kernel.patterns.lessons import Lesson
+
+
+_NEEDED = frozenset({"tier", "type", "source", "age", "why_matched", "summary", "text", "pinned", "at", "score"})
+
+
+class MemoryFrame(pd.DataFrame):
+    """Memories as they were when they were asked for. What is taken out of it is an ordinary DataFrame.
+
+    It is not changed by the buttons of its card: ask again for what is so now.
+    """
+
+    def lines(self) -> list[MemoryLine]:
+        """Its rows, as the card shows them."""
+        return [_shown_line(str(name), row) for name, row in zip(self.index, self.to_dict("records"), strict=True)]
+
+    def __repr__(self) -> str:
+        """Two lines for each memory; what is not trusted is marked."""
+        from kagura_kernel.jupyter.memory.cards import memories_blocks
+        from kagura_kernel.render.text import lines_of
+
+        if not self._whole():
+            return super().__repr__()
+        return "\n".join(lines_of(memories_blocks(self.lines(), datetime.now(UTC), live=False)))
+
+    def _repr_html_(self) -> str:
+        """The card without its buttons; IPython shows this in place of the columns."""
+        from kagura_kernel.jupyter.memory.cards import LABEL, memories_blocks
+        from kagura_kernel.render.html import html_of
+        from kagura_kernel.render.style import framed
+
+        if not self._whole():
+            return str(pd.DataFrame(self).to_html(max_rows=pd.get_option("display.max_rows")))
+        return framed(html_of(memories_blocks(self.lines(), datetime.now(UTC), live=False)), LABEL)
+
+    def _ipython_display_(self) -> None:
+        """Show the card with buttons, where somebody can press them.
+
+        Raises:
+            NotImplementedError: nobody can; IPython shows the table then.
+        """
+        from kagura_kernel.jupyter.memory.cards import show_memories
+
+        if not self._whole():
+            raise NotImplementedError
+        with calm():
+            if not show_memories(self.lines()):
+                raise NotImplementedError
+
+    def _whole(self) -> bool:
+        """Whether nobody has taken a column out of it."""
+        return set(self.columns) >= _NEEDED
+
+
+def _shown_line(name: str, row: dict[Any, Any]) -> MemoryLine:
+    told = {key: None if pd.isna(value) else value for key, value in row.items()}
+    at = told["at"]
+    return MemoryLine(
+        id=name,
+        tier=str(told["tier"]),
+        type=str(told["type"]),
+        source=str(told["source"]),
+        at=at.to_pydatetime() if isinstance(at, pd.Timestamp) else datetime.now(UTC),
+        summary=str(told["summary"] or ""),
+        text=str(told["text"] or ""),
+        said=str(told.get("said") or ""),
+        why=str(told["why_matched"] or ""),
+        tags=str(told.get("tags") or ""),
+        scope=str(told.get("scope") or ""),
+        pinned=bool(told["pinned"]),
+        score=None if told["score"] is None else float(told["score"]),
+    )
+
 
 COLUMNS = {
     "memory": ("id", "string"),
@@ -86,8 +159,6 @@ def memories_table(found: Sequence[Recalled], now: datetime, *, searched: bool =
     import numpy as np
     import pandas as pd
 
-    from kagura_kernel.jupyter.memory.memory_frame import MemoryFrame
-
     table = table_of([_line(one, searched=searched) for one in found], COLUMNS).set_index("memory")
     # By way of nanoseconds an age of 300 years would be out of bounds.
     seconds = [int((now - one.memory.at).total_seconds()) for one in found]
@@ -103,8 +174,6 @@ def lessons_table(found: Sequence[Lesson], now: datetime) -> MemoryFrame:
     read), `fix` (what mended it; empty where nothing is known), `seen` (in how many runs), `prevents` (ids of the
     summaries of those runs, with commas) and `task` (in which it was learned).
     """
-    from kagura_kernel.jupyter.memory.memory_frame import MemoryFrame
-
     table = memories_table([Recalled(one.memory, 0.0) for one in found], now, searched=False)
     # As a person reads it: with what mended it.
     table["summary"] = [visible(one.shown) for one in found]
@@ -177,3 +246,22 @@ def _line(one: Recalled, *, searched: bool) -> _Line:
         pinned=memory.pinned,
         at=memory.at,
     )
+
+
+def recalled(
+    text: str,
+    k: int,
+    *,
+    types: str | Iterable[str] | None,
+    tags: str | Iterable[str] | None,
+    tier: str | None,
+    since: str | datetime | timedelta | None,
+    scopes: str | Iterable[str] | None,
+) -> MemoryFrame:
+    """See `kagura_kernel.recall`; raises likewise."""
+    from kagura_kernel.assembly import get_cockpit
+    from kagura_kernel.cockpit.memory import program_query
+
+    now = datetime.now(UTC)
+    query = program_query(text, k, types=types, tags=tags, tier=tier, since=since, scopes=scopes, now=now)
+    return memories_table(get_cockpit().memory.recall(query), now, searched=bool(text.strip()))

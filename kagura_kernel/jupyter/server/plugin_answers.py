@@ -13,10 +13,9 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
-from kagura_kernel.domain.audit_report import report_of
 from kagura_kernel.domain.errors import PluginChangedSince, PluginQuarantined, PluginRefused, SessionGone, UnknownName
 from kagura_kernel.domain.events import PluginChanged
-from kagura_kernel.domain.plugins import PluginAudit
+from kagura_kernel.domain.plugins import PluginAudit, report_of
 from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.plugin_sessions import (

@@ -37,7 +37,7 @@ class Asked:
     def here(self) -> Here:
         """What `last` is about."""
         from kagura_kernel.cockpit.naming import here_of
-        from kagura_kernel.jupyter.place import place_of
+        from kagura_kernel.jupyter.surface import place_of
 
         return here_of(place_of(self.shell))
 

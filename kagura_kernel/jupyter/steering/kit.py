@@ -10,20 +10,19 @@ from kagura_kernel.jupyter.surface import Surface, loop_runs, surface_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kagura_kernel.jupyter.kit.browsing import KitBrowser
-    from kagura_kernel.jupyter.kit.planned import PlanText
+    from kagura_kernel.jupyter.kit import KitBrowser, PlanText
 
 
 def kit_agents(asked: Asked) -> pd.DataFrame:
     """The agents that have a name."""
-    from kagura_kernel.jupyter.kit.tables import agents_table
+    from kagura_kernel.jupyter.kit import agents_table
 
     return agents_table(asked.cockpit.kits.named())
 
 
 def kit_plan(asked: Asked) -> PlanText:
     """What a run of an agent would be given."""
-    from kagura_kernel.jupyter.kit.planned import PlanText
+    from kagura_kernel.jupyter.kit import PlanText
 
     return PlanText(asked.cockpit.kits.plan(asked["agent"]))
 
@@ -39,7 +38,7 @@ def kit_build(asked: Asked) -> None:
 def kit_show(asked: Asked) -> KitBrowser:
     """What is staged, to look into."""
     from kagura_kernel.cockpit.kits import one_of
-    from kagura_kernel.jupyter.kit.browsing import KitBrowser
+    from kagura_kernel.jupyter.kit import KitBrowser
 
     one_of(asked["agent"], asked["run"])
     cockpit = asked.cockpit
@@ -54,6 +53,6 @@ def kit_show(asked: Asked) -> KitBrowser:
 
 def kit_redact(asked: Asked) -> Any:
     """A file without its secrets."""
-    from kagura_kernel.jupyter.kit.redacted import RedactedText
+    from kagura_kernel.jupyter.kit import RedactedText
 
     return RedactedText(asked["file"].name, asked.cockpit.kits.redact_file(asked["file"]))

@@ -13,7 +13,7 @@ from kagura_kernel.jupyter.surface import person
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kagura_kernel.jupyter.memory.memory_text import MemoryText
+    from kagura_kernel.jupyter.memory.cards import MemoryText
 
 VIA = "command"
 
@@ -50,7 +50,7 @@ def lessons(asked: Asked) -> pd.DataFrame:
 
 def memory_show(asked: Asked) -> MemoryText:
     """One memory as a whole."""
-    from kagura_kernel.jupyter.memory.memory_text import MemoryText
+    from kagura_kernel.jupyter.memory.cards import MemoryText
 
     return MemoryText(asked.cockpit.memory.show(asked["memory"]))
 

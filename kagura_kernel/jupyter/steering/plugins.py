@@ -120,7 +120,7 @@ def plugin_trust(asked: Asked) -> Any:
 
 
 def _about(asked: Asked) -> dict[str, Any]:
-    from kagura_kernel.jupyter.place import place_of
+    from kagura_kernel.jupyter.surface import place_of
 
     surface = surface_of(asked.shell)
     return {

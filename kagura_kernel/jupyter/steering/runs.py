@@ -82,7 +82,7 @@ def cost(asked: Asked) -> pd.DataFrame:
     rows = views.costs(journal, limit=len(named) or limit, run_ids=named or None)
     table = costs_table(with_children(journal, rows))
     if not named and surface_of(asked.shell) is Surface.NOTEBOOK:
-        from kagura_kernel.jupyter.boards.cost_frame import CostFrame
+        from kagura_kernel.jupyter.boards import CostFrame
 
         return CostFrame(table)
     return for_text(table, CostsText, asked.shell)
@@ -108,7 +108,7 @@ def leases(asked: Asked) -> pd.DataFrame:
 
     table = leases_table(asked.cockpit.leases())
     if surface_of(asked.shell) is Surface.NOTEBOOK:
-        from kagura_kernel.jupyter.boards.lease_frame import LeaseFrame
+        from kagura_kernel.jupyter.boards import LeaseFrame
 
         return LeaseFrame(table)
     return table
@@ -152,7 +152,7 @@ def egress_check(asked: Asked) -> pd.DataFrame:
 
 def watch(asked: Asked) -> Any:
     """All runs that go on, live."""
-    from kagura_kernel.jupyter.boards.watching import watch as show
+    from kagura_kernel.jupyter.boards import watch as show
 
     return show(asked.cockpit, asked.shell)
 
@@ -190,7 +190,7 @@ def brain(asked: Asked) -> pd.DataFrame:
     from kagura_kernel.assembly.brains import brain_reports
     from kagura_kernel.cockpit.brains import turn_words
     from kagura_kernel.journal.place import data_home
-    from kagura_kernel.jupyter.brain_table import brain_table
+    from kagura_kernel.jupyter.tables import brain_table
 
     journal = asked.cockpit.journal
     reports = brain_reports(os.environ, load_settings(os.environ), data_home(os.environ), journal, model=asked["model"])
@@ -256,7 +256,7 @@ def attach(asked: Asked) -> Any:
 
 def changes(asked: Asked) -> None:
     """Show what a run would change, as the card that settles it."""
-    from kagura_kernel.jupyter.change_card import as_rows, show_changes
+    from kagura_kernel.jupyter.live_run import as_rows, show_changes
 
     run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
     found = as_rows(asked.cockpit.changes(run_id))
@@ -282,7 +282,7 @@ def discard(asked: Asked) -> None:
 
 
 def _settle(asked: Asked, *, apply: bool) -> None:
-    from kagura_kernel.jupyter.change_card import refresh_changes
+    from kagura_kernel.jupyter.live_run import refresh_changes
 
     cockpit = asked.cockpit
     run_id = named_run(cockpit.journal, asked["run"], asked.here)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 def graduation(asked: Asked) -> pd.DataFrame:
     """How every category stands."""
+    from kagura_kernel.jupyter.tables import trust_table
     from kagura_kernel.jupyter.text_frame import TrustText, for_text
-    from kagura_kernel.jupyter.trust_table import trust_table
 
     desk = asked.cockpit.trust
     return for_text(trust_table(desk.reports(), desk.terms), TrustText, asked.shell)

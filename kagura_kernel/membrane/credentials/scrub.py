@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputFilter, OutputListener, one_after_another
-from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.domain.tools import FileSystem
 from kagura_kernel.membrane.credentials.needles import (
     EXACT,
     SHORTEST,

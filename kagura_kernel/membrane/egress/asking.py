@@ -12,11 +12,10 @@ from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
+from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Patience, Verdict
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ApprovalAborted, EgressBusy, EgressDenied
 from kagura_kernel.domain.identity import new_approval_id
-from kagura_kernel.domain.patience import Patience
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.membrane.egress.names import HOST_SETS, HTTP, HTTPS, HostSets, Target
 from kagura_kernel.membrane.egress.policy import advice

@@ -25,7 +25,7 @@ from kagura_kernel.tools.toolsets.server import Failed, Server, Speech, Unanswer
 if TYPE_CHECKING:
     from kagura_kernel.domain.clock import Clock
     from kagura_kernel.sandbox.backend import Box
-    from kagura_kernel.tools.toolsets.limits import ToolsetLimits
+    from kagura_kernel.tools.toolsets.asking import ToolsetLimits
 
 
 _WORD = re.compile(r"\w+")

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import ToolsetError
 from kagura_kernel.domain.tools import NO_OUTPUT, ToolResult, ToolSpec
-from kagura_kernel.tools.bounded import shorten_middle
+from kagura_kernel.tools.fences import shorten_middle
+from kagura_kernel.tools.toolsets.asking import ToolsetLimits
 from kagura_kernel.tools.toolsets.client import Client
-from kagura_kernel.tools.toolsets.cutting import Breach, Lines, readable, word
-from kagura_kernel.tools.toolsets.limits import ToolsetLimits
-from kagura_kernel.tools.toolsets.schema import SchemaRefused, clean_schema
+from kagura_kernel.tools.toolsets.cutting import Breach, Lines, SchemaRefused, clean_schema, readable, word
 from kagura_kernel.tools.toolsets.server import Failed, Server, Speech, Unanswered
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ToolsetError
 from kagura_kernel.membrane.egress.limits import SHORTEST, Pace
 from kagura_kernel.sandbox.backend import Box
+from kagura_kernel.tools.toolsets.asking import ToolsetLimits
 from kagura_kernel.tools.toolsets.boxed import Boxed
 from kagura_kernel.tools.toolsets.cutting import Breach, Cutter, decode, encode
-from kagura_kernel.tools.toolsets.limits import ToolsetLimits
 
 NO_METHOD = -32601
 _IN_A_THREAD = 128 * 1024

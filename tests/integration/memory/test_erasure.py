@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.domain.changes import content_name
 from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, MemoriesSeen, RunFinished
 from kagura_kernel.domain.memory import CAME_FROM, LESSON, OUTCOME, PREVENTS, Author, Draft, Edge, SeenMemory, Source
+from kagura_kernel.domain.outcome import content_name
 from kagura_kernel.domain.patterns import Checkpoint, Step
 from kagura_kernel.journal import checkpoints
 from kagura_kernel.journal.store import Journal

@@ -9,7 +9,7 @@ import pytest
 
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.variables import PackedVariable
-from kagura_kernel.jupyter.variables.assigning import value_of
+from kagura_kernel.jupyter.variables import value_of
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.runs.box_runner.packing import pack
 from kagura_kernel.runs.exchange import ExchangeDirectory, Results

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from kagura_kernel.assembly import child_packets
 from kagura_kernel.assembly.child_packets import Packet, Report, contents_of, keep, packed, packet_of, report_of
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.cost import Cost, Usage
-from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.domain.patterns import DelegationTerms, Handoff
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.membrane.blobs import BlobStore

@@ -16,11 +16,10 @@ from kagura_kernel.cli.run_terminal import Keyboard, end_line, under_way_line
 from kagura_kernel.cockpit.cells import KAGURA
 from kagura_kernel.cockpit.lines.parsing import parse_line
 from kagura_kernel.cockpit.run_commands import OF_A_RUN
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import ApprovalExpired, UsageError
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.domain.grammar import NOTEBOOK, Surface
-from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.views.parts import Ask
 from kagura_kernel.views.run import RunView

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from kagura_kernel.domain.audit_report import ReportFact, ReportFinding, line_of, report_of
 from kagura_kernel.domain.plugins import (
     AuditVerdict,
     CanaryStatus,
@@ -14,8 +13,12 @@ from kagura_kernel.domain.plugins import (
     PluginAudit,
     PluginFinding,
     PluginPermissions,
+    ReportFact,
+    ReportFinding,
     Risk,
     Severity,
+    line_of,
+    report_of,
 )
 
 AUDIT = PluginAudit(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.domain.lookalikes import LATIN_LOOKALIKES, LOOKALIKES, skeleton
+from kagura_kernel.domain.visible import LATIN_LOOKALIKES, LOOKALIKES, skeleton
 
 
 @pytest.mark.parametrize(

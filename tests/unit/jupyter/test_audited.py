@@ -13,7 +13,7 @@ from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.events import PluginAudited, TextStreamed
 from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, PluginAudit, PluginFinding, Risk, Severity
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.jupyter.boards.run_board import _line
+from kagura_kernel.jupyter.boards import _run_line
 from kagura_kernel.jupyter.cards.record import run_record
 from kagura_kernel.jupyter.charts.timeline import BRAIN, YOU, bars
 from kagura_kernel.render.html import html_of
@@ -109,7 +109,7 @@ def test_the_board_and_the_list_of_runs_know_it(tmp_path: Path):
     other = SampleRun("run-2", "ses-1")
     journal.append(other.started(flavour="audit", brain=""))
     board = Records(journal, SystemClock()).board(ended=5, here=["run-1", "run-2"])
-    names = {row.run_id: _line(row, board).name for row in (*board.live, *board.ended)}
+    names = {row.run_id: _run_line(row, board).name for row in (*board.live, *board.ended)}
     assert names == {"run-1": "claude m", "run-2": "Plugin audit"}
     journal.close()
 

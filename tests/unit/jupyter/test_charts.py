@@ -18,8 +18,8 @@ from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.rows import EgressRow
 from kagura_kernel.journal.spending import BudgetUse, DaySpending, Spending
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.jupyter.boards.cost_panel import sums_of
-from kagura_kernel.jupyter.charts import chart, look
+from kagura_kernel.jupyter.boards import sums_of
+from kagura_kernel.jupyter.charts import chart, picture
 from kagura_kernel.jupyter.charts.cost import cost_chart
 from kagura_kernel.jupyter.charts.egress import MAX_HOSTS, egress_chart, places
 from kagura_kernel.jupyter.charts.picture import MARKDOWN_ROWS, VEGA_LITE_MIME
@@ -211,7 +211,7 @@ def test_a_chart_or_a_run_that_is_not_there_is_refused(cockpit):
 
 @pytest.mark.parametrize("paper", ["#ffffff", "#111111"])
 def test_every_hue_stands_out_on_light_and_on_dark(paper):
-    for hue in {*look.HUES, look.BLUE, look.AMBER, look.RED, look.GREEN, look.GREY}:
+    for hue in {*picture.HUES, picture.BLUE, picture.AMBER, picture.RED, picture.GREEN, picture.GREY}:
         assert contrast(hue, paper) >= 3
 
 

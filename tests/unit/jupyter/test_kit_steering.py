@@ -10,9 +10,9 @@ import pytest
 from kagura_kernel.assembly import kits
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.jupyter import kit as kit_module
 from kagura_kernel.jupyter.completion import kits as completion
-from kagura_kernel.jupyter.kit import browsing
-from kagura_kernel.jupyter.kit.browsing import KIT_MIME, KitBrowser
+from kagura_kernel.jupyter.kit import KIT_MIME, KitBrowser
 from kagura_kernel.jupyter.slots import Slot
 from kagura_kernel.jupyter.steering.line import steer
 from tests.support.redactors import shared_redactor
@@ -69,7 +69,7 @@ def test_a_build_says_what_was_staged(asked, capsys):
 
 def test_a_shown_kit_is_a_card_that_stays_in_the_notebook_without_a_secret(asked, monkeypatch):
     written = []
-    monkeypatch.setattr(browsing, "write_once", written.append)
+    monkeypatch.setattr(kit_module, "write_once", written.append)
     value = asked(f"kit show ./analyst.yaml --file {KEYS}")
     value._ipython_display_()  # as IPython calls it
     [(data, metadata)] = written
@@ -137,7 +137,7 @@ def test_a_file_that_is_gone_when_it_is_clicked_is_told_and_the_card_stays(asked
         def tell(self, text, about=""):
             self.said.append(about or text)
 
-    monkeypatch.setattr(browsing, "Slot", Remembering)
+    monkeypatch.setattr(kit_module, "Slot", Remembering)
     kit = asked("kit show ./analyst.yaml").kit
     KitBrowser(kit, live=True)._ipython_display_()  # as IPython calls it
     [slot] = slots

@@ -85,10 +85,10 @@ def test_a_lease_that_nobody_holds_is_told(run):
 
 
 def test_a_lease_of_another_process_has_no_buttons_and_is_said_to_be_there(run):
-    from kagura_kernel.jupyter.boards.lease_frame import _lines
+    from kagura_kernel.jupyter.boards import _lease_lines
 
     run.here = False
-    lines = _lines(run, run.leases())
+    lines = _lease_lines(run, run.leases())
     assert [line.steerable for line in lines] == [False, False]
     assert lines[0].where == (
         "held by run-1, in another kernel: process 4711 on elsewhere; `kagura-kernel leases revoke lea-1` ends it"
@@ -114,7 +114,7 @@ def test_in_a_notebook_the_leases_are_the_same_table(run, notebook):
 
 
 def test_the_leases_of_a_notebook_show_themselves_as_the_board(run, notebook, monkeypatch):
-    from kagura_kernel.jupyter.boards.lease_frame import LeaseBoard
+    from kagura_kernel.jupyter.boards import LeaseBoard
 
     shown = []
     monkeypatch.setattr(LeaseBoard, "show", lambda cockpit: shown.append(cockpit) or True)

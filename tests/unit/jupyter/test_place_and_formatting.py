@@ -8,7 +8,7 @@ from kagura_kernel.cockpit.lines.words import unquoted, words_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter.cell import filled, filled_line, wants_fmt
-from kagura_kernel.jupyter.place import place_of
+from kagura_kernel.jupyter.surface import place_of
 
 
 def shell_of(metadata=None, connection_file="/run/kernel-4a1b-22.json"):

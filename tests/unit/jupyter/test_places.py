@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.domain.hosts import shown_place, shown_word
+from kagura_kernel.domain.visible import shown_place, shown_word
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle, run_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.views.card import run_text

@@ -7,9 +7,8 @@ import pytest
 
 from kagura_kernel.cockpit.status import CredentialStatus, PartStatus, StatusReport
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.cost import Cost
-from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
 from kagura_kernel.jupyter.magics import outcome_html, outcome_text
 from kagura_kernel.jupyter.status import status_text

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import WorkspaceTooLarge
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.collect import MAX_GLANCES, Collector
 from kagura_kernel.membrane.difference import MAX_DIFF_BYTES, MAX_RUN_DIFF_BYTES, size_of

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.commands import shell_command
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.collect import HOLDS_LEASED, Collector
 from kagura_kernel.membrane.credentials.scrub import Scrubber

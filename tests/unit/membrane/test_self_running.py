@@ -37,6 +37,7 @@ def reason(path: str, *, added: bool = True) -> str:
         "node_modules/.bin/eslint",
         "Makefile",
         "lib/GNUmakefile",
+        "paper/latexmkrc",
         "lib/BSDmakefile",
         "web/vitest.workspace.ts",
         "rules.mk",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.domain.changes import FileChange
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane import protection
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.project import HostState, ProjectFiles, link_hash

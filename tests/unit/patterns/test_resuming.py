@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.domain.changes import FileChange
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Step
 from kagura_kernel.patterns.resuming import Guard, left_usd, restoring
 

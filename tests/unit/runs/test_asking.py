@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.desk import PolicyApprover
-from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Verdict
+from kagura_kernel.domain.approvals import LIMIT, MAX_OPEN, ApprovalKind, ApprovalRequest, Approver, Verdict
 from kagura_kernel.domain.errors import ApprovalDenied
-from kagura_kernel.domain.patience import LIMIT, MAX_OPEN
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.runs.asking import RecordedApprover
 from kagura_kernel.runs.recorder import Recorder

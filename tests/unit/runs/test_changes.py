@@ -13,12 +13,12 @@ import pytest
 
 from kagura_kernel.cli.run_outcome import NOT_DONE, exit_code
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import SandboxProtocolError
 from kagura_kernel.domain.events import AnyEvent, ChangesSettled, ToolFinished
-from kagura_kernel.domain.files import FileSystem
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.domain.tools import FileSystem
 from kagura_kernel.membrane.collect import LEFT
 from kagura_kernel.membrane.contents import Contents, Taken
 from kagura_kernel.runs.changes import MAX_PART_BYTES, MAX_PART_FILES, in_parts

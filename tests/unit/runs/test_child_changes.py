@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.domain.changes import FileChange
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.runs.delegating import child_delta, take_over, to_lay

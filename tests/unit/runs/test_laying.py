@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceError
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.collect import Collector
 from kagura_kernel.membrane.project import ProjectFiles

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import RunKilled
 from kagura_kernel.domain.events import RunVerified
 from kagura_kernel.domain.memory import MOST_SUMMARY, MOST_TEXT, NOTE, OUTCOME, Author, Tier
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Handoff
 from kagura_kernel.memory.drafts import memory_of
 from kagura_kernel.runs.ending import Ending

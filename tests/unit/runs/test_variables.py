@@ -9,7 +9,7 @@ import pytest
 
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.variables import PackedVariable
-from kagura_kernel.jupyter.variables.assigning import value_of
+from kagura_kernel.jupyter.variables import value_of
 from kagura_kernel.runs.box_runner.crossing import Packed, to_file
 from kagura_kernel.runs.box_runner.packing import pack
 from kagura_kernel.runs.exchange import ExchangeDirectory

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.commands import CommandResult, Output
-from kagura_kernel.tools.bounded import TEXT_BYTES, command_text, shorten_middle, spill_of
+from kagura_kernel.tools.fences import TEXT_BYTES, command_text, shorten_middle, spill_of
 
 
 def output(text: str, spill: Path | None = None) -> Output:

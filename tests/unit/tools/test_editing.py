@@ -7,8 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.errors import UsageError
-from kagura_kernel.tools.text_file import decode_text, is_binary
-from kagura_kernel.tools.writing import replace_passage
+from kagura_kernel.tools.text_file import decode_text, is_binary, replace_passage
 
 
 def edit(data: bytes, old: str, new: str, *, everywhere: bool = False) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from kagura_kernel.domain.errors import MemoryUnavailable, MemoryUnknown
 from kagura_kernel.domain.memory import Author, Draft, Edge, Source, Tier
 from kagura_kernel.testing.memory import FakeMemory
-from kagura_kernel.tools.bounded import TEXT_BYTES
+from kagura_kernel.tools.fences import TEXT_BYTES
 from kagura_kernel.tools.memory import MOST_JOINED, RecallTool, ReferenceTool, RelateTool, RememberTool
 from kagura_kernel.tools.toolbox import CallContext, Toolbox
 

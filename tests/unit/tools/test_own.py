@@ -12,7 +12,7 @@ import pytest
 from kagura_kernel.domain.errors import ApprovalAborted, SandboxUnavailable, UsageError
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 from kagura_kernel.tools import own
-from kagura_kernel.tools.bounded import TEXT_BYTES
+from kagura_kernel.tools.fences import TEXT_BYTES
 from kagura_kernel.tools.own import BoxPlace, OwnTool, own_tools
 from kagura_kernel.tools.toolbox import CallContext, Toolbox
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kagura_kernel.tools.bounded import TEXT_BYTES
+from kagura_kernel.tools.fences import TEXT_BYTES
 
 
 async def test_lines_are_numbered_like_cat_n(hand):

@@ -7,7 +7,7 @@ from kagura_kernel.runtime.approving import use_approver
 from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.router import Runtime, RuntimeSettings
 from kagura_kernel.testing.approver import ScriptedApprover
-from kagura_kernel.tools.bounded import TEXT_BYTES
+from kagura_kernel.tools.fences import TEXT_BYTES
 from kagura_kernel.tools.shell import BoxPrograms, CommandLeases
 from kagura_kernel.tools.standard import standard_toolbox
 

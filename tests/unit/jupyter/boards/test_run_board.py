@@ -10,8 +10,8 @@ from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.errors import ApprovalUnknown, RunUnknown
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.jupyter.boards import live_board, run_board
-from kagura_kernel.jupyter.boards.run_board import RunBoard
+from kagura_kernel.jupyter import boards
+from kagura_kernel.jupyter.boards import RunBoard
 from kagura_kernel.jupyter.tables import board_table
 from kagura_kernel.render.html import html_of
 from kagura_kernel.render.text import lines_of
@@ -41,7 +41,7 @@ def journal(tmp_path, cockpit):
 
 
 def lines(cockpit):
-    return run_board._lines(cockpit.board(ended=5))
+    return boards._run_lines(cockpit.board(ended=5))
 
 
 def told(journal, run_id="run-1", *more, **started):
@@ -155,16 +155,16 @@ class Pressed:
 @pytest.mark.parametrize(("act", "via"), [("allow", "board"), ("deny", "board"), ("abort", "board"), ("stop", "")])
 def test_each_button_does_one_thing(act, via):
     cockpit, remarks = Pressed(), []
-    run_board.press_board(cockpit, {"act": act, "id": "x-1"}, lambda *said: remarks.append(said))
+    boards.press_board(cockpit, {"act": act, "id": "x-1"}, lambda *said: remarks.append(said))
     assert (cockpit.done, remarks) == ([(act, "x-1", via)], [])
 
 
 @pytest.mark.parametrize(("error", "about"), [(ApprovalUnknown("app-1"), "app-1"), (RunUnknown("run-1"), "")])
 def test_what_cannot_be_done_is_told_beside_it(error, about):
     remarks = []
-    run_board.press_board(Pressed(error), {"act": "deny", "id": "app-1"}, lambda *said: remarks.append(said))
+    boards.press_board(Pressed(error), {"act": "deny", "id": "app-1"}, lambda *said: remarks.append(said))
     assert remarks == [(error.message, about)]
-    run_board.press_board(Pressed(), {"act": "dance"}, lambda *said: remarks.append(said))
+    boards.press_board(Pressed(), {"act": "dance"}, lambda *said: remarks.append(said))
     assert "no button 'dance'" in remarks[1][0]
 
 
@@ -198,14 +198,14 @@ def slots(monkeypatch):
         made.append(FakeSlot())
         return made[-1]
 
-    monkeypatch.setattr(live_board, "Slot", make)
-    monkeypatch.setattr(live_board, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(boards, "Slot", make)
+    monkeypatch.setattr(boards, "LOOK_SECONDS", 0.01)
     return made
 
 
 async def test_a_board_follows_every_process_and_ends_with_the_last_run(cockpit, journal, slots):
     run = told(journal)
-    assert run_board.RunBoard.show(cockpit)
+    assert boards.RunBoard.show(cockpit)
     (slot,) = slots
     journal.append(run.asked())
     await eventually(lambda: "git push" in slot.shown[-1])
@@ -214,38 +214,38 @@ async def test_a_board_follows_every_process_and_ends_with_the_last_run(cockpit,
     journal.append(run.finished())
     await eventually(lambda: slot.written)
     assert slot.written[0].startswith("[runs: none goes on]\nrun-1  done")
-    assert run_board.RunBoard.current is None
+    assert boards.RunBoard.current is None
 
 
 async def test_a_board_that_no_front_end_shows_any_more_asks_the_journal_no_longer(cockpit, journal, slots):
     told(journal)
-    run_board.RunBoard.show(cockpit)
+    boards.RunBoard.show(cockpit)
     (slot,) = slots
-    slot.unseen = run_board.SEEN_SECONDS
+    slot.unseen = boards.SEEN_SECONDS
     await eventually(lambda: slot.written)
-    assert run_board.RunBoard.current is None
+    assert boards.RunBoard.current is None
 
 
 async def test_a_second_board_ends_the_first(cockpit, journal, slots):
     told(journal)
-    run_board.RunBoard.show(cockpit)
-    run_board.RunBoard.show(cockpit)
+    boards.RunBoard.show(cockpit)
+    boards.RunBoard.show(cockpit)
     assert len(slots[0].written) == 1
     assert slots[1].written == []
-    run_board.RunBoard.current.end()
+    boards.RunBoard.current.end()
 
 
 async def test_where_nothing_goes_on_the_board_is_static_at_once(cockpit, journal, slots, monkeypatch):
     journal.append(told(journal).finished())
     written = []
-    monkeypatch.setattr(live_board, "write_once", written.append)
-    assert run_board.RunBoard.show(cockpit)
+    monkeypatch.setattr(boards, "write_once", written.append)
+    assert boards.RunBoard.show(cockpit)
     assert slots == []
     assert written[0][0]["text/plain"].startswith("[runs: none goes on]")
 
 
 def test_without_a_loop_there_is_no_board(cockpit, slots):
-    assert not run_board.RunBoard.show(cockpit)
+    assert not boards.RunBoard.show(cockpit)
     assert slots == []
 
 

@@ -11,7 +11,7 @@ from kagura_kernel import assembly
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnknown
 from kagura_kernel.domain.memory import CAME_FROM, LESSON, Author, Draft, Edge, Source, Tier
-from kagura_kernel.jupyter.memory.memory_frame import MemoryFrame
+from kagura_kernel.jupyter.memory.tables import MemoryFrame
 from kagura_kernel.jupyter.steering.line import run_line, steer
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit

@@ -10,9 +10,7 @@ import pytest
 from kagura_kernel.domain.errors import UsageError, VariableMissing, VariableRefused
 from kagura_kernel.domain.grammar import InputRequest
 from kagura_kernel.domain.outcome import RunOutcome
-from kagura_kernel.jupyter.variables import bring_back, inputs_of
-from kagura_kernel.jupyter.variables.assigning import value_of
-from kagura_kernel.jupyter.variables.places import path_from_box, path_in_box
+from kagura_kernel.jupyter.variables import bring_back, inputs_of, path_from_box, path_in_box, value_of
 from kagura_kernel.runs.box_runner.crossing import CannotCross
 
 ROOM = 2**20

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as nps
 
 from kagura_kernel.domain.errors import VariableRefused
 from kagura_kernel.domain.variables import PackedVariable
-from kagura_kernel.jupyter.variables.assigning import value_of
+from kagura_kernel.jupyter.variables import value_of
 from kagura_kernel.runs.box_runner.crossing import CannotCross
 from kagura_kernel.runs.box_runner.packing import pack_array
 from kagura_kernel.runs.checks.array import check_array

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kagura_kernel.domain.errors import VariableRefused
 from kagura_kernel.domain.variables import PackedVariable
-from kagura_kernel.jupyter.variables.assigning import value_of
+from kagura_kernel.jupyter.variables import value_of
 from kagura_kernel.runs.box_runner import frames
 from kagura_kernel.runs.box_runner.crossing import CannotCross
 from kagura_kernel.runs.checks.arrow import check_stream

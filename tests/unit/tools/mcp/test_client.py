@@ -17,7 +17,7 @@ from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.tools.mcp.client import McpClient
-from kagura_kernel.tools.toolsets.limits import ToolsetLimits
+from kagura_kernel.tools.toolsets.asking import ToolsetLimits
 from tests.support.toy_mcp import toy_server
 
 Make = Callable[..., McpClient]

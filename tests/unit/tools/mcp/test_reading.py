@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.tools.mcp.client import read_beginning, read_page, read_result, read_tool
-from kagura_kernel.tools.toolsets.cutting import Breach
-from kagura_kernel.tools.toolsets.limits import ToolsetLimits
-from kagura_kernel.tools.toolsets.schema import SchemaRefused
+from kagura_kernel.tools.toolsets.asking import ToolsetLimits
+from kagura_kernel.tools.toolsets.cutting import Breach, SchemaRefused
 
 LIMITS = ToolsetLimits()
 JSON = st.recursive(

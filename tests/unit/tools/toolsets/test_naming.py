@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.tools.toolsets.naming import LONGEST, tool_name
+from kagura_kernel.tools.toolsets.cutting import LONGEST, tool_name
 
 
 def test_a_name_is_the_toolset_and_the_tool():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.tools.toolsets.schema import MAX_NODES, MAX_TEXT, SchemaRefused, clean_schema
+from kagura_kernel.tools.toolsets.cutting import MAX_NODES, MAX_TEXT, SchemaRefused, clean_schema
 
 MOST = 32 * 1024
 KEYS = [

@@ -1,14 +1,15 @@
-"""What `%kagura kit show` gives: a staged kit as a value, which as the end of a cell is a card to look into."""
+"""Kits in a notebook: what would be staged, what is staged, and a file as a kit would hold it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.jupyter.cards.record import clean
 from kagura_kernel.jupyter.slots import Slot, write_once
+from kagura_kernel.jupyter.tables import table_of
 from kagura_kernel.render.blocks import Blocks, Group, Line
 from kagura_kernel.render.bundle import Bundle
 from kagura_kernel.render.html import html_of
@@ -19,8 +20,86 @@ from kagura_kernel.views.kit_files import SHOWN, OpenedFile, file_blocks, file_t
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kagura_kernel.cockpit.kits import StagedKit
+    from kagura_kernel.cockpit.kits import AgentPlan, NamedAgent, StagedKit
     from kagura_kernel.domain.kit import StagedFile
+    from kagura_kernel.kit.redaction.findings import Finding, RedactedFile
+
+
+_FILES = {
+    "file": ("target", "string"),
+    "bytes": ("size", "Int64"),
+    "redactions": ("redactions", "Int64"),
+    "kinds": ("kinds", "string"),
+}
+_AGENTS = {
+    "agent": ("name", "string"),
+    "from": ("origin", "string"),
+    "description": ("description", "string"),
+}
+_PROBLEM = {"problem": ("problem", "string")}
+
+
+@dataclass(frozen=True, slots=True)
+class _FileLine:
+    target: str
+    size: int
+    redactions: int
+    kinds: str
+
+
+def files_table(files: Sequence[StagedFile]) -> pd.DataFrame:
+    """One line for each file of a kit; `kinds` is what its redactions were of."""
+    lines = [_FileLine(one.target, one.size, one.redactions, ", ".join(one.kinds)) for one in files]
+    return table_of(lines, _FILES)
+
+
+def agents_table(agents: Sequence[NamedAgent]) -> pd.DataFrame:
+    """One line for each agent that has a name; where one cannot be used, `problem` says why, NA for the others."""
+    broken = any(one.problem for one in agents)
+    return table_of(agents, _AGENTS | _PROBLEM if broken else _AGENTS)
+
+
+class PlanText:
+    """The plan as the value of a cell: text to read, with the plan behind it."""
+
+    def __init__(self, plan: AgentPlan) -> None:
+        self.plan = plan  # What a run would be given
+
+    def __repr__(self) -> str:
+        from kagura_kernel.cockpit.kit_words import plan_lines
+        from kagura_kernel.domain.visible import visible
+
+        return "\n".join(map(visible, plan_lines(self.plan)))
+
+
+class RedactedText:
+    """The value of the command."""
+
+    def __init__(self, name: str, file: RedactedFile) -> None:
+        self._name = name
+        self._is_text = bool(file.encoding)
+        self.text = _decoded(file)  # Without its secrets; empty for what is no text
+        self.findings: tuple[Finding, ...] = file.findings  # Where markers stand in it, never what was found
+        self.reason = file.reason  # Why there is nothing to show, half a sentence; otherwise empty
+
+    def __repr__(self) -> str:
+        return f"{self._name}: {self.reason}" if self.reason else file_text(self._opened())
+
+    def _repr_html_(self) -> str | None:
+        """A card of its own; what cannot be shown is told in plain words."""
+        if self.reason:
+            return None
+        return framed(html_of([Group(file_blocks(self._opened()), "body")]), "Redacted file")
+
+    def _opened(self) -> OpenedFile:
+        blocks = tuple((one.start, one.end, one.kind) for one in self.findings)
+        size = len(self.text.encode("utf-8", "replace"))
+        return OpenedFile(self._name, self.text, blocks, size, is_text=self._is_text)
+
+
+def _decoded(file: RedactedFile) -> str:
+    return file.data.decode(file.encoding, "replace") if file.data is not None and file.encoding else ""
+
 
 KIT_MIME = "application/vnd.kagura.kit+json"
 LABEL = "Kit"
@@ -50,8 +129,6 @@ class KitBrowser:
     @property
     def files(self) -> pd.DataFrame:
         """One line for each file: its place, its bytes, how often and of what it was redacted."""
-        from kagura_kernel.jupyter.kit.tables import files_table
-
         return files_table(self._shown.files)
 
     def read(self, place: str) -> str:

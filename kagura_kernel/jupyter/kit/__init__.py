@@ -1,1 +1,0 @@
-"""Kits in a notebook: what is staged as a value to look into, file by file."""

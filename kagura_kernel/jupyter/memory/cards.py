@@ -1,0 +1,296 @@
+"""Memories below a cell: rows, the list as a card to act on, and one memory as a value.
+
+What a memory says is nobody's word but its author's: it is escaped, and what nobody has promoted is marked. What the
+buttons do is done in the memory, and shown as it is there then.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+from kagura_kernel.cockpit.memory import Act
+from kagura_kernel.cockpit.memory_words import age_words, memory_lines, said_in, source_words
+from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.errors.memory import MemoryUnknown
+from kagura_kernel.domain.memory import Memory, Tier
+from kagura_kernel.domain.visible import visible
+from kagura_kernel.jupyter.answers import aside
+from kagura_kernel.jupyter.cards.record import clean
+from kagura_kernel.jupyter.slots import Slot
+from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
+from kagura_kernel.render.blocks import (
+    SPRING,
+    Blocks,
+    Button,
+    Fold,
+    Group,
+    Line,
+    Pairs,
+    Pre,
+    Span,
+    Told,
+    Words,
+    chip,
+    code,
+    head,
+    item,
+    label,
+    quote,
+    soft,
+)
+from kagura_kernel.render.bundle import Bundle, drawn
+from kagura_kernel.render.escape import one_line
+from kagura_kernel.render.figures import counted
+from kagura_kernel.render.html import html_of
+from kagura_kernel.render.style import framed
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.memory import MemoryDesk
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLine:
+    """What a row says."""
+
+    id: str  # `mem-…`
+    tier: str  # `trusted` or `quarantine`
+    type: str
+    source: str  # Who said it, and where
+    at: datetime  # When it happened, UTC
+    summary: str  # Its first line
+    text: str  # All of it
+    why: str = ""  # What matched; empty where nothing was asked
+    tags: str = ""  # With commas
+    scope: str = ""  # Whom it concerns; empty for everybody
+    pinned: bool = False  # Whether every run starts with it
+    score: float | None = None  # How well it fits, 0 to 1; None where nothing was asked
+    forgotten: bool = False  # Whether it is forgotten
+    gone: bool = False  # Whether it is not there any more
+    said: str = ""  # Of a lesson: what a box or somebody said then
+
+    @property
+    def trusted(self) -> bool:
+        """Whether somebody may rely on it."""
+        return self.tier == Tier.TRUSTED
+
+
+def line_of(memory: Memory) -> MemoryLine:
+    """A memory as a row that nobody has searched for."""
+    return MemoryLine(
+        id=memory.id,
+        tier=memory.tier.value,
+        type=memory.type,
+        source=source_words(memory.source),
+        at=memory.at,
+        summary=memory.summary,
+        text=memory.text,
+        tags=", ".join(memory.tags),
+        scope=memory.scope,
+        pinned=memory.pinned,
+        forgotten=memory.forgotten_at is not None,
+        said=said_in(memory),
+    )
+
+
+LABEL = "Memories"
+MEMORIES_MIME = "application/vnd.kagura.memories+json"
+UNTRUSTED = "not trusted"
+
+SHOWN = 200
+"""Memories that a list shows; the table has all of them."""
+
+_SUMMARY, _TEXT = 300, 20_000
+
+
+def memories_blocks(lines: Sequence[MemoryLine], now: datetime, *, live: bool) -> Blocks:
+    """The list; with `live` each row has buttons. In text a memory takes two lines."""
+    top = head(LABEL, soft(_figures(lines)), plain="" if lines else "Nothing is remembered that fits.")
+    if not lines:
+        return (top, Told())
+    rows = tuple(_row(line, now, live=live) for line in lines[:SHOWN])
+    left = len(lines) - SHOWN
+    more = Line((f"… and {left:,} more, which the table has.",), "part soft", plain=f"… and {left:,} more")
+    return (top, Told(), Group(rows, "leases", LABEL), *([more] if left > 0 else []))
+
+
+def memory_blocks(line: MemoryLine, memory: Memory, now: datetime) -> Blocks:
+    """One memory as a whole, without buttons."""
+    pairs = Pairs([(name, (str(value),)) for name, value in memory.data.items()])
+    whole = Group((Pre(line.text), *([pairs] if pairs.rows else [])), "part")
+    return (_row(replace(line, text=line.summary), now, live=False), whole)
+
+
+def memories_bundle(lines: Sequence[MemoryLine], now: datetime) -> Bundle:
+    """As it stays in the notebook."""
+    rows = [{"id": one.id, "tier": one.tier, "type": one.type, "summary": one.summary, "why": one.why} for one in lines]
+    record = {MEMORIES_MIME: clean({"version": 1, "memories": rows[:SHOWN]})}
+    return drawn(memories_blocks(lines, now, live=False), LABEL) | record, {}
+
+
+def _figures(lines: Sequence[MemoryLine]) -> str:
+    if not lines:
+        return "nothing is remembered that fits"
+    untrusted = sum(not line.trusted for line in lines)
+    found = f"{len(lines):,} {'memory' if len(lines) == 1 else 'memories'}"
+    return f"{found}, {untrusted:,} {UNTRUSTED}" if untrusted else found
+
+
+def _row(line: MemoryLine, now: datetime, *, live: bool) -> Group:
+    said = one_line(line.summary, _SUMMARY)
+    buttons = [Span(_buttons(line), look="chips")] if live and not line.gone else []
+    facts = _facts(line, now)
+    mark = "" if line.trusted else f"[{UNTRUSTED}] "
+    inside = (
+        Line((*_marks(line), SPRING, *buttons), "lease-top"),
+        # A mark of its own beside the quotation marks: who cannot see colours is told by both.
+        Line((said if line.trusted else quote(said),), "says"),
+        Line((item(code(line.id)), *map(item, facts)), "facts soft"),
+        *_whole(line, live=live),
+    )
+    plain = f"{one_line(line.id)}  {mark}{one_line(line.summary)}\n    {' · '.join(facts)}"
+    return Group(inside, "lease", line.id, {"block": ""}, plain=plain)
+
+
+def _marks(line: MemoryLine) -> list[Span]:
+    marks = [chip("trusted", "good") if line.trusted else chip(UNTRUSTED, "warn"), chip(line.type)]
+    marks += [chip("pinned", "busy")] if line.pinned else []
+    marks += [chip("forgotten")] if line.forgotten else []
+    marks += [chip("not there any more", "bad")] if line.gone else []
+    return marks
+
+
+def _facts(line: MemoryLine, now: datetime) -> list[str]:
+    age = age_words(now - line.at)
+    facts = [line.source, age if age == "just now" else f"{age} ago"]
+    facts += [f"scope {line.scope}"] if line.scope else []
+    facts += [f"tags {line.tags}"] if line.tags else []
+    facts += [f"found by {line.why}"] if line.why else []
+    facts += [f"score {line.score:.2f}"] if line.score is not None else []
+    return facts
+
+
+def _whole(line: MemoryLine, *, live: bool) -> Blocks:
+    """All of what it says, folded; nothing where its summary says it already.
+
+    It lies open where it can be promoted: what a person lets agents read has to be in sight.
+    """
+    if " ".join(line.text.split()) == line.summary and not line.said:
+        return ()
+    whole = f"{line.text}\nsaid then: {line.said}" if line.said else line.text
+    more = [label("Only its beginning is shown.")] if len(whole) > _TEXT else []
+    can_be_promoted = not (line.trusted or line.forgotten or line.gone)
+    said = (soft(f"All of it, {counted(len(whole), 'character')}"),)
+    return (Fold(said, (Pre(whole[:_TEXT]), *more), f"memory:{line.id}", "used", is_open=live and can_be_promoted),)
+
+
+def _buttons(line: MemoryLine) -> Words:
+    if line.forgotten:
+        return (_button(line, "restore", "Restore", "Let it be recalled again"),)
+    trust = (
+        _button(line, "demote", "Demote", "Trust it no longer")
+        if line.trusted
+        else _button(line, "promote", "Promote", "Say that it may be trusted: agents are shown it without being asked")
+    )
+    pin = (
+        _button(line, "unpin", "Unpin", "Let runs start without it")
+        if line.pinned
+        else _button(line, "pin", "Pin", "Let every run that it concerns start with it")
+    )
+    return trust, pin, _button(line, "forget", "Forget", "Take it out of what is recalled; it can be restored")
+
+
+def _button(line: MemoryLine, act: str, word: str, hint: str) -> Button:
+    return Button(word, act, {"id": line.id}, "small", f"{word} {line.id}", hint)
+
+
+class MemoryText:
+    """One memory."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+
+    def __repr__(self) -> str:
+        return "\n".join(map(visible, memory_lines(self.memory, datetime.now(UTC))))
+
+    def _repr_html_(self) -> str:
+        """The same as a card."""
+        return framed(html_of(memory_blocks(line_of(self.memory), self.memory, datetime.now(UTC))), "Memory")
+
+
+VIA = "table"
+
+_ACTS: frozenset[str] = frozenset(get_args(Act))
+
+
+def show_memories(lines: Sequence[MemoryLine]) -> bool:
+    """Show a live list below the cell; False where nobody could press its buttons."""
+    shell = _shell()
+    if shell is None or surface_of(shell) is not Surface.NOTEBOOK or not loop_runs():
+        return False
+    # Looked up here, so that a table holds nothing but its rows.
+    from kagura_kernel.assembly import get_cockpit
+
+    cockpit = get_cockpit()
+    MemoryList(lambda: cockpit.memory, lines)
+    return True
+
+
+class MemoryList:
+    """A live list. It stays open: nothing in it ends.
+
+    Args:
+        desk: Gives what a person does with memories.
+        lines: What is shown first.
+    """
+
+    def __init__(self, desk: Callable[[], MemoryDesk], lines: Sequence[MemoryLine]) -> None:
+        self._desk = desk
+        self._lines = {line.id: line for line in lines}
+        self._lock = threading.Lock()
+        self._slot = Slot()
+        shown, now = list(lines), datetime.now(UTC)
+        html, still = html_of(memories_blocks(shown, now, live=True)), memories_bundle(shown, now)
+        self._slot.open(LABEL, still[0]["text/plain"], {"all": html}, self._pressed, still)
+
+    def _pressed(self, content: Mapping[str, Any]) -> None:
+        act, memory_id = str(content.get("act") or ""), str(content.get("id") or "")
+        if act in _ACTS and memory_id in self._lines:
+            # A memory on a server may take its time.
+            aside(lambda: self._do(cast("Act", act), memory_id))
+
+    def _do(self, act: Act, memory_id: str) -> None:
+        # One after the other, in the order in which they were pressed as nearly as can be.
+        with self._lock:
+            told = ""
+            try:
+                desk = self._desk()
+                try:
+                    desk.change(act, [memory_id], by=person(), via=VIA)
+                    self._lines[memory_id] = as_now(self._lines[memory_id], desk.show(memory_id))
+                except MemoryUnknown:
+                    self._lines[memory_id] = replace(self._lines[memory_id], gone=True)
+            except KaguraError as error:
+                told = error.message
+            blocks = memories_blocks(list(self._lines.values()), datetime.now(UTC), live=True)
+            self._slot.show({"all": html_of(blocks)})
+            # Frees the buttons too, which wait for an answer.
+            self._slot.tell(told)
+            self._slot.keep(lambda: memories_bundle(list(self._lines.values()), datetime.now(UTC)), at_once=True)
+
+
+def as_now(line: MemoryLine, memory: Memory) -> MemoryLine:
+    """A row with what may have changed since it was made."""
+    forgotten = memory.forgotten_at is not None
+    return replace(line, tier=memory.tier.value, pinned=memory.pinned, forgotten=forgotten, gone=False)
+
+
+def _shell() -> Any:
+    """IPython, where it is loaded at all."""
+    module = sys.modules.get("IPython")
+    get_ipython = getattr(module, "get_ipython", None)
+    return get_ipython() if get_ipython is not None else None
