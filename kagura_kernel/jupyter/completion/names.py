@@ -12,7 +12,7 @@ import queue
 import threading
 import types
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,7 +66,6 @@ BLINK = 0.3
 """Seconds a look-up may take before it is given up for this time."""
 
 _PATHS = frozenset({Kind.FILE, Kind.DIRECTORY, Kind.NOTEBOOK, Kind.SOURCE})
-_OF_PLUGINS = frozenset({Kind.PLUGIN, Kind.PAIR})
 _FROM_THE_JOURNAL = frozenset(
     {Kind.RUN, Kind.LEASE, Kind.APPROVAL, Kind.SESSION, Kind.MODEL, Kind.CHANGED_PATH, Kind.TEXT}
 )
@@ -133,17 +132,13 @@ class ShellNames:
                 found = list(FINDERS[kind](journal, given, here))
             # Titles, options and file names are a box's words. One that cannot be typed is not offered, as of files.
             return [Name(name.text, shown(name.summary)) for name in found if name.text.isprintable()]
-        if kind in _OF_PLUGINS:
+        if kind in _IN_OTHERS_WORDS:
             from kagura_kernel.membrane.names import shown
 
-            finding = plugins if kind is Kind.PLUGIN else plugin_settings
-            # What a plugin says about itself may be anybody's words.
-            return [Name(name.text, shown(name.summary)) for name in finding(prefix, given)]
-        if kind is Kind.MEMORY:
-            from kagura_kernel.membrane.names import shown
-
-            # What a memory says may be anybody's words.
-            return [Name(name.text, shown(name.summary)) for name in memories(given) if name.text.isprintable()]
+            found = list(_IN_OTHERS_WORDS[kind](prefix, given))
+            return [Name(name.text, shown(name.summary)) for name in found if name.text.isprintable()]
+        if kind in (Kind.AGENT, Kind.KIT_FILE):
+            return _agents(prefix) if kind is Kind.AGENT else _staged(given)
         finder = _CONFIGURED.get(kind)
         return list(finder()) if finder is not None else ()
 
@@ -383,3 +378,47 @@ def _schema(found: Found) -> Schema:
         if len(_schemas) > _KEPT:
             _schemas.popitem(last=False)
     return schema
+
+
+_DOCUMENTS = (".yaml", ".yml", ".toml", "/")
+
+
+def _agents(prefix: str) -> list[Name]:
+    """Agents that have a name, then files that may hold one; nothing is fetched."""
+    from kagura_kernel.assembly.kits import make_kits
+
+    named = [] if "/" in prefix else [Name(name) for name in make_kits(os.environ).agents()]
+    found = files(Path.cwd(), prefix, Kind.FILE, outside=True)
+    return [*named, *(one for one in found if one.text.endswith(_DOCUMENTS))]
+
+
+def _staged(given: Sequence[str]) -> list[Name]:
+    """Files of the kit that the line is about; nothing is staged.
+
+    Args:
+        given: The words on the line; behind `kit show` the agent, if one is named.
+
+    Raises:
+        KaguraError: there is no such agent, or the project cannot be used.
+    """
+    from kagura_kernel.assembly.kits import make_kits
+
+    words = list(given[2:])
+    if len(words) > 1:
+        return []
+    kit = make_kits(os.environ).latest(words[0] if words else None)
+    if kit is None:
+        return []
+    return [Name(one.target, _about(one.redactions)) for one in kit.files() if one.target.isprintable()]
+
+
+def _about(redactions: int) -> str:
+    return f"{redactions:,} redaction{'' if redactions == 1 else 's'}" if redactions else ""
+
+
+_IN_OTHERS_WORDS: dict[Kind, Callable[[str, Sequence[str]], Iterable[Name]]] = {
+    Kind.PLUGIN: plugins,
+    Kind.PAIR: plugin_settings,
+    Kind.MEMORY: lambda _prefix, given: memories(given),
+}
+"""Finders whose summaries may be anybody's words: a plugin's, a memory's."""

@@ -9,9 +9,10 @@ import pytest
 
 from kagura_kernel.assembly import kits
 from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.grammar import Kind
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.jupyter import kit as kit_module
-from kagura_kernel.jupyter.completion import kits as completion
+from kagura_kernel.jupyter.completion.names import ShellNames
 from kagura_kernel.jupyter.kit import KIT_MIME, KitBrowser
 from kagura_kernel.jupyter.slots import Slot
 from kagura_kernel.jupyter.steering.line import steer
@@ -106,13 +107,15 @@ def test_a_file_is_redacted_for_reading(asked, tmp_path):
 
 
 def test_agents_and_files_of_the_staged_kit_are_completed_without_staging_one(asked, tmp_path):
-    names = [one.text for one in completion.agents("")]
+    known = ShellNames(None, blink=60)
+    names = [one.text for one in known.names(Kind.AGENT, "", ("kit", "show"))]
     assert {"default", "reviewer", "skilled", "analyst.yaml"} <= set(names)
-    assert [one.text for one in completion.agents("./an")] == ["./analyst.yaml"]
-    assert completion.staged(("kit", "show", "./analyst.yaml")) == []
+    assert [one.text for one in known.names(Kind.AGENT, "./an", ("kit", "show"))] == ["./analyst.yaml"]
+    line = ("kit", "show", "./analyst.yaml")
+    assert known.names(Kind.KIT_FILE, "", line) == []
     assert not (tmp_path / "data" / "kits").exists()
     asked("kit build ./analyst.yaml")
-    staged = {one.text: one.summary for one in completion.staged(("kit", "show", "./analyst.yaml"))}
+    staged = {one.text: one.summary for one in known.names(Kind.KIT_FILE, "", line)}
     assert staged[KEYS] == "1 redaction"
 
 

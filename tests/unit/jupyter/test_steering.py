@@ -263,7 +263,7 @@ def test_changes_are_shown_and_given_up(say, cockpit, capsys):
     ("line", "module", "function", "given"),
     [
         ("attach 1", "attaching", "attach", ("COCKPIT", HEADLESS, "run-1")),
-        ("watch", "boards.watching", "watch", ("COCKPIT", HEADLESS)),
+        ("watch", "boards", "watch", ("COCKPIT", HEADLESS)),
         ("chart cost", "charts", "chart", ("COCKPIT", "cost", None)),
         ("chart timeline last", "charts", "chart", ("COCKPIT", "timeline", "run-2")),
         ("chart egress", "charts", "chart", ("COCKPIT", "egress", None)),
