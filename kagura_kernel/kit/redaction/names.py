@@ -255,8 +255,8 @@ _PATH = re.compile(rb":[A-Za-z_]\w*[(<{:]")
 """What follows `Token:` in the path of a program: `Token::Ident2(ref name)`."""
 _ESCAPED_END = re.compile(rb"(?:\\{1,2}[nrt])+\Z")
 _UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_OURS = re.compile(rb"run-[0-9a-z]{1,40}\.child-\d{1,6}")
-"""The session of a child, which opens nothing."""
+_OURS = re.compile(rb"ses-[0-9a-hjkmnp-tv-z]{14}|run-[0-9a-z]{1,40}\.child-\d{1,6}")
+"""The sessions of this program and those of their children, which open nothing."""
 _NUMBERED_BY_UUID = frozenset({"session"})
 _OPEN = re.compile(rb"--[a-z][a-z-]+|S-1-\d+-[\d-]+$|\w+\)+/|-anonymous@")
 """What is no secret wherever it stands: an option, the number of an account of Windows, the end of an expression."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kagura_kernel.domain.identity import new_session_id
 from tests.support.redactors import shared_redactor
 
 WASM = (
@@ -176,7 +177,9 @@ def test_a_phrase_of_chinese_letters_is_found_where_something_says_so_or_stands_
     assert "[REDACTED:seed-phrase]" in shared_redactor().redact(said).text
 
 
-def test_the_session_of_a_child_opens_nothing():
+def test_our_own_sessions_and_those_of_children_open_nothing():
+    text = f'{{"session_id": "{new_session_id()}"}}'
+    assert shared_redactor().redact(text).text == text
     fields = {"session_id": "run-1m81echt94r94f.child-12"}
     assert shared_redactor().fields(fields) is fields
     assert shared_redactor().fields({"session_id": "run-1m81echt94r94f.child-x9ZkQ2"}) != fields
