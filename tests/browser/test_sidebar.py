@@ -163,6 +163,31 @@ def test_the_keyboard_reaches_and_answers_everything(told_page, story):
         expect(sidebar.panel).to_be_hidden()
 
 
+def test_the_keyboard_reads_a_long_text_to_its_end_and_a_held_key_begins_no_plan(told_page, story):
+    command = "\n".join([f"echo {number}" for number in range(60)])
+    with story.live() as run:
+        long = story.ask(run, **{**COMMAND, "detail": command, "arguments": {"command": command}})
+        plan = story.ask(run, kind="plan", title="Plan: about $0.42", detail="One step.", arguments={"budget_usd": 0.5})
+        sidebar = visit(told_page).open()
+        allow = sidebar.approval(long).get_by_role("button", name=re.compile("^Allow once"))
+        expect(allow).to_be_disabled()
+        sidebar.approval(long).focus()
+        told_page.keyboard.press("Tab")
+        expect(sidebar.approval(long).locator(".kgs-exactly").first).to_be_focused()
+        told_page.keyboard.press("End")
+        expect(allow).to_be_enabled()
+        begin = sidebar.approval(plan).get_by_role("button", name=re.compile("^Begin"))
+        begin.scroll_into_view_if_needed()
+        expect(begin).to_be_enabled()
+        sidebar.approval(plan).focus()
+        told_page.keyboard.down("Enter")
+        expect(sidebar.approval(plan).get_by_label("Budget, USD")).to_be_focused()
+        told_page.keyboard.down("Enter")
+        told_page.keyboard.up("Enter")
+        expect(begin).to_be_enabled()
+        assert story.mailbox.decision(plan) is None
+
+
 def test_whoever_was_faster_is_named(told_page, story):
     asking = set()
 

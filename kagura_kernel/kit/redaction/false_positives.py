@@ -58,7 +58,7 @@ _PIECES = re.compile(rb"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _NAME_SIGNS = re.compile(rb"[A-Za-z0-9_.:/@$\-]+")
 _VOWELS = re.compile(rb"(?i)[aeiouy]")
 _HARD = re.compile(rb"(?i)[^aeiouy]{5}")
-_VERSIONED = re.compile(rb"[A-Za-z]+[-_]v?\d+(?:\.\d+)+[\w.~\-/]*|[A-Za-z]+(?:-[A-Za-z]+)*/\d+(?:\.\d+)+")
+_VERSIONED = re.compile(rb"[A-Za-z]+[-_]v?\d+(?:\.\d+)+[\w.~\-/]*")
 
 
 _OPENLY = re.compile(
@@ -155,23 +155,23 @@ def expression(value: bytes) -> bool:
         _CODE_END.fullmatch(value) is not None
         or _CODE.search(value) is not None
         or _CHOICE.fullmatch(value) is not None
-        or _MEMBER.fullmatch(value) is not None
+        or _TYPE.fullmatch(value) is not None
+        or (_MEMBER.fullmatch(value) is not None and named(value))
     )
 
 
-_OPERAND = rb"[!+]{0,2}[A-Za-z_$]++\d{0,2}(?:\??\.[A-Za-z_$]++\d{0,2}|\[[\w$]*+\]?|\([\w$.,]*+\)?)*+|\"\"|''"
+_OPERAND = rb"[!+]{0,2}[A-Za-z_$]++\d{0,2}(?:\??\.[A-Za-z_$]++\d{0,2}|\[[\w$]*+\]?|\([A-Za-z_$.,]*+\)?)*+|\"\"|''"
 _CHOICE = re.compile(
-    rb"(?=.*(?:\.[A-Za-z_$]|\(|:(?:void|null|![01])\Z))!?[A-Za-z_$][\w$]{0,2}(?:\??\.[A-Za-z_$][\w$]*+)*+"
+    rb"(?=.*(?:\.[A-Za-z_$]|\(|:(?:void|null|![01])\Z))!?[A-Za-z_$]{1,3}(?:\??\.[A-Za-z_$][\w$]*+)*+"
     rb"(?:(?:&&|\|\||\?\?|[=!]==?|\?(?=[^?]*:)|:)(?:%b)?)++" % _OPERAND
 )
 """What a program without spaces takes of two: `n?n.key:void`, `b?.c??d`, `e.s&&e.s.v`."""
-_MEMBER = re.compile(
-    rb"(?=.*(?:_|\..*\.|\.[A-Z][a-z]+\d?[A-Z]))_?[A-Za-z]{3,}+\d{0,2}[A-Za-z_]*+"
-    rb"(?:\.[A-Za-z_]{3,}+\d?[A-Za-z_]*+)*+(?<![0-9])|(?:[A-Z][a-z]+){2,}<[\[{(]?[A-Za-z]*"
-)
-"""A member of a module, and a type cut at its bracket: `oauth2_parameters.credentials`, `SyncBailHook<[`."""
+_MEMBER = re.compile(rb"_?[A-Za-z]{3,}+\d{0,2}[A-Za-z_]*+(?:\.[A-Za-z_]{3,}+\d?[A-Za-z_]*+)++(?<![0-9])")
+"""A member of a module: `oauth2_parameters.credentials`."""
+_TYPE = re.compile(rb"(?:[A-Z][a-z]+){2,}<\[[A-Za-z]*")
+"""A type cut at its bracket: `SyncBailHook<[`."""
 _CODE = re.compile(
-    rb"\)\{|\(\)[{};.,)]|\.[A-Za-z]{3,}\(|[=!]==|[\w\])][=!]=[\w(\[!]|\bthis\.|\)(?:&&|\|\|)\(?|&&\(|\A[\w$]{1,3}\}|\A[\w$]+(?:\.[\w$]+)+=\Z|\b[A-Za-z_$][\w$]*\([A-Za-z_$][\w$]*\.[A-Za-z_$]|\A\([a-z]+ [&|]|\b[A-Za-z_$][\w$]*\([A-Za-z_$][\w$]*\(|\}\}\(|\A[\w$]{1,3}=[\w$]{1,3}[+*|&-]+\("
+    rb"\)\{|\(\)[{};.,)]|\.[A-Za-z]{3,}\(|[=!]==|[\w\])][=!]=[\w(\[!]|\bthis\.|\)(?:&&|\|\|)\(?|&&\(|\A[\w$]{1,3}\}|\A[\w$]+(?:\.[\w$]+)+=\Z|\b[A-Za-z_$][\w$]*\([A-Za-z_$][\w$]*\.[A-Za-z_$]|\A\([a-z]+ [&|]|\b[A-Za-z_$][\w$]*\([A-Za-z_$][\w$]*\([A-Za-z_$][\w$]*,|\}\}\([a-z]\|\||\A[\w$]{1,3}=[\w$]{1,3}[+*|&-]+\("
 )
 
 

@@ -63,7 +63,8 @@ export function Problem({ problem }: { readonly problem: IProblem | null }) {
 /** Text of unknown authors, exactly as it is, with what cannot be seen made visible; with its end marked where that counts. */
 export function Exactly({ text, end = false }: { readonly text: string; readonly end?: boolean }) {
   return (
-    <pre className="kgs-exactly" tabIndex={-1}>
+    // What has to be read to its end can be scrolled by keys.
+    <pre className="kgs-exactly" tabIndex={end ? 0 : -1}>
       {visible(text)}
       {end && <i data-end="" />}
     </pre>

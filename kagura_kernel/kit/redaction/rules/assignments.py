@@ -255,7 +255,7 @@ def tested(data: bytes, start: int, end: int) -> bool:
 
 def _opens(data: bytes, one: _Assignment) -> bool:
     """Whether a value can stand there: not behind a name in a documentation, in a resource's name or before an attribute."""
-    if b"$(" in data[max(0, one.begin - 2) : one.begin] + one.name:  # a shell runs it
+    if one.closing[:1] == b")" and b"$(" in data[max(0, one.begin - 2) : one.begin] + one.name:  # `$(pwd)`
         return False
     if documented(data, one.begin) or (b"\n" in one.operator and _NEXT_LINE.match(one.operator)):
         return False

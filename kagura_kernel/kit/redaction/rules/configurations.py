@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from kagura_kernel.kit.redaction.patterns import Match, Nearby
@@ -24,9 +25,9 @@ _HTPASSWD = Nearby(
 )
 _SHADOW = Nearby(r"(?:^|\n|\s)[a-z_][\w\-]*:[!*]?(\$(?:2[abxy]|1|5|6|y|7|gy)\$[\w./$,=]{20,}):\d*:")
 _REDIS = Nearby(
-    r"(?:^|\n)[ \t]*(?:requirepass|(?-i:masterauth)|primaryauth|sentinel[ \t]+auth-pass[ \t]+\S+)[ \t]+[\"']?([^\s\"']+)"
+    r"(?:^|\n)[ \t]*(?:requirepass|masterauth|primaryauth|sentinel[ \t]+auth-pass[ \t]+\S+)[ \t]+[\"']?([^\s\"']+)"
 )
-_REDIS_SAID = Nearby(r"\b(?:requirepass|(?-i:masterauth|MASTERAUTH))[\"']?[ \t=:,]+[\"']?([^\s\"',;\]]+)")
+_REDIS_SAID = Nearby(r"\b(?:requirepass|masterauth)[\"']?[\s=:,]+[\"']?([^\s\"',;\]]+)")
 _REDIS_ACL = Nearby(r"\b(?:user|acl\s+setuser)\s+\S+\s[^\n]*?[\s]>([^\s\"']+)")
 _REDIS_AUTH = Nearby(
     r"(?:(?m:^)|>\s?)[ \t]*AUTH[ \t]+(?:[\w\-]+[ \t]+)?([^\s\"']{6,})[ \t]*\r?(?m:$)", ignore_case=False
@@ -184,8 +185,18 @@ def _said_to_a_database(data: bytes, found: Match) -> bool:
     """Whether `identified by` is a word of SQL and none of a sentence."""
     said = (found.group() or b"").lower()
     if not said.startswith(b"identified"):
-        return not said.startswith((b'password"', b"password'"))
+        return not said.startswith((b'password"]', b"password']"))
     return _ACCOUNT.search(data, max(0, found.start() - 200), found.start()) is not None
+
+
+def _no_member(_data: bytes, found: Match) -> bool:
+    """Whether it is Redis that is spoken of, and no program that has a name like its setting."""
+    return _MEMBER.search(found.group() or b"") is None
+
+
+_MEMBER = re.compile(rb"[mM]asterAuth\s+[a-z_]+\.?\Z")
+_ANCHOR = re.compile(rb"\*.*\*")
+"""How the help of Vim marks what can be looked up."""
 
 
 def _in_a_connection_string(data: bytes, found: Match) -> bool:
@@ -247,7 +258,13 @@ def _behind_number(value: bytes) -> bool:
     digits = sum(48 <= byte <= 57 for byte in value)
     letters = sum(65 <= byte <= 90 or 97 <= byte <= 122 for byte in value)
     hidden = _CRYPTED.match(value) is not None and b"..." not in value
-    return len(value) >= 6 and value[:1] != b"*" and digits >= 1 and letters >= 1 and (password(value) or hidden)
+    return (
+        len(value) >= 6
+        and _ANCHOR.fullmatch(value) is None
+        and digits >= 1
+        and letters >= 1
+        and (password(value) or hidden)
+    )
 
 
 def _behind_head(value: bytes) -> bool:
@@ -269,8 +286,11 @@ def _secret_of(name: str, pattern: Nearby, *finds: str, spares: tuple[str, ...] 
 RULES: tuple[Rule, ...] = (
     _secret_of("netrc", _NETRC, "machine db.shop.com login jo password «Zk4mp9QqLw»", spares=("machine a login b",)),
     _secret_of("netrc-line", _NETRC_LINE, "login jo password «Zk4mp9QqLw»\n", spares=("login jo password changeme",)),
-    _secret_of("redis", _REDIS, "requirepass «Zk4mp9QqLw»\n", spares=("# requirepass foobared\n",)),
-    _secret_of("redis-said", _REDIS_SAID, 'CONFIG SET "requirepass" "«Zk4mp9QqLw»"', spares=("requirepass ${PASS}",)),
+    Rule(name="redis", pattern=_REDIS, judge=_certain, narrowed=_unquoted, where=_no_member,
+         finds=("requirepass «Zk4mp9QqLw»\n",), spares=("# requirepass foobared\n", "\nMasterAuth field of it\n")),
+    Rule(name="redis-said", pattern=_REDIS_SAID, judge=_certain, narrowed=_unquoted, where=_no_member,
+         finds=('CONFIG SET "requirepass" "«Zk4mp9QqLw»"', "masterAuth: «Zk4mp9QqLw»"),
+         spares=("requirepass ${PASS}", "auth = cluster.masterAuth\n  missing = not auth")),
     _secret_of("redis-acl", _REDIS_ACL, "user worker on >«Zk4mp9QqLw» ~jobs:* +@all", spares=("user worker on ~*",)),
     _secret_of("shared-key", _SHARED, ': PSK "«Zk4mp9QqLw»"', spares=(': PSK "changeme"',)),
     _secret_of("cisco", _CISCO, "enable secret 5 «$1$mERr$hx5rVt7rPNoS4wqbXKX7m0»", spares=("enable secret 0 secret",)),

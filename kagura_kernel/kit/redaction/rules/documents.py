@@ -61,8 +61,13 @@ def find_in_rows(data: bytes) -> Iterator[Span]:
             continue
         titles = data[start : found.end() - 1]
         mark = max((b"\t", b"|", b",", b";"), key=titles.count)
-        if titles.count(mark) >= 1 and len(titles) < 1000 and _titles(titles.split(mark)):
-            done = yield from _rows(data, titles.split(mark), found.end(), mark)
+        if titles.count(mark) < 1 or len(titles) >= 1000:
+            continue
+        cells = titles.split(mark)
+        if _titles(cells) and not _like_a_row(
+            cells, data[found.end() : found.end() + 1000].split(b"\n", 1)[0].split(mark)
+        ):
+            done = yield from _rows(data, cells, found.end(), mark)
 
 
 _TITLE = re.compile(rb"[\"'`*]{0,2}[\w .()/\x80-\xff-]{1,40}[\"'`*]{0,2}")
@@ -78,7 +83,14 @@ def _titles(cells: list[bytes]) -> bool:
         len(inner) > 1
         and all(cell and _TITLE.fullmatch(cell.strip(b" \t\r") or b" ") for cell in inner)
         and not any(b"(" in cell for cell in inner[:1])
-        and not any(_VERSION.fullmatch(cell.strip()) for cell in inner)
+    )
+
+
+def _like_a_row(titles: list[bytes], below: list[bytes]) -> bool:
+    """Whether what may be titles has a version where the row below has one, as in a list of packages."""
+    return any(
+        _VERSION.fullmatch(one.strip()) and _VERSION.fullmatch(other.strip())
+        for one, other in zip(titles, below, strict=False)
     )
 
 

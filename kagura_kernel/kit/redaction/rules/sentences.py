@@ -343,7 +343,7 @@ def find_said(data: bytes) -> Iterator[Span]:
         for found in pattern.finditer(data):
             yield from _told(data, found, 1)
     for found in _LOGIN.finditer(data):
-        if _COLLECTION.fullmatch(found.group(1) or b"") is None or data[found.end(1) : found.end(1) + 1] != b"/":
+        if _COLLECTION.match(data, found.start(1)) is None:
             yield from _told(data, found, 2, strict=True)
     yield from _noted(data)
     for start, end in asian_lines(data):
@@ -371,7 +371,7 @@ def _ends_in_word(data: bytes, start: int, end: int) -> bool:
 _LONGEST_WORD = 64
 
 
-_COLLECTION = re.compile(rb"projects|organizations|folders|locations|[a-z]*Accounts")
+_COLLECTION = re.compile(rb"(?:projects|organizations|folders|locations|[a-z]*Accounts)/[a-z][a-z-]*/[A-Za-z]+/")
 """What a path of resources begins with: `projects/acme/serviceAccounts/…`."""
 
 

@@ -85,7 +85,7 @@ function Plan({ approval, disabled, unread, decide, about }: IChoicesProps) {
   const [budget, setBudget] = useState(typeof proposed === 'number' ? proposed.toFixed(2) : '');
   const begin = (event: FormEvent) => {
     event.preventDefault();
-    if (unread) {
+    if (unread || disabled) {
       return;
     }
     decide('allow', budget.trim() || 'no budget');

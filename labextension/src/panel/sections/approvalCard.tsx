@@ -40,9 +40,10 @@ export function ApprovalCard({
       ?.focus()
   );
   const onKeyDown = (event: KeyboardEvent) => {
-    // A key that is held comes from the question to its first button, and must not press it.
-    if (event.repeat && event.target instanceof HTMLButtonElement) {
+    // A key that is held comes from the question to its first answer, and must not give it.
+    if (event.repeat && (event.key === 'Enter' || event.target instanceof HTMLButtonElement)) {
       event.preventDefault();
+      return;
     }
     enter(event);
   };

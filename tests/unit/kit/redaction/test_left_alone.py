@@ -160,10 +160,30 @@ LEFT_ALONE = (
     "('Binary Authorization', k8s_util.GetPolicy2(record)),\n",
     "  # Only instantiate the masterAuth struct if one is set\n  auth = cluster.masterAuth\n  missing = not auth\n",
     '--service-account="projects/acme/serviceAccounts/me@acme.iam.gserviceaccount.com"\n',
-    "AccessTokenCredentials('<an access token>',\n    'my-user-agent/1.0')\n",
     "t_f1\tt_k1\t<F1>\t\tfunction key 1\t\t\t*t_f1*\n",
     "apt\tpasswd\t4.13\napt\tbzip2-doc\t1.0.8-5+b1\n",
 )
+
+
+FOUND_BESIDE_THEM = (
+    "X=$(PGPASSWORD=9fK2mQ7xZ1pLw8 psql)\n",
+    'N=$(MYSQL_PWD="9fK2mQ7xZ1pLw8" mysql -N)\n',
+    "API_TOKEN=9fKmQxZpLwTRw_kdJhBn\n",
+    "password=Winter/9fK2026.11\n",
+    "password=P&&9fK.X(6MOpHbz\n",
+    "1.2.3,password,user\nx,9fK2mQ7xZ1pLw8,bob\n",
+    "| 1.0 | password |\n|---|---|\n| x | 9fK2mQ7xZ1pLw8 |\n",
+    "masterauth\n9fK2mQ7xZ1pLw8\n",
+    "masterAuth: 9fK2mQ7((xZ1pLw8\n",
+    "Log in with projects/9fK2mQ7xZ1pLw8\n",
+    'ALTER USER bob PASSWORD"9fK2mQ7xZ1pLw8!"\n',
+    "password 7 *9fK2mQ7xZ1pLw8\n",
+)
+
+
+@pytest.mark.parametrize("text", FOUND_BESIDE_THEM)
+def test_a_secret_is_found_where_it_looks_like_what_is_left_alone(text: str) -> None:
+    assert "9fK" not in shared_redactor().redact(text).text
 
 
 @pytest.mark.parametrize("text", LEFT_ALONE)
