@@ -145,9 +145,11 @@ _OR = re.compile(rb"(?i)[.\-]or\b")
 
 
 def _next(data: bytes, one: _Assignment) -> int:
-    """From where to go on: `<machineKey validationKey="…"` and `${NAME:-…}` have a second name in what was read."""
+    """From where to go on: `<machineKey validationKey="…"`, `${NAME:-…}` and `"auth", "token": "…"` have a second name."""
     if one.style == "bare" and data.startswith(b"${", one.start):
         return one.start + 2
+    if one.by == "comma":
+        return one.start - 1
     return one.begin + len(one.name) if _TYPED.fullmatch(one.operator) is not None else one.end
 
 

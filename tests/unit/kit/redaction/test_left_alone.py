@@ -178,6 +178,7 @@ FOUND_BESIDE_THEM = (
     "Log in with projects/9fK2mQ7xZ1pLw8\n",
     'ALTER USER bob PASSWORD"9fK2mQ7xZ1pLw8!"\n',
     "password 7 *9fK2mQ7xZ1pLw8\n",
+    '{"msg":"auth","token":"9fK2mQ7xZ1pLw8"}\n',
 )
 
 
