@@ -7,6 +7,7 @@ is nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -166,7 +167,9 @@ def _simple_html(data: bytes) -> list[tuple[str, str, bool]]:
     from urllib.parse import unquote
 
     anchors = _Anchors()
-    anchors.feed(data.decode("utf-8", "replace"))
+    # The parser gives up with this on some malformed declarations; what came before them counts.
+    with contextlib.suppress(AssertionError):
+        anchors.feed(data.decode("utf-8", "replace"))
     return [(unquote(name), href, yanked) for name, href, yanked in anchors.found]
 
 
