@@ -126,21 +126,18 @@ class ShellNames:
             return files(Path.cwd(), prefix, kind, outside=bool(given))
         if kind in _FROM_THE_JOURNAL:
             from kagura_kernel.jupyter.completion.journal import FINDERS
-            from kagura_kernel.membrane.names import shown
 
             with self._open() as journal:
                 found = list(FINDERS[kind](journal, given, here))
-            # Titles, options and file names are a box's words. One that cannot be typed is not offered, as of files.
-            return [Name(name.text, shown(name.summary)) for name in found if name.text.isprintable()]
-        if kind in _IN_OTHERS_WORDS:
-            from kagura_kernel.membrane.names import shown
+        elif kind in _BY_THE_LINE:
+            found = list(_BY_THE_LINE[kind](prefix, given))
+        else:
+            finder = _CONFIGURED.get(kind)
+            return list(finder()) if finder is not None else ()
+        from kagura_kernel.membrane.names import shown
 
-            found = list(_IN_OTHERS_WORDS[kind](prefix, given))
-            return [Name(name.text, shown(name.summary)) for name in found if name.text.isprintable()]
-        if kind in (Kind.AGENT, Kind.KIT_FILE):
-            return _agents(prefix) if kind is Kind.AGENT else _staged(given)
-        finder = _CONFIGURED.get(kind)
-        return list(finder()) if finder is not None else ()
+        # Titles, descriptions and file names may be anybody's words. One that cannot be typed is not offered.
+        return [Name(name.text, shown(name.summary)) for name in found if name.text.isprintable()]
 
 
 def _within(seconds: float, look: Callable[[], Sequence[Name]]) -> Sequence[Name]:
@@ -409,16 +406,18 @@ def _staged(given: Sequence[str]) -> list[Name]:
     kit = make_kits(os.environ).latest(words[0] if words else None)
     if kit is None:
         return []
-    return [Name(one.target, _about(one.redactions)) for one in kit.files() if one.target.isprintable()]
+    return [Name(one.target, _about(one.redactions)) for one in kit.files()]
 
 
 def _about(redactions: int) -> str:
     return f"{redactions:,} redaction{'' if redactions == 1 else 's'}" if redactions else ""
 
 
-_IN_OTHERS_WORDS: dict[Kind, Callable[[str, Sequence[str]], Iterable[Name]]] = {
+_BY_THE_LINE: dict[Kind, Callable[[str, Sequence[str]], Iterable[Name]]] = {
     Kind.PLUGIN: plugins,
     Kind.PAIR: plugin_settings,
     Kind.MEMORY: lambda _prefix, given: memories(given),
+    Kind.AGENT: lambda prefix, _given: _agents(prefix),
+    Kind.KIT_FILE: lambda _prefix, given: _staged(given),
 }
-"""Finders whose summaries may be anybody's words: a plugin's, a memory's."""
+"""What finds names by the words that stand on the line already."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kagura_kernel.kit.redaction.patterns import Match, Nearby
 from kagura_kernel.kit.redaction.places import Span, line_start
-from kagura_kernel.kit.redaction.rules.rule import Rule
+from kagura_kernel.kit.redaction.rules.rule import Rule, anywhere
 from kagura_kernel.kit.redaction.rules.sentences import strong
 from kagura_kernel.kit.redaction.values import classes, crypted, password, placeholder, token
 
@@ -278,32 +278,37 @@ _HASH = "$6$rounds=5000$Zk4mp9QqLwXy$" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC
 _HEX = "9f86d081884c7d65e1a2c3b4d5f60718"
 
 
-def _secret_of(name: str, pattern: Nearby, *finds: str, spares: tuple[str, ...] = ()) -> Rule:
+def _secret_of(
+    name: str,
+    pattern: Nearby,
+    *finds: str,
+    spares: tuple[str, ...] = (),
+    where: Callable[[bytes, Match], bool] = anywhere,
+) -> Rule:
     """A rule for what is certainly a password, mostly in quotes of some kind."""
-    return Rule(name=name, pattern=pattern, finds=finds, spares=spares, judge=_certain, narrowed=_unquoted)
+    return Rule(name=name, pattern=pattern, finds=finds, spares=spares, judge=_certain, narrowed=_unquoted, where=where)
 
 
 RULES: tuple[Rule, ...] = (
     _secret_of("netrc", _NETRC, "machine db.shop.com login jo password «Zk4mp9QqLw»", spares=("machine a login b",)),
     _secret_of("netrc-line", _NETRC_LINE, "login jo password «Zk4mp9QqLw»\n", spares=("login jo password changeme",)),
-    Rule(name="redis", pattern=_REDIS, judge=_certain, narrowed=_unquoted, where=_no_member,
-         finds=("requirepass «Zk4mp9QqLw»\n",), spares=("# requirepass foobared\n", "\nMasterAuth field of it\n")),
-    Rule(name="redis-said", pattern=_REDIS_SAID, judge=_certain, narrowed=_unquoted, where=_no_member,
-         finds=('CONFIG SET "requirepass" "«Zk4mp9QqLw»"', "masterAuth: «Zk4mp9QqLw»"),
-         spares=("requirepass ${PASS}", "auth = cluster.masterAuth\n  missing = not auth")),
+    _secret_of(
+        "redis", _REDIS, "requirepass «Zk4mp9QqLw»\n",
+        spares=("# requirepass foobared\n", "\nMasterAuth field of it\n"), where=_no_member,
+    ),
+    _secret_of(
+        "redis-said", _REDIS_SAID, 'CONFIG SET "requirepass" "«Zk4mp9QqLw»"', "masterAuth: «Zk4mp9QqLw»",
+        spares=("requirepass ${PASS}", "auth = cluster.masterAuth\n  missing = not auth"), where=_no_member,
+    ),
     _secret_of("redis-acl", _REDIS_ACL, "user worker on >«Zk4mp9QqLw» ~jobs:* +@all", spares=("user worker on ~*",)),
     _secret_of("shared-key", _SHARED, ': PSK "«Zk4mp9QqLw»"', spares=(': PSK "changeme"',)),
     _secret_of("cisco", _CISCO, "enable secret 5 «$1$mERr$hx5rVt7rPNoS4wqbXKX7m0»", spares=("enable secret 0 secret",)),
     _secret_of("cisco-key", _CISCO_KEY, " key 7 «094F471A1A0A»\n", spares=("key 7 of the piano\n",)),
     _secret_of("cisco-plain", _CISCO_PLAIN, "enable password «Zk4mp9QqLw»\n", spares=("enable password required\n",)),
     _secret_of("snmp", _COMMUNITY, "snmp-server community «Zk4mp9Qq» RO", spares=("snmp-server community secret",)),
-    Rule(
-        name="sql",
-        pattern=_SQL,
-        finds=("CREATE USER jo IDENTIFIED BY '«Zk4mp9QqLw»';", "ALTER ROLE jo WITH PASSWORD '«Zk4mp9QqLw»'"),
+    _secret_of(
+        "sql", _SQL, "CREATE USER jo IDENTIFIED BY '«Zk4mp9QqLw»';", "ALTER ROLE jo WITH PASSWORD '«Zk4mp9QqLw»'",
         spares=("the bird is identified by 'Zk4mp9QqLw'", "ALTER ROLE jo WITH PASSWORD 'changeme'"),
-        judge=_certain,
-        narrowed=_unquoted,
         where=_said_to_a_database,
     ),
     _secret_of(
