@@ -5,6 +5,7 @@ import { panelPlugin, sectionsPlugin } from './plugins/panel.js';
 import { servicePlugin } from './plugins/service.js';
 import { statusBarPlugin } from './plugins/statusBar.js';
 
+export type * from './api/schema.js';
 export * from './tokens.js';
 
 export default [

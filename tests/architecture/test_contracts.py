@@ -28,7 +28,7 @@ VIOLATIONS = {
     "Which database it is stays in the journal": ("cockpit/desk.py", "import kagura_kernel.journal.sqlite"),
     "Displays do not act": ("views/run.py", "import kagura_kernel.runs.run"),
     "The server extension sees only the journal, the memory, the domain and cards": (
-        "jupyter/server/acting.py",
+        "jupyter/server/runs.py",
         "import kagura_kernel.cockpit.desk",
     ),
     "The guest stands alone": ("sandbox/guest/loop.py", "import kagura_kernel.domain.errors"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -53,3 +54,13 @@ def test_looking_for_it_imports_nothing():
 def test_loading_it_imports_no_database():
     found = modules_after("from kagura_kernel.jupyter.server import _jupyter_server_extension_points as p; p()")
     assert not found & {"sqlalchemy", "pydantic", "pandas", "ipykernel", "ipywidgets"}
+
+
+def test_openapi_and_the_sidebars_types_are_those_of_the_routes():
+    spec = importlib.util.spec_from_file_location("server_api", FOLDER.parents[2] / "dev" / "server_api.py")
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    assert program.OPENAPI.read_text("utf-8") == program.document(), "run dev/server_api.py"
+    assert program.SCHEMA.read_text("utf-8") == program.sidebar(), "run dev/server_api.py"

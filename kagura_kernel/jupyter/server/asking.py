@@ -1,25 +1,22 @@
-"""What a request asks for, read from its words. Pure; what cannot be understood is told in a sentence."""
+"""What a request may say: each word of a query and each field of a body, how it is read, and how OpenAPI has it.
+
+A function that answers a route names them as its keyword arguments, `limit: Annotated[int, Number(50, 500)]`. Pure;
+what cannot be understood is told in a sentence.
+"""
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import UsageError
 
-if TYPE_CHECKING:
-    from kagura_kernel.journal.plugin_words import Deed
-
-MOST_ROWS, MOST_EVENTS, MOST_DAYS = 500, 1000, 366
 TEXT_CHARACTERS = 500
-ANSWER_CHARACTERS = 10_000
-DECISION_FIELDS = frozenset({"verdict", "answer"})
-PLUGIN_FIELDS = frozenset({"session_id", "content_hash", "configuration"})
-NO_FIELDS: frozenset[str] = frozenset()
-CONFIGURATION_CHARACTERS = 4_000
 
 _HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
 # The same that is masked wherever configuration is shown.
@@ -31,114 +28,216 @@ _SECRET = re.compile(
 _VERDICTS = {"allow": Verdict.ALLOW, "deny": Verdict.DENY, "abort": Verdict.ABORTED}
 
 
-def number(name: str, text: str, default: int, most: int) -> int:
-    """A number from 1 to `most`; the default where nothing is said.
+@dataclass(frozen=True, kw_only=True)
+class Word:
+    """One word of a query, or one field of a body."""
 
-    Raises:
-        UsageError: it is none.
-    """
-    if not text:
-        return default
-    found = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(most)) else 0
-    if not 1 <= found <= most:
-        raise UsageError(f"`{name}` is a number from 1 to {most}.")
-    return found
+    says: str = ""  # What OpenAPI says of it
 
+    def read(self, name: str, given: Any) -> Any:
+        """Its value from what was given: a text of a query, anything of a body; None where a field is missing.
 
-def one_of(name: str, text: str, choices: tuple[str, ...]) -> str | None:
-    """One of these words; None where nothing is said.
+        Raises:
+            UsageError: it is no such value.
+        """
+        raise NotImplementedError
 
-    Raises:
-        UsageError: it is another one.
-    """
-    if not text:
-        return None
-    if text not in choices:
-        raise UsageError(f"`{name}` is one of {', '.join(choices)}.")
-    return text
+    def schema(self) -> dict[str, Any]:
+        """What may be given, as JSON schema."""
+        raise NotImplementedError
 
 
-def short(name: str, text: str) -> str:
-    """A text that may be looked for.
+@dataclass(frozen=True)
+class Number(Word):
+    """A number from 1 on."""
 
-    Raises:
-        UsageError: it is too long for that.
-    """
-    if len(text) > TEXT_CHARACTERS:
-        raise UsageError(f"`{name}` has at most {TEXT_CHARACTERS} characters.")
-    return text
+    default: int
+    most: int
 
+    def read(self, name: str, given: Any) -> int:
+        """The number; the default where nothing is said."""
+        text = str(given or "")
+        if not text:
+            return self.default
+        found = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(self.most)) else 0
+        if not 1 <= found <= self.most:
+            raise UsageError(f"`{name}` is a number from 1 to {self.most}.")
+        return found
 
-def decision(fields: dict[str, Any]) -> tuple[Verdict, str]:
-    """A verdict and its remark.
-
-    Raises:
-        UsageError: the verdict is none that a person can give, or the answer is no text, or too long.
-    """
-    said, answer = fields.get("verdict"), fields.get("answer", "")
-    verdict = _VERDICTS.get(said) if isinstance(said, str) else None
-    if verdict is None:
-        raise UsageError(f"`verdict` is one of {', '.join(_VERDICTS)}.")
-    if not isinstance(answer, str):
-        raise UsageError("`answer` is a text.")
-    if len(answer) > ANSWER_CHARACTERS:
-        raise UsageError(f"`answer` has at most {ANSWER_CHARACTERS} characters.")
-    return verdict, answer
+    def schema(self) -> dict[str, Any]:
+        """An integer with its bounds."""
+        return {"type": "integer", "minimum": 1, "maximum": self.most, "default": self.default}
 
 
-@dataclass(frozen=True, slots=True)
-class PluginOrder:
-    """What a session is to do with a plugin."""
+@dataclass(frozen=True)
+class Choice(Word):
+    """One of a few words; None where nothing is said."""
 
-    deed: Deed
-    session_id: str
-    content_hash: str = ""  # Of the files that somebody was shown; empty where that does not matter
-    words: tuple[str, ...] = ()  # Configuration, each `field=value`
+    words: tuple[str, ...]
 
+    def read(self, name: str, given: Any) -> str | None:
+        """The word as it was given."""
+        if not given:
+            return None
+        if given not in self.words:
+            raise UsageError(f"`{name}` is one of {', '.join(self.words)}.")
+        return str(given)
 
-def plugin_order(deed: Deed, fields: dict[str, Any]) -> PluginOrder:
-    """What a session is to do with a plugin.
-
-    Raises:
-        UsageError: no session is named, or not the files that are meant where that is needed, or the configuration
-            cannot be read or holds what looks like a password.
-    """
-    session_id, shown = fields.get("session_id", ""), fields.get("content_hash", "")
-    if not isinstance(session_id, str) or not session_id:
-        raise UsageError("`session_id` names the session that is to do it.")
-    if not isinstance(shown, str):
-        raise UsageError("`content_hash` is a text.")
-    if deed in ("enable", "approve") and not shown:
-        raise UsageError("`content_hash` names the files whose audit was shown.")
-    told = fields.get("configuration", "")
-    if deed != "enable" and told:
-        raise UsageError("`configuration` belongs to `enable`.")
-    return PluginOrder(deed, short("session_id", session_id), content_hash(shown), _words(told))
+    def schema(self) -> dict[str, Any]:
+        """An enumeration."""
+        return {"enum": list(self.words)}
 
 
-def content_hash(text: str) -> str:
-    """A hash of a plugin's files; empty where nothing is said.
+@dataclass(frozen=True)
+class Truth(Choice):
+    """Whether something is wanted; no, where nothing is said."""
 
-    Raises:
-        UsageError: it is none.
-    """
-    if text and _HASH.fullmatch(text) is None:
-        raise UsageError("`content_hash` is a SHA-256 in 64 hexadecimal digits.")
-    return text
+    words: tuple[str, ...] = ("true", "false")
+
+    def read(self, name: str, given: Any) -> Any:
+        """Whether it is."""
+        return super().read(name, given) == "true"
+
+    def schema(self) -> dict[str, Any]:
+        """A word of a query is a text."""
+        return super().schema() | {"default": "false"}
 
 
-def _words(told: object) -> tuple[str, ...]:
-    if not isinstance(told, str) or len(told) > CONFIGURATION_CHARACTERS:
-        raise UsageError(f"`configuration` is a text of at most {CONFIGURATION_CHARACTERS} characters.")
-    if _SECRET.search(told):
-        raise UsageError(
-            "The configuration seems to hold a password, and what is asked for here is kept in the journal until the "
-            "kernel hears it. Enable the plugin in its notebook: `%kagura plugin enable`."
-        )
-    try:
-        words = tuple(shlex.split(told))
-    except ValueError as error:
-        raise UsageError("The configuration ends inside of a quoted text.") from error
-    if odd := next((word for word in words if "=" not in word), None):
-        raise UsageError(f"{odd[:80]!r} is no setting: write `field=value`, and quote a value that has blanks in it.")
-    return words
+@dataclass(frozen=True)
+class Said(Word):
+    """A verdict that a person can give."""
+
+    def read(self, name: str, given: Any) -> Verdict:
+        """The verdict."""
+        found = _VERDICTS.get(given) if isinstance(given, str) else None
+        if found is None:
+            raise UsageError(f"`{name}` is one of {', '.join(_VERDICTS)}.")
+        return found
+
+    def schema(self) -> dict[str, Any]:
+        """An enumeration."""
+        return {"enum": list(_VERDICTS)}
+
+
+@dataclass(frozen=True)
+class Text(Word):
+    """A text that has an end."""
+
+    most: int = TEXT_CHARACTERS
+    pattern: str = ""  # What OpenAPI says of its form; what reads it judges by itself
+
+    def read(self, name: str, given: Any) -> str:
+        """The text; empty where nothing is said."""
+        if not isinstance(given, str):
+            raise UsageError(f"`{name}` is a text.")
+        if len(given) > self.most:
+            raise UsageError(f"`{name}` has at most {self.most} characters.")
+        return given
+
+    def schema(self) -> dict[str, Any]:
+        """A string with its form, or its length."""
+        return {"type": "string"} | ({"pattern": self.pattern} if self.pattern else {"maxLength": self.most})
+
+
+@dataclass(frozen=True)
+class Cursor(Text):
+    """The `next` of the page before."""
+
+    says: str = "The cursor of the page before."
+
+    def schema(self) -> dict[str, Any]:
+        """A string that nobody makes."""
+        return {"type": "string"}
+
+
+@dataclass(frozen=True)
+class SessionName(Text):
+    """The session that is to do it."""
+
+    def read(self, name: str, given: Any) -> str:
+        """The session's id."""
+        if not isinstance(given, str) or not given:
+            raise UsageError(f"`{name}` names the session that is to do it.")
+        return super().read(name, given)
+
+
+@dataclass(frozen=True)
+class ContentHash(Text):
+    """A hash of a plugin's files; empty where nothing is said."""
+
+    pattern: str = "^[0-9a-f]{64}$"
+    needed: bool = False
+
+    def read(self, name: str, given: Any) -> str:
+        """The hash."""
+        if not given and self.needed:
+            raise UsageError(f"`{name}` names the files whose audit was shown.")
+        if not isinstance(given, str):
+            raise UsageError(f"`{name}` is a text.")
+        if given and _HASH.fullmatch(given) is None:
+            raise UsageError(f"`{name}` is a SHA-256 in 64 hexadecimal digits.")
+        return given
+
+
+@dataclass(frozen=True)
+class Configuration(Text):
+    """Settings of a plugin, each `field=value`."""
+
+    most: int = 4_000
+
+    def read(self, name: str, given: Any) -> Any:
+        """Its words; what looks like a password is refused, since the journal keeps it until the kernel hears it."""
+        if not isinstance(given, str) or len(given) > self.most:
+            raise UsageError(f"`{name}` is a text of at most {self.most} characters.")
+        if _SECRET.search(given):
+            raise UsageError(
+                "The configuration seems to hold a password, and what is asked for here is kept in the journal until "
+                "the kernel hears it. Enable the plugin in its notebook: `%kagura plugin enable`."
+            )
+        try:
+            words = tuple(shlex.split(given))
+        except ValueError as error:
+            raise UsageError("The configuration ends inside of a quoted text.") from error
+        if odd := next((word for word in words if "=" not in word), None):
+            raise UsageError(
+                f"{odd[:80]!r} is no setting: write `field=value`, and quote a value that has blanks in it."
+            )
+        return words
+
+
+@dataclass(frozen=True)
+class Words:
+    """What one function may be asked with, and what it answers."""
+
+    known: Mapping[str, Word]  # By its keyword argument
+    needed: frozenset[str]  # Those without a default
+    taken: frozenset[str]  # All of its arguments
+    answer: Any  # The type of its answer
+
+    _read: ClassVar[dict[Callable[..., Any], Words]] = {}
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Words:
+        """What a function says of itself."""
+        if function not in cls._read:
+            hints = get_type_hints(function, include_extras=True)
+            arguments = inspect.signature(function).parameters
+            known = {
+                name: word
+                for name, hint in hints.items()
+                if get_origin(hint) is Annotated
+                for word in get_args(hint)[1:]
+                if isinstance(word, Word)
+            }
+            needed = frozenset(name for name in known if arguments[name].default is inspect.Parameter.empty)
+            cls._read[function] = cls(known, needed, frozenset(arguments), hints["return"])
+        return cls._read[function]
+
+    def read(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of what was given; what was not has its default.
+
+        Raises:
+            UsageError: something cannot be understood.
+        """
+        wanted = {name: word for name, word in self.known.items() if name in given or name in self.needed}
+        return {name: word.read(name, given.get(name, "")) for name, word in wanted.items()}

@@ -22,9 +22,8 @@ from jupyter_server.serverapp import ServerApp
 
 from kagura_kernel.domain.errors import JournalUnwritable, KaguraError
 from kagura_kernel.jupyter.server.handler import MEMORY, SOURCE
-from kagura_kernel.jupyter.server.memory_source import MemorySource
-from kagura_kernel.jupyter.server.routes import ROUTES
-from kagura_kernel.jupyter.server.source import JournalSource
+from kagura_kernel.jupyter.server.routes import handlers
+from kagura_kernel.jupyter.server.source import JournalSource, MemorySource
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
@@ -147,7 +146,7 @@ class KaguraServer(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Add the routes, and begin to watch once the server's loop runs."""
-        self.handlers.extend(ROUTES)
+        self.handlers.extend(handlers())
         server, stream = self._server()
         stream.register_event_schema(EVENT_SCHEMA)
         self._watcher = Watcher(self._source, stream, self.log)

@@ -1,45 +1,31 @@
-"""What all routes share: who asks, what a refusal looks like, and that an answer is JSON that nobody keeps.
+"""What all routes share: who asks, and that an answer is JSON that nobody keeps.
 
-A handler authenticates, authorises, reads what was asked, asks the journal in a thread, and answers; nothing else.
+A handler authenticates, authorises, reads what was asked, has it answered in a thread, and sends that; nothing else.
 """
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
 from http.client import responses
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
-from kagura_kernel.domain.errors import (
-    ApprovalAlreadyDecided,
-    ApprovalExpired,
-    ApprovalUnknown,
-    ConfigurationError,
-    JournalError,
-    JournalMissing,
-    KaguraError,
-    LeaseEnded,
-    PluginError,
-    RunOver,
-    RunUnknown,
-    SessionGone,
-    UnknownName,
-    UsageError,
-)
-from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryStoreError, MemoryUnknown
-from kagura_kernel.jupyter.server.source import JournalSource
+from kagura_kernel.domain.errors import JournalMissing, KaguraError, UsageError
+from kagura_kernel.jupyter.server.refusing import Refused, refusal
+from kagura_kernel.jupyter.server.source import JournalSource, MemorySource
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
-
-    Question = Callable[[Journal], dict[str, Any]]
-
-Answer = TypeVar("Answer")
+    from kagura_kernel.jupyter.server.asking import Words
 
 SOURCE = "kagura_kernel_source"
 """The name of the `JournalSource` among the server's settings."""
@@ -50,24 +36,6 @@ MEMORY = "kagura_kernel_memory"
 BODY_BYTES = 65_536
 """More than any decision needs."""
 
-# The first that fits.
-_STATUS: tuple[tuple[type[KaguraError], int], ...] = (
-    (ApprovalUnknown, 404),
-    (RunUnknown, 404),
-    (UnknownName, 404),
-    (MemoryUnknown, 404),
-    (ApprovalAlreadyDecided, 409),
-    (RunOver, 409),
-    (LeaseEnded, 409),
-    (SessionGone, 409),
-    (PluginError, 409),
-    (ApprovalExpired, 410),
-    (UsageError, 400),
-    (MemoryInvalid, 400),
-    (JournalError, 503),
-    (MemoryStoreError, 503),
-    (ConfigurationError, 503),
-)
 _CODES = {
     400: "ERR_USAGE",
     401: "ERR_UNAUTHENTICATED",
@@ -80,20 +48,36 @@ _INTERNAL = "Something went wrong in the server; its log says more."
 _FIRST_OF_ITS_OWN = 500
 
 
-class Refusal(web.HTTPError):
-    """An answer that says no, with its code and its sentence."""
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one address, and the function that answers it."""
 
-    def __init__(self, status: int, code: str, sentence: str, more: Mapping[str, Any] | None = None) -> None:
-        super().__init__(status)
-        self.code = code  # Stable across releases
-        self.sentence = sentence  # What happened and what to do next
-        self.more = dict(more or {})  # Further fields of the answer
+    method: Literal["GET", "POST", "DELETE"]
+    path: str  # Below the base; the names in braces are arguments of the function
+    resource: str  # What the server's authorizer is asked about
+    function: str  # `module:function`, beside this file; its module is imported when it is first asked for
+    status: int = 200  # What is answered when it was done
+    conflict: str = ""  # Why it may be refused with 409, for OpenAPI
+
+    @property
+    def acts(self) -> bool:
+        """Whether it changes something."""
+        return self.method != "GET"
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it needs the memory, and so runs in a thread of its own."""
+        return self.function.startswith("memory:")
 
 
-def refusal(error: KaguraError, more: Mapping[str, Any] | None = None) -> Refusal:
-    """The answer that an error of ours becomes."""
-    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-    return Refusal(status, error.code, error.message, more)
+@cache
+def answering(route: Route) -> tuple[Callable[..., Any], Words]:
+    """The function of a route, with what it may be asked; its first call imports the database's library."""
+    from kagura_kernel.jupyter.server.asking import Words
+
+    module, name = route.function.split(":")
+    function = getattr(import_module(f"kagura_kernel.jupyter.server.{module}"), name)
+    return function, Words.of(function)
 
 
 def as_json(fields: Mapping[str, Any]) -> str:
@@ -111,6 +95,13 @@ class JournalHandler(APIHandler):
         """The journal."""
         source = self.settings[SOURCE]
         assert isinstance(source, JournalSource)  # noqa: S101 - set beside the routes
+        return source
+
+    @property
+    def memory(self) -> MemorySource:
+        """The memory."""
+        source = self.settings[MEMORY]
+        assert isinstance(source, MemorySource)  # noqa: S101 - set beside the routes
         return source
 
     @property
@@ -135,11 +126,7 @@ class JournalHandler(APIHandler):
             return _login_name()
         return name
 
-    def word(self, name: str, default: str = "") -> str:
-        """A value of the query; the last one when it is given twice."""
-        return self.get_query_argument(name, default)
-
-    def body(self, known: frozenset[str]) -> dict[str, Any]:
+    def body(self, known: Collection[str]) -> dict[str, Any]:
         """The object in the request's body; an empty body is an empty one.
 
         Raises:
@@ -154,33 +141,63 @@ class JournalHandler(APIHandler):
             raise UsageError("The body is no JSON.") from error
         if not isinstance(found, dict):
             raise UsageError("The body is no JSON object.")
-        if unknown := sorted(found.keys() - known):
+        if unknown := sorted(found.keys() - set(known)):
             raise UsageError(f"The body holds {unknown[0][:40]!r}, which is not known here.")
         return found
 
-    async def look(self, question: Callable[[Journal], Answer]) -> Answer:
-        """Ask in a thread; raises what the question raises."""
-        return await self.source.read(question)
-
-    async def change(self, deed: Callable[[Journal], Answer]) -> Answer:
-        """Do something in a thread; raises what the deed raises."""
-        return await self.source.write(deed)
-
-    def answer(self, text: str, status: int = 200) -> None:
-        """Answer with JSON; a GET whose ETag the asker has is answered without it."""
-        self.set_status(status)
+    async def serve(self, route: Route, names: Mapping[str, str]) -> None:
+        """Answer one route; before the first run there is nothing to look at, which is no fault."""
+        function, words = await asyncio.get_running_loop().run_in_executor(None, answering, route)
+        try:
+            if route.method == "POST":
+                given = self.body(words.known)
+            else:
+                if route.acts:
+                    self.body(())
+                given = {name: self.get_query_argument(name) for name in words.known if name in self.request.arguments}
+            told = dict(names) | words.read(given)
+            if "by" in words.taken:
+                told["by"] = self.who()
+            if "contents" in words.taken:
+                told["contents"] = self.memory.contents
+            text = await self._ask(route, lambda **parts: as_json(function(**parts, **told)), words.taken)
+        except KaguraError as error:
+            raise refusal(error) from error
+        self.set_status(route.status)
         self.finish(text)
+
+    async def _ask(self, route: Route, answer: Callable[..., str], taken: Collection[str]) -> str:
+        # Written out in the thread as well: a long page keeps the server's loop for nobody.
+        def with_journal(journal: Journal) -> str:
+            return answer(journal=journal) if "journal" in taken else answer()
+
+        def with_memory(journal: Journal) -> str:
+            more = {"journal": journal} if "journal" in taken else {}
+            return self.memory.ask(lambda store: answer(store=store, **more))
+
+        def before_it(journal: Journal) -> str:
+            more: dict[str, Any] = {"store": None} if route.remembers else {}
+            return answer(**more, **({"journal": journal} if "journal" in taken else {}))
+
+        try:
+            if route.remembers:
+                return await self.memory.within(with_memory)
+            return await (self.source.write if route.acts else self.source.read)(with_journal)
+        except JournalMissing:
+            if route.acts:
+                raise
+            return await self.source.read_nothing(before_it)
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
         """A refusal is an answer and no fault; everything else goes to the server's log."""
-        if not isinstance(value, Refusal):
+        if not isinstance(value, Refused):
             super().log_exception(typ, value, tb)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Every refusal is `{"code", "message"}`; what went wrong inside is told to the log alone."""
         error = (kwargs.get("exc_info") or (None, None))[1]
         more: Mapping[str, Any] = {}
-        if isinstance(error, Refusal):
+        if isinstance(error, Refused):
             code, message, more = error.code, error.sentence, error.more
         elif status_code >= _FIRST_OF_ITS_OWN:
             code, message = "ERR_INTERNAL", _INTERNAL
@@ -194,84 +211,24 @@ class JournalHandler(APIHandler):
         self.finish(json.dumps({"code": code, "message": message, **more}))
 
 
-class ReadingHandler(JournalHandler):
-    """Base of the routes that read: GET, and HEAD, which is the same without the body.
+def handler(path: str, routes: Collection[Route]) -> type[JournalHandler]:
+    """The handler of one address; none of its methods can be forgotten to be authenticated and authorised."""
+    named = [part[1:-1] for part in path.split("/") if part.startswith("{")]
 
-    A subclass says which resource it belongs to and makes the question; that both methods stand under authentication
-    and authorisation cannot be forgotten.
-    """
+    def method(route: Route) -> Callable[..., Any]:
+        return guarded(lambda self, *names: self.serve(route, dict(zip(named, names, strict=True))))
 
-    def __init_subclass__(cls, **more: Any) -> None:
-        """Give the class its two methods."""
-        super().__init_subclass__(**more)
-        # One pair for each class: `authorized` keeps the resource of the first handler that it meets.
-        cls.get, cls.head = _guarded(cls.give), _guarded(cls.give)
-
-    def question(self, *names: str) -> Question:
-        """What to ask the journal, from the words of the request; `names` are those of the path.
-
-        Raises:
-            UsageError: they cannot be understood.
-        """
-        raise NotImplementedError
-
-    def nothing(self, *names: str) -> Question:
-        """What to ask an empty journal before the first run has made one; raises as `question`."""
-        return self.question(*names)
-
-    async def give(self, *names: str) -> None:
-        """Ask, and answer with what is found. Before the first run there is nothing, which is no fault."""
-        try:
-            ask = self.question(*names)
-            try:
-                # Written out in the thread as well: a long page keeps the server's loop for nobody.
-                text = await self.look(lambda journal: as_json(ask(journal)))
-            except JournalMissing:
-                ask_nothing = self.nothing(*names)
-                text = await self.source.read_nothing(lambda journal: as_json(ask_nothing(journal)))
-        except KaguraError as error:
-            raise refusal(error) from error
-        self.answer(text)
+    methods = {route.method.lower(): method(route) for route in routes}
+    if "get" in methods:
+        # One for each method: `authorized` keeps the resource of the first handler that it meets.
+        methods["head"] = method(next(route for route in routes if route.method == "GET"))
+    (resource,) = {route.resource for route in routes}
+    return type("RouteHandler", (JournalHandler,), {"auth_resource": resource, **methods})
 
 
-class ActingHandler(JournalHandler):
-    """Base of the routes that change something, guarded as the reading ones are."""
+def guarded(answer: Callable[..., Awaitable[None]]) -> Callable[..., Any]:
+    """A method of a handler for those alone whom the server knows, and its authorizer lets."""
 
-    method: ClassVar[Literal["post", "delete"]] = "post"  # How it is asked for
-    done_status: ClassVar[int] = 202  # What is answered when it was done
-
-    def __init_subclass__(cls, **more: Any) -> None:
-        """Give the class its method."""
-        super().__init_subclass__(**more)
-        setattr(cls, cls.method, _guarded(cls.act))
-
-    def deed(self, name: str, by: str) -> Question:
-        """What to do in the journal, from the words of the request.
-
-        Args:
-            name: The one that the path names.
-            by: The person who asks.
-
-        Raises:
-            UsageError: they cannot be understood.
-        """
-        raise NotImplementedError
-
-    async def refused(self, error: KaguraError) -> Refusal:
-        """The answer when it could not be done."""
-        return refusal(error)
-
-    async def act(self, name: str) -> None:
-        """Do it, and answer with what was done."""
-        by = self.who()
-        try:
-            done = await self.change(self.deed(name, by))
-        except KaguraError as error:
-            raise await self.refused(error) from error
-        self.answer(as_json(done), self.done_status)
-
-
-def _guarded(answer: Callable[..., Awaitable[None]]) -> Callable[..., Any]:
     @web.authenticated
     @authorized
     async def method(self: JournalHandler, *names: str) -> None:

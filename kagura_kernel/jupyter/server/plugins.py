@@ -1,103 +1,280 @@
-"""Plugins, what their audits say, and the words that a session of any process is left about one."""
+"""What the routes about plugins answer with, and what they leave in the mailbox. In a thread, on an open journal.
+
+What stands in it of a plugin is its author's text, and an audit was written under its influence: displays escape both.
+
+Nothing is decided here that counts: the process that holds the session looks at the files, the audit and the risk anew.
+What is refused here is what would surprise the person who pressed the button.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import islice
+from typing import Annotated, Any, cast
 
-from kagura_kernel.jupyter.server import asking
-from kagura_kernel.jupyter.server.handler import ActingHandler, ReadingHandler
+from kagura_kernel.domain.errors import PluginChangedSince, PluginQuarantined, PluginRefused, SessionGone, UnknownName
+from kagura_kernel.domain.events import PluginChanged
+from kagura_kernel.domain.plugins import PluginAudit, report_of
+from kagura_kernel.journal.encoding import stamp
+from kagura_kernel.journal.owner import owner_alive
+from kagura_kernel.journal.plugin_sessions import (
+    AuditRunRow,
+    HeldSession,
+    concerns,
+    find_session,
+    latest_audits,
+    latest_failures,
+    notebooks_of,
+)
+from kagura_kernel.journal.plugin_views import PluginHistory, PluginView
+from kagura_kernel.journal.plugin_words import Deed, send_plugin_word, waiting_plugin_words
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.jupyter.server import models
+from kagura_kernel.jupyter.server.asking import Configuration, ContentHash, SessionName, Text
+from kagura_kernel.jupyter.server.runs import VIA, shaped
 
-if TYPE_CHECKING:
-    from kagura_kernel.journal.plugin_words import Deed
-    from kagura_kernel.journal.store import Journal
-    from kagura_kernel.jupyter.server.handler import Question
+Session = Annotated[str, SessionName(says="Whose plugin.")]
+Shown = Annotated[str, ContentHash(needed=True, says="Of the files whose audit was shown; others are not meant.")]
+AnyFiles = Annotated[str, ContentHash(pattern="^([0-9a-f]{64})?$", says="Of the files that were shown.")]
+Project = Annotated[str, Text(says="The project whose own plugins are meant beside those of every project.")]
 
-RESOURCE = "kagura_plugins"
+MOST_SESSIONS = 20
+"""So many of a plugin's sessions that go on are named."""
 
 
-class PluginsHandler(ReadingHandler):
-    """Plugins, as one session has them."""
+class _Histories:
+    """The history of the journal that was asked last: a server has one, until it lies elsewhere."""
 
-    auth_resource = RESOURCE
+    def __init__(self) -> None:
+        self._kept: tuple[Journal, PluginHistory] | None = None
 
-    def question(self, *names: str) -> Question:
-        """All that the session, the notebook or the project can have: there are never many."""
-        del names
-        session, notebook, kernel, project = (
-            asking.short(name, self.word(name)) for name in ("session", "notebook", "kernel", "project")
-        )
+    def of(self, journal: Journal) -> PluginHistory:
+        """What a journal says about plugins, read on from where it was left; any thread may ask."""
+        kept = self._kept
+        if kept is None or kept[0] is not journal:
+            kept = self._kept = (journal, PluginHistory(journal))
+        return kept[1]
 
-        def ask(journal: Journal) -> dict[str, Any]:
-            from kagura_kernel.jupyter.server import plugin_answers
 
-            return plugin_answers.plugins(
-                journal, session_id=session, notebook=notebook, kernel_id=kernel, project=project
+history = _Histories().of
+"""What a journal says about plugins; not all of it has to be read for each answer."""
+
+
+def plugins(
+    journal: Journal,
+    *,
+    session: Annotated[str, Text(says="The session that `state`, `config` and `opens` are about.")] = "",
+    notebook: Annotated[
+        str, Text(says="Else the notebook whose session they are about, as Jupyter tells its kernel.")
+    ] = "",
+    kernel: Annotated[str, Text(says="Its kernel's id, which counts more than its name.")] = "",
+    project: Project = "",
+) -> models.Plugins:
+    """Plugins, as one session has them.
+
+    What the journal last heard of them, whichever process looked. A session, a notebook or a project is shown the
+    plugins that it can have; without any of these all there are.
+    """
+    views = history(journal).look()
+    meant = find_session(journal, views, session_id=session, notebook=notebook, kernel_id=kernel)
+    shown = [view for view in views if concerns(view, meant, notebook=notebook, project=project)]
+    uses = [_uses_shown(view, meant) for view in shown]
+    notebooks = notebooks_of(journal, {use.owner for found in uses for use in found})
+    audits = latest_audits(journal, meant.owner) if meant is not None else {}
+    failures = latest_failures(journal, meant.session_id) if meant is not None else {}
+    words = waiting_plugin_words(journal, meant.session_id) if meant is not None else []
+    return {
+        "items": [
+            _plugin(
+                view,
+                meant,
+                audit_run=_audit_run(audits.get(view.name)),
+                failure=_failure(failures.get(view.name)),
+                waiting=[shaped(models.PluginWord, word) for word in words if word.plugin == view.name],
+                sessions=[_use(use, notebooks) for use in ours],
             )
-
-        return ask
-
-
-class PluginWordHandler(ActingHandler):
-    """Base of the routes that leave a session a word about a plugin."""
-
-    auth_resource = RESOURCE
-    wanted: ClassVar[Deed]  # What the session is to do
-
-    def deed(self, name: str, by: str) -> Question:
-        """Leave the word for the process that holds the session."""
-        order = asking.plugin_order(self.wanted, self.body(asking.PLUGIN_FIELDS))
-
-        def act(journal: Journal) -> dict[str, Any]:
-            from kagura_kernel.jupyter.server import plugin_answers
-
-            return plugin_answers.leave_word(journal, name, order, by)
-
-        return act
+            for view, ours in zip(shown, uses, strict=True)
+        ],
+        "session": None if meant is None else shaped(models.PluginSession, meant),
+        "next": None,
+    }
 
 
-class PluginEnableHandler(PluginWordHandler):
-    """Enabling a plugin whose audit somebody has seen."""
+def audit(
+    journal: Journal,
+    name: str,
+    *,
+    content_hash: Annotated[
+        str,
+        ContentHash(says="Of the files that are meant; without it those that were there when somebody last looked."),
+    ] = "",
+    project: Project = "",
+) -> models.PluginAudit:
+    """The latest audit of a plugin's files.
 
-    auth_resource = RESOURCE
-    wanted = "enable"
+    Raises:
+        UnknownName: there is no such plugin, or no audit of these files.
+    """
+    known = history(journal)
+    views = [view for view in known.look() if concerns(view, None, project=project)]
+    view = next((view for view in views if view.name == name), None)
+    if view is None:
+        raise UnknownName("plugin", name, sorted({view.name for view in views}))
+    wanted = content_hash or view.seen.content_hash
+    found = known.audit(name, wanted)
+    if found is None:
+        audited = sorted(one[:16] for one in known.audited_hashes(name))
+        raise UnknownName(f"audit of the plugin {name} for the files", wanted[:16], audited, hint="Have it audited.")
+    return audit_shown(found)
 
 
-class PluginDisableHandler(PluginWordHandler):
-    """Taking a plugin away from a session."""
-
-    auth_resource = RESOURCE
-    wanted = "disable"
-
-
-class PluginApproveHandler(PluginWordHandler):
-    """Trusting a plugin's files in later sessions."""
-
-    auth_resource = RESOURCE
-    wanted = "approve"
-
-
-class PluginUnapproveHandler(PluginWordHandler):
-    """Taking an approval back."""
-
-    auth_resource = RESOURCE
-    wanted = "unapprove"
+def audit_shown(found: PluginAudit) -> models.PluginAudit:
+    """An audit's report, as every display has it, and the facts behind it."""
+    report = report_of(found)
+    return shaped(
+        models.PluginAudit,
+        found,
+        risk_words=report.risk_words,
+        verdict_words=report.verdict_words,
+        counts=report.counts,
+        summary=report.summary,
+        remark=report.remark,
+        facts=[asdict(fact) for fact in report.facts],
+        findings=[asdict(finding) for finding in report.findings],
+        injections=[{"text": text, "why": why} for text, why in report.injections],
+        permissions=asdict(found.permissions),
+    )
 
 
-class PluginAuditHandler(ReadingHandler, PluginWordHandler):
-    """What an audit says, and having a plugin audited."""
+def audit_anew(
+    journal: Journal, name: str, by: str, *, session_id: Session, content_hash: AnyFiles = ""
+) -> models.PluginAsked:
+    """Have a session audit a plugin anew, which lets it out of quarantine; raises as `enable`."""
+    return _leave_word(journal, name, "audit", by, session_id, content_hash)
 
-    auth_resource = RESOURCE
-    wanted = "audit"
 
-    def question(self, *names: str) -> Question:
-        """The latest audit of the files that are named, or of those that are there."""
-        (name,) = names
-        content_hash = asking.content_hash(self.word("content_hash"))
-        project = asking.short("project", self.word("project"))
+def enable(
+    journal: Journal,
+    name: str,
+    by: str,
+    *,
+    session_id: Session,
+    content_hash: Shown,
+    configuration: Annotated[
+        tuple[str, ...], Configuration(says="Settings, each `field=value`, quoted as in a shell; no passwords.")
+    ] = (),
+) -> models.PluginAsked:
+    """Have a session enable a plugin whose audit somebody was shown.
 
-        def ask(journal: Journal) -> dict[str, Any]:
-            from kagura_kernel.jupyter.server import plugin_answers
+    Raises:
+        UnknownName: there is no such plugin.
+        SessionGone: no process that still runs holds the session.
+        PluginChangedSince: the files are not those that somebody was shown.
+        PluginRefused: nobody has audited them, or the audit found a danger.
+        PluginQuarantined: they are put off.
+        JournalError: it could not be written down.
+    """
+    return _leave_word(journal, name, "enable", by, session_id, content_hash, configuration)
 
-            return plugin_answers.audit(journal, name, content_hash, project)
 
-        return ask
+def disable(
+    journal: Journal, name: str, by: str, *, session_id: Session, content_hash: AnyFiles = ""
+) -> models.PluginAsked:
+    """Have a session disable a plugin; raises as `enable`."""
+    return _leave_word(journal, name, "disable", by, session_id, content_hash)
+
+
+def approve(journal: Journal, name: str, by: str, *, session_id: Session, content_hash: Shown) -> models.PluginAsked:
+    """Have a session approve a plugin's files for later sessions; raises as `enable`."""
+    return _leave_word(journal, name, "approve", by, session_id, content_hash)
+
+
+def unapprove(
+    journal: Journal, name: str, by: str, *, session_id: Session, content_hash: AnyFiles = ""
+) -> models.PluginAsked:
+    """Have a session take an approval back; raises as `enable`."""
+    return _leave_word(journal, name, "unapprove", by, session_id, content_hash)
+
+
+def _leave_word(
+    journal: Journal,
+    name: str,
+    deed: Deed,
+    by: str,
+    session_id: str,
+    content_hash: str,
+    words: tuple[str, ...] = (),
+) -> models.PluginAsked:
+    views = history(journal).look()
+    if name not in {view.name for view in views}:
+        raise UnknownName("plugin", name, sorted({view.name for view in views}))
+    session = find_session(journal, views, session_id=session_id)
+    if session is None or not session.live:
+        raise SessionGone(session_id)
+    view = next((view for view in views if view.name == name and concerns(view, session)), None)
+    if view is None:
+        raise UnknownName("plugin", name, sorted({view.name for view in views if concerns(view, session)}))
+    _check(view, deed, content_hash)
+    send_plugin_word(journal, session.session_id, deed, name, by=by, via=VIA, content_hash=content_hash, words=words)
+    return cast(
+        "models.PluginAsked", {"plugin": name, "session_id": session.session_id, "deed": deed, "state": "asked"}
+    )
+
+
+def _plugin(view: PluginView, session: HeldSession | None, **more: Any) -> models.Plugin:
+    seen, made = view.seen, view.audit
+    use = view.use(session.session_id) if session is not None else None
+    return shaped(
+        models.Plugin,
+        seen,
+        permissions=asdict(seen.permissions),
+        state=str(view.state(session.session_id) if session is not None else view.state_alone),
+        why=use.reason if use is not None else "",
+        changed_at=stamp(use.at) if use is not None else None,
+        risk=str(made.risk) if made is not None else None,
+        verdict=str(made.verdict) if made is not None else None,
+        dangerous=made is not None and made.dangerous,
+        static_only=made is not None and made.static_only,
+        audited_at=stamp(made.at) if made is not None and made.at is not None else None,
+        approved=view.approved,
+        quarantine=view.quarantine,
+        config=dict(use.config) if use is not None else {},
+        opens=asdict(use.permissions) if use is not None else None,
+        name=view.name,
+        **more,
+    )
+
+
+def _uses_shown(view: PluginView, session: HeldSession | None) -> Sequence[PluginChanged]:
+    ours = [use for use in view.uses if session is not None and use.session_id == session.session_id]
+    others = (use for use in view.uses if use not in ours and owner_alive(use.owner))
+    return [*ours, *islice(others, MOST_SESSIONS)]
+
+
+def _use(use: PluginChanged, notebooks: dict[str, str]) -> models.PluginUse:
+    return shaped(models.PluginUse, use, notebook=notebooks.get(use.owner, ""), live=owner_alive(use.owner))
+
+
+def _audit_run(row: AuditRunRow | None) -> models.PluginAuditRun | None:
+    return None if row is None else shaped(models.PluginAuditRun, row.run, error=row.error)
+
+
+def _failure(event: PluginChanged | None) -> models.PluginFailure | None:
+    return None if event is None else shaped(models.PluginFailure, event, why=event.reason)
+
+
+def _check(view: PluginView, deed: Deed, content_hash: str) -> None:
+    if deed in ("disable", "unapprove"):
+        # Taking power away is never refused because something else is not as it was.
+        return
+    if content_hash and content_hash != view.seen.content_hash:
+        raise PluginChangedSince(view.name, "shown")
+    if deed == "audit":
+        return
+    if view.quarantine:
+        raise PluginQuarantined(view.name, view.quarantine)
+    if view.audit is None:
+        raise PluginRefused(view.name, "has not been audited", "Have it audited first.")
+    if view.audit.dangerous:
+        raise PluginRefused(view.name, "has a danger in its source, which nobody can allow")

@@ -7,7 +7,7 @@ import type { MemoriesModel } from '../model/memories.js';
 import { SectionList } from '../panel/sectionList.js';
 import { memoriesSection } from '../panel/sections/memories.js';
 import { Sidebar } from '../panel/sidebar.js';
-import type { IMemory } from '../tokens.js';
+import type { IMemory } from '../api/schema.js';
 import { aMemory } from './fakeMemory.js';
 import { english, FakeServer, HandPage, HandTimers, settled } from './fakeServer.js';
 

@@ -9,7 +9,8 @@ import { SectionList } from '../panel/sectionList.js';
 import { approvalsSection } from '../panel/sections/approvals.js';
 import { pluginsSection } from '../panel/sections/plugins.js';
 import { Sidebar } from '../panel/sidebar.js';
-import type { IPlugin, PluginDeed } from '../tokens.js';
+import type { IPlugin } from '../api/schema.js';
+import type { PluginDeed } from '../tokens.js';
 import {
   anApproval,
   anAudit,

@@ -3,27 +3,23 @@
  */
 import type {
   IApproval,
-  ICard,
   ICosts,
   IDecision,
-  IGrown,
   ILease,
   ILesson,
   IMemory,
   IMemoryCounts,
+  IMemoryGrown,
   IMemoryInFull,
-  IPage,
   IPluginAudit,
   IPlugins,
   IRun,
-  IStatus,
-  MemoryDeed,
-  PluginDeed,
-  Tier,
-  Verdict
-} from '../tokens.js';
+  IRunCard,
+  IStatus
+} from './schema.js';
+import type { IPage, MemoryDeed, PluginDeed, Tier, Verdict } from '../tokens.js';
 import * as decode from './decode.js';
-import * as decodeMemory from './decodeMemory.js';
+import * as schema from './schema.js';
 import { bad, good, kindOf, type Result } from './result.js';
 
 /** What is needed of an answer. */
@@ -84,21 +80,21 @@ export class KaguraClient {
   }
 
   status(): Promise<Result<IStatus>> {
-    return this._get('status', decode.status);
+    return this._get('status', schema.readStatus);
   }
 
   runs(query: IRunQuery): Promise<Result<IPage<IRun>>> {
     const asked = { limit: query.limit, before: query.before, state: query.state, q: query.q };
-    return this._get(`runs${queryText(asked)}`, value => decode.page(value, decode.run, run => run.run_id));
+    return this._get(`runs${queryText(asked)}`, schema.readRuns);
   }
 
   run(id: string): Promise<Result<IRun>> {
-    return this._get(`runs/${encodeURIComponent(id)}`, decode.run);
+    return this._get(`runs/${encodeURIComponent(id)}`, schema.readRun);
   }
 
   /** The card of a run that is over. */
-  card(id: string): Promise<Result<ICard>> {
-    return this._get(`runs/${encodeURIComponent(id)}/card`, decode.card);
+  card(id: string): Promise<Result<IRunCard>> {
+    return this._get(`runs/${encodeURIComponent(id)}/card`, schema.readRunCard);
   }
 
   kill(id: string): Promise<Result<null>> {
@@ -106,18 +102,20 @@ export class KaguraClient {
   }
 
   approvals(state: 'pending' | 'decided', limit: number): Promise<Result<IPage<IApproval>>> {
-    return this._get(`approvals${queryText({ state, limit })}`, value =>
-      decode.page(value, decode.approval, approval => approval.id)
-    );
+    return this._get(`approvals${queryText({ state, limit })}`, schema.readApprovals);
   }
 
   /** Answers an approval. When somebody was faster the problem is a conflict, see `decisionOf`. */
   decide(id: string, verdict: Verdict, answer: string): Promise<Result<IDecision>> {
-    return this._post(`approvals/${encodeURIComponent(id)}/decision`, { verdict, answer }, decode.decision);
+    return this._post(
+      `approvals/${encodeURIComponent(id)}/decision`,
+      { verdict, answer },
+      schema.readDecision
+    );
   }
 
   leases(): Promise<Result<IPage<ILease>>> {
-    return this._get('leases', value => decode.page(value, decode.lease, lease => lease.lease_id));
+    return this._get('leases', schema.readLeases);
   }
 
   revoke(id: string): Promise<Result<null>> {
@@ -125,17 +123,17 @@ export class KaguraClient {
   }
 
   costs(days: number, notebook: string): Promise<Result<ICosts>> {
-    return this._get(`costs${queryText({ days, notebook })}`, decode.costs);
+    return this._get(`costs${queryText({ days, notebook })}`, schema.readCosts);
   }
 
   /** The plugins that a notebook's session can have; its kernel's id says more than its name. */
   plugins(notebook: string, kernel: string): Promise<Result<IPlugins>> {
-    return this._get(`plugins${queryText({ notebook, kernel })}`, decode.plugins);
+    return this._get(`plugins${queryText({ notebook, kernel })}`, schema.readPlugins);
   }
 
   pluginAudit(name: string, content_hash: string): Promise<Result<IPluginAudit>> {
     const asked = queryText({ content_hash });
-    return this._get(`plugins/${encodeURIComponent(name)}/audit${asked}`, decode.pluginAudit);
+    return this._get(`plugins/${encodeURIComponent(name)}/audit${asked}`, schema.readPluginAudit);
   }
 
   /** Leaves a session a word about a plugin; that it was heard is seen in the list. */
@@ -144,28 +142,24 @@ export class KaguraClient {
   }
 
   memories(query: IMemoryQuery): Promise<Result<IPage<IMemory>>> {
-    return this._get(`memories${queryText({ ...query })}`, value =>
-      decode.page(value, decodeMemory.memory, memory => memory.id)
-    );
+    return this._get(`memories${queryText({ ...query })}`, schema.readMemories);
   }
 
   memory(id: string): Promise<Result<IMemoryInFull>> {
-    return this._get(memoryPath(id), decodeMemory.memoryInFull);
+    return this._get(memoryPath(id), schema.readMemoryInFull);
   }
 
   /** What would be erased with a memory. */
-  grown(id: string): Promise<Result<IGrown>> {
-    return this._get(`${memoryPath(id)}/grown`, decodeMemory.grown);
+  grown(id: string): Promise<Result<IMemoryGrown>> {
+    return this._get(`${memoryPath(id)}/grown`, schema.readMemoryGrown);
   }
 
   memoryCounts(): Promise<Result<IMemoryCounts>> {
-    return this._get('memories/counts', decodeMemory.counts);
+    return this._get('memories/counts', schema.readMemoryCounts);
   }
 
   lessons(query: { k: number; q?: string }): Promise<Result<IPage<ILesson>>> {
-    return this._get(`lessons${queryText({ ...query })}`, value =>
-      decode.page(value, decodeMemory.lesson, lesson => lesson.id)
-    );
+    return this._get(`lessons${queryText({ ...query })}`, schema.readLessons);
   }
 
   changeMemory(id: string, deed: MemoryDeed): Promise<Result<null>> {

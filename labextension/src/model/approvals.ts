@@ -1,8 +1,10 @@
 import { Signal, type ISignal } from '@lumino/signaling';
 import type { KaguraClient } from '../api/client.js';
-import { decision as decodeDecision, fields } from '../api/decode.js';
+import { fields } from '../api/decode.js';
+import { readDecision } from '../api/schema.js';
 import type { IProblem } from '../api/result.js';
-import type { IApproval, IDecision, Verdict } from '../tokens.js';
+import type { IApproval, IDecision } from '../api/schema.js';
+import type { Verdict } from '../tokens.js';
 import { Resource } from './resource.js';
 
 const PENDING_LIMIT = 200;
@@ -94,7 +96,7 @@ export class ApprovalsModel {
     } else {
       const conflict = result.problem.kind === 'conflict';
       const remark = conflict
-        ? { faster: decodeDecision(fields(result.problem.body).decision) }
+        ? { faster: readDecision(fields(result.problem.body).decision) }
         : { problem: result.problem };
       if (conflict) {
         this._gone.add(id);

@@ -1,4 +1,4 @@
-import type { IDayCost } from '../tokens.js';
+import type { IDayCost } from '../api/schema.js';
 
 const DAY_MS = 24 * 3600 * 1000;
 

@@ -1,7 +1,7 @@
 import { Signal, type ISignal } from '@lumino/signaling';
 import type { KaguraClient } from '../api/client.js';
 import type { IProblem } from '../api/result.js';
-import type { ICosts } from '../tokens.js';
+import type { ICosts } from '../api/schema.js';
 import { Resource } from './resource.js';
 
 /** How many days the chart shows. */

@@ -1,7 +1,8 @@
 import { Signal, type ISignal } from '@lumino/signaling';
 import type { KaguraClient } from '../api/client.js';
 import type { IProblem } from '../api/result.js';
-import { TOPICS, type IChange, type IStatus, type Topic } from '../tokens.js';
+import type { IStatus } from '../api/schema.js';
+import { TOPICS, type IChange, type Topic } from '../tokens.js';
 import { Resource } from './resource.js';
 import type { IPageVisibility, ITimers } from './timing.js';
 

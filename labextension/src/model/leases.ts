@@ -1,7 +1,7 @@
 import { Signal, type ISignal } from '@lumino/signaling';
 import type { KaguraClient } from '../api/client.js';
 import type { IProblem } from '../api/result.js';
-import type { ILease } from '../tokens.js';
+import type { ILease } from '../api/schema.js';
 import { Resource } from './resource.js';
 
 /** The leases that are held just now, and the taking back of them. */

@@ -1,16 +1,8 @@
 import { Signal, type ISignal } from '@lumino/signaling';
 import type { KaguraClient } from '../api/client.js';
 import type { IProblem, Result } from '../api/result.js';
-import type {
-  IGrown,
-  ILesson,
-  IMemory,
-  IMemoryCounts,
-  IMemoryInFull,
-  IPage,
-  MemoryDeed,
-  Tier
-} from '../tokens.js';
+import type { IMemoryGrown, ILesson, IMemory, IMemoryCounts, IMemoryInFull } from '../api/schema.js';
+import type { IPage, MemoryDeed, Tier } from '../tokens.js';
 import { Resource } from './resource.js';
 
 const FIRST_PAGE = 50;
@@ -34,7 +26,7 @@ export type Fetched<T> = { readonly value: T } | { readonly problem: IProblem };
 /** A question before something is removed: which memory, and what would go; null while that is on its way. */
 export interface IErasing {
   readonly memory: IMemory;
-  readonly goes: Fetched<IGrown> | null;
+  readonly goes: Fetched<IMemoryGrown> | null;
 }
 
 /** What was done to a memory. */
@@ -285,7 +277,7 @@ export class MemoriesModel {
       return;
     }
     this._full = result.ok ? { value: result.value } : { problem: result.problem };
-    this._open = result.ok ? { ...result.value, why: open.why } : open;
+    this._open = result.ok ? { ...result.value, score: open.score, why: open.why } : open;
     this._changed.emit();
   }
 

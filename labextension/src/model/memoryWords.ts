@@ -1,6 +1,7 @@
 /** Memories and what is done to them, in words. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { IGrown, IMemory, INeighbour, Tier } from '../tokens.js';
+import type { IMemoryGrown, IMemory, IMemoryFacts, INeighbour } from '../api/schema.js';
+import type { Tier } from '../tokens.js';
 import type { IMemoryDone } from './memories.js';
 import { oneLine, visible } from './visible.js';
 import type { Tone } from './words.js';
@@ -52,7 +53,7 @@ export function typeWords(trans: TranslationBundle, type: string): string {
 }
 
 /** Who said it: `ada`, `the agent claude`, `the engine`. */
-export function sourceWords(trans: TranslationBundle, { author, by }: IMemory): string {
+export function sourceWords(trans: TranslationBundle, { author, by }: IMemoryFacts): string {
   const name = oneLine(by, 40);
   switch (author) {
     case 'human':
@@ -108,7 +109,7 @@ export function edgeWords(trans: TranslationBundle, { edge, away }: INeighbour):
 /** What an erasure would remove, beside the memory itself, each a part of a list. */
 export function grownWords(
   trans: TranslationBundle,
-  { memories, edges, checkpoints, runs }: IGrown
+  { memories, edges, checkpoints, runs }: IMemoryGrown
 ): string[] {
   const others = memories.length - 1;
   return [

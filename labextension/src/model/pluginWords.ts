@@ -2,7 +2,8 @@
  * How plugins stand, in words.
  */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { IPermissions, IPlugin, PluginDeed } from '../tokens.js';
+import type { IPluginPermissions, IPlugin } from '../api/schema.js';
+import type { PluginDeed } from '../tokens.js';
 import type { IAsked } from './plugins.js';
 import { visible } from './visible.js';
 import { problemWords, type Tone } from './words.js';
@@ -63,7 +64,10 @@ export function placeWords(trans: TranslationBundle, place: string): string {
 }
 
 /** What permissions open, a line each; empty when they open nothing. */
-export function permissionWords(trans: TranslationBundle, { read, write, net }: IPermissions): string[] {
+export function permissionWords(
+  trans: TranslationBundle,
+  { read, write, net }: IPluginPermissions
+): string[] {
   const line = (word: string, entries: readonly string[]) =>
     entries.length > 0 ? [`${word} ${entries.map(visible).join(', ')}`] : [];
   return [

@@ -1,7 +1,8 @@
 import { Signal, type ISignal } from '@lumino/signaling';
 import type { IPluginOrder, KaguraClient } from '../api/client.js';
 import type { IProblem } from '../api/result.js';
-import type { IPlugin, IPluginAudit, IPlugins, IPluginSession, PluginDeed } from '../tokens.js';
+import type { IPlugin, IPluginAudit, IPlugins, IPluginSession } from '../api/schema.js';
+import type { PluginDeed } from '../tokens.js';
 import { Resource } from './resource.js';
 import type { ITimers } from './timing.js';
 
@@ -194,7 +195,7 @@ export class PluginsModel {
       }
       if (!plugin || now - word.at > LASTS_MS) {
         this._words.delete(key);
-      } else if (!plugin.waiting.includes(word.deed) && isDone(word, plugin)) {
+      } else if (!waits(plugin, word.deed) && isDone(word, plugin)) {
         this._words.delete(key);
         this._done.emit({ plugin, deed: word.deed });
       } else {
@@ -271,9 +272,13 @@ function isDone({ deed, before }: IWord, plugin: IPlugin): boolean {
   }
 }
 
+function waits(plugin: IPlugin, deed: PluginDeed): boolean {
+  return plugin.waiting.some(word => word.deed === deed);
+}
+
 function advanced(word: IWord, plugin: IPlugin, now: number): IWord {
   const stay = (stage: Stage, reason = ''): IWord => ({ ...word, asked: { ...word.asked, stage, reason } });
-  if (plugin.waiting.includes(word.deed)) {
+  if (waits(plugin, word.deed)) {
     return stay(now - (word.at ?? now) >= LATE_MS ? 'late' : 'asked');
   }
   const heard = word.heardAt === null ? { ...word, heardAt: now } : word;

@@ -1,7 +1,8 @@
 import { Signal, type ISignal } from '@lumino/signaling';
 import type { KaguraClient } from '../api/client.js';
 import type { IProblem } from '../api/result.js';
-import type { ICard, IPage, IRun } from '../tokens.js';
+import type { IRunCard, IRun } from '../api/schema.js';
+import type { IPage } from '../tokens.js';
 
 const FIRST_PAGE = 50;
 const LATER_PAGE = 200;
@@ -51,7 +52,7 @@ export class RunsModel {
   }
 
   /** The card of a run; null while the run goes on, and when it cannot be had. */
-  async finishedCard(id: string): Promise<ICard | null> {
+  async finishedCard(id: string): Promise<IRunCard | null> {
     const answer = await this._client.card(id);
     return answer.ok && answer.value.over ? answer.value : null;
   }

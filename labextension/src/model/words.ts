@@ -3,7 +3,7 @@
  */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IProblem } from '../api/result.js';
-import type { IApproval, IDecision } from '../tokens.js';
+import type { IApproval, IDecision } from '../api/schema.js';
 import type { Remark } from './approvals.js';
 import { visible } from './visible.js';
 
@@ -168,7 +168,7 @@ export function kindWords(trans: TranslationBundle, kind: string): { label: stri
 export function decisionWords(
   trans: TranslationBundle,
   kind: string,
-  decision: IDecision
+  decision: Pick<IDecision, 'verdict' | 'by' | 'via' | 'answer'>
 ): { words: string; tone: Tone } {
   const by = visible(decision.by);
   switch (decision.verdict) {

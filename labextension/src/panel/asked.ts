@@ -1,4 +1,4 @@
-import type { IApproval } from '../tokens.js';
+import type { IApproval } from '../api/schema.js';
 
 /** The exact arguments, as JSON; empty when there are none. */
 export function argumentsText(approval: IApproval): string {

@@ -1,7 +1,7 @@
 import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { PartialJSONObject } from '@lumino/coreutils';
 import { Panel } from '@lumino/widgets';
-import type { ICard } from '../tokens.js';
+import type { IRunCard } from '../api/schema.js';
 
 /** Marks an output that is a live card, beside what it looks like as a finished one. */
 export const LIVE_MIME = 'application/vnd.kagura.live+json';
@@ -33,7 +33,7 @@ const ASK_MS = 10_000;
  * notebook as well.
  */
 export class LiveOutput extends Panel implements IRenderMime.IRenderer {
-  constructor(rendermime: IRenderMimeRegistry, finished: (runId: string) => Promise<ICard | null>) {
+  constructor(rendermime: IRenderMimeRegistry, finished: (runId: string) => Promise<IRunCard | null>) {
     super();
     this.addClass('kg-host');
     this._rendermime = rendermime;
@@ -177,7 +177,7 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
   }
 
   private readonly _rendermime: IRenderMimeRegistry;
-  private readonly _finished: (runId: string) => Promise<ICard | null>;
+  private readonly _finished: (runId: string) => Promise<IRunCard | null>;
   private readonly _watch: MutationObserver;
   /** Whether a live card was here. */
   private _lived = false;

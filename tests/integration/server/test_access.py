@@ -13,7 +13,7 @@ import pytest
 
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.jupyter.server.routes import BASE, ROUTES
+from kagura_kernel.jupyter.server.routes import BASE, handlers
 from tests.support.jupyter_server import API, TOKEN
 from tests.support.plugin_events import PLUGIN_BODIES
 from tests.support.sample_run import SampleRun
@@ -75,7 +75,7 @@ def hub(start_server):
 def test_every_route_is_described():
     described = {path.replace("{", "").replace("}", "") for path in API["paths"]}
     served = set()
-    for pattern, _ in ROUTES[:-1]:
+    for pattern, _ in handlers()[:-1]:
         name = pattern.removeprefix(BASE)
         kind = KINDS.get(name.split("/")[1], "")
         served.add(re.sub(r"\([^)]+\)", kind, name))

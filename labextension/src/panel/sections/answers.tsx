@@ -1,6 +1,7 @@
 import { useState, type FormEvent } from 'react';
 import { oneLine, visible } from '../../model/visible.js';
-import type { IApproval, Verdict } from '../../tokens.js';
+import type { IApproval } from '../../api/schema.js';
+import type { Verdict } from '../../tokens.js';
 import { NEVER, THIS_CALL, THIS_RUN, THIS_SESSION } from '../asked.js';
 import { usePanel } from '../context.js';
 import { Button } from '../parts.js';

@@ -2,7 +2,7 @@ import { useId, useRef, type KeyboardEvent } from 'react';
 import type { Remark } from '../../model/approvals.js';
 import { visible } from '../../model/visible.js';
 import { clockFace, decisionWords, kindWords, remarkWords } from '../../model/words.js';
-import type { IApproval, IShown } from '../../tokens.js';
+import type { IApproval, IShown } from '../../api/schema.js';
 import { Answers } from './answers.js';
 import { argumentsText } from '../asked.js';
 import { usePanel } from '../context.js';

@@ -4,7 +4,8 @@ import { costByDay, costByModel } from '../../model/costSums.js';
 import type { Kagura } from '../../model/kagura.js';
 import { visible } from '../../model/visible.js';
 import { money } from '../../model/words.js';
-import type { IBudget, ICosts, ISection, ISpent } from '../../tokens.js';
+import type { IBudget, ICosts, ISpending } from '../../api/schema.js';
+import type { ISection } from '../../tokens.js';
 import { CostChart } from '../costChart.js';
 import { usePanel } from '../context.js';
 import { useNow, useSignal } from '../hooks.js';
@@ -46,7 +47,7 @@ function Costs() {
   );
 }
 
-function Sum({ name, spent }: { readonly name: string; readonly spent: ISpent }) {
+function Sum({ name, spent }: { readonly name: string; readonly spent: ISpending }) {
   const { trans } = usePanel();
   const runs = trans._n('%1 run', '%1 runs', spent.runs, spent.runs);
   const unpriced = spent.unpriced_runs > 0 ? trans.__('%1 without a price', spent.unpriced_runs) : '';

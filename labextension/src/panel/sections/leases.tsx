@@ -3,7 +3,8 @@ import { useRef } from 'react';
 import type { Kagura } from '../../model/kagura.js';
 import { oneLine, visible } from '../../model/visible.js';
 import { clockFace, span } from '../../model/words.js';
-import type { ILease, ISection } from '../../tokens.js';
+import type { ILease } from '../../api/schema.js';
+import type { ISection } from '../../tokens.js';
 import { usePanel } from '../context.js';
 import { type IRovingItem, useClaimedFocus, useNow, useRoving, useSignal } from '../hooks.js';
 import { Button, Empty, Problem } from '../parts.js';
@@ -111,7 +112,7 @@ function Left({ lease }: { readonly lease: ILease }) {
   if (lease.state === 'owed') {
     return <span className="kgs-tone-warn">{trans.__('being given back')}</span>;
   }
-  const left = (Date.parse(lease.expires_at) - now) / 1000;
+  const left = (Date.parse(lease.expires_at ?? '') - now) / 1000;
   return Number.isNaN(left) ? null : (
     <span className={left < SOON ? 'kgs-figure kgs-tone-warn' : 'kgs-figure'}>{clockFace(left)}</span>
   );

@@ -1,6 +1,6 @@
 import { useRef } from 'react';
 import { oneLine, visible } from '../../model/visible.js';
-import type { ILesson } from '../../tokens.js';
+import type { ILesson } from '../../api/schema.js';
 import { usePanel } from '../context.js';
 import { type IRovingItem, onActivate, useClaimedFocus, useRoving } from '../hooks.js';
 import { Empty } from '../parts.js';

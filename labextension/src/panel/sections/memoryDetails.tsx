@@ -8,7 +8,8 @@ import {
 } from 'react';
 import { edgeWords, tierWords } from '../../model/memoryWords.js';
 import { oneLine, visible } from '../../model/visible.js';
-import type { IMemory, IMemoryInFull, MemoryDeed } from '../../tokens.js';
+import type { IMemory, IMemoryFacts, IMemoryInFull } from '../../api/schema.js';
+import type { MemoryDeed } from '../../tokens.js';
 import { usePanel } from '../context.js';
 import { Button, Exactly, Problem } from '../parts.js';
 import { MemoryErasing } from './memoryErasing.js';
@@ -137,12 +138,16 @@ function Whole({ memory }: { readonly memory: IMemoryInFull }) {
   );
 }
 
-function Neighbour({ memory, how }: { readonly memory: IMemory; readonly how: string }) {
+function Neighbour({ memory, how }: { readonly memory: IMemoryFacts; readonly how: string }) {
   const { kagura } = usePanel();
   return (
     <>
       <span className="kgs-soft">{how}</span> <TierMark tier={memory.tier} />{' '}
-      <button type="button" className="kgs-link" onClick={() => void kagura.memories.setOpen(memory)}>
+      <button
+        type="button"
+        className="kgs-link"
+        onClick={() => void kagura.memories.setOpen({ ...memory, score: null, why: [] })}
+      >
         {oneLine(memory.summary, 100)}
       </button>
     </>

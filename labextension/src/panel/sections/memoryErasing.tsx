@@ -2,7 +2,7 @@ import { useEffect, useRef, type KeyboardEvent } from 'react';
 import type { IErasing } from '../../model/memories.js';
 import { grownWords } from '../../model/memoryWords.js';
 import { oneLine, visible } from '../../model/visible.js';
-import type { IGrown } from '../../tokens.js';
+import type { IMemoryGrown } from '../../api/schema.js';
 import { usePanel } from '../context.js';
 import { Button, Problem } from '../parts.js';
 import { TierMark } from './memoryRow.js';
@@ -60,7 +60,7 @@ export function MemoryErasing({ erasing: { memory, goes } }: { readonly erasing:
   }
 }
 
-function Goes({ goes }: { readonly goes: IGrown }) {
+function Goes({ goes }: { readonly goes: IMemoryGrown }) {
   const { trans } = usePanel();
   const others = goes.memories.slice(1);
   const left = others.length - MOST_NAMED;

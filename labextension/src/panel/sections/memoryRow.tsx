@@ -2,7 +2,8 @@ import { useRef, type KeyboardEvent } from 'react';
 import { sourceWords, tierWords, typeWords, whyWords } from '../../model/memoryWords.js';
 import { oneLine, visible } from '../../model/visible.js';
 import { ago } from '../../model/words.js';
-import type { IMemory, MemoryDeed, Tier } from '../../tokens.js';
+import type { IMemory } from '../../api/schema.js';
+import type { MemoryDeed, Tier } from '../../tokens.js';
 import { usePanel } from '../context.js';
 import { type IRovingItem, onActivate, useClaimedFocus, useNow } from '../hooks.js';
 

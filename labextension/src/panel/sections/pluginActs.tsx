@@ -1,7 +1,8 @@
 import { useState, type FormEvent } from 'react';
 import { settingsHint } from '../../model/pluginWords.js';
 import { visible } from '../../model/visible.js';
-import type { IPlugin, PluginDeed } from '../../tokens.js';
+import type { IPlugin } from '../../api/schema.js';
+import type { PluginDeed } from '../../tokens.js';
 import { usePanel } from '../context.js';
 import { Button } from '../parts.js';
 

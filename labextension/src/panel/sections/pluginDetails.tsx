@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import { permissionWords } from '../../model/pluginWords.js';
 import { visible } from '../../model/visible.js';
-import type { IFinding, IPlugin, IPluginAudit } from '../../tokens.js';
+import type { IAuditFinding, IPlugin, IPluginAudit } from '../../api/schema.js';
 import { usePanel } from '../context.js';
 import { Exactly, Problem } from '../parts.js';
 
@@ -148,7 +148,7 @@ function Report({ audit }: { readonly audit: IPluginAudit }) {
   );
 }
 
-function Finding({ finding }: { readonly finding: IFinding }) {
+function Finding({ finding }: { readonly finding: IAuditFinding }) {
   return (
     <li>
       <p>

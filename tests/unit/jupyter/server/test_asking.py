@@ -2,43 +2,57 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import pytest
 
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import UsageError
-from kagura_kernel.jupyter.server import asking
+from kagura_kernel.jupyter.server.asking import Choice, Configuration, ContentHash, Number, Text, Truth, Words
+from kagura_kernel.jupyter.server.runs import decide
+
+HASH = "ab" * 32
 
 
 @pytest.mark.parametrize(("text", "found"), [("", 50), ("1", 1), ("007", 7), ("500", 500)])
 def test_a_number_is_read(text, found):
-    assert asking.number("limit", text, 50, 500) == found
+    assert Number(50, 500).read("limit", text) == found
 
 
 @pytest.mark.parametrize("text", ["0", "501", "-1", "1.0", "x", " 1", "٣", "²", "9" * 5000])
 def test_what_is_no_such_number_is_refused(text):
     with pytest.raises(UsageError, match=r"`limit` is a number from 1 to 500\."):
-        asking.number("limit", text, 50, 500)
+        Number(50, 500).read("limit", text)
 
 
 def test_one_of_a_few_words():
-    assert asking.one_of("state", "", ("live", "ended")) is None
-    assert asking.one_of("state", "live", ("live", "ended")) == "live"
+    state = Choice(("live", "ended"))
+    assert state.read("state", "") is None
+    assert state.read("state", "live") == "live"
     with pytest.raises(UsageError, match=r"`state` is one of live, ended\."):
-        asking.one_of("state", "LIVE", ("live", "ended"))
+        state.read("state", "LIVE")
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("", False), ("false", False), ("true", True)])
+def test_a_yes_is_said_in_one_way(text, wanted):
+    assert Truth().read("cascade", text) is wanted
+    with pytest.raises(UsageError, match="`cascade` is one of true, false"):
+        Truth().read("cascade", "1")
 
 
 def test_a_text_has_an_end():
-    assert asking.short("q", "x" * 500) == "x" * 500
+    assert Text().read("q", "x" * 500) == "x" * 500
     with pytest.raises(UsageError, match="`q` has at most 500"):
-        asking.short("q", "x" * 501)
+        Text().read("q", "x" * 501)
 
 
 @pytest.mark.parametrize(
     ("said", "verdict"), [("allow", Verdict.ALLOW), ("deny", Verdict.DENY), ("abort", Verdict.ABORTED)]
 )
 def test_a_decision_is_a_verdict_and_a_remark(said, verdict):
-    assert asking.decision({"verdict": said}) == (verdict, "")
-    assert asking.decision({"verdict": said, "answer": "yes"}) == (verdict, "yes")
+    words = Words.of(decide)
+    assert words.read({"verdict": said}) == {"verdict": verdict}
+    assert words.read({"verdict": said, "answer": "yes"}) == {"verdict": verdict, "answer": "yes"}
 
 
 @pytest.mark.parametrize(
@@ -54,4 +68,47 @@ def test_a_decision_is_a_verdict_and_a_remark(said, verdict):
 )
 def test_what_is_no_decision_is_refused(fields, why):
     with pytest.raises(UsageError, match=why):
-        asking.decision(fields)
+        Words.of(decide).read(fields)
+
+
+@pytest.mark.parametrize("given", ["x", HASH.upper(), HASH[1:], None, 7])
+def test_a_hash_is_a_hash(given):
+    assert ContentHash().read("content_hash", HASH) == HASH
+    assert ContentHash().read("content_hash", "") == ""
+    with pytest.raises(UsageError, match="`content_hash`"):
+        ContentHash().read("content_hash", given)
+
+
+def test_files_that_were_shown_have_to_be_named():
+    with pytest.raises(UsageError, match="whose audit was shown"):
+        ContentHash(needed=True).read("content_hash", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("token=abc", "seems to hold a password"),
+        ("url=postgres://u:p@h/d", "seems to hold a password"),
+        ("a='b", "quoted text"),
+        ("word", "is no setting"),
+        (None, "at most 4000"),
+        ("a=" + "x" * 4_000, "at most 4000"),
+    ],
+)
+def test_a_configuration_is_settings_without_passwords(given, why):
+    assert Configuration().read("configuration", "a=1 b='two words'") == ("a=1", "b=two words")
+    with pytest.raises(UsageError, match=why):
+        Configuration().read("configuration", given)
+
+
+def answer(
+    journal: object, run_id: str, *, limit: Annotated[int, Number(7, 9)], q: Annotated[str, Text()] = ""
+) -> dict[str, str]:
+    return {"run_id": run_id, "of": f"{journal} {limit} {q}"}
+
+
+def test_what_is_not_said_has_its_default_and_what_nobody_asks_for_is_not_read():
+    words = Words.of(answer)
+    assert words.taken == {"journal", "run_id", "limit", "q"}
+    assert words.read({}) == {"limit": 7}
+    assert words.read({"q": "x", "other": "y"}) == {"limit": 7, "q": "x"}
