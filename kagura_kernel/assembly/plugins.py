@@ -16,8 +16,8 @@ from kagura_kernel.sandbox.backend import Box, BoxSpec
 
 if TYPE_CHECKING:
     from kagura_kernel.membrane.postgres.service import PostgresService
+    from kagura_kernel.plugins.jail.jail import RecordEgress
     from kagura_kernel.plugins.manager import PluginManager
-    from kagura_kernel.plugins.starting import RecordEgress
 
 
 def make_plugins(
@@ -32,13 +32,12 @@ def make_plugins(
     """What knows the plugins of this process."""
     from kagura_kernel.membrane.egress.gate import SystemResolver
     from kagura_kernel.membrane.postgres.opening import PostgresParts, open_service
-    from kagura_kernel.plugins.approvals import ApprovalBook, QuarantineBook
-    from kagura_kernel.plugins.discovery import plugin_places
-    from kagura_kernel.plugins.jail.parts import JailLimits, JailParts
+    from kagura_kernel.plugins.decisions import ApprovalBook, QuarantineBook, TrustBook
+    from kagura_kernel.plugins.jail.jail import JailStarter
+    from kagura_kernel.plugins.jail.running import JailLimits, JailParts
+    from kagura_kernel.plugins.library import ManagerParts
     from kagura_kernel.plugins.manager import PluginManager
-    from kagura_kernel.plugins.parts import ManagerParts
-    from kagura_kernel.plugins.starting import JailStarter
-    from kagura_kernel.plugins.trust import TrustBook
+    from kagura_kernel.plugins.manifest import plugin_places
     from kagura_kernel.runs.redacting import Redacting
 
     async def start_box(spec: BoxSpec) -> Box:

@@ -29,8 +29,8 @@ from kagura_kernel.journal.plugin_views import plugin_views
 from kagura_kernel.journal.plugin_words import LASTS, send_plugin_word
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
-from kagura_kernel.plugins.configuring import MASK, masked_field
-from kagura_kernel.plugins.entries import NotShown, field_of, read_path
+from kagura_kernel.plugins.configuration import MASK, masked_field
+from kagura_kernel.plugins.permissions import NotShown, field_of, read_path
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit

@@ -49,7 +49,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.grant import MembraneParts, SessionPowers
 from kagura_kernel.membrane.leasing import Leasing
-from kagura_kernel.plugins.call_limits import CallLimits
+from kagura_kernel.plugins.calling import CallLimits
 from kagura_kernel.runs.order import Children, KitParts, Price, RunParts, StartBox
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import Run

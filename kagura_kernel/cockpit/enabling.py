@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.ordering import Choices
     from kagura_kernel.domain.clock import Clock
     from kagura_kernel.domain.plugins import PluginAudit
-    from kagura_kernel.plugins.configuring import Value
+    from kagura_kernel.plugins.configuration import Value
     from kagura_kernel.plugins.manager import Examined, PluginManager
     from kagura_kernel.runs.auditing import AuditOrder, AuditRun
 
@@ -228,7 +228,7 @@ class Enabling:
         session_id: str,
         project: Path,
     ) -> None:
-        from kagura_kernel.plugins.configuring import questions
+        from kagura_kernel.plugins.configuration import questions
 
         self._manager = around.manager()
         self._desk = around.desk
@@ -246,7 +246,7 @@ class Enabling:
     @property
     def told(self) -> Mapping[str, str]:
         """What the plugin would be told, as far as it is known yet, passwords masked."""
-        from kagura_kernel.plugins.configuring import shown
+        from kagura_kernel.plugins.configuration import shown
 
         return shown(self._given)
 
@@ -256,7 +256,7 @@ class Enabling:
         Raises:
             PluginNotConfigured: with everything that is missing.
         """
-        from kagura_kernel.plugins.configuring import complete
+        from kagura_kernel.plugins.configuration import complete
 
         if self._intent.headless:
             complete(self._examined.schema, self._given, self._intent.name)
@@ -325,7 +325,7 @@ class Enabling:
         return decision
 
     async def _load(self, decision: Decision | None, *, approved: bool) -> None:
-        from kagura_kernel.plugins.configuring import as_words, complete, silent_summary
+        from kagura_kernel.plugins.configuration import as_words, complete, silent_summary
 
         manager, intent = self._manager, self._intent
         by, via = (decision.by, decision.via) if decision is not None else (intent.by, intent.via)

@@ -24,7 +24,7 @@ from kagura_kernel.cockpit.plugin_talk import (
 from kagura_kernel.domain.errors import ApprovalError, PluginNotConfigured
 
 if TYPE_CHECKING:
-    from kagura_kernel.plugins.configuring import Question
+    from kagura_kernel.plugins.configuration import Question
     from kagura_kernel.plugins.manager import PluginRow
 
 _POLL_SECONDS = 0.2

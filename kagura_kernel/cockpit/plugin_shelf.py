@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import JournalError, KaguraError, PluginInvalid
-from kagura_kernel.plugins.discovery import FOLDER
+from kagura_kernel.plugins.manifest import FOLDER
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.plugins import PluginChange
-    from kagura_kernel.plugins.discovery import Found
+    from kagura_kernel.plugins.decisions import TrustedAuthor
     from kagura_kernel.plugins.manager import PluginManager
+    from kagura_kernel.plugins.manifest import Found
     from kagura_kernel.plugins.signature import Signature
-    from kagura_kernel.plugins.trust import TrustedAuthor
 
 
 def installed_text(found: Found, barred: str, how: str) -> str:
@@ -157,7 +157,7 @@ class PluginShelf:
         Raises:
             JournalError: it cannot be written down; nothing is changed.
         """
-        from kagura_kernel.plugins.telling import ITSELF
+        from kagura_kernel.plugins.sessions import ITSELF
 
         self._manager().note(change, name, by=by, via=via, why=why)
         try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.desk import Desk
     from kagura_kernel.cockpit.handles import RunHandle
     from kagura_kernel.domain.plugins import PluginAudit, PluginFinding
-    from kagura_kernel.plugins.configuring import Question, Value
+    from kagura_kernel.plugins.configuration import Question, Value
     from kagura_kernel.plugins.manager import Examined, PluginRow
 
 ENABLE, APPROVE, REJECT, CANCEL = "Enable", "Approve", "Reject", "Cancel"
@@ -191,7 +191,7 @@ class PluginQuestion:
 
     @staticmethod
     def _read_one(question: Question, text: str) -> tuple[Value | None, str]:
-        from kagura_kernel.plugins.configuring import parse_answer
+        from kagura_kernel.plugins.configuration import parse_answer
 
         try:
             return parse_answer(question.field, text), ""

@@ -163,7 +163,7 @@ class PluginDesk:
     async def _enable(
         self, intent: EnablePlugin, talk: PluginTalk, auditor: Auditor, session_id: str, project: Path
     ) -> PluginRow:
-        from kagura_kernel.plugins.configuring import parse_inline
+        from kagura_kernel.plugins.configuration import parse_inline
 
         examined = await self._examined(intent, talk, session_id, project)
         if intent.seen not in ("", examined.content_hash):

@@ -23,7 +23,7 @@ from types import MappingProxyType
 from kagura_kernel.domain.errors import PluginInvalid, PluginRefused, SignatureInvalid
 from kagura_kernel.domain.plugins import PluginFinding, Severity
 from kagura_kernel.plugins.signature import BROKEN, SIGNATURE, Signature, check_signature, make_signature
-from kagura_kernel.plugins.wording import unseen
+from kagura_kernel.plugins.text import unseen
 
 MANIFEST = "plugin.json"
 SOURCE = "plugin.py"

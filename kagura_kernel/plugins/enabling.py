@@ -26,20 +26,26 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.plugins import PluginAudit, PluginChange, PluginState, Risk
 from kagura_kernel.journal.plugin_views import PluginHistory
-from kagura_kernel.plugins.approvals import ApprovalRecord
-from kagura_kernel.plugins.configuring import complete, shown
-from kagura_kernel.plugins.enabled import JailedPlugin, JailOrder
-from kagura_kernel.plugins.library import Examined, Library
-from kagura_kernel.plugins.parts import ManagerParts
+from kagura_kernel.plugins.configuration import complete, shown
+from kagura_kernel.plugins.decisions import ApprovalRecord
+from kagura_kernel.plugins.library import Examined, Library, ManagerParts
 from kagura_kernel.plugins.permissions import Ground, plan_jail
-from kagura_kernel.plugins.sessions import PluginSessions, Standing, Step, after
-from kagura_kernel.plugins.telling import ITSELF, Teller
-from kagura_kernel.plugins.wording import first_danger
+from kagura_kernel.plugins.sessions import (
+    ITSELF,
+    JailedPlugin,
+    JailOrder,
+    PluginSessions,
+    Standing,
+    Step,
+    Teller,
+    after,
+)
+from kagura_kernel.plugins.text import first_danger
 
 if TYPE_CHECKING:
-    from kagura_kernel.plugins.configuring import Configured, Value
+    from kagura_kernel.plugins.configuration import Configured, Value
     from kagura_kernel.plugins.content import PluginContent
-    from kagura_kernel.plugins.discovery import Found
+    from kagura_kernel.plugins.manifest import Found
     from kagura_kernel.plugins.permissions import JailPlan
 
 

@@ -31,9 +31,8 @@ from kagura_kernel.plugins.content import (
     PluginContent,
     read_content,
 )
-from kagura_kernel.plugins.discovery import Found, bundled_directory, load_found
-from kagura_kernel.plugins.manifest import parse_manifest
-from kagura_kernel.plugins.wording import unseen
+from kagura_kernel.plugins.manifest import Found, bundled_directory, load_found, parse_manifest
+from kagura_kernel.plugins.text import unseen
 
 if TYPE_CHECKING:
     import httpx

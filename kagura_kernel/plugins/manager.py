@@ -12,22 +12,19 @@ from kagura_kernel.domain.errors import KaguraError, PluginChangedSince
 from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginPermissions, PluginPlace, PluginState, Risk
 from kagura_kernel.journal.plugin_views import PluginHistory, PluginLogLine, plugin_log
 from kagura_kernel.journal.plugin_words import PluginWord, take_plugin_words
-from kagura_kernel.plugins.approvals import ApprovalRecord
 from kagura_kernel.plugins.calling import EnabledPlugin
-from kagura_kernel.plugins.enabled import JailedPlugin
+from kagura_kernel.plugins.decisions import ApprovalRecord
 from kagura_kernel.plugins.enabling import CHANGED, Enabler, why_barred, why_outlived
-from kagura_kernel.plugins.library import Examined, Library
-from kagura_kernel.plugins.parts import ManagerParts
-from kagura_kernel.plugins.sessions import CONFIGURED, PluginSessions, after, shown_state
-from kagura_kernel.plugins.telling import ITSELF, Teller
-from kagura_kernel.plugins.wording import first_danger
+from kagura_kernel.plugins.library import Examined, Library, ManagerParts
+from kagura_kernel.plugins.sessions import CONFIGURED, ITSELF, JailedPlugin, PluginSessions, Teller, after, shown_state
+from kagura_kernel.plugins.text import first_danger
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from kagura_kernel.plugins.configuring import Value
-    from kagura_kernel.plugins.discovery import Found, Problem
-    from kagura_kernel.plugins.trust import TrustBook
+    from kagura_kernel.plugins.configuration import Value
+    from kagura_kernel.plugins.decisions import TrustBook
+    from kagura_kernel.plugins.manifest import Found, Problem
 
 __all__ = ["Examined", "ManagerParts", "PluginManager", "PluginRow"]
 

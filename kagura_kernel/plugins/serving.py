@@ -33,8 +33,7 @@ from kagura_kernel.domain.events import Noted, PluginCalled
 from kagura_kernel.membrane.egress.limits import Pace
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.plugins import framing
-from kagura_kernel.plugins.call_limits import CallLimits, Room
-from kagura_kernel.plugins.calling import EnabledPlugin
+from kagura_kernel.plugins.calling import CallLimits, EnabledPlugin, Room
 from kagura_kernel.sandbox.backend import GuestStream
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import SignatureInvalid
-from kagura_kernel.plugins.document import NotReadable, read_document
-from kagura_kernel.plugins.wording import unseen
+from kagura_kernel.plugins.text import NotReadable, read_document, unseen
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey

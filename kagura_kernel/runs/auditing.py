@@ -33,11 +33,10 @@ from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.membrane.leasing import Leasing
-from kagura_kernel.plugins.audit.judging import deep_audit, static_audit
-from kagura_kernel.plugins.audit.parsing import MAX_ANSWER
-from kagura_kernel.plugins.audit.prompt import AuditPrompt, audit_prompt, replayed_ids
-from kagura_kernel.plugins.discovery import Found
-from kagura_kernel.plugins.scan.result import ScanResult
+from kagura_kernel.plugins.audit import MAX_ANSWER, deep_audit, static_audit
+from kagura_kernel.plugins.audit_prompt import AuditPrompt, audit_prompt, replayed_ids
+from kagura_kernel.plugins.manifest import Found
+from kagura_kernel.plugins.scan.scanning import ScanResult
 from kagura_kernel.runs.asking import RecordedApprover
 from kagura_kernel.runs.ending import Ending, Work
 from kagura_kernel.runs.ledger import Account, Books

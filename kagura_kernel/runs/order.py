@@ -27,8 +27,7 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.grant import MembraneParts, RunGrant, SessionPowers
 from kagura_kernel.membrane.protection import GitRules
 from kagura_kernel.memory.store import MemoryStore
-from kagura_kernel.plugins.call_limits import CallLimits
-from kagura_kernel.plugins.calling import PluginAccess
+from kagura_kernel.plugins.calling import CallLimits, PluginAccess
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.tools.own import ToolMaker

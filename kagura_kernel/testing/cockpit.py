@@ -33,12 +33,11 @@ from kagura_kernel.membrane.grant import MembraneParts
 from kagura_kernel.membrane.leasing import check_grants
 from kagura_kernel.membrane.project import check_project
 from kagura_kernel.memory.store import MemoryStore
-from kagura_kernel.plugins.approvals import ApprovalBook, QuarantineBook
-from kagura_kernel.plugins.discovery import plugin_places
-from kagura_kernel.plugins.enabled import StartJail
+from kagura_kernel.plugins.decisions import ApprovalBook, QuarantineBook, TrustBook
+from kagura_kernel.plugins.library import ManagerParts
 from kagura_kernel.plugins.manager import PluginManager
-from kagura_kernel.plugins.parts import ManagerParts
-from kagura_kernel.plugins.trust import TrustBook
+from kagura_kernel.plugins.manifest import plugin_places
+from kagura_kernel.plugins.sessions import StartJail
 from kagura_kernel.runs.order import LaunchedBox, Price
 from kagura_kernel.runs.prices import price
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend

@@ -16,12 +16,11 @@ from types import ModuleType
 from typing import Any
 
 from kagura_kernel.plugins import sdk
-from kagura_kernel.plugins.configuring import complete
-from kagura_kernel.plugins.discovery import load_found
+from kagura_kernel.plugins.configuration import complete, read_schema
 from kagura_kernel.plugins.jail.jail import Jail
-from kagura_kernel.plugins.jail.parts import JailParts
+from kagura_kernel.plugins.jail.running import JailParts
+from kagura_kernel.plugins.manifest import load_found
 from kagura_kernel.plugins.permissions import Ground, JailPlan, plan_jail
-from kagura_kernel.plugins.schema import read_schema
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 """Where they lie in a clone."""

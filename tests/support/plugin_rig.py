@@ -22,11 +22,10 @@ from kagura_kernel.domain.events import Event
 from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginPlace, Risk
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.plugins.approvals import ApprovalBook, QuarantineBook
 from kagura_kernel.plugins.calling import EnabledPlugin, FunctionSpec
-from kagura_kernel.plugins.enabled import JailOrder, StartJail
+from kagura_kernel.plugins.decisions import ApprovalBook, QuarantineBook, TrustBook
 from kagura_kernel.plugins.manager import Examined, ManagerParts, PluginManager, PluginRow
-from kagura_kernel.plugins.trust import TrustBook
+from kagura_kernel.plugins.sessions import JailOrder, StartJail
 from kagura_kernel.testing.clock import FakeClock
 
 SESSION = "ses-1"

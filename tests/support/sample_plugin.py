@@ -10,9 +10,8 @@ from typing import Any
 
 from kagura_kernel.domain.plugins import PluginFinding, Severity
 from kagura_kernel.plugins.content import PluginContent
-from kagura_kernel.plugins.discovery import Found
-from kagura_kernel.plugins.manifest import parse_manifest
-from kagura_kernel.plugins.scan.result import ScanResult
+from kagura_kernel.plugins.manifest import Found, parse_manifest
+from kagura_kernel.plugins.scan.scanning import ScanResult
 
 SAMPLE_SOURCE = '''\
 """Greets."""

@@ -25,8 +25,8 @@ from kagura_kernel.jupyter.surface import place_of
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Here
     from kagura_kernel.journal.store import Journal
-    from kagura_kernel.plugins.discovery import Found
-    from kagura_kernel.plugins.schema import Field, Schema
+    from kagura_kernel.plugins.configuration import Field, Schema
+    from kagura_kernel.plugins.manifest import Found
 
 
 MOST = 500
@@ -334,7 +334,7 @@ def plugin_settings(prefix: str, given: Sequence[str]) -> Iterator[Name]:
 
 
 def _setting_values(found: Found, schema: Mapping[str, Field], name: str, value: str) -> Iterator[Name]:
-    from kagura_kernel.plugins.entries import field_of
+    from kagura_kernel.plugins.permissions import field_of
 
     permissions = found.manifest.permissions
     if name in schema and schema[name].type == "boolean":
@@ -351,7 +351,7 @@ def _setting_summary(field: Field) -> str:
 
 def _plugins_here() -> Mapping[str, Found]:
     from kagura_kernel.journal.place import data_home
-    from kagura_kernel.plugins.discovery import discover, plugin_places
+    from kagura_kernel.plugins.manifest import discover, plugin_places
 
     return discover(plugin_places(data_home(os.environ), Path.cwd())).found
 
@@ -362,8 +362,8 @@ def _schema(found: Found) -> Schema:
     Raises:
         PluginInvalid: it says nothing that can be understood.
     """
+    from kagura_kernel.plugins.configuration import read_schema
     from kagura_kernel.plugins.scan.scanning import scan_content
-    from kagura_kernel.plugins.schema import read_schema
 
     key = found.content.content_hash
     with _lock:

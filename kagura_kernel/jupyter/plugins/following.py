@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.cockpit.plugin_talk import PluginQuestion
-    from kagura_kernel.plugins.configuring import Question
+    from kagura_kernel.plugins.configuration import Question
     from kagura_kernel.plugins.manager import PluginRow
 
 VIA = "cell"

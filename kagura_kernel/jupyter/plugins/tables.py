@@ -13,10 +13,10 @@ from kagura_kernel.jupyter.tables import Columns, table_of
 if TYPE_CHECKING:
     from kagura_kernel.domain.plugins import PluginFinding
     from kagura_kernel.journal.plugin_views import PluginLogLine
+    from kagura_kernel.plugins.configuration import Field, Schema
+    from kagura_kernel.plugins.decisions import TrustedAuthor
     from kagura_kernel.plugins.manager import PluginRow
     from kagura_kernel.plugins.scan import Scan
-    from kagura_kernel.plugins.schema import Field, Schema
-    from kagura_kernel.plugins.trust import TrustedAuthor
 
 
 def _opens(row: PluginRow) -> PluginPermissions:
@@ -83,7 +83,7 @@ def findings_table(scans: Sequence[Scan]) -> pd.DataFrame:
 
 def settings_table(schema: Schema, configured: Mapping[str, str]) -> pd.DataFrame:
     """One line for each thing that a plugin can be told; `configured` is NA where the session has not told it."""
-    from kagura_kernel.plugins.configuring import shown
+    from kagura_kernel.plugins.configuration import shown
 
     defaults = shown({name: field.default for name, field in schema.items() if field.default is not None})
     columns: Columns[tuple[str, Field]] = {

@@ -7,8 +7,8 @@ same bytes. What no jailer would send, and trouble in a row, put the plugin off 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,19 +22,21 @@ from kagura_kernel.domain.errors import (
     PluginRefused,
     PluginTimeout,
 )
+from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.journal.store import Journal
 from kagura_kernel.plugins.calling import FunctionSpec
 from kagura_kernel.plugins.framing import FrameError
-from kagura_kernel.plugins.jail.log import JailLog
-from kagura_kernel.plugins.jail.parts import JailParts
-from kagura_kernel.plugins.jail.reading import Answer, Table, Trouble
-from kagura_kernel.plugins.jail.running import Ending, Gone, Running
-from kagura_kernel.plugins.jailer.functions import ARGUMENTS, DEFECT, VALUE
+from kagura_kernel.plugins.jail.output import Answer, JailLog, Table, Trouble
+from kagura_kernel.plugins.jail.running import Ending, Gone, JailParts, Running
+from kagura_kernel.plugins.jailer import ARGUMENTS, DEFECT, VALUE
+from kagura_kernel.plugins.sessions import JailOrder, RunningJail
 
 if TYPE_CHECKING:
+    from kagura_kernel.membrane.postgres.service import PostgresService
     from kagura_kernel.plugins.content import PluginContent
     from kagura_kernel.plugins.manifest import Manifest
     from kagura_kernel.plugins.permissions import JailPlan
-
+    from kagura_kernel.sandbox.backend import Box
 
 MAX_DEATHS = 3
 """Times in a row that its process may end, or have to be ended, before the plugin is put off."""
@@ -297,3 +299,42 @@ class Jail:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+RecordEgress = Callable[[EgressDecided | EgressClosed], None]
+Serve = Callable[["Box", "PostgresService", str, str, RecordEgress], Awaitable[int]]
+"""Puts a database into a jail (box, database, plugin, session, where its connections are written down): the port."""
+
+
+class JailStarter:
+    """A `StartJail`.
+
+    Args:
+        parts: What every jail is made of; who hears of its connections and of its faults is put in for each.
+        journal: Where its connections are written down.
+        serve: Puts databases into jails; None where nobody can.
+    """
+
+    def __init__(self, parts: JailParts, journal: Journal, serve: Serve | None = None) -> None:
+        self._parts = parts
+        self._journal = journal
+        self._serve = serve
+
+    async def __call__(self, order: JailOrder) -> RunningJail:
+        """Start a jail; raises as `StartJail` says."""
+
+        def record(event: EgressDecided | EgressClosed) -> None:
+            self._journal.append(event.model_copy(update={"session_id": order.session_id}))
+
+        def failed(_name: str, why: str) -> None:
+            order.quarantine(why)
+
+        parts = replace(self._parts, record_egress=record, failed=failed)
+        if (serve := self._serve) is not None:
+
+            async def open_service(box: Box, service: PostgresService) -> int:
+                return await serve(box, service, order.found.name, order.session_id, record)
+
+            parts = replace(parts, open_service=open_service)
+        found = order.found
+        return await Jail.start(found.name, found.content, found.manifest, order.plan, parts)

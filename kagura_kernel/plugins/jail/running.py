@@ -7,9 +7,9 @@ import base64
 import itertools
 import marshal
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -17,27 +17,72 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.commands import Command, CommandResult, OutputChunk
-from kagura_kernel.domain.errors import JournalError, KaguraError, SandboxUnavailable
+from kagura_kernel.domain.errors import JournalError, KaguraError, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy, SandboxPolicyType
+from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.membrane.egress.egress import Egress
-from kagura_kernel.membrane.egress.gate import Gate
+from kagura_kernel.membrane.egress.gate import Gate, Resolver, SystemResolver
 from kagura_kernel.membrane.egress.limits import EgressLimits
 from kagura_kernel.membrane.egress.policy import PatternPolicy
 from kagura_kernel.membrane.egress.proxy import open_egress, proxy_variables
 from kagura_kernel.plugins import framing
-from kagura_kernel.plugins.jail.log import JailLog
-from kagura_kernel.plugins.jail.parts import JailLimits, JailParts
-from kagura_kernel.plugins.jail.reading import Answer, Breach, Frames, Table, Trouble, read_answer, read_beginning
-from kagura_kernel.plugins.jailer.loading import SDK
-from kagura_kernel.plugins.jailer.main import MAX_HELLO
+from kagura_kernel.plugins.jail.output import (
+    Answer,
+    Breach,
+    Frames,
+    JailLog,
+    Table,
+    Trouble,
+    read_answer,
+    read_beginning,
+)
+from kagura_kernel.plugins.jailer import MAX_HELLO, SDK
 from kagura_kernel.sandbox.backend import Box, BoxSpec, Failed, GuestStream, Listener
 
 if TYPE_CHECKING:
     from kagura_kernel.plugins.content import PluginContent
-    from kagura_kernel.plugins.permissions import JailPlan
+    from kagura_kernel.plugins.permissions import JailPlan, PostgresService
+
+StartBox = Callable[[BoxSpec], Awaitable[Box]]
+OpenService = Callable[[Box, "PostgresService"], Awaitable[int]]
+JailFailed = Callable[[str, str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class JailLimits:
+    """The limits of one jail."""
+
+    call_seconds: float = DEFAULTS.plugin_call_seconds  # One call, from the moment the plugin has it
+    calls: int = DEFAULTS.plugin_calls  # Carried out at once
+    waiting: int = 64  # May wait for their turn; one more is refused
+    frame_bytes: int = 4 * 2**20  # Arguments, or an answer, as JSON
+    memory_mib: int = DEFAULTS.plugin_memory_mib  # Memory of the whole jail
+    start_seconds: float = 20.0  # From the box to the plugin's list of functions; its `create_host_functions` is in it
+    log_bytes: int = 64 * 1024  # How much of what it prints is kept
+
+
+async def no_services(box: Box, service: PostgresService) -> int:
+    """Opens nothing: where nobody can sign in to a database on a plugin's behalf."""
+    raise SandboxUnsupported(box.backend, f"signing in to {service.host} for a plugin")
+
+
+@dataclass(frozen=True, slots=True)
+class JailParts:
+    """What the jails of one process are made of. All callables are used on the loop that the jails live on."""
+
+    start_box: StartBox  # Starts a box of the back-end for jails
+    resolver: Callable[[], Resolver] = SystemResolver  # Makes what turns names into addresses; one for each jail
+    # Keeps what is decided about a jail's connections; the plugin's name is in it
+    record_egress: Callable[[EgressDecided | EgressClosed], None] = lambda _: None
+    clock: Clock = field(default_factory=SystemClock)  # The time
+    limits: JailLimits = field(default_factory=JailLimits)  # Of each jail
+    # Told a plugin's name and why it has to go into quarantine; once for each jail
+    failed: JailFailed = lambda _plugin, _why: None
+    # Serves a database on a port of the box's loopback, signed in by the membrane: the port
+    open_service: OpenService = no_services
 
 
 _MIB = 2**20
@@ -147,12 +192,11 @@ async def until_full(paths: Sequence[Path], clock: Clock, look: Look = os.statvf
 
 
 _PLUGINS = "kagura_kernel.plugins"
-_JAILER = f"{_PLUGINS}.jailer"
 
-MODULES = (f"{_PLUGINS}.framing", *(f"{_JAILER}.{name}" for name in ("loading", "functions", "main")))
+MODULES = (f"{_PLUGINS}.framing", f"{_PLUGINS}.jailer")
 """Of the jailer, each after those it imports."""
 
-_PACKAGES = ("kagura_kernel", _PLUGINS, _JAILER)
+_PACKAGES = ("kagura_kernel", _PLUGINS)
 
 STUB = """
 import _socket, marshal, sys

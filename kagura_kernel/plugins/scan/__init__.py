@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kagura_kernel.plugins.scan.result import Scan, ScanResult, Use
-from kagura_kernel.plugins.scan.scanning import scan_content, scan_path
+from kagura_kernel.plugins.scan.scanning import Scan, ScanResult, Use, scan_content, scan_path
 
 __all__ = ["Scan", "ScanResult", "Use", "scan_content", "scan_path"]

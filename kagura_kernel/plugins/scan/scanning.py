@@ -10,16 +10,53 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from kagura_kernel.domain.errors import PluginInvalid, UsageError
 from kagura_kernel.domain.plugins import PluginFinding, PluginPermissions, Severity
+from kagura_kernel.plugins.configuration import read_schema
 from kagura_kernel.plugins.content import MANIFEST, SOURCE, PluginContent, read_content
 from kagura_kernel.plugins.manifest import Manifest, parse_manifest
 from kagura_kernel.plugins.permissions import check_declared
 from kagura_kernel.plugins.scan.catalogue import RULES
-from kagura_kernel.plugins.scan.result import Scan, ScanResult, Use
-from kagura_kernel.plugins.schema import read_schema
+
+Use = Literal["read", "write", "net"]
+"""What a permission can open."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanResult:
+    """One scan of a plugin's bytes."""
+
+    findings: tuple[PluginFinding, ...]  # The gravest first, then by place
+    # The value of `SCHEMA`, read without running anything; None when it has none that can be read so
+    schema: Any | None = None
+    uses: frozenset[Use] = frozenset()  # What the source reaches for, whether it is declared or not
+
+    @property
+    def severity(self) -> Severity | None:
+        """The gravest of the findings; None when there are none."""
+        return self.findings[0].severity if self.findings else None
+
+    @property
+    def dangerous(self) -> bool:
+        """Whether a finding keeps the plugin out, whatever anybody decides."""
+        return self.severity is Severity.DANGER
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One path that was scanned."""
+
+    path: str  # As it was given
+    severity: Severity | None  # The gravest of the findings; None when there are none
+    findings: tuple[PluginFinding, ...]  # The gravest first
+
+    @property
+    def dangerous(self) -> bool:
+        """Whether a finding keeps the plugin out."""
+        return self.severity is Severity.DANGER
+
 
 _FOLDER = str(Path(__file__).resolve().parent)
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from reader.main import main; main()"

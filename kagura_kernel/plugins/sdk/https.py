@@ -15,12 +15,23 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from .allowing import AllowList, Url, follow, parse_url
-from .answers import Cache, Fetched, read_answer
 from .arguments import encoded, shown, text_of
 from .faults import ArgumentRefused, ConfigRefused, NetworkRefused, ResponseRefused
 from .limits import Budget, Monotonic, Rate
 from .notes import Notes
-from .wire import Answer, Deadline, NoAnswer, Unreachable, client_context, connected, proxy_port, send
+from .wire import (
+    Answer,
+    Cache,
+    Deadline,
+    Fetched,
+    NoAnswer,
+    Unreachable,
+    client_context,
+    connected,
+    proxy_port,
+    read_answer,
+    send,
+)
 
 MAX_RESPONSE = 2**20
 """Bytes of one answer's body."""

@@ -1,25 +1,31 @@
-"""One HTTPS exchange through the jail's proxy: CONNECT, TLS, a request, an answer, all of it before one deadline.
+"""One HTTPS exchange through the jail's proxy, all of it bounded, and its answer as guest code gets it.
 
 There is no other way out of a jail than its proxy. Behind it the membrane looks the name up, checks every answer and
 dials the very address that it checked.
+
+What its server said may be kept is kept, for a short time and in a small place.
 """
 
 from __future__ import annotations
 
+import base64
 import http.client
 import io
 import os
 import re
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from .allowing import PORT, Url
-from .limits import Monotonic
+from .faults import TooLarge
+from .limits import Budget, Monotonic
 
 MAX_OVERHEAD = 256 * 1024
 """Bytes of heads, trailers and chunk sizes that an answer may have beside its body."""
@@ -27,7 +33,7 @@ MAX_OVERHEAD = 256 * 1024
 _MAX_PROXY_HEAD = 8 * 1024
 _PROXY = re.compile(r"http://127\.0\.0\.1:([0-9]{1,5})/?", re.ASCII)
 _MAX_PORT = 65535
-_OK = b"200"
+_CONNECTED = b"200"
 _END = b"\r\n\r\n"
 # Where distributions keep the bundle; what Python was built with comes first.
 _AUTHORITIES = (
@@ -251,7 +257,7 @@ def _ask_proxy(connection: socket.socket, url: Url, deadline: Deadline) -> None:
         head += piece
     line, _, _rest = head.partition(b"\r\n")
     words = line.split(b" ", 2)
-    if not words[0].startswith(b"HTTP/1.") or words[1:2] != [_OK]:
+    if not words[0].startswith(b"HTTP/1.") or words[1:2] != [_CONNECTED]:
         raise Unreachable(f"the membrane says: {b' '.join(words[2:]).decode('ascii', 'replace')}")
     if not head.endswith(_END):
         raise Unreachable("the server spoke before it was asked")
@@ -261,3 +267,150 @@ def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not believed: {error.verify_message}"
     return (error.strerror or str(error) or type(error).__name__).lower()
+
+
+MAX_ENTRIES = 32
+MAX_KEPT = 4 * 2**20
+MAX_SECONDS = 300.0
+
+Key = tuple[str, str]
+"""The URL and what was accepted."""
+
+_PIECE = 64 * 1024
+_MAX_HEADERS = 64
+_MAX_VALUE = 4 * 1024
+_MAX_REASON = 100
+_KEPT_BACK = frozenset({"set-cookie", "set-cookie2"})
+_PLAIN_CONTROLS = frozenset("\t\n\r")
+_OK = 200
+_FORBIDS = frozenset({"no-store", "no-cache", "private"})
+_MAX_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One answer."""
+
+    status: int  # From 200 on
+    reason: str  # The words after it
+    headers: dict[str, str]  # In lower case; several values are joined by commas
+    body: bytes  # All of it
+    cached: bool = False  # Whether it was kept from an earlier request
+
+    @classmethod
+    def without_body(cls, answer: Answer) -> Fetched:
+        """The head of an answer, its body left unread."""
+        return cls(answer.status, _printable(answer.reason, _MAX_REASON), _headers(answer), b"")
+
+    def shown(self, url: str, redirects: int) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "url": url,
+            "status": self.status,
+            "reason": self.reason,
+            "headers": self.headers,
+            "redirects": redirects,
+            "cached": self.cached,
+            **_body(self.body, self.headers),
+        }
+
+
+def read_answer(answer: Answer, most: int, budget: Budget) -> Fetched:
+    """An answer with its body.
+
+    Args:
+        answer: Its head has been read.
+        most: Bytes that the body may have.
+        budget: Pays for them, as they come.
+
+    Raises:
+        TooLarge: it has more.
+        LimitReached: the budget is used up.
+        NoAnswer: it ended before its end.
+        OSError: the connection failed, or time is up.
+    """
+    pieces = []
+    size = 0
+    if answer.length is not None and answer.length > most:
+        raise TooLarge(f"The answer has {answer.length:,} bytes; {most:,} are taken.")
+    for piece in answer.pieces(_PIECE):
+        budget.take(len(piece))
+        size += len(piece)
+        if size > most:
+            raise TooLarge(f"The answer has more than {most:,} bytes.")
+        pieces.append(piece)
+    head = Fetched.without_body(answer)
+    return Fetched(head.status, head.reason, head.headers, b"".join(pieces))
+
+
+class Cache:
+    """Keeps answers; what was used longest ago goes first. Safe to use from several threads.
+
+    Args:
+        now: The time.
+    """
+
+    def __init__(self, now: Monotonic = time.monotonic) -> None:
+        self._now = now
+        self._kept: dict[Key, tuple[float, Fetched]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Key) -> Fetched | None:
+        """The answer, unless it is too old."""
+        with self._lock:
+            found = self._kept.pop(key, None)
+            if found is None or found[0] <= self._now():
+                return None
+            self._kept[key] = found
+            return replace(found[1], cached=True)
+
+    def put(self, key: Key, fetched: Fetched) -> None:
+        """Keep an answer if its server allows it."""
+        seconds = seconds_to_keep(fetched)
+        if not seconds:
+            return
+        with self._lock:
+            self._kept.pop(key, None)
+            self._kept[key] = (self._now() + seconds, fetched)
+            while len(self._kept) > MAX_ENTRIES or sum(len(one.body) for _, one in self._kept.values()) > MAX_KEPT:
+                del self._kept[next(iter(self._kept))]
+
+
+def seconds_to_keep(fetched: Fetched) -> float:
+    """How long an answer may be kept; 0 where its server does not say that anybody may have it."""
+    words = {
+        name.strip().lower(): value.strip().strip('"')
+        for name, _, value in (word.partition("=") for word in fetched.headers.get("cache-control", "").split(","))
+    }
+    varies = fetched.headers.get("vary", "").strip().lower()
+    if fetched.status != _OK or _FORBIDS & set(words) or varies not in {"", "accept", "accept-encoding"}:
+        return 0.0
+    age = words.get("max-age", "")
+    return min(float(age), MAX_SECONDS) if age.isascii() and age.isdigit() and len(age) <= _MAX_DIGITS else 0.0
+
+
+def _headers(answer: Answer) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in answer.headers:
+        lower = _printable(name.lower(), _MAX_REASON)
+        if lower in _KEPT_BACK or (lower not in found and len(found) >= _MAX_HEADERS):
+            continue
+        joined = f"{found[lower]}, {value}" if lower in found else value
+        found[lower] = _printable(joined, _MAX_VALUE)
+    return found
+
+
+def _body(body: bytes, headers: dict[str, str]) -> dict[str, str]:
+    if headers.get("content-encoding", "identity").lower() == "identity":
+        try:
+            text = body.decode("utf-8")
+        except UnicodeDecodeError:
+            text = "\0"
+        # A control character takes six bytes in JSON; a file full of them is no text anyway.
+        if all(sign >= " " or sign in _PLAIN_CONTROLS for sign in text):
+            return {"text": text}
+    return {"base64": base64.b64encode(body).decode("ascii")}
+
+
+def _printable(text: str, most: int) -> str:
+    return "".join(sign if " " <= sign <= "~" else "?" for sign in text[:most])

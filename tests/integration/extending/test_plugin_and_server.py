@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.plugins.configuring import complete
-from kagura_kernel.plugins.discovery import load_found
+from kagura_kernel.plugins.configuration import complete, read_schema
 from kagura_kernel.plugins.jail.jail import Jail
-from kagura_kernel.plugins.jail.parts import JailParts
+from kagura_kernel.plugins.jail.running import JailParts
+from kagura_kernel.plugins.manifest import load_found
 from kagura_kernel.plugins.permissions import Ground, plan_jail
 from kagura_kernel.plugins.scan.scanning import scan_path
-from kagura_kernel.plugins.schema import read_schema
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain

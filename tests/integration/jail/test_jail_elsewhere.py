@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import PluginJailBroken, SandboxUnsupported
-from kagura_kernel.plugins.entries import NetRule
 from kagura_kernel.plugins.jail.jail import Jail
-from kagura_kernel.plugins.jail.parts import JailLimits, JailParts
-from kagura_kernel.plugins.permissions import JailPlan
+from kagura_kernel.plugins.jail.running import JailLimits, JailParts
+from kagura_kernel.plugins.permissions import JailPlan, NetRule
 from kagura_kernel.sandbox.backend import SandboxBackend, ShownPath
 from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.gvisor.runsc import RunscBackend

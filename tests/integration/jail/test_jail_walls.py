@@ -15,10 +15,9 @@ from types import SimpleNamespace
 import pytest
 
 from kagura_kernel.domain.errors import PathNotShown, PluginError, PluginFailed, PluginJailBroken
-from kagura_kernel.plugins.entries import NetRule
 from kagura_kernel.plugins.jail import running
 from kagura_kernel.plugins.jail.running import until_full
-from kagura_kernel.plugins.permissions import JailPlan
+from kagura_kernel.plugins.permissions import JailPlan, NetRule
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.conformance.load import processes_with

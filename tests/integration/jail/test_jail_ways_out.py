@@ -9,8 +9,7 @@ import pytest
 from kagura_kernel.domain.errors import JournalUnwritable, PluginError, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.postgres.service import PostgresService
-from kagura_kernel.plugins.entries import NetRule
-from kagura_kernel.plugins.permissions import JailPlan
+from kagura_kernel.plugins.permissions import JailPlan, NetRule
 from kagura_kernel.sandbox.backend import Box, GuestStream, Listener
 
 from .conftest import Jails, ask

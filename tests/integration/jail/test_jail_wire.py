@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from kagura_kernel.domain.errors import PluginError, PluginFailed, PluginJailBroken, PluginQuarantined, PluginTimeout
-from kagura_kernel.plugins.jail.parts import JailLimits
+from kagura_kernel.plugins.jail.running import JailLimits
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
 

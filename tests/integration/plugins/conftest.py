@@ -23,7 +23,7 @@ from kagura_kernel.membrane.egress.gate import Address, Gate, dial
 from kagura_kernel.membrane.egress.policy import PatternPolicy
 from kagura_kernel.membrane.egress.proxy import open_egress
 from kagura_kernel.plugins.jail.jail import Jail
-from kagura_kernel.plugins.jail.parts import JailParts
+from kagura_kernel.plugins.jail.running import JailParts
 from kagura_kernel.plugins.permissions import JailPlan, NetRule
 from kagura_kernel.plugins.sdk.https import HttpsClient
 from kagura_kernel.sandbox.backend import BoxSpec

@@ -19,9 +19,9 @@ from kagura_kernel.domain.errors import (
     SandboxError,
 )
 from kagura_kernel.domain.plugins import PluginState
-from kagura_kernel.plugins.enabled import JailOrder, RunningJail
-from kagura_kernel.plugins.jail.parts import JailParts
-from kagura_kernel.plugins.starting import JailStarter
+from kagura_kernel.plugins.jail.jail import JailStarter
+from kagura_kernel.plugins.jail.running import JailParts
+from kagura_kernel.plugins.sessions import JailOrder, RunningJail
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.clock import FakeClock

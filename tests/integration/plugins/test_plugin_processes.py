@@ -46,8 +46,8 @@ ENABLING = """
 import asyncio, sys
 from pathlib import Path
 from kagura_kernel.domain.clock import SystemClock
-from kagura_kernel.plugins.jail.parts import JailParts
-from kagura_kernel.plugins.starting import JailStarter
+from kagura_kernel.plugins.jail.running import JailParts
+from kagura_kernel.plugins.jail.jail import JailStarter
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from tests.support.plugin_rig import SESSION, PluginRig
 

@@ -10,7 +10,7 @@ import pytest
 
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, Risk
-from kagura_kernel.plugins.approvals import ApprovalBook, ApprovalRecord, QuarantineBook
+from kagura_kernel.plugins.decisions import ApprovalBook, ApprovalRecord, QuarantineBook
 from kagura_kernel.testing.clock import FakeClock
 
 HASH, OTHER = "a" * 64, "b" * 64

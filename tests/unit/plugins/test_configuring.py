@@ -3,17 +3,18 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.errors import PluginNotConfigured
-from kagura_kernel.plugins.configuring import (
+from kagura_kernel.plugins.configuration import (
+    Field,
     Question,
     as_words,
     complete,
     parse_answer,
     parse_inline,
     questions,
+    read_schema,
     shown,
     silent_summary,
 )
-from kagura_kernel.plugins.schema import Field, read_schema
 
 SCHEMA = read_schema(
     {

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from kagura_kernel.domain.errors import PluginInvalid
-from kagura_kernel.plugins.discovery import discover, load_found
+from kagura_kernel.plugins.manifest import discover, load_found
 from tests.support.plugin_files import write_plugin
 
 
@@ -143,7 +143,7 @@ def test_a_place_that_holds_too_much_is_not_read_to_its_end_and_the_next_one_is(
     for name in ("first", "second", "third"):
         (write_plugin(places[1][1], name) / "data.txt").write_bytes(b"x" * 1000)
     write_plugin(places[2][1], "mine")
-    monkeypatch.setattr("kagura_kernel.plugins.discovery.MAX_PLACE_BYTES", 2000)
+    monkeypatch.setattr("kagura_kernel.plugins.manifest.MAX_PLACE_BYTES", 2000)
     discovery = discover(places)
     assert list(discovery.found) == ["first", "mine", "second"]
     assert "it was not read" in whys(discovery)["third"]

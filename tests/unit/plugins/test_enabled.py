@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.errors import PluginCallRefused, PluginJailBroken, PluginRefused
-from kagura_kernel.plugins.enabled import FAILED_STARTS, JailedPlugin, JailOrder
 from kagura_kernel.plugins.permissions import JailPlan, NetRule, ShownPath
+from kagura_kernel.plugins.sessions import FAILED_STARTS, JailedPlugin, JailOrder
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
 from tests.support.plugin_rig import FakeJail, FakeJails
@@ -216,7 +216,7 @@ async def test_ending_one_whose_jail_ends_just_now_leaves_none(one: Enabled) -> 
 
 
 def test_the_rig_and_the_sample_are_plugins(tmp_path: Path) -> None:
-    from kagura_kernel.plugins.discovery import load_found
+    from kagura_kernel.plugins.manifest import load_found
     from tests.support.plugin_rig import write_plugin
 
     assert load_found(write_plugin(tmp_path, "fs-like"), "user").manifest.host_modules == ("fs_like",)

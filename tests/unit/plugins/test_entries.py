@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.errors import HostNotUnderstood
-from kagura_kernel.plugins.entries import NetRule, check_entry, field_of, parse_net
+from kagura_kernel.plugins.permissions import NetRule, check_entry, field_of, parse_net
 
 
 @pytest.mark.parametrize(

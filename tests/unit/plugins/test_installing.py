@@ -10,8 +10,8 @@ import pytest
 
 from kagura_kernel.domain.errors import PluginInvalid, PluginRefused, UnknownName, UsageError
 from kagura_kernel.plugins import installing
-from kagura_kernel.plugins.discovery import discover
 from kagura_kernel.plugins.installing import NotUnpacked, install, remove
+from kagura_kernel.plugins.manifest import discover
 from tests.support.plugin_files import write_plugin
 
 

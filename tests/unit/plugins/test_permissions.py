@@ -9,9 +9,8 @@ import pytest
 from kagura_kernel.domain.errors import PluginNotConfigured
 from kagura_kernel.domain.plugins import PluginPermissions
 from kagura_kernel.plugins import permissions as planning
-from kagura_kernel.plugins.configuring import complete
+from kagura_kernel.plugins.configuration import complete, read_schema
 from kagura_kernel.plugins.permissions import JailPlan, NetRule, ShownPath, check_declared, plan_jail
-from kagura_kernel.plugins.schema import read_schema
 
 SCHEMA = read_schema(
     {

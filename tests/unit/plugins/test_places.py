@@ -3,8 +3,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from kagura_kernel.plugins import discovery as places
-from kagura_kernel.plugins.discovery import bundled_directory, discover, own_places, plugin_places
+from kagura_kernel.plugins import manifest as places
+from kagura_kernel.plugins.manifest import bundled_directory, discover, own_places, plugin_places
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.errors import PluginInvalid
-from kagura_kernel.plugins.schema import Field, check_value, read_schema
+from kagura_kernel.plugins.configuration import Field, check_value, read_schema
 
 TEXT = {"type": "string", "description": "a text"}
 NUMBER = {"type": "number", "description": "a number"}

@@ -14,7 +14,7 @@ import pytest
 
 from kagura_kernel.domain.errors import JournalUnwritable
 from kagura_kernel.domain.events import Noted
-from kagura_kernel.plugins.call_limits import CallLimits, Room
+from kagura_kernel.plugins.calling import CallLimits, Room
 from kagura_kernel.plugins.serving import GuestCalls
 from kagura_kernel.sandbox.backend import Listener
 from kagura_kernel.testing.clock import FakeClock

@@ -9,9 +9,9 @@ import pytest
 from kagura_kernel.domain.errors import SignatureInvalid
 from kagura_kernel.domain.plugins import Severity
 from kagura_kernel.plugins.content import sign
-from kagura_kernel.plugins.discovery import load_found
+from kagura_kernel.plugins.decisions import TrustBook
+from kagura_kernel.plugins.manifest import load_found
 from kagura_kernel.plugins.signature import make_key
-from kagura_kernel.plugins.trust import TrustBook
 from kagura_kernel.testing.clock import FakeClock
 from tests.support.plugin_files import write_plugin
 
@@ -104,8 +104,8 @@ def test_a_file_that_others_may_write_trusts_nobody(book, key, tmp_path):
 def test_looking_at_plugins_without_signatures_loads_no_cryptography(tmp_path):
     write_plugin(tmp_path)
     script = (
-        "import sys, pathlib; from kagura_kernel.plugins.discovery import discover;"
-        "from kagura_kernel.plugins.trust import TrustBook;"
+        "import sys, pathlib; from kagura_kernel.plugins.manifest import discover;"
+        "from kagura_kernel.plugins.decisions import TrustBook;"
         f"place = pathlib.Path({str(tmp_path)!r}); found = discover([('user', place)]).found['greeter'];"
         "print(TrustBook(place / 'x' / 'y').signer(found), 'cryptography' in sys.modules, 'httpx' in sys.modules)"
     )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.plugins.wording import distance, hint, meant, unseen
+from kagura_kernel.plugins.text import distance, hint, meant, unseen
 
 
 @pytest.mark.parametrize(

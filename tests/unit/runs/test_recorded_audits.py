@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.plugins.audit.prompt import audit_prompt, ids_in, replayed_ids
+from kagura_kernel.plugins.audit_prompt import audit_prompt, ids_in, replayed_ids
 from kagura_kernel.runs.redacting import Redacting
 from tests.support.auditor import report
 from tests.support.redactors import shared_redactor

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from .fields import TEXTS, is_one_of
 from .folding import NotConstant
-from .meaning import (
+from .names import (
     ANY,
     MOST,
     MOST_TRIES,

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .classes import check_base, check_class, check_hook, hooks_of
 from .fields import (
     BY_NAME,
     DISPATCHING,
@@ -15,14 +14,18 @@ from .fields import (
     OF_FORMATTERS,
     TEXTS,
     by_place,
+    check_base,
+    check_class,
+    check_hook,
     derives_from,
     grade_of,
+    hooks_of,
     is_formatter,
     is_one_of,
     listed,
 )
 from .folding import NotConstant
-from .meaning import NO_DOUBT, Doubt, Meaning, Value, Values, ref
+from .names import NO_DOUBT, Doubt, Meaning, Value, Values, ref
 from .reaching import ANCHORED, NAMING, OPEN, Reaching, shown
 from .rules import (
     ATTRIBUTE,

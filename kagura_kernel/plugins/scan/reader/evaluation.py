@@ -9,7 +9,7 @@ from typing import Any
 
 from .calling import Calls
 from .folding import NotConstant
-from .meaning import (
+from .names import (
     ANY,
     COMPUTED,
     FIELDS,
@@ -21,13 +21,14 @@ from .meaning import (
     Doubt,
     Files,
     Reach,
+    Texts,
     Value,
     Values,
     const,
     is_made_of_text,
     ref,
+    sum_of,
 )
-from .names import Texts, sum_of
 from .rules import CAPABLE, MODULES, REACHABLE, is_leak, is_private
 from .scopes import COMPREHENSIONS, Binding, Scope, Walk
 

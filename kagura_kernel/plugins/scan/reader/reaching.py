@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 from .fields import DISPATCHING, hidden_code
 from .known import HOOKS, READ, is_known
-from .meaning import FIELDS, Doubt, Files, Meaning, Values
-from .names import doubt_of
+from .names import FIELDS, Doubt, Files, Meaning, Values, doubt_of
 from .rules import (
     ATTRIBUTE,
     CAPABLE,

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, Risk
-from kagura_kernel.plugins.audit.judging import deep_audit
-from kagura_kernel.plugins.audit.parsing import Answer, Unreadable, parse_answer
-from kagura_kernel.plugins.audit.prompt import audit_prompt
+from kagura_kernel.plugins.audit import Answer, Unreadable, deep_audit, parse_answer
+from kagura_kernel.plugins.audit_prompt import audit_prompt
 from tests.support.sample_plugin import sample_plugin
 
 KEYS = [

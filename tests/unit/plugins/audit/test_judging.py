@@ -17,9 +17,9 @@ from kagura_kernel.domain.plugins import (
     Risk,
     Severity,
 )
-from kagura_kernel.plugins.audit.judging import deep_audit, static_audit
-from kagura_kernel.plugins.audit.prompt import audit_prompt
-from kagura_kernel.plugins.scan.result import ScanResult
+from kagura_kernel.plugins.audit import deep_audit, static_audit
+from kagura_kernel.plugins.audit_prompt import audit_prompt
+from kagura_kernel.plugins.scan.scanning import ScanResult
 from tests.support.auditor import report
 from tests.support.sample_plugin import READS_ENVIRONMENT, SAMPLE_SOURCE, sample_plugin
 

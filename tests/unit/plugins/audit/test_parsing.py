@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kagura_kernel.domain.plugins import AuditVerdict, Risk, Severity
-from kagura_kernel.plugins.audit.parsing import MAX_ANSWER, Answer, Unreadable, parse_answer
+from kagura_kernel.plugins.audit import MAX_ANSWER, Answer, Unreadable, parse_answer
 
 WHOLE = {
     "riskLevel": "MEDIUM",

@@ -14,12 +14,11 @@ import pytest
 
 from kagura_kernel.domain.plugins import PluginPermissions, Severity
 from kagura_kernel.plugins import sdk
-from kagura_kernel.plugins.configuring import complete, questions
+from kagura_kernel.plugins.configuration import Schema, complete, questions, read_schema
 from kagura_kernel.plugins.content import PluginContent
-from kagura_kernel.plugins.discovery import load_found
+from kagura_kernel.plugins.manifest import load_found
 from kagura_kernel.plugins.permissions import check_declared
 from kagura_kernel.plugins.scan.scanning import scan_content, scan_path
-from kagura_kernel.plugins.schema import Schema, read_schema
 from kagura_kernel.plugins.sdk import PluginFault, database, https, reading, writing
 from tests.support.included_plugins import (
     INCLUDED,

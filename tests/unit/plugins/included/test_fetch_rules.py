@@ -6,9 +6,9 @@ import pytest
 
 from kagura_kernel.plugins.sdk import ArgumentRefused, ConfigRefused, LimitReached, NetworkRefused
 from kagura_kernel.plugins.sdk.allowing import MAX_URL, AllowList, Url, follow, parse_url
-from kagura_kernel.plugins.sdk.answers import MAX_ENTRIES, Cache, Fetched, seconds_to_keep
 from kagura_kernel.plugins.sdk.https import checked_headers, for_another_host
 from kagura_kernel.plugins.sdk.limits import Budget, Rate
+from kagura_kernel.plugins.sdk.wire import MAX_ENTRIES, Cache, Fetched, seconds_to_keep
 
 # ------------------------------------------------------------------------ hosts
 

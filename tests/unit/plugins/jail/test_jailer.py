@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from kagura_kernel.plugins.jailer.functions import DEFECT, FAILED, NotHostFunctions, explain, look_at
-from kagura_kernel.plugins.jailer.loading import Drivers, SentModules
+from kagura_kernel.plugins.jailer import DEFECT, FAILED, Drivers, NotHostFunctions, SentModules, explain, look_at
 
 FILES = {
     "__init__.py": b"TOP = 1\n",

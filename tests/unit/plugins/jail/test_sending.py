@@ -10,9 +10,8 @@ import sys
 import pytest
 
 from kagura_kernel.plugins.framing import HEADER, FrameError, decode
-from kagura_kernel.plugins.jail.parts import JailLimits
-from kagura_kernel.plugins.jail.running import MODULES, STUB, hello, jailer_argv, jailer_payload
-from kagura_kernel.plugins.jailer.main import MAX_HELLO
+from kagura_kernel.plugins.jail.running import MODULES, STUB, JailLimits, hello, jailer_argv, jailer_payload
+from kagura_kernel.plugins.jailer import MAX_HELLO
 from tests.support.jails import small_content
 
 
@@ -55,7 +54,7 @@ def test_the_stub_is_a_program_without_site_and_environment():
 
 
 def test_the_jailer_needs_nothing_that_is_installed():
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import kagura_kernel.plugins.jailer.main"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import kagura_kernel.plugins.jailer"
     root = __file__.rpartition("/tests/")[0]
     answer = subprocess.run([sys.executable, "-I", "-S", "-c", code, root], capture_output=True, text=True, check=False)
     assert answer.stderr == ""

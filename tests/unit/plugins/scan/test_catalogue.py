@@ -11,7 +11,7 @@ import pytest
 import kagura_kernel.plugins as package
 from kagura_kernel.plugins.scan.catalogue import RULES, rules_page
 from kagura_kernel.plugins.scan.reader import rules
-from kagura_kernel.plugins.scan.reader.plugin import Plugin
+from kagura_kernel.plugins.scan.reader.main import Plugin
 
 ROOT = Path(package.__file__).resolve().parent
 PAGE = ROOT.parents[1] / "docs" / "plugin-rules.md"

@@ -20,8 +20,8 @@ from uuid import UUID
 from kagura_kernel.domain.errors import NotThisTime
 from kagura_kernel.domain.plugins import CanaryStatus, PluginFinding
 from kagura_kernel.plugins.content import MANIFEST, SOURCE, PluginContent
-from kagura_kernel.plugins.discovery import Found
-from kagura_kernel.plugins.wording import is_unseen
+from kagura_kernel.plugins.manifest import Found
+from kagura_kernel.plugins.text import is_unseen
 
 _UUID = re.compile(
     r"(?<![0-9a-f])[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![0-9a-f])", re.IGNORECASE
