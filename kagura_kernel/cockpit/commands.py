@@ -5,13 +5,9 @@ Pure data. `jupyter/steering/line.py` says who carries a command out in a notebo
 
 from __future__ import annotations
 
-from kagura_kernel.cockpit.cells import CELL_MAGICS, KAGURA, SANDBOX
-from kagura_kernel.cockpit.kit_commands import KIT_COMMANDS
-from kagura_kernel.cockpit.memory_commands import MEMORY_COMMANDS
-from kagura_kernel.cockpit.plugin_commands import PLUGIN_COMMANDS
-from kagura_kernel.cockpit.run_commands import RUN_COMMANDS
+from kagura_kernel.cockpit.room_commands import KIT_COMMANDS, MEMORY_COMMANDS, PLUGIN_COMMANDS, TRUST_COMMANDS
+from kagura_kernel.cockpit.run_commands import CELL_MAGICS, KAGURA, RUN_COMMANDS, SANDBOX
 from kagura_kernel.cockpit.terminal_commands import JSON, LOG, PLACE, TERMINAL_COMMANDS
-from kagura_kernel.cockpit.trust_commands import TRUST_COMMANDS
 from kagura_kernel.domain.grammar import BOTH, NOTEBOOK, TERMINAL, Argument, Command, Kind, Option
 
 __all__ = ["CELL_MAGICS", "COMMANDS", "GROUPS", "HELP", "KAGURA", "SANDBOX"]

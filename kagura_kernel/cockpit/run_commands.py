@@ -1,9 +1,35 @@
-"""Commands that send tasks from a terminal; their options are those of `%%kagura`, so that the two cannot drift."""
+"""The two cell magics, and the terminal commands that send tasks with the same options, so that none can drift."""
 
 from __future__ import annotations
 
-from kagura_kernel.cockpit.cells import KAGURA
-from kagura_kernel.domain.grammar import TERMINAL, Argument, Command, Kind, Option, Surface
+from kagura_kernel.domain.grammar import TERMINAL, Argument, CellMagic, Command, Kind, Option, Surface
+from kagura_kernel.runs.request import LANGUAGE, OPTIONS, SHARED_OPTIONS
+
+KAGURA = CellMagic(
+    "kagura",
+    "send a task to an agent, which works in a box",
+    "task",
+    options=OPTIONS,
+    examples=(
+        "kagura --budget 0.50",
+        "kagura --net python-packages --write through",
+        "kagura -i df -i 'top=df.head(20)' -o summary",
+        "kagura --agent ./reviewer.yaml --mcp-config servers.json",
+        "kagura --replay tour.jsonl --new",
+    ),
+)
+
+SANDBOX = CellMagic(
+    "sandbox",
+    "run the cell’s own code in a box, without any model",
+    "program",
+    arguments=(LANGUAGE,),
+    options=SHARED_OPTIONS,
+    examples=("sandbox", "sandbox bash --net debian --writable-root", "sandbox -i df -o result --timeout 10"),
+)
+
+CELL_MAGICS = (KAGURA, SANDBOX)
+
 
 _HELP = {
     "box": "the box to work in: `bubblewrap`, `docker`, `gvisor`, or what an extension adds; `kagura-kernel doctor` "

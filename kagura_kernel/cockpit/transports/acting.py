@@ -11,8 +11,7 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.transports.followers import Followers
 from kagura_kernel.cockpit.transports.posting import Posting
 from kagura_kernel.cockpit.transports.telling import IN_FULL, fits, listed, one_line, status_text, whole_file
-from kagura_kernel.cockpit.transports.transport import Post, PostRefused, Said
-from kagura_kernel.cockpit.transports.turns import Turns
+from kagura_kernel.cockpit.transports.transport import Post, PostRefused, Said, Turns
 from kagura_kernel.cockpit.understanding import (
     COMMANDS,
     AnswerSaid,

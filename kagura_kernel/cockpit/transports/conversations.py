@@ -33,8 +33,9 @@ from kagura_kernel.cockpit.transports.transport import (
     Said,
     Transport,
     TransportError,
+    Turn,
+    Turns,
 )
-from kagura_kernel.cockpit.transports.turns import Turn, Turns
 from kagura_kernel.cockpit.understanding import CommandSaid, TaskSaid, waits_for_nobody
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import JournalError, KaguraError

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from kagura_kernel.cockpit.attaching import LiveFeed
 from kagura_kernel.cockpit.transports.followers import Followers
 from kagura_kernel.cockpit.transports.telling import one_line
-from kagura_kernel.cockpit.transports.transport import SentFile
-from kagura_kernel.cockpit.transports.turns import Turn
+from kagura_kernel.cockpit.transports.transport import SentFile, Turn
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.variables import MAX_VARIABLES, PackedVariable
 from kagura_kernel.journal.chats import ChatBook

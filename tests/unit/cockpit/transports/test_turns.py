@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kagura_kernel.cockpit.transports.turns import Turn, Turns
+from kagura_kernel.cockpit.transports.transport import Turn, Turns
 
 
 async def test_a_turn_comes_when_all_before_it_in_its_thread_are_over() -> None:
