@@ -44,8 +44,10 @@ class Process:
     pid: int  # Its number
     parent: int  # Its parent's number
     started: float  # When, seconds since 1970
-    command: bytes  # Its arguments, NUL between them; empty for a thread of the system or a zombie
+    # Its arguments, NUL between them; empty for a thread of the system, a zombie, and while a program takes its place
+    command: bytes
     environment: bytes  # Its variables at its start, NUL between them; empty when they may not be read
+    zombie: bool = False  # Whether it has ended, and its parent has not asked yet
 
     @property
     def description(self) -> str:
@@ -64,7 +66,7 @@ def select(processes: Sequence[Process], *, token: str, since: float, me: int) -
     above = {me, *_ancestors(by_pid, me)}
 
     def ours(process: Process) -> bool:
-        if process.pid in above or not process.command or any(word in process.command for word in _HELPERS):
+        if process.pid in above or process.zombie or any(word in process.command for word in _HELPERS):
             return False
         if me in _ancestors(by_pid, process.pid) or f"{TOKEN}={token}".encode() in process.environment.split(b"\0"):
             return True
@@ -126,7 +128,7 @@ def _processes() -> Iterable[Process]:
         except OSError:
             environment = b""
         started = booted + int(fields[19]) / os.sysconf("SC_CLK_TCK")
-        yield Process(int(entry.name), int(fields[1]), started, command, environment)
+        yield Process(int(entry.name), int(fields[1]), started, command, environment, zombie=fields[0] == "Z")
 
 
 def _boot_time(proc: Path) -> float:

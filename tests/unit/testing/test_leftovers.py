@@ -12,9 +12,15 @@ ME = 100
 
 
 def process(
-    pid: int, parent: int, command: str = "sleep 9", *, started: float = 50.0, environment: str = ""
+    pid: int,
+    parent: int,
+    command: str = "sleep 9",
+    *,
+    started: float = 50.0,
+    environment: str = "",
+    zombie: bool = False,
 ) -> Process:
-    return Process(pid, parent, started, command.replace(" ", "\0").encode(), environment.encode())
+    return Process(pid, parent, started, command.replace(" ", "\0").encode(), environment.encode(), zombie=zombie)
 
 
 def found(*others: Process) -> list[int]:
@@ -48,7 +54,11 @@ def test_boxes_that_are_older_or_have_a_living_parent_belong_to_somebody_else():
 
 def test_helpers_of_python_and_ended_processes_do_not_count():
     tracker = "python -c from_multiprocessing.resource_tracker"
-    assert found(process(101, ME, tracker), process(102, ME, "")) == []
+    assert found(process(101, ME, tracker), process(102, ME, "", zombie=True)) == []
+
+
+def test_a_child_whose_program_is_only_being_started_has_no_command_yet_and_counts():
+    assert found(process(101, ME, "")) == [101]
 
 
 def test_the_real_table_shows_a_child_until_it_is_gone():
