@@ -34,14 +34,16 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import session_last_brain_session
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.lease import lease_terms, parse_grant
+from kagura_kernel.membrane.credentials.revoke import keep_sweeping, sweep
 from kagura_kernel.membrane.grant import MembraneParts
 from kagura_kernel.membrane.leasing import check_grants
+from kagura_kernel.runs.git_places import GitPlaces
+from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.sandbox.output import prune_spilled
 
 if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.registry import Registry
     from kagura_kernel.membrane.credentials.revoke import SweepReport
-    from kagura_kernel.runs.git_places import GitPlaces
     from kagura_kernel.telemetry.telemetry import Telemetry
 
 __all__ = [
@@ -218,8 +220,6 @@ def make_sweep(
     """
 
     async def sweeping(told: Callable[[SweepReport], None]) -> None:
-        from kagura_kernel.membrane.credentials.revoke import keep_sweeping, sweep
-
         await keep_sweeping(lambda: sweep(ledger, registry().providers, alive, owner=owner, clock=clock), clock, told)
 
     return sweeping
@@ -232,14 +232,11 @@ def _replay(path: Path) -> tuple[BrainProvider, str]:
 
 
 def _git_places(environ: Mapping[str, str], project: Path) -> GitPlaces:
-    from kagura_kernel.runs.git_places import GitPlaces
-
     return GitPlaces(project, environ)
 
 
 def _record(home: Path, brain: BrainProvider, path: Path) -> BrainProvider:
     from kagura_kernel.brain.recording import RecordingBrain
-    from kagura_kernel.runs.redacting import Redacting
 
     return RecordingBrain(brain, path, Redacting(redactor_of(home)).value)
 

@@ -25,13 +25,19 @@ from kagura_kernel.cockpit.brains import BrainReport, Thinking, report_brains
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured
 from kagura_kernel.domain.settings import EndpointSettings, Problem, Settings
+from kagura_kernel.membrane.credentials.secret import (
+    Secret,
+    SecretReader,
+    SecretReference,
+    keep_standing,
+    read_reference,
+)
 from kagura_kernel.runs.prices import context_window, price
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.provider import BrainProvider
     from kagura_kernel.brain.pydantic_ai import PydanticAIBrain
     from kagura_kernel.journal.store import Journal
-    from kagura_kernel.membrane.credentials.secret import SecretReference
 
 
 BRAINS = ("claude", "pydantic_ai", "kagura_brain", "sealed")
@@ -145,8 +151,6 @@ def _endpoint(name: str, given: EndpointSettings, environ: Mapping[str, str]) ->
 
 
 def _key(name: str, given: EndpointSettings, environ: Mapping[str, str]) -> Key | None:
-    from kagura_kernel.membrane.credentials.secret import SecretReference
-
     reference = _reference(name, given)
     if reference is not None:
         return _kept(reference, f"{reference.setting}_{reference.source}", environ)
@@ -162,8 +166,6 @@ def _key(name: str, given: EndpointSettings, environ: Mapping[str, str]) -> Key 
 
 
 def _reference(name: str, given: EndpointSettings) -> SecretReference | None:
-    from kagura_kernel.membrane.credentials.secret import read_reference
-
     table = {form: place for form in ("key_env", "key_file", "key_keyring") if (place := getattr(given, form))}
     return read_reference(table, "key", f"endpoints.{name}.key", required=False)[0]
 
@@ -173,8 +175,6 @@ def _kept(reference: SecretReference, place: str, environ: Mapping[str, str]) ->
         _keep(environ.get(reference.place, ""))
 
     async def read() -> str:
-        from kagura_kernel.membrane.credentials.secret import SecretReader, keep_standing
-
         return keep_standing(await SecretReader(environ).read(reference)).reveal()
 
     return Key(place, read, partial(_is_there, reference, environ))
@@ -182,8 +182,6 @@ def _kept(reference: SecretReference, place: str, environ: Mapping[str, str]) ->
 
 def _keep(key: str) -> None:
     """Have every run hide a key that lies open in the environment, also one that no brain has used yet."""
-    from kagura_kernel.membrane.credentials.secret import Secret, keep_standing
-
     keep_standing(Secret(key.strip()))
 
 
@@ -207,8 +205,6 @@ def _wrong_usual(settings: Settings) -> Iterator[Problem]:
 
 
 def _wrong_endpoints(endpoints: Mapping[str, EndpointSettings]) -> Iterator[Problem]:
-    from kagura_kernel.membrane.credentials.secret import read_reference
-
     for name, given in endpoints.items():
         field = f"endpoints.{name}"
         if not name.isascii() or not name.replace("-", "a").replace("_", "a").isalnum():

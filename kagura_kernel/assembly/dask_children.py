@@ -20,6 +20,7 @@ from kagura_kernel.assembly.child_packets import (
     packed,
     report_of,
 )
+from kagura_kernel.assembly.dask_worker import run_child, stop_child
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import JournalError, KaguraError, RunLost, RunUnknown, WorkersUnavailable
@@ -76,7 +77,6 @@ class DaskChildren:
         order = replace(order, handoff=replace(order.handoff, run_id=run_id))
         text, contents = await asyncio.to_thread(self._packed, order)
         client = await self._client(order.workers)
-        from kagura_kernel.assembly.dask_worker import run_child
 
         future = client.submit(run_child, text, contents, key=f"kagura-{run_id}", pure=False, retries=0)
         one = _Watched(self._parts, client, future, order, started)
@@ -146,7 +146,6 @@ class _Watched:
     async def stop(self) -> None:
         """End it wherever it is, and return when it is gone."""
         await self._call_off()
-        from kagura_kernel.assembly.dask_worker import stop_child
 
         # A scheduler or a worker that is gone has nothing left to stop.
         with contextlib.suppress(Exception):

@@ -24,6 +24,8 @@ from kagura_kernel.domain.extensions import (
     load,
 )
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.sandbox.selection import AUTO as ANY_BOX
+from kagura_kernel.sandbox.selection import BUILT_IN, load_backend
 
 if TYPE_CHECKING:
     from kagura_kernel.tools.own import ToolMaker
@@ -116,8 +118,6 @@ def extensions() -> list[Extension]:
     from kagura_kernel.assembly.chats import CHATS
     from kagura_kernel.membrane.credentials.registry import KINDS
     from kagura_kernel.memory.opening import OUR_SCHEMES
-    from kagura_kernel.sandbox.selection import AUTO as ANY_BOX
-    from kagura_kernel.sandbox.selection import BUILT_IN
 
     groups = {
         BRAINS: (*OUR_BRAINS, AUTO, REPLAY),
@@ -145,7 +145,6 @@ def tried() -> Iterator[PartStatus]:
     from kagura_kernel.assembly.chats import load_chat
     from kagura_kernel.membrane.credentials.registry import load_kind
     from kagura_kernel.memory.opening import load_memory
-    from kagura_kernel.sandbox.selection import load_backend
 
     loaders: dict[str, Callable[[Extension], object]] = {
         BRAINS: load_brain,

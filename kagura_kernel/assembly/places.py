@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kagura_kernel.kit.redaction.redactor import redactor_in
 from kagura_kernel.membrane.project import check_project
 
 if TYPE_CHECKING:
@@ -52,6 +53,4 @@ def private_places(environ: Mapping[str, str], home: Path) -> list[Path]:
 
 def redactor_of(home: Path) -> Redactor:
     """The redactor of this process, which keeps its compiled rules below our data directory; cheap until it is used."""
-    from kagura_kernel.kit.redaction.redactor import redactor_in
-
     return redactor_in(home)

@@ -12,6 +12,8 @@ from kagura_kernel.assembly.places import person, private_places, redactor_of
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.egress.gate import SystemResolver
+from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 
 if TYPE_CHECKING:
@@ -30,7 +32,6 @@ def make_plugins(
     boxes: Boxes,
 ) -> PluginManager:
     """What knows the plugins of this process."""
-    from kagura_kernel.membrane.egress.gate import SystemResolver
     from kagura_kernel.membrane.postgres.opening import PostgresParts, open_service
     from kagura_kernel.plugins.decisions import ApprovalBook, QuarantineBook, TrustBook
     from kagura_kernel.plugins.jail.jail import JailStarter
@@ -38,7 +39,6 @@ def make_plugins(
     from kagura_kernel.plugins.library import ManagerParts
     from kagura_kernel.plugins.manager import PluginManager
     from kagura_kernel.plugins.manifest import plugin_places
-    from kagura_kernel.runs.redacting import Redacting
 
     async def start_box(spec: BoxSpec) -> Box:
         return await boxes.start_jail(settings.plugin_box, spec)

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kagura_kernel.journal.place import settings_file, text_of
+from kagura_kernel.membrane.credentials.secret import SecretReader
 
 if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.provider import CredentialProvider
@@ -24,7 +25,6 @@ def load_registry(environ: Mapping[str, str]) -> Registry:
 
     if not path.exists():
         return Registry(source=str(path))
-    from kagura_kernel.membrane.credentials.secret import SecretReader
 
     return parse_registry(text_of(path), SecretReader(environ), str(path))
 

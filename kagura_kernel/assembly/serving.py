@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
-from typing import TYPE_CHECKING
 
+from kagura_kernel.assembly.process import get_cockpit
+from kagura_kernel.assembly.settings import load_settings
+from kagura_kernel.assembly.transports import make_transport
+from kagura_kernel.cockpit.serving import Server, Supervisor
+from kagura_kernel.cockpit.transports.conversations import Conversations
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import NotThisTime
-
-if TYPE_CHECKING:
-    from kagura_kernel.cockpit.serving import Server
 
 
 def check_served(environ: MutableMapping[str, str]) -> None:
@@ -19,8 +20,6 @@ def check_served(environ: MutableMapping[str, str]) -> None:
         NotThisTime: they name none.
         ConfigurationError: they are wrong.
     """
-    from kagura_kernel.assembly.settings import load_settings
-
     if not load_settings(environ).transports:
         raise NotThisTime(
             "No chat is set up, so there is nothing to serve. `kagura-kernel setup transport` sets one up."
@@ -40,12 +39,6 @@ async def make_server(
     Raises:
         KaguraError: the settings are wrong, a token is not where it should be, or the journal cannot be used.
     """
-    from kagura_kernel.assembly.process import get_cockpit
-    from kagura_kernel.assembly.settings import load_settings
-    from kagura_kernel.assembly.transports import make_transport
-    from kagura_kernel.cockpit.serving import Server, Supervisor
-    from kagura_kernel.cockpit.transports.conversations import Conversations
-
     supervisor = Supervisor(environ)
     tables = load_settings(environ).transports
     made = {name: await make_transport(name, table, environ) for name, table in tables.items()}

@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from kagura_kernel.assembly.chats import CHATS, ChatKind, ChatSettings, chat_extensions, load_chat
+from kagura_kernel.assembly.extensions import brain_names
+from kagura_kernel.cockpit.transports.conversations import terms_of
 from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken, NotThisTime, UnknownName
 from kagura_kernel.domain.settings import Problem, Settings
+from kagura_kernel.membrane.credentials.secret import SOURCES, SecretReader, keep_standing, read_reference
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.transports.conversations import ChatTerms
@@ -111,9 +114,6 @@ async def make_transport(
             not there.
         SecretUnavailable: a token is not where it should be.
     """
-    from kagura_kernel.cockpit.transports.conversations import terms_of
-    from kagura_kernel.membrane.credentials.secret import SecretReader, keep_standing
-
     chat = check_chat(name, table)
     if chat.homeless:
         raise ConfigurationError(f"The settings of {name}", [f"transports.{name}.project: {chat.homeless}"])
@@ -158,8 +158,6 @@ def _wrong_chat(name: str, table: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _wrong_brain(field: str, brain: str) -> Iterator[Problem]:
-    from kagura_kernel.assembly.extensions import brain_names
-
     if brain and brain not in (known := brain_names()):
         yield field, f"there is no such brain; it must be one of {', '.join(known)}"
 
@@ -167,8 +165,6 @@ def _wrong_brain(field: str, brain: str) -> Iterator[Problem]:
 def _read(
     name: str, table: Mapping[str, Any], settings: type[ChatSettings], tokens: Sequence[str]
 ) -> tuple[ChatSettings | None, dict[str, SecretReference], list[Problem]]:
-    from kagura_kernel.membrane.credentials.secret import SOURCES, read_reference
-
     where = f"transports.{name}"
     problems: list[Problem] = []
     kept: dict[str, SecretReference] = {}

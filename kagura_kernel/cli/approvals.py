@@ -12,7 +12,11 @@ from kagura_kernel.cli.opening import open_journal, place_of, read_journal
 from kagura_kernel.cli.printing import as_json, cut, moment, table, tell
 from kagura_kernel.cli.runs import LATEST
 from kagura_kernel.cockpit.naming import here_of, named_approval
+from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.asked import asked
+from kagura_kernel.journal import views
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
 
@@ -34,8 +38,6 @@ def approvals(arguments: SimpleNamespace) -> int:
         UsageError: there is no journal where one was named.
         JournalError: it cannot be read.
     """
-    from kagura_kernel.journal import views
-
     with read_journal(arguments) as journal:
         rows = views.approvals(journal, limit=arguments.limit or LATEST, pending_only=arguments.pending)
     if arguments.json:
@@ -135,9 +137,6 @@ def _decide(arguments: SimpleNamespace, *, allow: bool) -> int:
         UsageError: there is no journal, or a word is the end of several ids.
         JournalError: it cannot be used.
     """
-    from kagura_kernel.domain.approvals import Verdict
-    from kagura_kernel.journal.mailbox import Mailbox
-
     verdict = Verdict.ALLOW if allow else Verdict.DENY
     with open_journal(place_of(arguments)) as journal:
         approval_id = named_approval(journal, arguments.approval, here_of())
@@ -154,9 +153,5 @@ def _decide(arguments: SimpleNamespace, *, allow: bool) -> int:
 
 def _heard(journal: Journal, approval_id: str) -> bool:
     """Whether the run that asked still has a process."""
-    from kagura_kernel.journal import views
-    from kagura_kernel.journal.mailbox import Mailbox
-    from kagura_kernel.journal.owner import owner_alive
-
     asking = {request.run_id for request in Mailbox(journal).pending() if request.id == approval_id}
     return any(row.run_id in asking and owner_alive(row.owner) for row in views.unfinished(journal))

@@ -9,9 +9,12 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from types import SimpleNamespace
 
+from kagura_kernel.assembly.brains import brain_reports
 from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import as_json, paragraph, table, terminal_width
+from kagura_kernel.cockpit.brains import turn_words
 from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.journal.place import data_home
 
 
 def brain(arguments: SimpleNamespace) -> int:
@@ -22,9 +25,6 @@ def brain(arguments: SimpleNamespace) -> int:
         JournalError: the journal cannot be read.
     """
     from kagura_kernel.assembly import load_settings
-    from kagura_kernel.assembly.brains import brain_reports
-    from kagura_kernel.cockpit.brains import turn_words
-    from kagura_kernel.journal.place import data_home
 
     settings, home = load_settings(os.environ), data_home(os.environ)
     with ExitStack() as stack:

@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING
 from kagura_kernel.cli.opening import home_of, open_journal, place_of
 from kagura_kernel.cli.printing import as_json
 from kagura_kernel.cockpit.naming import here_of, named_run, told_run
+from kagura_kernel.cockpit.settling import ChangeDesk
+from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.domain.events import ChangeRow
+from kagura_kernel.domain.visible import visible
+from kagura_kernel.jupyter.steering.runs import told
 from kagura_kernel.jupyter.surface import person
+from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.views.changes import changes_text
 
 if TYPE_CHECKING:
-    from kagura_kernel.cockpit.settling import ChangeDesk
     from kagura_kernel.domain.events import ChangesSettled
     from kagura_kernel.domain.outcome import FileChange
     from kagura_kernel.journal.store import Journal
@@ -31,10 +37,6 @@ def _desk(arguments: SimpleNamespace) -> Iterator[tuple[Journal, str, ChangeDesk
         UsageError: there is no journal, or a word is the end of several ids.
         JournalError: it cannot be used.
     """
-    from kagura_kernel.cockpit.settling import ChangeDesk
-    from kagura_kernel.domain.clock import SystemClock
-    from kagura_kernel.membrane.blobs import BlobStore
-
     place = place_of(arguments)
     with open_journal(place) as journal:
         run_id = named_run(journal, arguments.run, here_of())
@@ -69,9 +71,6 @@ discard = apply
 
 
 def _show(run: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:
-    from kagura_kernel.domain.events import ChangeRow
-    from kagura_kernel.domain.visible import visible
-    from kagura_kernel.views.changes import changes_text
 
     if not as_lines:
         print(as_json([asdict(change) for change in changes]))
@@ -87,8 +86,6 @@ def _show(run: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:
 
 
 def _tell(settled: ChangesSettled, run: str, *, as_lines: bool) -> None:
-    from kagura_kernel.jupyter.steering.runs import told
-
     if as_lines:
         print(told(settled, run))
     else:

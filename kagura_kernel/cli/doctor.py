@@ -33,6 +33,7 @@ from kagura_kernel.cli.doctor_rows import (
 )
 from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import tell
+from kagura_kernel.cli.status import look_at_memory
 from kagura_kernel.cockpit.naming import read_time
 from kagura_kernel.domain.errors import (
     ConfigurationError,
@@ -44,6 +45,12 @@ from kagura_kernel.domain.errors import (
     JournalUnwritable,
     UsageError,
 )
+from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.journal import views
+from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.journal.owner import owner_alive, process_owner
+from kagura_kernel.journal.place import shown
+from kagura_kernel.sandbox.selection import AUTO, SHARED_NEEDS, is_shared
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,9 +157,6 @@ def beside_boxes(settings: Settings, place: Path | str, since: datetime) -> list
 
 def boxes(settings: Settings) -> Iterator[Finding]:
     """Every back-end, tried out, and whether one of them is strong enough here."""
-    from kagura_kernel.domain.policy import IsolationClass
-    from kagura_kernel.sandbox.selection import AUTO, SHARED_NEEDS, is_shared
-
     shared = is_shared(settings.shared or None, os.environ.get("JUPYTERHUB_USER"))
     needs = f"boxes need {SHARED_NEEDS.label} or stronger" if shared else "any back-end may start"
     try:
@@ -187,7 +191,6 @@ def _reason(part: PartStatus) -> str:
 
 async def _probed(settings: Settings) -> Sequence[PartStatus]:
     from kagura_kernel.assembly.boxes import Boxes
-    from kagura_kernel.journal.owner import process_owner
 
     boxes = Boxes(os.environ, settings, process_owner())
     try:
@@ -211,8 +214,6 @@ def _providers() -> Iterator[Finding]:
 
 def memory(settings: Settings) -> Finding:
     """Whether runs can start with the memory of the settings."""
-    from kagura_kernel.cli.status import look_at_memory
-
     found = look_at_memory(settings)
     then = "" if found.ok else "`kagura-kernel setup memory` chooses another place"
     return Finding("memory", OK if found.ok else FAIL, found.said, then, MEMORY)
@@ -222,8 +223,6 @@ def memory(settings: Settings) -> Finding:
 
 
 def _books(place: Path | str, since: datetime) -> Iterator[Finding]:
-    from kagura_kernel.journal.place import shown
-
     try:
         with open_journal(place) as journal:
             yield _chain(journal)
@@ -245,8 +244,6 @@ def _chain(journal: Journal) -> Finding:
 
 
 def _runs(journal: Journal) -> Finding:
-    from kagura_kernel.journal import views
-    from kagura_kernel.journal.owner import owner_alive
 
     rows = views.unfinished(journal)
     lost = [row.run_id for row in rows if not owner_alive(row.owner)]
@@ -257,8 +254,6 @@ def _runs(journal: Journal) -> Finding:
 
 
 def _leases(journal: Journal) -> Finding:
-    from kagura_kernel.journal.leases import LeaseLedger
-    from kagura_kernel.journal.owner import owner_alive
 
     rows = LeaseLedger(journal).open_rows()
     # What a live process owes, and has not failed to give back, is on its way.
@@ -270,8 +265,6 @@ def _leases(journal: Journal) -> Finding:
 
 
 def _approvals(journal: Journal, since: datetime) -> Iterator[Finding]:
-    from kagura_kernel.journal import views
-
     waiting = views.approvals(journal, pending_only=True, limit=_LATEST)
     if waiting:
         said = f"{len(waiting)} waiting: {_some([f'{row.id} ({row.title})' for row in waiting])}"
@@ -289,8 +282,6 @@ def _approvals(journal: Journal, since: datetime) -> Iterator[Finding]:
 
 
 def _refusals(journal: Journal, since: datetime) -> Finding:
-    from kagura_kernel.journal import views
-
     # The same refusal is recorded the 1st, 2nd, 4th … time, each with its count.
     counts: Counter[tuple[str, str, int, str]] = Counter()
     for row in views.egress(journal, since=since, refused_only=True, limit=_LATEST):

@@ -14,9 +14,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from kagura_kernel.assembly.brains import make_brains
+from kagura_kernel.cli.opening import open_journal
 from kagura_kernel.cli.printing import for_terminal, paragraph, size, terminal_width
 from kagura_kernel.domain.errors import ConfigurationError, KaguraError, SecretUnavailable
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal import views
+from kagura_kernel.journal.place import data_home, settings_file
+from kagura_kernel.jupyter.installed import look
+from kagura_kernel.membrane.credentials.secret import KeychainUnusable, SecretReader, keychain_name
 
 if TYPE_CHECKING:
     from kagura_kernel.assembly.transports import CheckedChat
@@ -68,9 +74,6 @@ def brains(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
     A machine that nobody has given a brain is warned of, for boxes and replays work without one. A brain that somebody
     has chosen or signed in to, and that cannot think, is a failure.
     """
-    from kagura_kernel.assembly.brains import make_brains
-    from kagura_kernel.journal.place import data_home
-
     try:
         states = {
             name: brain.resolve_auth() for name, brain in make_brains(environ, settings, data_home(environ)).items()
@@ -112,7 +115,6 @@ def chats(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("chats", OK, "none is set up", part=TRANSPORT)
         return
     from kagura_kernel.cockpit.served import server_of
-    from kagura_kernel.journal.place import data_home
 
     server = server_of(data_home(environ))
     for name, table in settings.transports.items():
@@ -152,8 +154,6 @@ def _told(chat: CheckedChat) -> str:
 
 def _not_there(reference: SecretReference, environ: Mapping[str, str], *, served: bool) -> str:
     """Why a token cannot be had here, as far as that is seen without unlocking a keychain; empty when it can."""
-    from kagura_kernel.membrane.credentials.secret import KeychainUnusable, SecretReader, keychain_name
-
     token = reference.setting.rpartition(".")[2]
     # A variable may be set for the server alone, and one that runs has had it.
     if reference.source == "env" and served:
@@ -187,9 +187,6 @@ def egress_rules(settings: Settings) -> Finding:
 
 def secret_places(environ: Mapping[str, str]) -> Finding:
     """Whether the keychain answers; variables and files always can be read."""
-    from kagura_kernel.journal.place import settings_file
-    from kagura_kernel.membrane.credentials.secret import KeychainUnusable, keychain_name
-
     name = "secret back-ends"
     try:
         return Finding(name, OK, f"variables, files, and the keychain {keychain_name()}")
@@ -216,8 +213,6 @@ def _mentions_keyring(path: Path) -> bool:
 
 def jupyter() -> Iterator[Finding]:
     """The kernel, the sidebar and the server extension, as Jupyter finds them."""
-    from kagura_kernel.jupyter.installed import look
-
     commands = {
         "kernelspec": _REINSTALL,
         "sidebar": "`jupyter labextension enable kagura-kernel`",
@@ -249,9 +244,6 @@ def clock(place: Path | str) -> Finding:
 
 
 def _newest_row(place: Path | str) -> datetime | None:
-    from kagura_kernel.cli.opening import open_journal
-    from kagura_kernel.domain.errors import KaguraError
-    from kagura_kernel.journal import views
 
     try:
         with open_journal(place) as journal:
@@ -266,8 +258,6 @@ def data_directory(environ: Mapping[str, str]) -> Iterator[Finding]:
 
     It is made for its owner alone; one that was there before keeps the permissions that it has.
     """
-    from kagura_kernel.journal.place import data_home
-
     home = data_home(environ)
     try:
         found = home.stat()
@@ -325,8 +315,6 @@ def _who(uid: int) -> str:
 
 def disk(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Room for our data, and for boxes."""
-    from kagura_kernel.journal.place import data_home
-
     home = data_home(environ)
     seen: set[int] = set()
     for name, place in (("disk", home), ("disk for boxes", Path(tempfile.gettempdir()))):

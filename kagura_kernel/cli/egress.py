@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cli.opening import read_log
 from kagura_kernel.cli.printing import moment, size, span, tell_rows
+from kagura_kernel.journal import views
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import EgressRow
@@ -68,8 +69,6 @@ def _as_text(explanation: Explanation) -> str:
 
 def egress_log(arguments: SimpleNamespace) -> int:
     """Print them; 0 whatever they are like. Raises as `read_log`."""
-    from kagura_kernel.journal import views
-
     refused = arguments.refused
     rows = read_log(
         arguments,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from kagura_kernel.cli.printing import tell
+from kagura_kernel.jupyter.exporting import export_notebook
 
 
 def export(arguments: SimpleNamespace) -> int:
@@ -13,7 +14,5 @@ def export(arguments: SimpleNamespace) -> int:
     Raises:
         UsageError: there is no such notebook, it belongs to another kernel, or the target exists.
     """
-    from kagura_kernel.jupyter.exporting import export_notebook
-
     written = export_notebook(arguments.notebook, arguments.output, force=arguments.force)
     return tell(arguments, {"written": written}, f"{written} was written.")

@@ -11,9 +11,14 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import SandboxUnavailable
+from kagura_kernel.sandbox.docker_endpoint import endpoint_from
+from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon, build_chain, list_images, list_recipes
+from kagura_kernel.sandbox.images.recipes import NAMES, RECIPES, Lock, Recipes, recipe_named, settings_from
+from kagura_kernel.sandbox.images.secrets import Machine
+from kagura_kernel.sandbox.images.verifying import verify_images
 
 if TYPE_CHECKING:
-    from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon, Listed
+    from kagura_kernel.sandbox.images.building import Listed
     from kagura_kernel.sandbox.images.verifying import Verdict
 
 CLEAN, FOUND = 0, 1
@@ -28,10 +33,6 @@ def images_build(arguments: SimpleNamespace) -> int:
         ImageBuildFailed: an image could not be built.
         SandboxUnavailable: no daemon answers.
     """
-    from kagura_kernel.sandbox.docker_endpoint import endpoint_from
-    from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon, build_chain
-    from kagura_kernel.sandbox.images.recipes import Lock, Recipes, settings_from
-
     plan = BuildPlan(
         base=arguments.base,
         prefix=arguments.tag_prefix,
@@ -51,10 +52,6 @@ def images_build(arguments: SimpleNamespace) -> int:
 
 def images_list(arguments: SimpleNamespace) -> int:
     """List recipes, without a daemon too; raises `SandboxUnavailable` after that where none answers."""
-    from kagura_kernel.sandbox.docker_endpoint import endpoint_from
-    from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon, list_images, list_recipes
-    from kagura_kernel.sandbox.images.recipes import Recipes
-
     recipes, plan = Recipes.found(), BuildPlan(prefix=arguments.tag_prefix)
     try:
         with ImageDaemon(endpoint_from(os.environ)) as daemon:
@@ -75,12 +72,6 @@ def _print_list(found: Sequence[Listed], arguments: SimpleNamespace) -> None:
 
 def images_verify(arguments: SimpleNamespace) -> int:
     """Look through images; 1 when one is not clean. Raises `SandboxUnavailable` where it is not there."""
-    from kagura_kernel.sandbox.docker_endpoint import endpoint_from
-    from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon
-    from kagura_kernel.sandbox.images.recipes import settings_from
-    from kagura_kernel.sandbox.images.secrets import Machine
-    from kagura_kernel.sandbox.images.verifying import verify_images
-
     plan = BuildPlan(prefix=arguments.tag_prefix)
     with ImageDaemon(endpoint_from(os.environ)) as daemon:
         images = _named(arguments.image, plan) or _built(daemon, plan)
@@ -93,14 +84,10 @@ def images_verify(arguments: SimpleNamespace) -> int:
 
 
 def _named(words: Sequence[str], plan: BuildPlan) -> list[str]:
-    from kagura_kernel.sandbox.images.recipes import NAMES, recipe_named
-
     return [plan.tag(recipe_named(word)) if word in NAMES else word for word in words]
 
 
 def _built(daemon: ImageDaemon, plan: BuildPlan) -> list[str]:
-    from kagura_kernel.sandbox.images.recipes import RECIPES
-
     there = [tag for tag in map(plan.tag, RECIPES) if daemon.inspect(tag) is not None]
     if not there:
         raise SandboxUnavailable("no image is built yet", "`kagura-kernel images build` builds them.")

@@ -14,7 +14,10 @@ from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import tell
 from kagura_kernel.cockpit.naming import here_of, named_run, read_time
 from kagura_kernel.domain.errors import JournalTampered
+from kagura_kernel.journal.backup import back_up, verify_copy
+from kagura_kernel.journal.exporting import ExportPart, export_lines
 from kagura_kernel.journal.place import shown
+from kagura_kernel.journal.views import rebuild
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Verification
@@ -70,8 +73,6 @@ def journal_backup(arguments: SimpleNamespace) -> int:
         UsageError: there is no journal, or there is one where the copy shall go.
         JournalError: it cannot be used.
     """
-    from kagura_kernel.journal.backup import back_up, verify_copy
-
     place = place_of(arguments)
     copy = back_up(place, arguments.to)
     made = {"copy": str(copy), "of": shown(place)}
@@ -99,8 +100,6 @@ def _broken(error: JournalTampered) -> dict[str, object]:
 
 
 def _rebuild(journal: Journal) -> Verification:
-    from kagura_kernel.journal.views import rebuild
-
     # Rows that somebody has changed must not make tables that look right.
     journal.verify(tables=False)
     rebuild(journal)
@@ -134,8 +133,6 @@ def journal_export(arguments: SimpleNamespace) -> int:
 
 
 def _lines(journal: Journal, arguments: SimpleNamespace) -> Iterator[str]:
-    from kagura_kernel.journal.exporting import ExportPart, export_lines
-
     now = datetime.now(UTC)
     part = ExportPart(
         since=read_time(arguments.since, now) if arguments.since else None,

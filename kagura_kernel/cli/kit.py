@@ -9,8 +9,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.cli.printing import as_json, paragraph, size, table, tell, terminal_width
+from kagura_kernel.cockpit.kits import one_of
+from kagura_kernel.cockpit.naming import here_of, named_run
 from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.journal.place import data_home
 from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
@@ -67,8 +71,6 @@ def kit_build(arguments: SimpleNamespace) -> int:
 
 def kit_show(arguments: SimpleNamespace) -> int:
     """Print what is staged, or a file of it; 0. Raises `KitError`, and `RunUnknown` where there is no such run."""
-    from kagura_kernel.cockpit.kits import one_of
-
     kits = _kits()
     one_of(arguments.agent, arguments.run)
     kit = _of_run(kits, arguments.run) if arguments.run is not None else kits.build(arguments.agent, arguments.project)
@@ -94,7 +96,6 @@ def _show_file(kit: StagedKit, arguments: SimpleNamespace) -> int:
 
 def _of_run(kits: KitDesk, word: str) -> StagedKit:
     from kagura_kernel.cli.opening import open_journal, place_in_use
-    from kagura_kernel.cockpit.naming import here_of, named_run
 
     with open_journal(place_in_use()) as journal:
         return kits.of_run(journal, named_run(journal, word, here_of()))
@@ -117,9 +118,6 @@ def kit_redact(arguments: SimpleNamespace) -> int:
         UsageError: it cannot be read, or a kit would leave it out.
         RedactionUnavailable: secrets cannot be looked for.
     """
-    from kagura_kernel.assembly.places import redactor_of
-    from kagura_kernel.journal.place import data_home
-
     name = str(arguments.file)
     data = _read(name)
     redacted = redactor_of(data_home(os.environ)).redact_file(data, "" if name == INPUT else Path(name).name)

@@ -18,10 +18,15 @@ from kagura_kernel.cli.opening import open_journal, place_of, read_journal, read
 from kagura_kernel.cli.printing import moment, size, span, tell, tell_rows
 from kagura_kernel.cockpit.naming import only
 from kagura_kernel.domain.errors import ConfigurationError, RunUnknown, UnknownName, UsageError
+from kagura_kernel.journal import views
+from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.owner import owner_alive, process_owner
 from kagura_kernel.jupyter.surface import person
+from kagura_kernel.membrane.credentials.revoke import revoke_now, sweep
 
 if TYPE_CHECKING:
-    from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
+    from kagura_kernel.journal.leases import LeaseRow
     from kagura_kernel.journal.rows import LeaseUseRow
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.membrane.credentials.provider import CredentialProvider
@@ -104,8 +109,6 @@ def leases(arguments: SimpleNamespace) -> int:
         UsageError: there is no journal where one was named.
         JournalError: it cannot be used.
     """
-    from kagura_kernel.journal.leases import LeaseLedger
-
     with read_journal(arguments) as journal:
         ledger = LeaseLedger(journal)
         rows = ledger.rows(limit=_LISTED) if arguments.all else ledger.open_rows()
@@ -125,8 +128,6 @@ def revoke(arguments: SimpleNamespace) -> int:
             same.
         JournalError: the journal cannot be used.
     """
-    from kagura_kernel.journal.leases import LeaseLedger
-
     with open_journal(place_of(arguments)) as journal:
         return _revoke(arguments, journal, LeaseLedger(journal))
 
@@ -195,16 +196,12 @@ def _wanted(arguments: SimpleNamespace, names: LeaseNames, trouble: Configuratio
 async def _revoke_rows(
     ledger: LeaseLedger, providers: Mapping[str, CredentialProvider], wanted: Callable[[LeaseRow], bool]
 ) -> list[Revoked]:
-    from kagura_kernel.journal.owner import owner_alive, process_owner
-    from kagura_kernel.membrane.credentials.revoke import revoke_now
 
     return await revoke_now(ledger, providers, wanted, owner_alive, owner=process_owner(), by=person())
 
 
 def _tell_holders(journal: Journal, revoked: list[Revoked]) -> None:
     """Their brokers read the ledger before they give anything out; the word lets them say so before that."""
-    from kagura_kernel.journal.mailbox import Mailbox
-
     for run_id in dict.fromkeys(one.row.run_id for one in revoked):
         with suppress(RunUnknown):
             Mailbox(journal).send(run_id, "leases", by=person())
@@ -219,10 +216,6 @@ def leases_sweep(arguments: SimpleNamespace) -> int:
         JournalError: the journal cannot be used.
     """
     import asyncio
-
-    from kagura_kernel.journal.leases import LeaseLedger
-    from kagura_kernel.journal.owner import owner_alive, process_owner
-    from kagura_kernel.membrane.credentials.revoke import sweep
 
     with open_journal(place_of(arguments)) as journal:
         report = asyncio.run(sweep(LeaseLedger(journal), _providers(), owner_alive, owner=process_owner()))
@@ -252,16 +245,12 @@ def _how(settled: Settled) -> str:
 
 
 def _fields(row: LeaseRow) -> dict[str, Any]:
-    from kagura_kernel.journal.owner import owner_alive
-
     # What revokes a credential is nobody's business, sealed or not.
     shown = {name: value for name, value in asdict(row).items() if name not in {"handle", "claimed_by"}}
     return shown | {"owner_alive": owner_alive(row.owner)}
 
 
 def _cells(row: LeaseRow) -> tuple[object, ...]:
-    from kagura_kernel.journal.owner import owner_alive
-
     return (
         row.lease_id,
         row.provider,
@@ -278,8 +267,6 @@ def _cells(row: LeaseRow) -> tuple[object, ...]:
 
 def leases_log(arguments: SimpleNamespace) -> int:
     """Print them; 0 whatever they are like. Raises as `read_log`."""
-    from kagura_kernel.journal import views
-
     rows = read_log(
         arguments,
         lambda journal, run_id, since, limit: views.lease_uses(journal, run_id=run_id, since=since, limit=limit),

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kagura_kernel.cli.printing import as_json, table, tell, tell_rows
 from kagura_kernel.cockpit import memory_words
-from kagura_kernel.cockpit.memory import note_of, query_of
+from kagura_kernel.cockpit.memory import note_of, query_of, read_file, write_file
 from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.domain.memory import Tier
+from kagura_kernel.journal.place import data_home, read_settings
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
+from kagura_kernel.memory.opening import file_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,9 +60,6 @@ def _at_desk(act: Callable[[MemoryDesk, SimpleNamespace], int]) -> Callable[[Sim
 
 def _absent() -> Path | None:
     """The file that a person has named for their memory, where nothing is there yet."""
-    from kagura_kernel.journal.place import data_home, read_settings
-    from kagura_kernel.memory.opening import file_of
-
     where = read_settings(os.environ).memory
     file = file_of(where, data_home(os.environ), os.environ) if where else None
     return None if file is None or file.exists() else file
@@ -168,8 +167,6 @@ def memory_forget(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
 @_at_desk
 def memory_import(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     """Take in what another memory exported; 0."""
-    from kagura_kernel.cockpit.memory import read_file
-
     lines = sys.stdin if str(arguments.file) == INPUT else read_file(arguments.file)
     found = desk.import_lines(lines, trusting=arguments.trust, by=person(), via=VIA)
     said = memory_words.imported_line(found, trusting=arguments.trust, prefix=_PREFIX)
@@ -184,7 +181,6 @@ def memory_export(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
             # Another program reads the same in both; a terminal obeys nothing of the second.
             print(line if line.isprintable() else as_json(json.loads(line)))
         return _OK
-    from kagura_kernel.cockpit.memory import write_file
 
     count = write_file(arguments.file, desk.export_lines())
     said = f"{shown(str(arguments.file))} was written: {count:,} lines."

@@ -8,13 +8,12 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from kagura_kernel.cockpit.naming import here_of, named_run, read_time
 from kagura_kernel.domain.errors import UsageError
-
-if TYPE_CHECKING:
-    from kagura_kernel.journal.store import Journal
+from kagura_kernel.journal.place import data_home
+from kagura_kernel.journal.store import Journal
 
 
 def place_of(arguments: SimpleNamespace) -> str | Path:
@@ -34,15 +33,12 @@ def place_in_use() -> str | Path:
         ConfigurationError: the settings are wrong.
     """
     from kagura_kernel.assembly import load_settings
-    from kagura_kernel.journal.place import data_home
 
     return load_settings(os.environ).journal_url or data_home(os.environ)
 
 
 def home_of(place: str | Path) -> Path:
     """The directory that keeps what lies beside a journal: the contents of changed files."""
-    from kagura_kernel.journal.place import data_home
-
     return place if isinstance(place, Path) else data_home(os.environ)
 
 
@@ -70,8 +66,6 @@ def read_journal(arguments: SimpleNamespace) -> Iterator[Journal]:
 def _empty(stack: ExitStack) -> Journal:
     from tempfile import TemporaryDirectory
 
-    from kagura_kernel.journal.store import Journal
-
     journal = Journal.open(Path(stack.enter_context(TemporaryDirectory(prefix="kagura-"))))
     stack.callback(journal.close)
     return journal
@@ -85,8 +79,6 @@ def open_journal(place: str | Path) -> Iterator[Journal]:
         UsageError: there is none.
         JournalError: it cannot be used.
     """
-    from kagura_kernel.journal.store import Journal
-
     journal = Journal.open(place, create=False)
     try:
         yield journal

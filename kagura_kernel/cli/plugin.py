@@ -11,9 +11,16 @@ from dataclasses import asdict, fields, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.cli.printing import as_json, cut, moment, paragraph, table, tell, tell_rows, terminal_width
 from kagura_kernel.cockpit.naming import LAST, here_of
 from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.plugins import PluginState
+from kagura_kernel.journal import views
+from kagura_kernel.journal.owner import owner_alive
+from kagura_kernel.journal.place import data_home
+from kagura_kernel.journal.plugin_views import plugin_views
+from kagura_kernel.journal.plugin_words import plugin_words_wait, send_plugin_word
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
 
@@ -103,9 +110,6 @@ def _cells(row: PluginRow) -> tuple[str, ...]:
 @in_cockpit
 def plugin_disable(found: Cockpit, arguments: SimpleNamespace) -> int:
     """Have a session do without a plugin; 0."""
-    from kagura_kernel.domain.plugins import PluginState
-    from kagura_kernel.journal.plugin_words import plugin_words_wait, send_plugin_word
-
     row, journal = found.plugins.row(arguments.name), found.journal
     session = named_session(journal, arguments.session)
 
@@ -279,10 +283,7 @@ def named_session(journal: Journal, name: str | None, *, needed: bool = True) ->
     Raises:
         UsageError: it cannot be told which one is meant.
     """
-    from kagura_kernel.assembly.places import redactor_of
     from kagura_kernel.cockpit.ordering import session_name
-    from kagura_kernel.journal import views
-    from kagura_kernel.journal.place import data_home
 
     if name is not None and name != LAST:
         return session_name(name, redactor_of(data_home(os.environ)))
@@ -308,11 +309,6 @@ def named_session(journal: Journal, name: str | None, *, needed: bool = True) ->
 
 def live_sessions(journal: Journal) -> list[str]:
     """Sessions of processes that still run: those that have run something, and those that have a plugin."""
-    from kagura_kernel.domain.plugins import PluginState
-    from kagura_kernel.journal import views
-    from kagura_kernel.journal.owner import owner_alive
-    from kagura_kernel.journal.plugin_views import plugin_views
-
     rows = views.runs(journal, limit=200)
     found = [row.session_id for row in rows if row.flavour != "audit" and owner_alive(row.owner)]
     for view in plugin_views(journal):
@@ -328,8 +324,6 @@ def as_in(journal: Journal, session: str, rows: Iterable[PluginRow]) -> list[Plu
         session: It; empty for none.
         rows: The plugins as they are here.
     """
-    from kagura_kernel.journal.plugin_views import plugin_views
-
     views = plugin_views(journal) if session else []
     known = {(view.name, view.seen.place, view.seen.content_hash): view for view in views}
     return [_as_in(known.get((row.name, row.place, row.content_hash)), session, row) for row in rows]

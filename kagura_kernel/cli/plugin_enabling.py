@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from kagura_kernel.cli.plugin import VIA, as_data, as_in, in_cockpit, live_sessions, named_session, wait_for
 from kagura_kernel.cli.printing import as_json, paragraph, terminal_width
+from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin, as_typed
 from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.cockpit.plugin_prompting import TextSurface, enabled_text, talk_in_text
 from kagura_kernel.cockpit.plugin_talk import AuditDone, PluginEnabled
@@ -124,8 +125,6 @@ CLEAN, DANGER = 0, 1
 @in_cockpit
 def plugin_audit(found: Cockpit, arguments: SimpleNamespace) -> int:
     """Look through its files, and report; 1 when there is a danger, else 0. Raises `BrainError` too."""
-    from kagura_kernel.cockpit.intents import AuditPlugin
-
     reports: list[AuditDone] = []
 
     def keep(step: PluginStep) -> None:
@@ -143,9 +142,6 @@ def plugin_audit(found: Cockpit, arguments: SimpleNamespace) -> int:
 @in_cockpit
 def plugin_enable(found: Cockpit, arguments: SimpleNamespace) -> int:
     """Try it out here, decided on and configured, and have a session enable it so; 0. Raises `BrainError` too."""
-    from kagura_kernel.cockpit.intents import EnablePlugin, as_typed
-    from kagura_kernel.domain.plugins import Risk
-
     row = found.plugins.row(arguments.name)
     session = named_session(found.journal, arguments.session)
     words = as_typed(arguments.values)

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
+from kagura_kernel.cockpit.lines.parsing import names_on
+from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.membrane.names import shown
 
 NARROWEST = 40
@@ -122,9 +124,6 @@ def for_terminal(text: str) -> str:
 
     What only a notebook has, such as `%kagura watch`, stays as it is.
     """
-    from kagura_kernel.cockpit.lines.parsing import names_on
-    from kagura_kernel.domain.grammar import Surface
-
     words = "|".join(re.escape(name) for name in names_on(Surface.TERMINAL))
     for there, here in _HERE.items():
         text = text.replace(there, here)

@@ -14,12 +14,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from kagura_kernel.assembly import close_cockpit, get_cockpit
+from kagura_kernel.assembly.places import redactor_of
+from kagura_kernel.cli.main import call, exit_code, told
 from kagura_kernel.cli.printing import terminal_width
-from kagura_kernel.cli.run import carry_out, intent_of, tell, warm
+from kagura_kernel.cli.run import carry_out, intent_of, task_of, tell, warm
+from kagura_kernel.cockpit.lines.completing import complete_command
 from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.lines.parsing import parse_line
 from kagura_kernel.domain.errors import KaguraError, UsageError
 from kagura_kernel.domain.grammar import Surface
+from kagura_kernel.journal.place import data_home
+from kagura_kernel.jupyter.completion.names import ShellNames
+from kagura_kernel.jupyter.dialect import Form, read
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.lines.completing import Names
@@ -46,7 +53,6 @@ def repl(arguments: SimpleNamespace) -> int:
     if isinstance(sys.stdin, io.TextIOWrapper):
         # A line that is no text is refused by itself, and the conversation goes on.
         sys.stdin.reconfigure(errors="surrogateescape")
-    from kagura_kernel.assembly import close_cockpit, get_cockpit
 
     try:
         talk = _Talk(arguments, arguments.session or get_cockpit().session_id)
@@ -99,8 +105,6 @@ class _Talk:
 
     def take(self, line: str) -> int:
         """Do what one line says; what goes wrong is told, and the conversation goes on."""
-        from kagura_kernel.cli.main import exit_code, told
-
         try:
             return self._command(line.strip()[1:]) if line.lstrip().startswith("/") else self._task(line)
         except KaguraError as error:
@@ -114,8 +118,6 @@ class _Talk:
         return _carried_out(intent_of(SimpleNamespace(**self._arguments), task_in(line)), as_json=False)
 
     def _command(self, line: str) -> int:
-        from kagura_kernel.cli.main import call
-
         parsed = parse_line(line, Surface.TERMINAL, prefix="/")
         name = parsed.command.name
         if name in _NOT_HERE:
@@ -130,8 +132,6 @@ class _Talk:
 
     def _run(self, arguments: SimpleNamespace) -> int:
         """`/run` with options of its own, in this process and, where it names no other, in this session."""
-        from kagura_kernel.cli.run import task_of
-
         if arguments.session is None and not arguments.new_session:
             arguments.session = self._session
         return _carried_out(intent_of(arguments, task_of(arguments)), as_json=arguments.json)
@@ -139,8 +139,6 @@ class _Talk:
 
 def _carried_out(intent: RunRequest, *, as_json: bool) -> int:
     # Asked for each time: a command may have closed it.
-    from kagura_kernel.assembly import get_cockpit
-
     outcome, code = carry_out(get_cockpit(), intent)
     tell(outcome, as_json=as_json)
     return code
@@ -152,8 +150,6 @@ def task_in(line: str) -> str:
     Raises:
         UsageError: it begins as a line for IPython does, and there is no IPython here.
     """
-    from kagura_kernel.jupyter.dialect import Form, read
-
     text = line.strip()
     if text[:1] in {"%", "!", "?"}:
         raise UsageError(
@@ -169,8 +165,6 @@ def _ends(line: str) -> bool:
 
 
 def _history() -> History:
-    from kagura_kernel.assembly.places import redactor_of
-    from kagura_kernel.journal.place import data_home
 
     home = data_home(os.environ)
     return History(home / HISTORY, lambda line: redactor_of(home).redact(line).text)
@@ -258,8 +252,6 @@ def completer(
         end: Where the cursor is in it.
         names: Looked up for values; None knows the journal, the settings and the working directory.
     """
-    from kagura_kernel.jupyter.completion.names import ShellNames
-
     known = names or ShellNames(None, blink=1.0)
     found: list[str] = []
 
@@ -274,7 +266,6 @@ def completer(
 def _fitting(text: str, word: str, names: Names) -> list[str]:
     if not text.lstrip().startswith("/"):
         return []
-    from kagura_kernel.cockpit.lines.completing import complete_command
 
     command = text.lstrip()[1:]
     completions = complete_command(command, Surface.TERMINAL, names)

@@ -15,9 +15,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Protocol
 
+from kagura_kernel.assembly import close_cockpit, get_cockpit
+from kagura_kernel.cli import printing
+from kagura_kernel.cli.run_outcome import QuietProgress, as_data, exit_code, trouble
+from kagura_kernel.cli.run_terminal import TerminalProgress
 from kagura_kernel.cli.streams import drop_output, flush_output
 from kagura_kernel.domain.errors import KaguraError, OutputUnwritable, UsageError
+from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.visible import visible
+from kagura_kernel.journal.place import data_home
+from kagura_kernel.jupyter.follow import Watched
 from kagura_kernel.jupyter.surface import person
+from kagura_kernel.kit.redaction.redactor import redactor_in
+from kagura_kernel.runs.request import RunRequest
+from kagura_kernel.tools.fences import fenced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +36,6 @@ if TYPE_CHECKING:
     from kagura_kernel.cli.run_terminal import Decide
     from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.cockpit.memory import MemoryDesk
-    from kagura_kernel.domain.outcome import RunOutcome
-    from kagura_kernel.runs.request import RunRequest
     from kagura_kernel.views.run import RunView
 
 
@@ -70,7 +79,6 @@ def run(arguments: SimpleNamespace) -> int:
 def _carried_out(arguments: SimpleNamespace) -> tuple[RunOutcome, int]:
     task = task_of(arguments)
     warm()
-    from kagura_kernel.assembly import close_cockpit, get_cockpit
 
     intent = intent_of(arguments, task)
     try:
@@ -81,19 +89,12 @@ def _carried_out(arguments: SimpleNamespace) -> tuple[RunOutcome, int]:
 
 def _tell_refusal(error: KaguraError) -> None:
     """The document of a run that could not begin: as of any other, without an id, and with why."""
-    from kagura_kernel.cli import printing
-    from kagura_kernel.cli.run_outcome import as_data
-    from kagura_kernel.domain.outcome import RunOutcome
-
     told = RunOutcome("", "", "failed", error_code=error.code, error=printing.for_terminal(error.message))
     print(printing.as_json(as_data(told)))
 
 
 def warm() -> None:
     """Begin to read the rules of redaction, beside the imports of all else: the first words of a run wait for them."""
-    from kagura_kernel.journal.place import data_home
-    from kagura_kernel.kit.redaction.redactor import redactor_in
-
     redactor_in(data_home(os.environ)).warm()
 
 
@@ -130,8 +131,6 @@ def _is_terminal(stream: object) -> bool:
 
 def intent_of(arguments: SimpleNamespace, task: str) -> RunRequest:
     """What the words mean; nobody is asked where the keyboard or the screen is no terminal."""
-    from kagura_kernel.runs.request import RunRequest
-
     return RunRequest.of(vars(arguments), task=task.strip(), headless=not somebody_is_here(), origin=ORIGIN)
 
 
@@ -145,8 +144,6 @@ def carry_out(cockpit: Cockpit, intent: RunRequest) -> tuple[RunOutcome, int]:
 
 
 async def _followed(cockpit: Cockpit, intent: RunRequest) -> tuple[RunOutcome, int]:
-    from kagura_kernel.cli.run_outcome import exit_code
-    from kagura_kernel.jupyter.follow import Watched
 
     handle = cockpit.launch(intent)
     progress = progress_for(handle.run_id, cockpit.decide, lambda: cockpit.memory)
@@ -186,10 +183,7 @@ class Progress(Protocol):
 def progress_for(run_id: str, decide: Decide, memory: Callable[[], MemoryDesk]) -> Progress:
     """What fits standard error; `memory` gives what the lessons of a plan are read from."""
     if not sys.stderr.isatty():
-        from kagura_kernel.cli.run_outcome import QuietProgress
-
         return QuietProgress(run_id)
-    from kagura_kernel.cli.run_terminal import TerminalProgress
 
     return TerminalProgress(run_id, decide, memory)
 
@@ -201,10 +195,6 @@ def tell(outcome: RunOutcome, *, as_json: bool) -> None:
         OutputUnwritable: standard output takes nothing; says where the answer is to be found.
         BrokenPipeError: whoever read it has gone.
     """
-    from kagura_kernel.cli import printing
-    from kagura_kernel.cli.run_outcome import as_data, trouble
-    from kagura_kernel.domain.visible import visible
-
     try:
         if as_json:
             print(printing.as_json(as_data(outcome)))
@@ -228,7 +218,6 @@ def _with_input(words: Sequence[str]) -> str:
     task = " ".join(words).strip()
     if not task:
         return given
-    from kagura_kernel.tools.fences import fenced
 
     return f"{task}\n\n{_GIVEN}\n{fenced('input', given)}"
 

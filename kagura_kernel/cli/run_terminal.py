@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Protocol
 from kagura_kernel.cli.run_outcome import waiting_changes
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.visible import visible
+from kagura_kernel.journal.place import data_home
 from kagura_kernel.jupyter.surface import person
+from kagura_kernel.jupyter.terminal import forget_typed, meant, no_answer, prompt_of, question_text
+from kagura_kernel.kit.redaction.redactor import redactor_in
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import clock_face, seconds, whole_cost
 from kagura_kernel.render.text import lines_of
@@ -172,9 +175,6 @@ class TerminalProgress:
 
 def _rules_ready() -> bool:
     """Whether the rules of redaction are compiled, without which no word of a run is shown or stored."""
-    from kagura_kernel.journal.place import data_home
-    from kagura_kernel.kit.redaction.redactor import redactor_in
-
     return redactor_in(data_home(os.environ)).ready
 
 
@@ -296,8 +296,6 @@ class Keyboard:
             self._hush()
 
     def _put_question(self, ask: Ask, more: int) -> None:
-        from kagura_kernel.jupyter.terminal import forget_typed, prompt_of, question_text
-
         self._asking = ask
         first = ask.key not in self._put
         self._put.add(ask.key)
@@ -316,8 +314,6 @@ class Keyboard:
         self._say("")
 
     def _typed(self) -> None:
-        from kagura_kernel.jupyter.terminal import meant, no_answer, prompt_of
-
         try:
             line = sys.stdin.readline()
         except OSError:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
 from kagura_kernel.cli.printing import as_json, cut, moment, span, table, tell, tell_rows
 from kagura_kernel.cockpit.naming import here_of, named_run, run_to_stop
+from kagura_kernel.cockpit.status import spent
 from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.events import RunFinished
+from kagura_kernel.journal import views
+from kagura_kernel.journal.children import with_children
+from kagura_kernel.journal.mailbox import ask_to_stop
+from kagura_kernel.journal.owner import mark_lost, owner_alive
+from kagura_kernel.journal.precedents import estimated
+from kagura_kernel.journal.session_registry import sessions as known
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
@@ -43,8 +51,6 @@ def runs(arguments: SimpleNamespace) -> int:
         RunUnknown: there is no such run.
         JournalError: it cannot be read.
     """
-    from kagura_kernel.journal import views
-
     with read_journal(arguments) as journal:
         named = [named_run(journal, word, here_of()) for word in arguments.run]
         rows = views.runs(journal, limit=len(named) or arguments.limit or LATEST, run_ids=named or None)
@@ -58,8 +64,6 @@ def runs(arguments: SimpleNamespace) -> int:
 
 def is_live(row: RunRow) -> bool:
     """Whether a run goes on: its rows do not say that it is over, and its process may still be there."""
-    from kagura_kernel.journal.owner import owner_alive
-
     return row.live and owner_alive(row.owner)
 
 
@@ -87,8 +91,6 @@ def sessions(arguments: SimpleNamespace) -> int:
         UsageError: there is no journal where one was named.
         JournalError: it cannot be read.
     """
-    from kagura_kernel.journal.session_registry import sessions as known
-
     with read_journal(arguments) as journal:
         rows = known(journal, limit=arguments.limit or LATEST)
     records, cells = [asdict(row) | {"state": _session_state(row)} for row in rows], list(map(_session_cells, rows))
@@ -123,9 +125,6 @@ def cost(arguments: SimpleNamespace) -> int:
         RunUnknown: there is no such run.
         JournalError: it cannot be read.
     """
-    from kagura_kernel.journal import views
-    from kagura_kernel.journal.children import with_children
-
     with read_journal(arguments) as journal:
         named = [named_run(journal, word, here_of()) for word in arguments.run]
         limit = len(named) or arguments.limit or LATEST
@@ -147,7 +146,6 @@ def cost(arguments: SimpleNamespace) -> int:
 
 
 def _calibration(journal: Journal, named: list[str], limit: int, *, as_rows: bool) -> int:
-    from kagura_kernel.journal.precedents import estimated
     from kagura_kernel.patterns.calibration import calibrate, calibration_line
 
     rows = calibrate(estimated(journal, limit=limit, run_ids=named or None))
@@ -206,8 +204,6 @@ def _family(row: CostRow) -> str:
 
 
 def _sum(rows: list[CostRow]) -> str:
-    from kagura_kernel.cockpit.status import spent
-
     usd, unpriced = spent(rows)
     more = f", and {unpriced} of unknown price" if unpriced else ""
     return f"${usd:.4f} in all{more}."
@@ -262,9 +258,6 @@ def contain(
         RunUnknown: there is no such run; no word was left for any.
         JournalError: the journal cannot be used.
     """
-    from kagura_kernel.journal.mailbox import ask_to_stop
-    from kagura_kernel.journal.owner import mark_lost, owner_alive
-
     before = set(_going_on(journal))
     waiting = ask_to_stop(journal, run_ids, by=by)
     until = time.monotonic() + seconds
@@ -276,14 +269,10 @@ def contain(
 
 
 def _going_on(journal: Journal) -> list[str]:
-    from kagura_kernel.journal import views
-
     return [row.run_id for row in views.unfinished(journal)]
 
 
 def _ended(journal: Journal, run_id: str, *, was_over: bool, seconds: float) -> Contained:
-    from kagura_kernel.domain.events import RunFinished
-
     ends = journal.events(run_id=run_id, kinds=("run.finished",))
     if ends and isinstance(ends[-1].event, RunFinished):
         status = ends[-1].event.status

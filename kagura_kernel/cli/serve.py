@@ -11,10 +11,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.assembly import close_cockpit
+from kagura_kernel.assembly.serving import check_served, make_server
+from kagura_kernel.cli.printing import for_terminal
+from kagura_kernel.cli.run import leave_at_once, signals_heard, warm
+from kagura_kernel.cockpit.served import only_server
+from kagura_kernel.cockpit.transports.transport import TransportError, TransportRefused
+from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable, KaguraError
+from kagura_kernel.domain.visible import visible
+from kagura_kernel.journal.place import data_home
 
 _GARBAGE = (700, 10, 10)
 """Python's own figures; the program raises them for commands that are over before there is any garbage."""
@@ -31,13 +37,6 @@ def serve(arguments: SimpleNamespace) -> int:
         ServedAlready: another process serves this data directory.
         KaguraError: the settings are wrong, or no chat lets us in.
     """
-    from kagura_kernel.assembly import close_cockpit
-    from kagura_kernel.assembly.serving import check_served
-    from kagura_kernel.cli.run import warm
-    from kagura_kernel.cockpit.served import only_server
-    from kagura_kernel.domain.errors import KaguraError
-    from kagura_kernel.journal.place import data_home
-
     check_served(os.environ)
     try:
         with only_server(data_home(os.environ)):
@@ -56,16 +55,11 @@ def serve(arguments: SimpleNamespace) -> int:
 
 def _may_pass(error: KaguraError) -> bool:
     """Whether it may be over by itself: a database that is not up yet, a full disk, a connection that has ended."""
-    from kagura_kernel.cockpit.transports.transport import TransportError, TransportRefused
-    from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
-
     passing = isinstance(error, (JournalUnreadable, JournalUnwritable, TransportError))
     return passing and not isinstance(error, TransportRefused)
 
 
 async def _serve(drain: float) -> None:
-    from kagura_kernel.assembly import close_cockpit
-    from kagura_kernel.assembly.serving import make_server
 
     asked = asyncio.Event()
     with _listening(asked.set):
@@ -88,8 +82,6 @@ async def _serve(drain: float) -> None:
 @contextmanager
 def _listening(stop: Callable[[], None]) -> Iterator[None]:
     """The first signal stops calmly, the second one ends the process; on the loop of the calling task."""
-    from kagura_kernel.cli.run import leave_at_once, signals_heard
-
     heard: list[signal.Signals] = []
 
     def hear(number: signal.Signals) -> None:
@@ -111,7 +103,5 @@ def _give_back() -> None:
 
 
 def _tell(line: str) -> None:
-    from kagura_kernel.cli.printing import for_terminal
-    from kagura_kernel.domain.visible import visible
 
     print(visible(for_terminal(line)), file=sys.stderr, flush=True)

@@ -15,9 +15,17 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from kagura_kernel.assembly import brain_names, load_settings
+from kagura_kernel.brain.openai_compatible import KNOWN
+from kagura_kernel.cli import doctor
 from kagura_kernel.cli.doctor_rows import BRAIN, FAIL, MEMORY, OK, SANDBOX, TRANSPORT, Finding, brains, chats, laid_out
+from kagura_kernel.cli.opening import place_in_use
+from kagura_kernel.cli.setup_chats import WITHOUT_ASKING, set_up_chat
 from kagura_kernel.cli.setup_settings import KEYCHAIN, Talk, write_setting
+from kagura_kernel.cli.status import look_at_memory
 from kagura_kernel.domain.errors import ConfigurationError, KaguraError
+from kagura_kernel.membrane.credentials.secret import KeychainUnusable, keep_in_keychain
+from kagura_kernel.sandbox.selection import AUTO, BUILT_IN
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.settings import Settings
@@ -33,8 +41,6 @@ def setup(arguments: SimpleNamespace) -> int:
     Raises:
         ConfigurationError: the settings are wrong, or cannot be written.
     """
-    from kagura_kernel.assembly import load_settings
-
     parts = [arguments.part] if arguments.part else list(PARTS)
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not arguments.yes
     walk = Walk(os.environ, asks=asks, mend=arguments.yes)
@@ -58,8 +64,6 @@ def setup(arguments: SimpleNamespace) -> int:
 
 def rows_of(part: str, settings: Settings) -> list[Finding]:
     """The doctor's rows about one part."""
-    from kagura_kernel.cli import doctor
-
     match part:
         case "brain":
             return list(brains(settings, os.environ))
@@ -73,8 +77,6 @@ def rows_of(part: str, settings: Settings) -> list[Finding]:
 
 def _is_ready(parts: Sequence[str]) -> bool:
     """Whether nothing of these failed, and whoever set up a brain has one."""
-    from kagura_kernel.assembly import load_settings
-
     rows = [row for part in parts for row in rows_of(part, load_settings(os.environ))]
     no_brain = any(row.name == "brain" and row.state != OK for row in rows)
     return not no_brain and not any(row.state == FAIL for row in rows)
@@ -82,10 +84,6 @@ def _is_ready(parts: Sequence[str]) -> bool:
 
 def _show_rest() -> None:
     """The other rows that are not well: each says for itself what mends it."""
-    from kagura_kernel.assembly import load_settings
-    from kagura_kernel.cli import doctor
-    from kagura_kernel.cli.opening import place_in_use
-
     settings = load_settings(os.environ)
     rest = doctor.beside_boxes(settings, place_in_use(), datetime.now(UTC))
     print("the machine\n")
@@ -144,8 +142,6 @@ class Walk:
         walks[part](settings)
 
     def _brain(self, settings: Settings) -> None:
-        from kagura_kernel.assembly import brain_names
-        from kagura_kernel.brain.openai_compatible import KNOWN
 
         if not self._asks:
             if not _can_think(settings, self._environ):
@@ -168,8 +164,6 @@ class Walk:
         self._service(names[number] if number < len(names) else "", settings)
 
     def _service(self, known: str, settings: Settings) -> None:
-        from kagura_kernel.brain.openai_compatible import KNOWN
-
         name = known or self._talk.ask("A short name for it: ").strip()
         if not known:
             url = self._talk.ask("Its base URL, with the /v1 that most have: ").strip()
@@ -189,8 +183,6 @@ class Walk:
             self._keep(name, secret)
 
     def _keep(self, name: str, secret: str) -> None:
-        from kagura_kernel.membrane.credentials.secret import KeychainUnusable, keep_in_keychain
-
         try:
             keep_in_keychain(KEYCHAIN, name, secret)
         except KeychainUnusable as error:
@@ -201,8 +193,6 @@ class Walk:
         self._write("key_keyring", f"{KEYCHAIN}/{name}", table=f"endpoints.{name}")
 
     def _memory(self, settings: Settings) -> None:
-        from kagura_kernel.cli.status import look_at_memory
-
         if not self._asks:
             if self._mend and settings.memory and not look_at_memory(settings).ok:
                 self._write("memory", "")
@@ -230,8 +220,6 @@ class Walk:
         return url
 
     def _sandbox(self, settings: Settings) -> None:
-        from kagura_kernel.sandbox.selection import AUTO, BUILT_IN
-
         if not self._asks:
             if self._mend and settings.box != AUTO:
                 self._write("box", AUTO)
@@ -243,8 +231,6 @@ class Walk:
             self._write("box", names[number - 1])
 
     def _transport(self, settings: Settings) -> None:
-        from kagura_kernel.cli.setup_chats import WITHOUT_ASKING, set_up_chat
-
         if self._asks:
             set_up_chat(self._talk, settings, self._environ)
         elif not settings.transports:

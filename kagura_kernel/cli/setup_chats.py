@@ -9,8 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.assembly import load_settings
+from kagura_kernel.assembly.chats import CHATS
+from kagura_kernel.assembly.transports import make_transport
 from kagura_kernel.cli.setup_settings import KEYCHAIN, Value, write_settings
+from kagura_kernel.cockpit.transports.transport import TransportError
 from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.membrane.credentials.secret import SOURCES, KeychainUnusable, keep_in_keychain, keychain_name
 
 if TYPE_CHECKING:
     from kagura_kernel.cli.setup_settings import Talk
@@ -81,8 +86,6 @@ def set_up_chat(talk: Talk, settings: Settings, environ: Mapping[str, str]) -> N
         ConfigurationError: the settings cannot be written, or would be wrong; nothing was written then.
         EOFError: nobody answers any more.
     """
-    from kagura_kernel.assembly.chats import CHATS
-
     ways = ["leave it as it is", *(guide.title for guide in _GUIDES.values())]
     number = talk.choose("Which chat should it be reached by?", ways)
     if not number:
@@ -111,8 +114,6 @@ def _token(
     talk: Talk, entry: str, token: str, looks: str, table: Mapping[str, Any], *, keychain: bool
 ) -> dict[str, Value] | None:
     """What is to be written about a token; None where nobody says where it is."""
-    from kagura_kernel.membrane.credentials.secret import SOURCES
-
     forms: dict[str, Value] = {f"{token}_{source}": None for source in SOURCES}
     is_there = any(form in table for form in forms)
     leave = "; empty to leave it where it is" if is_there else ""
@@ -131,8 +132,6 @@ def _token(
 
 
 def _has_keychain(talk: Talk) -> bool:
-    from kagura_kernel.membrane.credentials.secret import KeychainUnusable, keychain_name
-
     try:
         keychain_name()
     except KeychainUnusable as error:
@@ -143,8 +142,6 @@ def _has_keychain(talk: Talk) -> bool:
 
 
 def _keep(talk: Talk, entry: str, secret: str) -> bool:
-    from kagura_kernel.membrane.credentials.secret import KeychainUnusable, keep_in_keychain
-
     try:
         keep_in_keychain(KEYCHAIN, entry, secret)
     except KeychainUnusable as error:
@@ -182,8 +179,6 @@ def _project(talk: Talk, table: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _try(talk: Talk, name: str, title: str, environ: Mapping[str, str]) -> None:
-    from kagura_kernel.assembly import load_settings
-    from kagura_kernel.cockpit.transports.transport import TransportError
 
     try:
         asyncio.run(_let_in(name, load_settings(environ).transports[name], dict(environ)))
@@ -196,8 +191,6 @@ def _try(talk: Talk, name: str, title: str, environ: Mapping[str, str]) -> None:
 
 
 async def _let_in(name: str, table: Mapping[str, Any], environ: dict[str, str]) -> None:
-    from kagura_kernel.assembly.transports import make_transport
-
     async def hear(_: Heard) -> None:
         # Never taken, so never acknowledged: it is for a server, which the chat delivers it to.
         await asyncio.Event().wait()

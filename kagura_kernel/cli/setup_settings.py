@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kagura_kernel.assembly import check_settings_text
 from kagura_kernel.domain.errors import ConfigurationError
+from kagura_kernel.journal.place import settings_file, text_of
 
 KEYCHAIN = "kagura-kernel"
 """The service under which keys and tokens are kept in the keychain; the user name is the endpoint's, or the chat's and
@@ -43,9 +45,6 @@ def write_settings(environ: Mapping[str, str], values: Mapping[str, Value], *, t
     Raises:
         ConfigurationError: the file cannot be used, or would not be right with it; then nothing was written.
     """
-    from kagura_kernel.assembly import check_settings_text
-    from kagura_kernel.journal.place import settings_file, text_of
-
     path = settings_file(environ)
     changed = text_of(path) if path.exists() else ""
     # Each goes to the head of its table, so that the first is the last to go there.

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kagura_kernel.cli.opening import place_of, read_journal
 from kagura_kernel.cli.printing import table, tell
+from kagura_kernel.cockpit.status import spent
+from kagura_kernel.domain.errors.memory import MemoryStoreError
+from kagura_kernel.journal import views
+from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.journal.owner import owner_alive
+from kagura_kernel.journal.place import data_home
+from kagura_kernel.journal.place import shown as shown_place
 from kagura_kernel.membrane.names import shown
+from kagura_kernel.memory.opening import check_folder, check_place, file_of, open_memory
+from kagura_kernel.memory.store import ready
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.settings import Settings
@@ -44,7 +53,6 @@ def status(arguments: SimpleNamespace) -> int:
         ConfigurationError: the settings are wrong.
     """
     from kagura_kernel.assembly import load_settings
-    from kagura_kernel.journal.place import shown as shown_place
 
     with read_journal(arguments) as journal:
         found = _look(journal, shown_place(place_of(arguments)))
@@ -55,10 +63,6 @@ def status(arguments: SimpleNamespace) -> int:
 
 
 def _look(journal: Journal, where: str) -> _Found:
-    from kagura_kernel.cockpit.status import spent
-    from kagura_kernel.journal import views
-    from kagura_kernel.journal.leases import LeaseLedger
-    from kagura_kernel.journal.owner import owner_alive
 
     today = datetime.now(UTC).date()
     usd, unpriced = spent(row for row in views.costs(journal, limit=_LATEST) if row.at.date() == today)
@@ -101,11 +105,6 @@ class MemoryState(NamedTuple):
 
 def look_at_memory(settings: Settings) -> MemoryState:
     """Look at the memory that the settings name; a server is asked, and a file that is not there is not made."""
-    from kagura_kernel.domain.errors.memory import MemoryStoreError
-    from kagura_kernel.journal.place import data_home
-    from kagura_kernel.memory.opening import check_folder, check_place, file_of, open_memory
-    from kagura_kernel.memory.store import ready
-
     home = data_home(os.environ)
     file = file_of(settings.memory, home, os.environ)
     try:

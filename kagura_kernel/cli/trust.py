@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
 from kagura_kernel.cli.printing import as_json, moment, table, tell
 from kagura_kernel.cockpit.naming import here_of, named_run
+from kagura_kernel.cockpit.trust import NOW, TrustDesk, lacking, revoked_words, trust_terms
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
-    from kagura_kernel.cockpit.trust import Report, TrustDesk
+    from kagura_kernel.cockpit.trust import Report
     from kagura_kernel.domain.patterns import TrustTerms
     from kagura_kernel.journal.store import Journal
 
@@ -24,7 +25,6 @@ _WIDEST = 40
 
 def _desk(journal: Journal) -> TrustDesk:
     from kagura_kernel.assembly import load_settings
-    from kagura_kernel.cockpit.trust import TrustDesk, trust_terms
 
     return TrustDesk(journal, trust_terms(load_settings(os.environ)), journal.clock)
 
@@ -42,8 +42,6 @@ def graduation(arguments: SimpleNamespace) -> int:
 
 def graduation_chart(arguments: SimpleNamespace) -> int:
     """Print the curves in characters; 0. A notebook draws them."""
-    from kagura_kernel.cockpit.trust import NOW
-
     with read_journal(arguments) as journal:
         desk = _desk(journal)
         told = [point for point in desk.curve() if point.change != NOW]
@@ -71,8 +69,6 @@ def graduation_chart(arguments: SimpleNamespace) -> int:
 
 def graduation_grant(arguments: SimpleNamespace) -> int:
     """Be asked no more about a category, or every time again; 0. Raises `NotThisTime` where it has not earned it."""
-    from kagura_kernel.cockpit.trust import revoked_words
-
     grants = arguments.action == "grant"
     with open_journal(place_of(arguments)) as journal:
         desk = _desk(journal)
@@ -98,8 +94,6 @@ def graduation_vouch(arguments: SimpleNamespace) -> int:
 
 
 def _fields(report: Report, terms: TrustTerms) -> dict[str, Any]:
-    from kagura_kernel.cockpit.trust import lacking
-
     standing = report.standing
     return {
         **report.category._asdict(),
@@ -117,8 +111,6 @@ def _fields(report: Report, terms: TrustTerms) -> dict[str, Any]:
 
 
 def _cells(report: Report, terms: TrustTerms) -> tuple[object, ...]:
-    from kagura_kernel.cockpit.trust import lacking
-
     standing = report.standing
     return (
         report.category.name,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.events import TurnCounted
+from kagura_kernel.journal import views
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.provider import BrainProvider
@@ -66,7 +67,6 @@ def last_models(journal: Journal | None) -> dict[str, str]:
     """The model that answered last, by brain."""
     if journal is None:
         return {}
-    from kagura_kernel.journal import views
 
     return {row.brain: row.model for row in reversed(views.costs(journal, limit=_LATEST)) if row.model}
 

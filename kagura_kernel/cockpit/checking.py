@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from kagura_kernel.membrane.egress.gate import Explanation, explain
+from kagura_kernel.membrane.egress.gate import Explanation, SystemResolver, explain
 from kagura_kernel.membrane.egress.names import HTTPS, NONE, Target, parse_target, parse_url
 from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.grant import host_sets
@@ -26,8 +26,6 @@ async def explain_targets(
         HostNotUnderstood: a target or a mirror is none.
         ConfigurationError: a grant is none.
     """
-    from kagura_kernel.membrane.egress.gate import SystemResolver
-
     policy = parse_grants(_granted(net), host_sets(mirrors))
     wanted = [read_target(text) for text in targets]
     resolver = SystemResolver() if resolve else None

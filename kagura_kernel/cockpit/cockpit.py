@@ -16,6 +16,7 @@ from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.enabling import PluginSurroundings
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
 from kagura_kernel.cockpit.ordering import Choices, check_name, order_for, session_name
 from kagura_kernel.cockpit.plugin_access import LazyPlugins
 from kagura_kernel.cockpit.plugins import PluginDesk
@@ -37,6 +38,7 @@ from kagura_kernel.domain.errors import (
     RunUnknown,
     SessionBusy,
 )
+from kagura_kernel.domain.errors.memory import MemoryStoreError
 from kagura_kernel.domain.events import ChangesSettled, RunFinished
 from kagura_kernel.domain.identity import new_session_id
 from kagura_kernel.domain.outcome import FileChange
@@ -49,6 +51,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.grant import MembraneParts, SessionPowers
 from kagura_kernel.membrane.leasing import Leasing
+from kagura_kernel.memory.store import ready
 from kagura_kernel.plugins.calling import CallLimits
 from kagura_kernel.runs.order import Children, KitParts, Price, RunParts, StartBox
 from kagura_kernel.runs.request import RunRequest
@@ -57,7 +60,6 @@ from kagura_kernel.runs.run import Run
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.dispatching import Session
     from kagura_kernel.cockpit.kits import KitDesk
-    from kagura_kernel.cockpit.memory import MemoryDesk
     from kagura_kernel.kit.redaction.redactor import Redactor
     from kagura_kernel.memory.store import MemoryStore
     from kagura_kernel.plugins.manager import PluginManager
@@ -170,8 +172,6 @@ class Cockpit:
         Raises:
             NotThisTime: this program was put together without a memory.
         """
-        from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
-
         parts = self._parts
         if parts.memory is None:
             raise NotThisTime("There is no memory here: this program was put together without one.")
@@ -406,9 +406,6 @@ class Cockpit:
 
     def _memory_trouble(self) -> str:
         """Why no run could start with the memory; empty where it is well, or there is none."""
-        from kagura_kernel.domain.errors.memory import MemoryStoreError
-        from kagura_kernel.memory.store import ready
-
         if self._parts.memory is None:
             return ""
         try:

@@ -20,12 +20,20 @@ from kagura_kernel.domain.errors import KitError, RunUnknown, UsageError
 from kagura_kernel.domain.events import KitStaged
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.kit.definitions.references import known_agents, resolve_agent, usual_places
+from kagura_kernel.kit.packages.hosts import ToolHosts, tool_hosts
+from kagura_kernel.kit.packages.package_sources import sources_of
+from kagura_kernel.kit.packages.registry import load_registry
+from kagura_kernel.kit.staging.manifest import MANIFEST
+from kagura_kernel.kit.staging.plan import plan_kit
+from kagura_kernel.kit.staging.stage import build_kit
+from kagura_kernel.kit.staging.surroundings import surroundings_of
+from kagura_kernel.membrane.grant import host_sets
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.kit.definitions.references import AgentPlaces, ResolvedAgent
     from kagura_kernel.kit.definitions.toolsets import Toolset
-    from kagura_kernel.kit.packages.hosts import ToolHosts
     from kagura_kernel.kit.redaction.findings import RedactedFile
     from kagura_kernel.kit.redaction.redactor import Redactor
     from kagura_kernel.kit.staging.plan import KitPlan
@@ -68,7 +76,6 @@ class StagedKit:
             KitGone: it is not kept any more.
             UsageError: it has no such file; says which one may be meant.
         """
-        from kagura_kernel.kit.staging.manifest import MANIFEST
         from kagura_kernel.kit.staging.shelf import read_staged
 
         places = [file.target for file in self.files()]
@@ -167,8 +174,6 @@ class KitDesk:
 
     def agents(self) -> tuple[str, ...]:
         """Names that lead to an agent, sorted: the person's own, and those that come with the package."""
-        from kagura_kernel.kit.definitions.references import known_agents
-
         return known_agents(self._places())
 
     def named(self) -> tuple[NamedAgent, ...]:
@@ -184,15 +189,11 @@ class KitDesk:
             AgentInvalid: what is there is no definition, or hands a secret to a toolset.
             RedactionUnavailable: it hands something to a toolset, and secrets cannot be looked for.
         """
-        from kagura_kernel.kit.definitions.references import resolve_agent
-
         redactor = self._around.redactor()
         return resolve_agent(reference or self._around.settings.agent, self._places(), redactor=redactor)
 
     def surroundings(self, project: Path) -> Surroundings:
         """The places of the host that the kits of a project are made from."""
-        from kagura_kernel.kit.staging.surroundings import surroundings_of
-
         environ = self._around.environ
         home = Path(environ["HOME"]) if environ.get("HOME") else None
         # What lies beside a file of settings that was named (`KAGURA_CONFIG`) was not put there for agents.
@@ -229,8 +230,6 @@ class KitDesk:
             KitUnwritable: it cannot be written.
             RedactionUnavailable: secrets cannot be looked for.
         """
-        from kagura_kernel.kit.staging.stage import build_kit
-
         root = self._project(project)
         agent = self.resolve(reference)
         plan = self._planned(agent, root)
@@ -288,14 +287,9 @@ class KitDesk:
             ConfigurationError: the file of `tool_registry` cannot be used.
             ToolHostsUnresolved: not all are known, and the settings say to stop then.
         """
-        from kagura_kernel.kit.packages.hosts import ToolHosts, tool_hosts
-
         if not toolsets:
             return ToolHosts()
         from kagura_kernel.kit.packages.lookup import PackageLookUp
-        from kagura_kernel.kit.packages.package_sources import sources_of
-        from kagura_kernel.kit.packages.registry import load_registry
-        from kagura_kernel.membrane.grant import host_sets
 
         settings = self._around.settings
         sources = sources_of(settings.env, host_sets(settings.mirrors))
@@ -335,13 +329,9 @@ class KitDesk:
         return NamedAgent(name, _ORIGINS.get(agent.kind, agent.kind), agent.definition.description)
 
     def _planned(self, agent: ResolvedAgent, project: Path) -> KitPlan:
-        from kagura_kernel.kit.staging.plan import plan_kit
-
         return plan_kit(agent, self.surroundings(project), self._around.redactor())
 
     def _places(self) -> AgentPlaces:
-        from kagura_kernel.kit.definitions.references import usual_places
-
         return usual_places(self._around.environ, working_directory())
 
     def _project(self, path: Path | None) -> Path:

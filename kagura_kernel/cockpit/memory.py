@@ -36,6 +36,8 @@ from kagura_kernel.domain.memory import (
     Tier,
     project_scope,
 )
+from kagura_kernel.journal.checkpoints import FOLDER
+from kagura_kernel.patterns.lessons import lessons
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
@@ -252,8 +254,6 @@ class MemoryDesk:
 
     def lessons(self, text: str = "", k: int = 50) -> list[Lesson]:
         """Lessons about something, the best first; without words the newest."""
-        from kagura_kernel.patterns.lessons import lessons
-
         return lessons(self.store, Query(text, k=k))
 
     def plan_lessons(self, arguments: Mapping[str, object]) -> list[str]:
@@ -345,7 +345,6 @@ class MemoryDesk:
             by: Who says so.
             via: Where.
         """
-        from kagura_kernel.journal.checkpoints import FOLDER
         from kagura_kernel.memory.erasing import erase
 
         around = self._around

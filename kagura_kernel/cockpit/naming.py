@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import ApprovalUnknown, RunUnknown, UsageError
+from kagura_kernel.journal import views
+from kagura_kernel.journal.owner import owner_alive
+from kagura_kernel.journal.rows import Here
+from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.variables import CellPlace
-    from kagura_kernel.journal.rows import Here, RunRow
+    from kagura_kernel.journal.rows import RunRow
     from kagura_kernel.journal.store import Journal
 
 
@@ -56,8 +60,6 @@ def working_directory() -> Path:
 
 def here_of(place: CellPlace | None = None, project: Path | None = None) -> Here:
     """Where a cell stands; where that is not known, the folder: the one that is given, or that of this process."""
-    from kagura_kernel.journal.rows import Here
-
     folder = str((project or working_directory()).resolve())
     return Here(folder) if place is None else Here(folder, place.notebook, place.kernel_id)
 
@@ -70,8 +72,6 @@ def named_run(journal: Journal, word: str, here: Here) -> str:
         UsageError: several do.
         JournalError: the journal cannot be read.
     """
-    from kagura_kernel.journal import views
-
     if word == LAST:
         newest = views.runs(journal, limit=1, here=here)
         if not newest:
@@ -87,8 +87,6 @@ def named_run(journal: Journal, word: str, here: Here) -> str:
 
 def no_last_run(journal: Journal, here: Here) -> RunUnknown:
     """There is no last run here; the newest of those elsewhere is told, to be named by its id."""
-    from kagura_kernel.journal import views
-
     others = views.runs(journal, limit=1)
     none = f"`{LAST}` is the newest run of {here}, which has none yet: run a task here first, or give a run's id"
     return RunUnknown(LAST, f"{none}{_elsewhere(others) if others else ''}.")
@@ -96,8 +94,6 @@ def no_last_run(journal: Journal, here: Here) -> RunUnknown:
 
 def told_run(journal: Journal, run_id: str) -> str:
     """How an answer names a run: `run-… in /the/project`."""
-    from kagura_kernel.journal import views
-
     found = views.runs(journal, limit=1, run_ids=[run_id])
     return _told(found[0]) if found else run_id
 
@@ -110,9 +106,6 @@ def run_to_stop(journal: Journal, word: str, here: Here) -> str:
         UsageError: several do, or `last` was said and none goes on.
         JournalError: the journal cannot be read.
     """
-    from kagura_kernel.journal import views
-    from kagura_kernel.journal.owner import owner_alive
-
     if word != LAST:
         return named_run(journal, word, here)
     going = views.unfinished(journal, here=here)
@@ -133,8 +126,6 @@ def named_approval(journal: Journal, word: str, here: Here) -> str:
         UsageError: several do, or none waits.
         JournalError: the journal cannot be read.
     """
-    from kagura_kernel.journal import views
-
     if word == LAST:
         pending = views.approvals(journal, pending_only=True, limit=_REMEMBERED)
         asking = {row.id: row.lineage[0] if row.lineage else row.run_id for row in pending}
@@ -161,8 +152,6 @@ def _elsewhere(rows: Sequence[RunRow]) -> str:
 
 
 def _told(row: RunRow) -> str:
-    from kagura_kernel.membrane.names import shown
-
     return f"{row.run_id} in {shown(row.project)}" if row.project else row.run_id
 
 

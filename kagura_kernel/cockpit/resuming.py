@@ -11,6 +11,9 @@ from kagura_kernel.cockpit.naming import LAST, named_run, no_last_run
 from kagura_kernel.domain.errors import ResumeRefused, RunUnknown, WorkspaceError
 from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.journal import views
+from kagura_kernel.journal.checkpoints import is_as_stored, latest
+from kagura_kernel.journal.owner import mark_lost, owner_alive
 from kagura_kernel.patterns.resuming import left_usd
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.resumption import gone_on_with
@@ -37,10 +40,6 @@ def checkpoint_of(journal: Journal, word: str, here: Here, *, check_project: Cal
         ResumeRefused: it cannot be gone on with; the message says what can be done instead.
         JournalError: the journal cannot be read.
     """
-    from kagura_kernel.journal import views
-    from kagura_kernel.journal.checkpoints import is_as_stored, latest
-    from kagura_kernel.journal.owner import mark_lost
-
     # A run whose process is gone goes on nowhere, whichever kernel looks first.
     mark_lost(journal, journal.clock)
     if word == LAST:
@@ -67,8 +66,6 @@ def checkpoint_of(journal: Journal, word: str, here: Here, *, check_project: Cal
 
 def may_be_resumed(row: RunRow) -> bool:
     """Whether a run looks as if it could be gone on with; where it stood, and who went on from it, is not looked up."""
-    from kagura_kernel.journal.owner import owner_alive
-
     gone = row.live and not owner_alive(row.owner)
     return not _why_not(replace(row, status="lost") if gone else row)
 

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable, UsageError
+from kagura_kernel.journal.database import Database
+from kagura_kernel.journal.migrations import is_known
 from kagura_kernel.journal.place import FILE_NAME, is_url, no_journal
-from kagura_kernel.journal.sqlite import Readable
+from kagura_kernel.journal.sqlite import Readable, SqliteFile
+from kagura_kernel.journal.verification import verify, verify_chain
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Verification
@@ -61,11 +64,6 @@ def verify_copy(file: Path) -> Verification:
         JournalTampered: it does not hold.
         JournalUnreadable: it cannot be read, or is the database of another program.
     """
-    from kagura_kernel.journal.database import Database
-    from kagura_kernel.journal.migrations import is_known
-    from kagura_kernel.journal.sqlite import SqliteFile
-    from kagura_kernel.journal.verification import verify, verify_chain
-
     with closing(Database(SqliteFile(file.parent, reading=True))) as database, database.snapshot() as connection:
         # The tables of an older version are not those that the rows are counted into today.
         check = verify if is_known(connection, database.where) else verify_chain

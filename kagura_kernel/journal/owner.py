@@ -20,6 +20,9 @@ from typing import TYPE_CHECKING
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import RunLost
 from kagura_kernel.domain.events import ApprovalDecided, RunFinished
+from kagura_kernel.journal.encoding import moment
+from kagura_kernel.journal.schema import approvals, runs
+from kagura_kernel.journal.views import unfinished
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal, Writing
@@ -67,8 +70,6 @@ def mark_lost(journal: Journal, clock: Clock = _SYSTEM) -> list[str]:
     Raises:
         JournalUnwritable: the runs so far are marked, the others are left for the next time.
     """
-    from kagura_kernel.journal.views import unfinished
-
     lost = []
     for run in unfinished(journal):
         if owner_alive(run.owner):
@@ -99,9 +100,6 @@ def lose(journal: Journal, run_id: str, why: str, clock: Clock = _SYSTEM) -> boo
 
 def _finish_lost(writing: Writing, run_id: str, clock: Clock, why: str = "") -> bool:
     from sqlalchemy import select
-
-    from kagura_kernel.journal.encoding import moment
-    from kagura_kernel.journal.schema import approvals, runs
 
     row = writing.connection.execute(select(runs).where(runs.c.run_id == run_id)).first()
     if row is None or row.status != "running":

@@ -15,6 +15,9 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from kagura_kernel.domain.imports import trusted_path
+from kagura_kernel.journal.place import data_home
+
 FOLDER = "redaction"
 """Where compiled rules are kept in a data directory; the same as `kit.redaction.redactor`."""
 
@@ -48,8 +51,6 @@ def has_rules(folder: Path) -> bool:
 
 
 def _look_and_compile(environ: Mapping[str, str]) -> None:
-    from kagura_kernel.domain.imports import trusted_path
-    from kagura_kernel.journal.place import data_home
 
     # Whatever stands against it is told by the run that needs the rules, which compiles them itself then.
     with contextlib.suppress(OSError, RuntimeError):

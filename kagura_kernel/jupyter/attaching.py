@@ -16,6 +16,7 @@ from kagura_kernel.jupyter.follow import Watched
 from kagura_kernel.jupyter.live_run import HeadlessDisplay, NotebookDisplay
 from kagura_kernel.jupyter.own_loop import wait_in_thread
 from kagura_kernel.jupyter.surface import Surface, loop_runs, surface_of
+from kagura_kernel.jupyter.terminal import TerminalDisplay
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.attaching import Feed
@@ -77,8 +78,6 @@ async def _live(cockpit: Cockpit, feed: Feed, display: Any) -> None:
 
 def _print(cockpit: Cockpit, feed: Feed) -> None:
     """Print the run until its end, or until Ctrl-C."""
-    from kagura_kernel.jupyter.terminal import TerminalDisplay
-
     display = TerminalDisplay(cockpit, feed.run_id)
 
     async def look_on() -> None:

@@ -19,6 +19,7 @@ from kagura_kernel.jupyter.errors import calm, check, shown_as
 from kagura_kernel.jupyter.follow import Attach, Watched, follow, interruptible
 from kagura_kernel.jupyter.live_run import RunDisplay
 from kagura_kernel.jupyter.surface import Surface, person, surface_of
+from kagura_kernel.jupyter.terminal import ring
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.views.status import STATUS_WORDS
 
@@ -138,8 +139,6 @@ class Bell:
                 with self._lock:
                     self._open[event.approval_id] = event
                 if self._surface is Surface.TERMINAL:
-                    from kagura_kernel.jupyter.terminal import ring
-
                     ring()
             case ApprovalDecided():
                 with self._lock:

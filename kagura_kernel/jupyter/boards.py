@@ -25,6 +25,7 @@ from kagura_kernel.jupyter.charts.cost import cost_chart
 from kagura_kernel.jupyter.errors import calm
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
+from kagura_kernel.jupyter.tables import board_table
 from kagura_kernel.render.blocks import Blocks
 from kagura_kernel.render.bundle import Bundle, drawn
 from kagura_kernel.render.escape import one_line
@@ -340,8 +341,6 @@ def watch(cockpit: Cockpit, shell: Any) -> Any:
     Raises:
         JournalError: the journal cannot be read.
     """
-    from kagura_kernel.jupyter.tables import board_table
-
     table = board_table(cockpit.board(ended=ENDED), datetime.now(UTC))
     if surface_of(shell) is Surface.NOTEBOOK:
         return WatchFrame(table)

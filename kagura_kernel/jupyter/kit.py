@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.cockpit.kit_words import plan_lines
 from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.cards.record import clean
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.tables import table_of
@@ -66,8 +68,6 @@ class PlanText:
         self.plan = plan  # What a run would be given
 
     def __repr__(self) -> str:
-        from kagura_kernel.cockpit.kit_words import plan_lines
-        from kagura_kernel.domain.visible import visible
 
         return "\n".join(map(visible, plan_lines(self.plan)))
 

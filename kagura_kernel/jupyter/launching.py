@@ -9,6 +9,7 @@ from kagura_kernel.cockpit.lines.parsing import HELP_FLAGS, cell_magic, parse_ce
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.surface import Surface, place_of
 from kagura_kernel.runs.request import RunRequest
+from kagura_kernel.views.run import INSIDE_MAGIC
 
 
 def wants_help(line: str) -> bool:
@@ -55,8 +56,6 @@ def from_cell(request: RunRequest, surface: Surface, *, shell: Any = None) -> Ru
     Raises:
         VariableError: a variable is not there, or cannot cross.
     """
-    from kagura_kernel.views.run import INSIDE_MAGIC
-
     origins = {Surface.TERMINAL: "terminal", Surface.CONSOLE: "terminal", Surface.INSIDE: INSIDE_MAGIC}
     request = request._replace(
         headless=surface in {Surface.HEADLESS, Surface.INSIDE}, origin=origins.get(surface, "notebook")

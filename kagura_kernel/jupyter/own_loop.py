@@ -9,6 +9,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from kagura_kernel.jupyter.follow import LINGER_SECONDS
+
 _POLL_SECONDS = 0.1
 
 T = TypeVar("T")
@@ -60,7 +62,5 @@ def wait_in_thread(work: Coroutine[Any, Any, T], name: str) -> T:
 
 def _let_end(loop: asyncio.AbstractEventLoop) -> None:
     """An interrupted run says its last words afterwards: let it, so that nothing is torn off with the loop."""
-    from kagura_kernel.jupyter.follow import LINGER_SECONDS
-
     if left := asyncio.all_tasks(loop):
         loop.run_until_complete(asyncio.wait(left, timeout=LINGER_SECONDS))

@@ -10,9 +10,10 @@ from difflib import get_close_matches
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kagura_kernel.assembly import get_cockpit
 from kagura_kernel.domain.errors import UsageError, VariableError, VariableMissing, VariableRefused
 from kagura_kernel.domain.variables import MAX_VARIABLES, VARIABLE_NAME, PackedVariable, is_free_in_a_shell
-from kagura_kernel.runs.box_runner import plain
+from kagura_kernel.runs.box_runner import frames, plain
 from kagura_kernel.runs.box_runner.crossing import CannotCross, readable_size
 from kagura_kernel.runs.box_runner.packing import pack
 from kagura_kernel.sandbox.backend import WORKSPACE
@@ -95,8 +96,6 @@ def inputs_of(
 
 
 def _room() -> int:
-    from kagura_kernel.assembly import get_cockpit
-
     return get_cockpit().room
 
 
@@ -239,8 +238,6 @@ def _value(packed: PackedVariable, root: Path) -> Any:
     data = packed.data
     match packed.form:
         case "frame" | "series":
-            from kagura_kernel.runs.box_runner import frames
-
             return frames.unpack(packed.form, frames.read_stream(data), packed.details)
         case "array":
             import numpy as np

@@ -23,12 +23,12 @@ from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
 from kagura_kernel.membrane.egress.proxy import PROXY_PORT, forward, open_egress, proxy_variables
 from kagura_kernel.membrane.grant import MembraneParts, RecordFact, RunGrant, SessionPowers
+from kagura_kernel.membrane.leasing import Leasing, sources_of
 from kagura_kernel.sandbox.backend import Box
 
 if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.lease import Budget, Lease
     from kagura_kernel.membrane.credentials.secret import Secret
-    from kagura_kernel.membrane.leasing import Leasing
     from kagura_kernel.membrane.model.access import Counting, ModelAccess, ModelApi
 
 
@@ -187,7 +187,6 @@ class Membrane:
         """What a person should know about the credentials; every one of them is there to be had."""
         if not self._grant.credentials:
             return []
-        from kagura_kernel.membrane.leasing import sources_of
 
         sources = sources_of(self._grant.credentials, self._parts.registry())
         return [f"For {grant}: {source.traits.note}" for grant, source in sources if source.traits.note]
@@ -245,7 +244,6 @@ class Membrane:
         if not self._grant.credentials:
             passes = not self._proxy and after is None
             return box if passes else MembraneBox(box, self.scrubber, self._variables, after)
-        from kagura_kernel.membrane.leasing import Leasing
 
         self._leasing = Leasing(
             self._grant.credentials,

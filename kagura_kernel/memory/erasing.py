@@ -16,6 +16,8 @@ from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.events.memory import MemoriesSeen, MemoryChanged, MemoryWritten
 from kagura_kernel.domain.memory import CAME_FROM, OUTCOME, Memory
 from kagura_kernel.domain.outcome import content_name
+from kagura_kernel.journal import views
+from kagura_kernel.journal.checkpoints import forget_checkpoints, naming, needed
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
@@ -51,8 +53,6 @@ def would_erase(store: MemoryStore, journal: Journal, memory_ids: Sequence[str],
         MemoryUnavailable: the memory cannot be used.
         JournalError: the journal cannot be read.
     """
-    from kagura_kernel.journal.checkpoints import naming
-
     memories, edges = _grown(store, _there(store, journal, memory_ids), cascade=cascade)
     checkpoints = naming(journal, tuple(dict.fromkeys([*memory_ids, *memories])))
     return Erasure(
@@ -143,8 +143,6 @@ def _there(store: MemoryStore, journal: Journal, memory_ids: Sequence[str]) -> l
     Raises:
         MemoryUnknown: one of them is not there, and nothing names it.
     """
-    from kagura_kernel.journal.checkpoints import naming
-
     there = []
     for memory_id in dict.fromkeys(memory_ids):
         try:
@@ -176,8 +174,6 @@ def _grown(
 
 
 def _erase_checkpoints(journal: Journal, memory_ids: Sequence[str], contents: Path) -> tuple[int, tuple[str, ...]]:
-    from kagura_kernel.journal.checkpoints import forget_checkpoints, naming, needed
-
     held = {str(change.get("new_sha256") or "") for one in naming(journal, memory_ids) for change in one.changes}
     count, runs = forget_checkpoints(journal, memory_ids)
     if count:
@@ -197,8 +193,6 @@ def _runs(of_checkpoints: Sequence[str], memories: Collection[Memory]) -> tuple[
 
 def _going(journal: Journal, memory_ids: set[str]) -> Iterator[str]:
     """Runs that go on and were shown one of these, or have left it."""
-    from kagura_kernel.journal import views
-
     for row in views.unfinished(journal):
         told = journal.events(run_id=row.run_id, kinds=("memory.seen", "memory.written"))
         if any(memory_ids & _named(one.event) for one in told):

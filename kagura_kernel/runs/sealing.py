@@ -19,6 +19,7 @@ from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BudgetExhausted, KaguraError, NotThisTime
 from kagura_kernel.domain.events import ToolCalled, ToolFinished
 from kagura_kernel.domain.tools import CallTool, ToolCall, ToolResult, ToolSpec
+from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.egress.limits import SHORTEST, Pace
 from kagura_kernel.membrane.grant import Mount, RunGrant
 from kagura_kernel.membrane.membrane import Membrane
@@ -106,7 +107,6 @@ def model_api(needs: SealedNeeds) -> ModelApi:
     Raises:
         BrainNotConfigured: a key must not be sent there.
     """
-    from kagura_kernel.membrane.credentials.secret import Secret
     from kagura_kernel.membrane.model.access import ModelApi
 
     api = ModelApi(needs.url, needs.header, Secret(needs.key()))

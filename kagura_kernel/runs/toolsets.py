@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kagura_kernel.domain.errors import KaguraError, ToolsetError
 from kagura_kernel.domain.events import ToolsetEnded, ToolsetStarted
+from kagura_kernel.kit.definitions.toolsets import given_texts
 from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.installing import Installed, install
 from kagura_kernel.runtime.approving import Asker
@@ -208,8 +209,6 @@ class _Opening:
         return one
 
     async def _require_no_secret(self, toolset: Toolset) -> None:
-        from kagura_kernel.kit.definitions.toolsets import given_texts
-
         given = list(given_texts(toolset.model_dump()))
         told = [{one.name: one.text} for one in given]
         redacted = await asyncio.to_thread(self._redact, told)

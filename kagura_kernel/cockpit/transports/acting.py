@@ -31,6 +31,7 @@ from kagura_kernel.domain.visible import printed
 from kagura_kernel.journal import views
 from kagura_kernel.journal.chats import ChatBook
 from kagura_kernel.journal.rows import RunRow
+from kagura_kernel.journal.session_registry import sessions
 
 
 class Refused(Exception):
@@ -207,8 +208,6 @@ class Acting:
 
     def last_run(self, session: str) -> str:
         """The newest run of a session; empty where there was none. Blocks."""
-        from kagura_kernel.journal.session_registry import sessions
-
         found = sessions(self.cockpit.journal, limit=1, names=[session])
         return found[0].last_run if found else ""
 

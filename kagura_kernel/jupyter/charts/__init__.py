@@ -8,6 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import UnknownName
+from kagura_kernel.jupyter.charts.cost import cost_chart
+from kagura_kernel.jupyter.charts.egress import egress_chart
+from kagura_kernel.jupyter.charts.timeline import timeline_chart
+from kagura_kernel.jupyter.charts.trust import trust_chart
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -30,11 +34,6 @@ def chart(cockpit: Cockpit, name: str, run_id: str | None = None) -> Chart:
         RunUnknown: there is no such run.
         JournalError: the journal cannot be read.
     """
-    from kagura_kernel.jupyter.charts.cost import cost_chart
-    from kagura_kernel.jupyter.charts.egress import egress_chart
-    from kagura_kernel.jupyter.charts.timeline import timeline_chart
-    from kagura_kernel.jupyter.charts.trust import trust_chart
-
     match name:
         case "cost":
             return cost_chart(cockpit.records.costs(cockpit.session_id))

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kagura_kernel.cockpit.lines.completing import Name
 from kagura_kernel.cockpit.naming import LAST, named_approval, named_run
+from kagura_kernel.cockpit.resuming import may_be_resumed
+from kagura_kernel.cockpit.settling import changes_of
 from kagura_kernel.domain.grammar import Kind
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.rows import Here, RunRow
 from kagura_kernel.journal.store import Journal
 
@@ -23,8 +26,6 @@ def _runs(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Name]:
         if given:
             return rows
         # The first line of a cell names a run for one reason: to go on from it.
-        from kagura_kernel.cockpit.resuming import may_be_resumed
-
         return [row for row in rows if may_be_resumed(row)]
 
     for row in fitting(here)[:1]:
@@ -47,7 +48,6 @@ def _answers(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Nam
     if len(given) != 2 or given[0] not in ("approve", "deny"):  # noqa: PLR2004  # the command and the id
         return
     approval_id = named_approval(journal, given[1], here)
-    from kagura_kernel.journal.mailbox import Mailbox
 
     for request in Mailbox(journal).pending():
         if request.id == approval_id:
@@ -80,7 +80,6 @@ def _changed(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Nam
     """Files that wait for a decision, of the run that the line names."""
     if len(given) < 2:  # noqa: PLR2004  # the command and the run
         return
-    from kagura_kernel.cockpit.settling import changes_of
 
     for change in changes_of(journal, named_run(journal, given[1], here)):
         if change.state in ("proposed", "conflict"):

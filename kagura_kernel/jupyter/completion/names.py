@@ -17,14 +17,31 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.assembly import brain_names, load_providers, load_settings
+from kagura_kernel.assembly.kits import make_kits
 from kagura_kernel.cockpit.lines.completing import Name
+from kagura_kernel.cockpit.memory_words import tier_words
 from kagura_kernel.cockpit.naming import here_of
 from kagura_kernel.domain.grammar import Kind
+from kagura_kernel.domain.memory import Query, Tier
+from kagura_kernel.journal.place import data_home, place_in_use, read_settings
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.jupyter.completion.journal import FINDERS
 from kagura_kernel.jupyter.surface import place_of
+from kagura_kernel.membrane.egress.names import ASK, NONE
+from kagura_kernel.membrane.grant import host_sets
+from kagura_kernel.membrane.names import shown
+from kagura_kernel.memory.opening import FILE, open_memory
+from kagura_kernel.plugins.configuration import read_schema
+from kagura_kernel.plugins.manifest import discover, plugin_places
+from kagura_kernel.plugins.permissions import field_of
+from kagura_kernel.plugins.scan.scanning import scan_content
+from kagura_kernel.sandbox.images.building import BuildPlan
+from kagura_kernel.sandbox.images.recipes import RECIPES
+from kagura_kernel.sandbox.selection import AUTO, BUILT_IN, GROUP
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Here
-    from kagura_kernel.journal.store import Journal
     from kagura_kernel.plugins.configuration import Field, Schema
     from kagura_kernel.plugins.manifest import Found
 
@@ -78,9 +95,6 @@ def journal_in_use() -> Iterator[Journal]:
     Raises:
         KaguraError: there is none yet, or it cannot be used.
     """
-    from kagura_kernel.journal.place import place_in_use
-    from kagura_kernel.journal.store import Journal
-
     journal = Journal.open(place_in_use(os.environ), create=False)
     try:
         yield journal
@@ -125,8 +139,6 @@ class ShellNames:
             # Below a prompt stands what the box sees, and that is the project alone.
             return files(Path.cwd(), prefix, kind, outside=bool(given))
         if kind in _FROM_THE_JOURNAL:
-            from kagura_kernel.jupyter.completion.journal import FINDERS
-
             with self._open() as journal:
                 found = list(FINDERS[kind](journal, given, here))
         elif kind in _BY_THE_LINE:
@@ -134,7 +146,6 @@ class ShellNames:
         else:
             finder = _CONFIGURED.get(kind)
             return list(finder()) if finder is not None else ()
-        from kagura_kernel.membrane.names import shown
 
         # Titles, descriptions and file names may be anybody's words. One that cannot be typed is not offered.
         return [Name(name.text, shown(name.summary)) for name in found if name.text.isprintable()]
@@ -161,36 +172,25 @@ def _within(seconds: float, look: Callable[[], Sequence[Name]]) -> Sequence[Name
 def _boxes() -> Iterator[Name]:
     from importlib.metadata import entry_points
 
-    from kagura_kernel.sandbox.selection import AUTO, BUILT_IN, GROUP
-
     yield Name(AUTO, "the first that works here")
     for name in (*BUILT_IN, *(entry.name for entry in entry_points(group=GROUP))):
         yield Name(name)
 
 
 def _brains() -> Iterator[Name]:
-    from kagura_kernel.assembly import brain_names
-
     return map(Name, brain_names())
 
 
 def _images() -> Iterator[Name]:
-    from kagura_kernel.sandbox.images.building import BuildPlan
-    from kagura_kernel.sandbox.images.recipes import RECIPES
 
     return (Name(BuildPlan().tag(recipe), recipe.holds) for recipe in RECIPES if not recipe.asked)
 
 
 def _recipes() -> Iterator[Name]:
-    from kagura_kernel.sandbox.images.recipes import RECIPES
-
     return (Name(recipe.name, recipe.holds) for recipe in RECIPES)
 
 
 def _hosts() -> Iterator[Name]:
-    from kagura_kernel.assembly import load_settings
-    from kagura_kernel.membrane.egress.names import ASK, NONE
-    from kagura_kernel.membrane.grant import host_sets
 
     yield Name(ASK, "any other host is a question to you")
     yield Name(NONE, "not even the hosts of the settings")
@@ -204,16 +204,12 @@ _SHOWN = 3
 
 
 def _grants() -> Iterator[Name]:
-    from kagura_kernel.assembly import load_providers
-
     for name, provider in load_providers(os.environ).items():
         for scope in sorted(provider.scopes):
             yield Name(f"{name}:{scope}", provider.kind)
 
 
 def _providers() -> Iterator[Name]:
-    from kagura_kernel.assembly import load_providers
-
     return (Name(name, provider.kind) for name, provider in load_providers(os.environ).items())
 
 
@@ -281,11 +277,6 @@ def memories(given: Sequence[str]) -> list[Name]:
     Raises:
         KaguraError: the settings are wrong, or the memory cannot be used.
     """
-    from kagura_kernel.cockpit.memory_words import tier_words
-    from kagura_kernel.domain.memory import Query, Tier
-    from kagura_kernel.journal.place import data_home, read_settings
-    from kagura_kernel.memory.opening import FILE, open_memory
-
     where, home = read_settings(os.environ).memory, data_home(os.environ)
     path = Path(where).expanduser() if where else home / FILE
     if not path.is_file():
@@ -334,8 +325,6 @@ def plugin_settings(prefix: str, given: Sequence[str]) -> Iterator[Name]:
 
 
 def _setting_values(found: Found, schema: Mapping[str, Field], name: str, value: str) -> Iterator[Name]:
-    from kagura_kernel.plugins.permissions import field_of
-
     permissions = found.manifest.permissions
     if name in schema and schema[name].type == "boolean":
         yield from (Name(f"{name}={word}") for word in ("yes", "no"))
@@ -350,8 +339,6 @@ def _setting_summary(field: Field) -> str:
 
 
 def _plugins_here() -> Mapping[str, Found]:
-    from kagura_kernel.journal.place import data_home
-    from kagura_kernel.plugins.manifest import discover, plugin_places
 
     return discover(plugin_places(data_home(os.environ), Path.cwd())).found
 
@@ -362,9 +349,6 @@ def _schema(found: Found) -> Schema:
     Raises:
         PluginInvalid: it says nothing that can be understood.
     """
-    from kagura_kernel.plugins.configuration import read_schema
-    from kagura_kernel.plugins.scan.scanning import scan_content
-
     key = found.content.content_hash
     with _lock:
         if key in _schemas:
@@ -382,8 +366,6 @@ _DOCUMENTS = (".yaml", ".yml", ".toml", "/")
 
 def _agents(prefix: str) -> list[Name]:
     """Agents that have a name, then files that may hold one; nothing is fetched."""
-    from kagura_kernel.assembly.kits import make_kits
-
     named = [] if "/" in prefix else [Name(name) for name in make_kits(os.environ).agents()]
     found = files(Path.cwd(), prefix, Kind.FILE, outside=True)
     return [*named, *(one for one in found if one.text.endswith(_DOCUMENTS))]
@@ -398,8 +380,6 @@ def _staged(given: Sequence[str]) -> list[Name]:
     Raises:
         KaguraError: there is no such agent, or the project cannot be used.
     """
-    from kagura_kernel.assembly.kits import make_kits
-
     words = list(given[2:])
     if len(words) > 1:
         return []

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+from kagura_kernel.assembly import get_cockpit
 from kagura_kernel.cockpit.memory import Act
 from kagura_kernel.cockpit.memory_words import age_words, memory_lines, said_in, source_words
 from kagura_kernel.domain.errors import KaguraError
@@ -232,9 +233,8 @@ def show_memories(lines: Sequence[MemoryLine]) -> bool:
     shell = _shell()
     if shell is None or surface_of(shell) is not Surface.NOTEBOOK or not loop_runs():
         return False
-    # Looked up here, so that a table holds nothing but its rows.
-    from kagura_kernel.assembly import get_cockpit
 
+    # Looked up here, so that a table holds nothing but its rows.
     cockpit = get_cockpit()
     MemoryList(lambda: cockpit.memory, lines)
     return True

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from kagura_kernel.assembly import get_cockpit
+from kagura_kernel.cockpit.memory import program_query
 from kagura_kernel.cockpit.memory_words import edge_words, said_in, source_words
 from kagura_kernel.domain.memory import Memory, Neighbourhood, Recalled
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.errors import calm
-from kagura_kernel.jupyter.memory.cards import MemoryLine
+from kagura_kernel.jupyter.memory.cards import LABEL, MemoryLine, memories_blocks, show_memories
 from kagura_kernel.jupyter.tables import table_of
+from kagura_kernel.render.html import html_of
+from kagura_kernel.render.style import framed
+from kagura_kernel.render.text import lines_of
 
 if TYPE_CHECKING:
     from kagura_kernel.patterns.lessons import Lesson
@@ -35,19 +40,12 @@ class MemoryFrame(pd.DataFrame):
 
     def __repr__(self) -> str:
         """Two lines for each memory; what is not trusted is marked."""
-        from kagura_kernel.jupyter.memory.cards import memories_blocks
-        from kagura_kernel.render.text import lines_of
-
         if not self._whole():
             return super().__repr__()
         return "\n".join(lines_of(memories_blocks(self.lines(), datetime.now(UTC), live=False)))
 
     def _repr_html_(self) -> str:
         """The card without its buttons; IPython shows this in place of the columns."""
-        from kagura_kernel.jupyter.memory.cards import LABEL, memories_blocks
-        from kagura_kernel.render.html import html_of
-        from kagura_kernel.render.style import framed
-
         if not self._whole():
             return str(pd.DataFrame(self).to_html(max_rows=pd.get_option("display.max_rows")))
         return framed(html_of(memories_blocks(self.lines(), datetime.now(UTC), live=False)), LABEL)
@@ -58,8 +56,6 @@ class MemoryFrame(pd.DataFrame):
         Raises:
             NotImplementedError: nobody can; IPython shows the table then.
         """
-        from kagura_kernel.jupyter.memory.cards import show_memories
-
         if not self._whole():
             raise NotImplementedError
         with calm():
@@ -259,9 +255,6 @@ def recalled(
     scopes: str | Iterable[str] | None,
 ) -> MemoryFrame:
     """See `kagura_kernel.recall`; raises likewise."""
-    from kagura_kernel.assembly import get_cockpit
-    from kagura_kernel.cockpit.memory import program_query
-
     now = datetime.now(UTC)
     query = program_query(text, k, types=types, tags=tags, tier=tier, since=since, scopes=scopes, now=now)
     return memories_table(get_cockpit().memory.recall(query), now, searched=bool(text.strip()))

@@ -32,6 +32,7 @@ from kagura_kernel.jupyter.cards.audit_record import audit_bundle, card_text
 from kagura_kernel.jupyter.cards.audit_view import AuditView, FormField, PluginForm, Subject
 from kagura_kernel.jupyter.follow import LINGER_SECONDS, TICK_SECONDS, forgive, interruptible
 from kagura_kernel.jupyter.live_run import WIDGET_SECONDS
+from kagura_kernel.jupyter.plugins.in_text import TextAudit, lines_of
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.surface import Surface, person
 
@@ -187,8 +188,6 @@ def _display_for(surface: Surface, cockpit: Cockpit, talk: PluginTalk) -> AuditD
         case Surface.NOTEBOOK:
             return LiveAudit(cockpit, talk)
         case Surface.TERMINAL | Surface.CONSOLE:
-            from kagura_kernel.jupyter.plugins.in_text import TextAudit, lines_of
-
             return TextAudit(cockpit, talk, lines_of(surface))
         case Surface.HEADLESS | Surface.INSIDE:
             return StillAudit()

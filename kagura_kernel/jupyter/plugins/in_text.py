@@ -19,6 +19,7 @@ from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.jupyter.answers import press
 from kagura_kernel.jupyter.cards.audit_record import report_lines
 from kagura_kernel.jupyter.cards.audit_view import Subject
+from kagura_kernel.jupyter.console import ConsoleLines
 from kagura_kernel.jupyter.surface import Surface, person
 from kagura_kernel.jupyter.terminal import forget_typed, ring
 
@@ -68,8 +69,6 @@ class TerminalLines:
 def lines_of(surface: Surface) -> Lines:
     """Those of the place where the running cell is shown."""
     if surface is Surface.CONSOLE:
-        from kagura_kernel.jupyter.console import ConsoleLines
-
         return ConsoleLines.of_this_cell()
     return TerminalLines()
 

@@ -9,6 +9,10 @@ import pandas as pd
 
 from kagura_kernel.domain.plugins import PluginPermissions
 from kagura_kernel.jupyter.tables import Columns, table_of
+from kagura_kernel.plugins.configuration import shown
+from kagura_kernel.render.html import html_of
+from kagura_kernel.render.style import framed
+from kagura_kernel.views.plugins import LABEL, plugins_blocks
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.plugins import PluginFinding
@@ -83,8 +87,6 @@ def findings_table(scans: Sequence[Scan]) -> pd.DataFrame:
 
 def settings_table(schema: Schema, configured: Mapping[str, str]) -> pd.DataFrame:
     """One line for each thing that a plugin can be told; `configured` is NA where the session has not told it."""
-    from kagura_kernel.plugins.configuration import shown
-
     defaults = shown({name: field.default for name, field in schema.items() if field.default is not None})
     columns: Columns[tuple[str, Field]] = {
         "field": (lambda one: one[0], "string"),
@@ -121,10 +123,6 @@ class PluginFrame(pd.DataFrame):
 
     def _repr_html_(self) -> str:
         """State, risk and approval as marks; IPython shows this in place of the columns."""
-        from kagura_kernel.render.html import html_of
-        from kagura_kernel.render.style import framed
-        from kagura_kernel.views.plugins import LABEL, plugins_blocks
-
         return framed(html_of(plugins_blocks([_line(row) for row in self.to_dict("records")])), LABEL)
 
 

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.cockpit.naming import here_of
+from kagura_kernel.jupyter.surface import place_of
+
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.journal.rows import Here
@@ -36,9 +39,6 @@ class Asked:
     @property
     def here(self) -> Here:
         """What `last` is about."""
-        from kagura_kernel.cockpit.naming import here_of
-        from kagura_kernel.jupyter.surface import place_of
-
         return here_of(place_of(self.shell))
 
     @cached_property

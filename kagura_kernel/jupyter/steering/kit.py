@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.cockpit.kits import one_of
+from kagura_kernel.cockpit.naming import named_run
 from kagura_kernel.jupyter.steering.asked import Asked, say
 from kagura_kernel.jupyter.surface import Surface, loop_runs, surface_of
 
@@ -37,14 +39,11 @@ def kit_build(asked: Asked) -> None:
 
 def kit_show(asked: Asked) -> KitBrowser:
     """What is staged, to look into."""
-    from kagura_kernel.cockpit.kits import one_of
     from kagura_kernel.jupyter.kit import KitBrowser
 
     one_of(asked["agent"], asked["run"])
     cockpit = asked.cockpit
     if asked["run"] is not None:
-        from kagura_kernel.cockpit.naming import named_run
-
         kit = cockpit.kits.of_run(cockpit.journal, named_run(cockpit.journal, asked["run"], asked.here))
     else:
         kit = cockpit.kits.build(asked["agent"])

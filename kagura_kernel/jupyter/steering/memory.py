@@ -6,7 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.memory import Act
+from kagura_kernel.cockpit.memory import Act, note_of, query_of, read_file, write_file
+from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.steering.asked import Asked, say
 from kagura_kernel.jupyter.surface import person
 
@@ -29,7 +30,6 @@ def memory_list(asked: Asked) -> pd.DataFrame:
 
 
 def _table(asked: Asked, *, searched: bool) -> pd.DataFrame:
-    from kagura_kernel.cockpit.memory import query_of
     from kagura_kernel.jupyter.memory.tables import memories_table
 
     now = datetime.now(UTC)
@@ -64,7 +64,6 @@ def memory_explore(asked: Asked) -> pd.DataFrame:
 
 def memory_add(asked: Asked) -> None:
     """Remember something oneself."""
-    from kagura_kernel.cockpit.memory import note_of
     from kagura_kernel.cockpit.memory_words import added_lines
 
     draft = note_of(asked.values, datetime.now(UTC))
@@ -103,7 +102,6 @@ def memory_forget(asked: Asked) -> None:
 
 def memory_import(asked: Asked) -> None:
     """Keep what a file holds."""
-    from kagura_kernel.cockpit.memory import read_file
     from kagura_kernel.cockpit.memory_words import imported_line
 
     lines = read_file(asked["file"])
@@ -113,8 +111,6 @@ def memory_import(asked: Asked) -> None:
 
 def memory_export(asked: Asked) -> None:
     """Write all of it into a file."""
-    from kagura_kernel.cockpit.memory import write_file
-
     count = write_file(asked["file"], asked.cockpit.memory.export_lines())
     say(f"{asked['file']} was written: {count:,} lines.")
 
@@ -135,7 +131,5 @@ def _change(asked: Asked, act: Act) -> None:
 
 
 def _say(lines: Any) -> None:
-    from kagura_kernel.domain.visible import visible
-
     # What a memory says may hold what a terminal obeys.
     say("\n".join(map(visible, lines)))

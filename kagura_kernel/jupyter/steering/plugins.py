@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin, as_typed
+from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.jupyter.steering.asked import Asked, say
-from kagura_kernel.jupyter.surface import Surface, person, surface_of
+from kagura_kernel.jupyter.surface import Surface, person, place_of, surface_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,9 +27,6 @@ def plugin_list(asked: Asked) -> pd.DataFrame:
 
 async def plugin_enable(asked: Asked) -> None:
     """Audit, decide, configure, enable."""
-    from kagura_kernel.cockpit.intents import EnablePlugin, as_typed
-    from kagura_kernel.domain.plugins import Risk
-
     accept = Risk[asked["accept_risk"].upper()] if asked["accept_risk"] else None
     intent = EnablePlugin(words=as_typed(asked["values"]), accept=accept, **_about(asked))
     await _follow(asked, asked.cockpit.plugins.enable(intent))
@@ -35,8 +34,6 @@ async def plugin_enable(asked: Asked) -> None:
 
 async def plugin_audit(asked: Asked) -> None:
     """Examine a plugin anew."""
-    from kagura_kernel.cockpit.intents import AuditPlugin
-
     await _follow(asked, asked.cockpit.plugins.audit(AuditPlugin(**_about(asked))))
 
 
@@ -120,8 +117,6 @@ def plugin_trust(asked: Asked) -> Any:
 
 
 def _about(asked: Asked) -> dict[str, Any]:
-    from kagura_kernel.jupyter.surface import place_of
-
     surface = surface_of(asked.shell)
     return {
         "name": asked["name"],

@@ -6,10 +6,20 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.naming import named_approval, named_run, only, run_to_stop, told_run
+from kagura_kernel.assembly.brains import brain_reports
+from kagura_kernel.cockpit.brains import turn_words
+from kagura_kernel.cockpit.lines.helping import help_for
+from kagura_kernel.cockpit.naming import named_approval, named_run, only, read_time, run_to_stop, told_run
 from kagura_kernel.domain.grammar import Surface as Typed
+from kagura_kernel.journal import views
+from kagura_kernel.journal.children import with_children
+from kagura_kernel.journal.place import data_home
+from kagura_kernel.journal.precedents import estimated
+from kagura_kernel.journal.session_registry import sessions as known
+from kagura_kernel.jupyter.status import StatusText
 from kagura_kernel.jupyter.steering.asked import Asked, say
 from kagura_kernel.jupyter.surface import Surface, person, surface_of
+from kagura_kernel.render.escape import shown_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,21 +32,16 @@ _LATEST, _LATEST_COSTS = 100, 1000
 
 def help(asked: Asked) -> None:  # noqa: A001 - a command is the function of its name
     """All commands, or one."""
-    from kagura_kernel.cockpit.lines.helping import help_for
-
     say(help_for(asked["word"], Typed.NOTEBOOK, prefix=asked.prefix))
 
 
 def status(asked: Asked) -> Any:
     """What runs, what waits, and what is there to run on."""
-    from kagura_kernel.jupyter.status import StatusText
-
     return StatusText(asked.cockpit.status())
 
 
 def runs(asked: Asked) -> pd.DataFrame:
     """The latest runs, or those named."""
-    from kagura_kernel.journal import views
     from kagura_kernel.jupyter.tables import runs_table
     from kagura_kernel.jupyter.text_frame import RunsText, for_text
 
@@ -48,7 +53,6 @@ def runs(asked: Asked) -> pd.DataFrame:
 
 def sessions(asked: Asked) -> pd.DataFrame:
     """The sessions, and how each stands."""
-    from kagura_kernel.journal.session_registry import sessions as known
     from kagura_kernel.jupyter.tables import sessions_table
 
     return sessions_table(known(asked.cockpit.journal, limit=asked["limit"] or _LATEST))
@@ -57,7 +61,6 @@ def sessions(asked: Asked) -> pd.DataFrame:
 def approvals(asked: Asked) -> pd.DataFrame:
     """The latest approvals, or those that wait."""
     from kagura_kernel.cockpit.plan_lessons import has_lessons, lessons_told
-    from kagura_kernel.journal import views
     from kagura_kernel.jupyter.tables import approvals_table
 
     limit = asked["limit"] or _LATEST
@@ -69,8 +72,6 @@ def approvals(asked: Asked) -> pd.DataFrame:
 
 def cost(asked: Asked) -> pd.DataFrame:
     """What the latest runs cost, in a notebook as a table that shows itself as the cost panel; or those named."""
-    from kagura_kernel.journal import views
-    from kagura_kernel.journal.children import with_children
     from kagura_kernel.jupyter.tables import costs_table
     from kagura_kernel.jupyter.text_frame import CostsText, for_text
 
@@ -90,7 +91,6 @@ def cost(asked: Asked) -> pd.DataFrame:
 
 def _calibration(asked: Asked) -> pd.DataFrame:
     """What runs were expected to need beside what they needed, and a sentence about all of them."""
-    from kagura_kernel.journal.precedents import estimated
     from kagura_kernel.jupyter.tables import calibration_table
     from kagura_kernel.jupyter.text_frame import CalibratedText, for_text
     from kagura_kernel.patterns.calibration import calibrate, calibration_line
@@ -116,8 +116,6 @@ def leases(asked: Asked) -> pd.DataFrame:
 
 def egress_log(asked: Asked) -> pd.DataFrame:
     """What boxes asked to connect to."""
-    from kagura_kernel.cockpit.naming import read_time
-    from kagura_kernel.journal import views
     from kagura_kernel.jupyter.tables import egress_table
 
     journal = asked.cockpit.journal
@@ -187,9 +185,6 @@ def _named(asked: Asked) -> list[str]:
 def brain(asked: Asked) -> pd.DataFrame:
     """Every brain, what it would think with, and what a turn would cost."""
     from kagura_kernel.assembly import load_settings
-    from kagura_kernel.assembly.brains import brain_reports
-    from kagura_kernel.cockpit.brains import turn_words
-    from kagura_kernel.journal.place import data_home
     from kagura_kernel.jupyter.tables import brain_table
 
     journal = asked.cockpit.journal
@@ -299,8 +294,6 @@ def _settle(asked: Asked, *, apply: bool) -> None:
 
 def told(settled: ChangesSettled, run: str) -> str:
     """What became of a run's changes, a line for each way; the run and its project first, where they are given."""
-    from kagura_kernel.render.escape import shown_path
-
     lines = [
         f"{word}: {', '.join(shown_path(path) for path in paths)}"
         for word, paths in (

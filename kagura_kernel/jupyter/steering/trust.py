@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.naming import named_run, told_run
+from kagura_kernel.cockpit.trust import revoked_words
 from kagura_kernel.jupyter.steering.asked import Asked, say
 from kagura_kernel.jupyter.surface import person
 
@@ -43,7 +44,5 @@ def graduation_vouch(asked: Asked) -> None:
 
 def graduation_revoke(asked: Asked) -> None:
     """Take it back."""
-    from kagura_kernel.cockpit.trust import revoked_words
-
     found = asked.cockpit.trust.revoke(asked["category"], by=person(), via="command")
     say(revoked_words(found))

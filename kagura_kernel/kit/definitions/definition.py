@@ -44,6 +44,9 @@ from kagura_kernel.kit.definitions.toolsets import (
     mcp_conflicts,
     plain_line,
 )
+from kagura_kernel.membrane.credentials.lease import parse_grant
+from kagura_kernel.membrane.egress.names import ASK, HOST_SETS, HTTPS, NONE, bracketed, parse_target
+from kagura_kernel.membrane.egress.policy import parse_grants
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.redactor import Redactor
@@ -181,9 +184,6 @@ def _as_tuple(value: Any) -> Any:
 
 def _net_word(word: str) -> str:
     """A word after `--net`; a host as it is really asked for, so that none looks like another one."""
-    from kagura_kernel.membrane.egress.names import ASK, HOST_SETS, HTTPS, NONE, bracketed, parse_target
-    from kagura_kernel.membrane.egress.policy import parse_grants
-
     try:
         parse_grants([] if word == NONE else [word])
     except ConfigurationError as error:
@@ -195,8 +195,6 @@ def _net_word(word: str) -> str:
 
 
 def _credential(word: str) -> str:
-    from kagura_kernel.membrane.credentials.lease import parse_grant
-
     try:
         parse_grant(word)
     except UsageError as error:

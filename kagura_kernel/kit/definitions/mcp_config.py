@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import McpConfigInvalid
+from kagura_kernel.kit.definitions.document import problems_of, shown_key
+from kagura_kernel.kit.definitions.toolsets import McpToolset, given_texts
 
 if TYPE_CHECKING:
-    from kagura_kernel.kit.definitions.toolsets import McpToolset, Toolset
+    from kagura_kernel.kit.definitions.toolsets import Toolset
 
 MAX_BYTES = 256 * 1024
 MAX_SERVERS = 32
@@ -51,8 +53,6 @@ def parse_mcp_config(data: bytes, source: str, *, holds_secret: HoldsSecret | No
     Raises:
         McpConfigInvalid: it cannot be used; all problems at once, each without a value.
     """
-    from kagura_kernel.kit.definitions.document import shown_key
-
     problems: list[str] = []
     servers = _servers(data, source, problems)
     found: dict[str, McpToolset] = {}
@@ -133,9 +133,6 @@ def _toolset(
 ) -> McpToolset | None:
     """One server; None where it is switched off, or has problems, which are added."""
     from pydantic import ValidationError
-
-    from kagura_kernel.kit.definitions.document import problems_of
-    from kagura_kernel.kit.definitions.toolsets import McpToolset, given_texts
 
     if not isinstance(said, dict):
         problems.append(f"{place}: must be an object")

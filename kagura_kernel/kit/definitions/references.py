@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, AgentUnavailable
 from kagura_kernel.domain.kit import AGENT_NAME
+from kagura_kernel.journal.place import data_home
 from kagura_kernel.kit.definitions.definition import AgentDefinition, as_yaml, digest_of, parse_definition, said
 from kagura_kernel.kit.definitions.document import MAX_BYTES
-from kagura_kernel.kit.definitions.oci import PinnedDocuments, is_digest, sha256
+from kagura_kernel.kit.definitions.fetching import Fetcher, NotFetched
+from kagura_kernel.kit.definitions.oci import PinnedDocuments, fetch_artifact, is_digest, parse_oci, sha256
 
 if TYPE_CHECKING:
-    from kagura_kernel.kit.definitions.fetching import Fetcher
     from kagura_kernel.kit.redaction.redactor import Redactor
 
 
@@ -147,8 +148,6 @@ class Sources:
         )
 
     def _url(self, reference: str) -> Source:
-        from kagura_kernel.kit.definitions.fetching import NotFetched
-
         url, _, fragment = reference.partition("#")
         shown = shown_url(url)
         pin = fragment.removeprefix(_PIN)
@@ -175,8 +174,6 @@ class Sources:
         return answer.body
 
     def _oci(self, reference: str) -> Source:
-        from kagura_kernel.kit.definitions.oci import fetch_artifact, parse_oci
-
         artifact = parse_oci(reference)
         data, name = fetch_artifact(artifact, self._fetch, self._kept)
         return Source(data, str(artifact), str(artifact), name, "oci", host=_host(str(artifact)))
@@ -298,8 +295,6 @@ class ResolvedAgent:
 
 def usual_places(environ: Mapping[str, str], cwd: Path) -> AgentPlaces:
     """The places of one person on this machine; nothing is made."""
-    from kagura_kernel.journal.place import data_home
-
     home = data_home(environ)
     return AgentPlaces(cwd=cwd, own=home / "agents", cache=home / "agent-cache", environ=environ)
 
@@ -321,8 +316,6 @@ def resolve_agent(
         AgentInvalid: what is there is no definition, holds a secret, or its sub-agents go round in a circle.
         RedactionUnavailable: secrets cannot be looked for.
     """
-    from kagura_kernel.kit.definitions.fetching import Fetcher
-
     return _Resolving(places, fetch or Fetcher(), redactor).agent(reference.strip() or DEFAULT_AGENT)
 
 

@@ -19,14 +19,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.domain.imports import trusted_path
+from kagura_kernel.sandbox.docker.engine import DockerEngine
+from kagura_kernel.sandbox.docker.flags import HOLDER_LABEL
+from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.owner import owner_alive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from kagura_kernel.sandbox.docker.engine import DockerEngine
-    from kagura_kernel.sandbox.docker_endpoint import Endpoint
 
 
 _ROOT = str(Path(__file__).resolve().parents[3])
@@ -109,10 +110,6 @@ def wait_for_the_end(owner: str) -> bool:
 
 async def reap(endpoint: Endpoint, holder: str) -> None:
     """Remove every container of that holder, also one that the daemon was just making, and its volumes."""
-    from kagura_kernel.domain.errors import SandboxUnavailable
-    from kagura_kernel.sandbox.docker.engine import DockerEngine
-    from kagura_kernel.sandbox.docker.flags import HOLDER_LABEL
-
     engine = DockerEngine(endpoint)
     deadline = time.monotonic() + _GIVE_UP_SECONDS
     quiet = 0
@@ -132,7 +129,6 @@ def main(url: str, certificates: str, verify: str, holder: str, owner: str) -> N
     """Wait, then reap."""
     if not wait_for_the_end(owner):
         return
-    from kagura_kernel.sandbox.docker_endpoint import Endpoint
 
     endpoint = Endpoint(url, Path(certificates) if certificates else None, verify == "1")
     asyncio.run(reap(endpoint, holder))

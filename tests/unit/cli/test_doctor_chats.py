@@ -74,7 +74,7 @@ def test_a_keychain_is_asked_whether_it_is_there_and_for_nothing_that_is_in_it(t
 
     monkeypatch.setattr(keyring, "get_password", pytest.fail)
     table = {"discord": {"bot_token_keyring": "a/b", "operators": ["900"]}}
-    monkeypatch.setattr("kagura_kernel.membrane.credentials.secret.keychain_name", lambda: "a chain")
+    monkeypatch.setattr("kagura_kernel.cli.doctor_rows.keychain_name", lambda: "a chain")
     assert look(tmp_path, table)["chat discord"].state == "ok"
     monkeypatch.undo()
     from keyring.backends.fail import Keyring

@@ -68,7 +68,8 @@ def chain(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
     kept: dict[tuple[str, str], str] = {}
     monkeypatch.setattr(keyring, "set_password", lambda service, name, secret: kept.update({(service, name): secret}))
     monkeypatch.setattr(keyring, "get_password", lambda service, name: kept.get((service, name)))
-    monkeypatch.setattr("kagura_kernel.membrane.credentials.secret.keychain_name", lambda: "a chain")
+    for module in ("cli.setup_chats", "membrane.credentials.secret"):
+        monkeypatch.setattr(f"kagura_kernel.{module}.keychain_name", lambda: "a chain")
     return kept
 
 

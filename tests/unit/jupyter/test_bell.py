@@ -92,7 +92,7 @@ def test_a_run_that_was_begun_without_a_person_listens_to_no_cell(surface):
 
 def test_in_a_terminal_the_bell_sounds_once_for_each_question(surface, monkeypatch):
     rung = []
-    monkeypatch.setattr("kagura_kernel.jupyter.terminal.ring", lambda: rung.append(1))
+    monkeypatch.setattr("kagura_kernel.jupyter.background.ring", lambda: rung.append(1))
     surface.now = Surface.TERMINAL
     run, _, _ = begun(surface.now)
     run.tell(run.sample.asked(), run.sample.asked("app-2"))

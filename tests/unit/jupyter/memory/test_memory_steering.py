@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 import kagura_kernel
-from kagura_kernel import assembly
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnknown
 from kagura_kernel.domain.memory import CAME_FROM, LESSON, Author, Draft, Edge, Source, Tier
@@ -79,7 +78,7 @@ def test_the_newest_are_listed_without_a_score(asked, memory):
 
 
 def test_a_program_asks_by_a_function(cockpit, memory, monkeypatch):
-    monkeypatch.setattr(assembly, "get_cockpit", lambda: cockpit)
+    monkeypatch.setattr("kagura_kernel.jupyter.memory.tables.get_cockpit", lambda: cockpit)
     one = left(memory, "Deploys happen on Fridays.", tags=("ops",))
     assert list(kagura_kernel.recall("deploy", tag="ops", type=["note", "fix"], tier="quarantine").index) == [one]
     assert kagura_kernel.recall("deploy", since="7d").shape[0] == 1
