@@ -13,7 +13,7 @@ from kagura_kernel.domain.settings import Problem, Settings, parse_settings
 from kagura_kernel.journal.place import read_settings
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.credentials.secret import live_secrets
-from kagura_kernel.membrane.settings import check_settings
+from kagura_kernel.membrane.grant import check_settings
 from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.telemetry.logs import StructuredLog, problem_with_place
 

@@ -15,7 +15,7 @@ from kagura_kernel.cockpit.handed import handed_agent
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.membrane.credentials.lease import parse_grant
-from kagura_kernel.membrane.egress.names import NONE
+from kagura_kernel.membrane.egress.hosts import NONE
 from kagura_kernel.membrane.grant import WRITE_THROUGH, RunGrant
 from kagura_kernel.runs.order import AgentOrder
 from kagura_kernel.runs.request import RunRequest

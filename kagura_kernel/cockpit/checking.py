@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from kagura_kernel.membrane.egress.gate import Explanation, SystemResolver, explain
-from kagura_kernel.membrane.egress.names import HTTPS, NONE, Target, parse_target, parse_url
+from kagura_kernel.membrane.egress.hosts import HTTPS, NONE, Target, parse_target, parse_url
 from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.grant import host_sets
 

@@ -22,8 +22,8 @@ from kagura_kernel.membrane.egress.gate import Gate
 from kagura_kernel.membrane.egress.policy import EgressPolicy
 
 if TYPE_CHECKING:
+    from kagura_kernel.membrane.credentials.injection.caller import InjectedRequest, InjectionView, Summing
     from kagura_kernel.membrane.credentials.injection.injector import Injector
-    from kagura_kernel.membrane.credentials.injection.records import InjectedRequest, InjectionView, Summing
     from kagura_kernel.membrane.credentials.registry import Registry
     from kagura_kernel.membrane.credentials.secret import Secret
     from kagura_kernel.membrane.grant import MembraneParts, RecordFact
@@ -124,8 +124,8 @@ class Leasing:
             CredentialError: one cannot be had; whatever was had is given back by `close`.
             JournalError: it could not be written down.
         """
+        from kagura_kernel.membrane.credentials.injection.caller import Summing
         from kagura_kernel.membrane.credentials.injection.injector import Injector
-        from kagura_kernel.membrane.credentials.injection.records import Summing
 
         uses = self._uses = Summing(self._used)
         self._injector = Injector(

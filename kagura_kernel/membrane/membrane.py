@@ -18,9 +18,9 @@ from kagura_kernel.domain.events import EgressClosed, EgressDecided, Noted, RunG
 from kagura_kernel.domain.identity import new_approval_id
 from kagura_kernel.membrane.credentials.lease import Grant, Holder
 from kagura_kernel.membrane.credentials.scrub import ScrubbedBox, Scrubber
-from kagura_kernel.membrane.egress.asking import THIS_RUN, THIS_SESSION, Asking
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
+from kagura_kernel.membrane.egress.policy import THIS_RUN, THIS_SESSION, Asking
 from kagura_kernel.membrane.egress.proxy import PROXY_PORT, forward, open_egress, proxy_variables
 from kagura_kernel.membrane.grant import MembraneParts, RecordFact, RunGrant, SessionPowers
 from kagura_kernel.membrane.leasing import Leasing, sources_of
@@ -29,7 +29,7 @@ from kagura_kernel.sandbox.backend import Box
 if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.lease import Budget, Lease
     from kagura_kernel.membrane.credentials.secret import Secret
-    from kagura_kernel.membrane.model.access import Counting, ModelAccess, ModelApi
+    from kagura_kernel.membrane.model_api import Counting, ModelAccess, ModelApi
 
 
 class MembraneBox(ScrubbedBox):
@@ -270,7 +270,7 @@ class Membrane:
         """
         if self._model_api is None:
             raise RuntimeError("the brain of this run does not think in its box")
-        from kagura_kernel.membrane.model.access import ModelAccess
+        from kagura_kernel.membrane.model_api import ModelAccess
 
         resolver = self._parts.resolver()
         self._model = ModelAccess(

@@ -22,7 +22,7 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.patterns import DelegationTerms, Handoff
 from kagura_kernel.membrane.credentials.lease import parse_grant
-from kagura_kernel.membrane.egress.names import ASK, HTTPS, NONE, HostSets, Target, parse_target
+from kagura_kernel.membrane.egress.hosts import ASK, HTTPS, NONE, HostSets, Target, parse_target
 from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.grant import RunGrant
 

@@ -12,8 +12,7 @@ from urllib.parse import quote, unquote
 
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood, PluginNotConfigured, WorkspaceRefused
 from kagura_kernel.domain.plugins import PluginPermissions
-from kagura_kernel.membrane.egress.addresses import why_never
-from kagura_kernel.membrane.egress.names import HTTP, HTTPS, Target, address_of, bracketed, parse_target
+from kagura_kernel.membrane.egress.hosts import HTTP, HTTPS, Target, address_of, bracketed, parse_target, why_never
 from kagura_kernel.membrane.names import PROTECTED_NAMES, is_protected_name
 from kagura_kernel.membrane.postgres.service import PostgresService, is_postgres_url, parse_url
 from kagura_kernel.membrane.project import refuse_private

@@ -30,7 +30,7 @@ from kagura_kernel.domain.errors import (
     UnknownName,
 )
 from kagura_kernel.domain.events import Noted, PluginCalled
-from kagura_kernel.membrane.egress.limits import Pace
+from kagura_kernel.membrane.egress.stream import Pace
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.plugins import framing
 from kagura_kernel.plugins.calling import CallLimits, EnabledPlugin, Room

@@ -13,7 +13,7 @@ from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
 from kagura_kernel.domain.outcome import ChangeState, FileChange, in_order
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.collect import LEFT, Collector
+from kagura_kernel.membrane.changes import LEFT, Collector
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
 from kagura_kernel.membrane.protection import apply_changes

@@ -22,7 +22,7 @@ from kagura_kernel.domain.patterns import Checkpoint, LeftBudget
 from kagura_kernel.domain.policy import PermissionMode
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.checkpoints import digest_of, store
-from kagura_kernel.membrane.egress.names import NONE
+from kagura_kernel.membrane.egress.hosts import NONE
 from kagura_kernel.membrane.grant import WRITE_THROUGH
 from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.patterns.steps import EARLIER, KINDS, Fold, bounded, shorten

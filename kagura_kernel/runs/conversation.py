@@ -26,7 +26,7 @@ from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BudgetExh
 from kagura_kernel.domain.events import OutputStreamed, TextStreamed, TextWritten, ToolCalled, ToolFinished
 from kagura_kernel.domain.nesting import one_level_in
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
-from kagura_kernel.membrane.egress.names import ASK
+from kagura_kernel.membrane.egress.hosts import ASK
 from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.delegating import delegation_tools
 from kagura_kernel.runs.ending import Ending

@@ -39,7 +39,7 @@ from kagura_kernel.domain.events import (
     ToolFinished,
 )
 from kagura_kernel.domain.outcome import FileChange, RunOutcome
-from kagura_kernel.membrane.collect import LEFT
+from kagura_kernel.membrane.changes import LEFT
 from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.context import RunContext

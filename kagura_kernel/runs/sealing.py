@@ -20,7 +20,7 @@ from kagura_kernel.domain.errors import BudgetExhausted, KaguraError, NotThisTim
 from kagura_kernel.domain.events import ToolCalled, ToolFinished
 from kagura_kernel.domain.tools import CallTool, ToolCall, ToolResult, ToolSpec
 from kagura_kernel.membrane.credentials.secret import Secret
-from kagura_kernel.membrane.egress.limits import SHORTEST, Pace
+from kagura_kernel.membrane.egress.stream import SHORTEST, Pace
 from kagura_kernel.membrane.grant import Mount, RunGrant
 from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.ledger import Books
@@ -29,8 +29,8 @@ from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.tools.toolsets.boxed import Boxed
 
 if TYPE_CHECKING:
-    from kagura_kernel.membrane.model.access import Counting, ModelApi
-    from kagura_kernel.membrane.model.usage import Counted
+    from kagura_kernel.membrane.model_api import Counting, ModelApi
+    from kagura_kernel.membrane.model_usage import Counted
     from kagura_kernel.runs.context import RunContext
     from kagura_kernel.runs.exchange import ExchangeDirectory
 
@@ -107,7 +107,7 @@ def model_api(needs: SealedNeeds) -> ModelApi:
     Raises:
         BrainNotConfigured: a key must not be sent there.
     """
-    from kagura_kernel.membrane.model.access import ModelApi
+    from kagura_kernel.membrane.model_api import ModelApi
 
     api = ModelApi(needs.url, needs.header, Secret(needs.key()))
     _ = api.injection
@@ -172,7 +172,7 @@ async def open_inside(context: RunContext, exchange: ExchangeDirectory) -> Seale
 
 def _counting(context: RunContext) -> Counting:
     """Every answer goes into the books as it ends, whoever in the box has asked for it."""
-    from kagura_kernel.membrane.model.access import Counting
+    from kagura_kernel.membrane.model_api import Counting
 
     books = Books(context.account, context.recorder, context.parts.price, context.parts.clock)
     models = Models(context.order.model, context.parts.price, context.parts.clock)

@@ -18,7 +18,7 @@ from kagura_kernel.domain.events.memory import TrustSignal
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.trust import Standing, TrustHistory
-from kagura_kernel.membrane.egress.asking import THIS_RUN, THIS_SESSION
+from kagura_kernel.membrane.egress.policy import THIS_RUN, THIS_SESSION
 from kagura_kernel.membrane.grant import RecordFact, SessionPowers
 from kagura_kernel.patterns.categories import BY_NAME, asks_anew, categorise, goes_to, names_credentials, touched
 from kagura_kernel.patterns.graduation import (

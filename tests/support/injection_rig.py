@@ -11,8 +11,8 @@ from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
+from kagura_kernel.membrane.credentials.injection.caller import InjectedRequest, InjectionLimits
 from kagura_kernel.membrane.credentials.injection.injector import Injector
-from kagura_kernel.membrane.credentials.injection.records import InjectedRequest, InjectionLimits
 from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.lease import Budget, Grants, Holder, Lease, LeaseTerms, parse_grant
 from kagura_kernel.membrane.egress.gate import Gate, Resolver

@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from kagura_kernel.kit.packages.package_sources import Source, Sources, word_of
-from kagura_kernel.membrane.egress.names import parse_url
+from kagura_kernel.membrane.egress.hosts import parse_url
 
 _Page = tuple[int, str, bytes]
 

@@ -222,7 +222,7 @@ def _host(text: str) -> str:
 
 
 def _host_sets() -> Sequence[str]:
-    from kagura_kernel.membrane.egress.names import HOST_SETS
+    from kagura_kernel.membrane.egress.hosts import HOST_SETS
 
     return tuple(HOST_SETS)
 

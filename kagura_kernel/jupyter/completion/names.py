@@ -28,7 +28,7 @@ from kagura_kernel.journal.place import data_home, place_in_use, read_settings
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.completion.journal import FINDERS
 from kagura_kernel.jupyter.surface import place_of
-from kagura_kernel.membrane.egress.names import ASK, NONE
+from kagura_kernel.membrane.egress.hosts import ASK, NONE
 from kagura_kernel.membrane.grant import host_sets
 from kagura_kernel.membrane.names import shown
 from kagura_kernel.memory.opening import FILE, open_memory

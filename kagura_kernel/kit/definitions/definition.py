@@ -45,7 +45,7 @@ from kagura_kernel.kit.definitions.toolsets import (
     plain_line,
 )
 from kagura_kernel.membrane.credentials.lease import parse_grant
-from kagura_kernel.membrane.egress.names import ASK, HOST_SETS, HTTPS, NONE, bracketed, parse_target
+from kagura_kernel.membrane.egress.hosts import ASK, HOST_SETS, HTTPS, NONE, bracketed, parse_target
 from kagura_kernel.membrane.egress.policy import parse_grants
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Self
 
 from kagura_kernel.kit.definitions.document import MAX_BYTES
-from kagura_kernel.membrane.egress.addresses import why_refused
+from kagura_kernel.membrane.egress.hosts import why_refused
 
 if TYPE_CHECKING:
     import httpx

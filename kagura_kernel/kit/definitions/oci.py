@@ -16,7 +16,7 @@ from typing import Any
 from kagura_kernel.domain.errors import AgentUnavailable, HostNotUnderstood
 from kagura_kernel.kit.definitions.document import MAX_BYTES
 from kagura_kernel.kit.definitions.fetching import Answer, Fetcher, NotFetched, is_loopback
-from kagura_kernel.membrane.egress.names import HTTPS, Target, parse_target
+from kagura_kernel.membrane.egress.hosts import HTTPS, Target, parse_target
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 

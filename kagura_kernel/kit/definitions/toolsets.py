@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from kagura_kernel.domain.errors import HostNotUnderstood
 from kagura_kernel.domain.kit import AGENT_NAME
 from kagura_kernel.kit.definitions.document import one_line, shown_key, unseen
-from kagura_kernel.membrane.egress.names import Target, parse_url
+from kagura_kernel.membrane.egress.hosts import Target, parse_url
 
 _KEYS = ("args", "env", "headers", "url")
 

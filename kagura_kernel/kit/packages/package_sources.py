@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from kagura_kernel.domain.errors import HostNotUnderstood
 from kagura_kernel.kit.definitions.toolsets import Installer, parse_pin
-from kagura_kernel.membrane.egress.names import (
+from kagura_kernel.membrane.egress.hosts import (
     CARGO_INSTALL,
     GITHUB_RELEASES,
     GO_INSTALL,

@@ -18,7 +18,7 @@ from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood
 from kagura_kernel.kit.definitions.document import MAX_BYTES, NotReadable, hint, read_document
 from kagura_kernel.kit.definitions.toolsets import Installer
 from kagura_kernel.kit.packages.package_sources import INSTALLERS, Package, parse_package, word_of
-from kagura_kernel.membrane.egress.names import HTTPS, parse_target
+from kagura_kernel.membrane.egress.hosts import HTTPS, parse_target
 
 SHIPPED = "tool_registry.yaml"
 MAX_TOOLS = 2000

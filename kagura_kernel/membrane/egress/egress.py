@@ -19,8 +19,16 @@ from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ApprovalAborted, EgressBusy, EgressDenied, EgressRefused
 from kagura_kernel.domain.events import EgressClosed, EgressDecided, EgressEnd
 from kagura_kernel.membrane.egress.gate import Address, Admitted, Gate
-from kagura_kernel.membrane.egress.limits import PLACES, EgressLimits, Meter, Pace, Places
-from kagura_kernel.membrane.egress.stream import BoxStream, SocketStream, relay
+from kagura_kernel.membrane.egress.stream import (
+    PLACES,
+    BoxStream,
+    EgressLimits,
+    Meter,
+    Pace,
+    Places,
+    SocketStream,
+    relay,
+)
 
 Record = Callable[[EgressDecided | EgressClosed], None]
 """Keeps a fact. Called on the loop; what it raises ends the connection, for what is not recorded does not happen."""

@@ -16,17 +16,18 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from kagura_kernel.domain.errors import EgressDenied, EgressUnreachable, HostNotUnderstood
-from kagura_kernel.membrane.egress.asking import Asking, Once
-from kagura_kernel.membrane.egress.limits import FEW, PLACES, EgressLimits, Places
-from kagura_kernel.membrane.egress.names import Target, make_target
+from kagura_kernel.membrane.egress.hosts import Target, make_target
 from kagura_kernel.membrane.egress.policy import (
+    Asking,
     EgressPolicy,
     EgressRules,
     EgressRuling,
     EgressVerdict,
+    Once,
     address_advice,
     advice,
 )
+from kagura_kernel.membrane.egress.stream import FEW, PLACES, EgressLimits, Places
 
 Address = IPv4Address | IPv6Address
 Dial = Callable[[Address, int], Awaitable[socket.socket]]

@@ -6,7 +6,7 @@ Every connection through it is decided and carried by the run's `Egress`.
 from __future__ import annotations
 
 from kagura_kernel.membrane.egress.egress import Egress
-from kagura_kernel.membrane.egress.names import Target
+from kagura_kernel.membrane.egress.hosts import Target
 from kagura_kernel.membrane.egress.stream import GuestBoxStream
 from kagura_kernel.sandbox.backend import Box, Failed, GuestStream, Listener
 

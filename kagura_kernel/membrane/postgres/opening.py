@@ -25,16 +25,21 @@ from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import EgressSignInRefused
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.membrane.credentials.secret import in_thread
-from kagura_kernel.membrane.egress.addresses import why_never, why_refused
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Address, Admitted, Gate, Resolver
-from kagura_kernel.membrane.egress.limits import EgressLimits
-from kagura_kernel.membrane.egress.names import Target
+from kagura_kernel.membrane.egress.hosts import Target, why_never, why_refused
 from kagura_kernel.membrane.egress.policy import EgressRuling, EgressVerdict
-from kagura_kernel.membrane.egress.stream import BoxStream, Bytes, SocketStream
-from kagura_kernel.membrane.postgres.client import CancelStream, ClientStream, TlsStream, ask, make_context, wishes
+from kagura_kernel.membrane.egress.stream import BoxStream, Bytes, EgressLimits, SocketStream
+from kagura_kernel.membrane.postgres.login import (
+    CancelStream,
+    ClientStream,
+    TlsStream,
+    ask,
+    make_context,
+    sign_in,
+    wishes,
+)
 from kagura_kernel.membrane.postgres.service import PostgresService
-from kagura_kernel.membrane.postgres.signing_in import sign_in
 from kagura_kernel.membrane.postgres.wire import (
     BROKEN,
     Key,

@@ -13,8 +13,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood
 from kagura_kernel.membrane.credentials.secret import Secret
-from kagura_kernel.membrane.egress.addresses import why_never
-from kagura_kernel.membrane.egress.names import MAX_PORT, Target, make_target
+from kagura_kernel.membrane.egress.hosts import MAX_PORT, Target, make_target, why_never
 
 DEFAULT_PORT = 5432
 SSL_MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")

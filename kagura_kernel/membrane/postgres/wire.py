@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kagura_kernel.domain.errors import EgressBusy, EgressDenied, EgressRefused, EgressSignInRefused
-from kagura_kernel.membrane.egress.names import Target
+from kagura_kernel.membrane.egress.hosts import Target
 from kagura_kernel.membrane.egress.stream import Bytes
 
 PROTOCOL = 3 << 16

@@ -25,9 +25,9 @@ from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy,
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate, Resolver, SystemResolver
-from kagura_kernel.membrane.egress.limits import EgressLimits
 from kagura_kernel.membrane.egress.policy import PatternPolicy
 from kagura_kernel.membrane.egress.proxy import open_egress, proxy_variables
+from kagura_kernel.membrane.egress.stream import EgressLimits
 from kagura_kernel.plugins import framing
 from kagura_kernel.plugins.jail.output import (
     Answer,

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ToolsetError
-from kagura_kernel.membrane.egress.limits import SHORTEST, Pace
+from kagura_kernel.membrane.egress.stream import SHORTEST, Pace
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.tools.toolsets.asking import ToolsetLimits
 from kagura_kernel.tools.toolsets.boxed import Boxed

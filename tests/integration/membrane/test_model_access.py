@@ -14,11 +14,11 @@ import pytest
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import BrainNotConfigured
 from kagura_kernel.domain.events import Event, ModelCalled
+from kagura_kernel.membrane import model_api as model_access
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.egress.gate import Gate, SystemResolver
-from kagura_kernel.membrane.model import access as model_access
-from kagura_kernel.membrane.model.access import MOST_AT_ONCE, Counting, ModelAccess, ModelApi
-from kagura_kernel.membrane.model.usage import Counted
+from kagura_kernel.membrane.model_api import MOST_AT_ONCE, Counting, ModelAccess, ModelApi
+from kagura_kernel.membrane.model_usage import Counted
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.patience import eventually

@@ -29,9 +29,9 @@ from kagura_kernel.kit.packages.registry import load_registry
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
-from kagura_kernel.membrane.egress.limits import EgressLimits
 from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.egress.proxy import open_egress, proxy_variables, usual_variables
+from kagura_kernel.membrane.egress.stream import EgressLimits
 from kagura_kernel.membrane.grant import host_sets
 from kagura_kernel.membrane.membrane import MembraneBox
 from kagura_kernel.runs.exchange import ExchangeDirectory

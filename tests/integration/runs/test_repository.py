@@ -13,8 +13,7 @@ import pytest
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.project import ProjectFiles
-from kagura_kernel.membrane.protection import Protection
-from kagura_kernel.membrane.self_running import STANDS_IN, called_by
+from kagura_kernel.membrane.protection import STANDS_IN, Protection, called_by
 from kagura_kernel.runs.git_places import UNCLEAR, GitPlaces, more_than_git
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.box import FakeBackend

@@ -9,7 +9,7 @@ from kagura_kernel.jupyter import terminal
 from kagura_kernel.jupyter.answers import press
 from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.jupyter.live_run import live_parts
-from kagura_kernel.membrane.egress import asking
+from kagura_kernel.membrane.egress import policy
 from kagura_kernel.views.approvals import keys
 from kagura_kernel.views.body import item_text
 from kagura_kernel.views.card import run_text
@@ -35,9 +35,9 @@ def untold(text: str, about: str) -> None:
 
 def test_cards_and_the_membrane_mean_the_same_words():
     options = RUN.egress_asked("a.example").options
-    assert options == asking.OPTIONS
+    assert options == policy.OPTIONS
     words = keys(RUN.egress_asked("a.example"))[1]
-    assert {meant["answer"] for meant in words.values()} == set(asking.OPTIONS)
+    assert {meant["answer"] for meant in words.values()} == set(policy.OPTIONS)
 
 
 def test_a_question_about_a_host_has_four_answers_and_shows_where_and_what_it_means(view_of):

@@ -12,8 +12,7 @@ from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import WorkspaceTooLarge
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.collect import MAX_GLANCES, Collector
-from kagura_kernel.membrane.difference import MAX_DIFF_BYTES, MAX_RUN_DIFF_BYTES, size_of
+from kagura_kernel.membrane.changes import MAX_DIFF_BYTES, MAX_GLANCES, MAX_RUN_DIFF_BYTES, Collector, size_of
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.membrane.protection import WrittenBack, apply_changes
 from kagura_kernel.sandbox.backend import Box, BoxChange, BoxSpec
@@ -284,7 +283,7 @@ async def test_the_limit_holds_for_the_whole_run_and_not_for_each_collection(col
 async def test_diffs_are_bounded_by_file_and_by_run_and_say_so(
     collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kagura_kernel.membrane.collect.MAX_RUN_DIFF_BYTES", MAX_DIFF_BYTES * 4)
+    monkeypatch.setattr("kagura_kernel.membrane.changes.MAX_RUN_DIFF_BYTES", MAX_DIFF_BYTES * 4)
     changes = await collected.after("for n in 1 2 3 4 5 6; do yes 'a line of some length' | head -n 1800 > f$n; done")
     assert all(size_of(change.diff) <= MAX_DIFF_BYTES for change in changes)
     assert sum(size_of(change.diff) for change in changes) < MAX_DIFF_BYTES * 4
@@ -296,7 +295,7 @@ async def test_diffs_are_bounded_by_file_and_by_run_and_say_so(
 async def test_a_diff_that_was_told_before_costs_no_room_again(
     collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kagura_kernel.membrane.collect.MAX_RUN_DIFF_BYTES", MAX_DIFF_BYTES * 2)
+    monkeypatch.setattr("kagura_kernel.membrane.changes.MAX_RUN_DIFF_BYTES", MAX_DIFF_BYTES * 2)
     await collected.box.run(shell_command("seq 9000 > a"))
     collector = collected.collector(2**20)
     assert len({(await collector.collect(collected.box, {}))[0].diff for _ in range(4)}) == 1
@@ -309,7 +308,7 @@ async def test_comparing_does_not_hold_the_loop_up(collected: Collected, monkeyp
         threads.append(threading.current_thread())
         return ""
 
-    monkeypatch.setattr("kagura_kernel.membrane.collect.unified_diff", seen)
+    monkeypatch.setattr("kagura_kernel.membrane.changes.unified_diff", seen)
     await collected.after("seq 5000 > new; seq 5000 >> data.csv")
     assert len(threads) == 2
     assert threading.main_thread() not in threads

@@ -13,7 +13,7 @@ import pytest
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.collect import HOLDS_LEASED, Collector
+from kagura_kernel.membrane.changes import HOLDS_LEASED, Collector
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.credentials.secret import HIDDEN, Secret
 from kagura_kernel.membrane.project import ProjectFiles

@@ -7,7 +7,7 @@ import pytest
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceTooLarge
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.contents import Contents
+from kagura_kernel.membrane.changes import Contents
 from kagura_kernel.sandbox.backend import Box, BoxChange, BoxSpec
 from kagura_kernel.testing.box import FakeBackend
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.membrane.difference import MAX_DIFF_BYTES, MAX_DIFF_LINES, is_text, size_of, unified_diff
+from kagura_kernel.membrane.changes import MAX_DIFF_BYTES, MAX_DIFF_LINES, is_text, size_of, unified_diff
 
 
 def test_text_is_utf8_without_nul() -> None:

@@ -8,7 +8,7 @@ from kagura_kernel.domain.errors import HostNotUnderstood, UsageError
 from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
 from kagura_kernel.membrane.credentials.lease import Budget, Grant, LeaseTerms
 from kagura_kernel.membrane.credentials.provider import Scope
-from kagura_kernel.membrane.egress.names import HOST_SETS, Target
+from kagura_kernel.membrane.egress.hosts import HOST_SETS, Target
 from kagura_kernel.membrane.grant import (
     PROMPT_FILE,
     WRITE_THROUGH,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.membrane.self_running import HIDDEN, SHADOWS, STANDS_IN, runs_by_itself
+from kagura_kernel.membrane.protection import HIDDEN, SHADOWS, STANDS_IN, runs_by_itself
 
 
 def reason(path: str, *, added: bool = True) -> str:

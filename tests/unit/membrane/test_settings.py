@@ -4,7 +4,7 @@ import pytest
 
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.membrane.egress.proxy import proxy_variables, usual_variables
-from kagura_kernel.membrane.settings import check_settings
+from kagura_kernel.membrane.grant import check_settings
 
 
 def problems(**fields: object) -> dict[str, str]:

@@ -22,7 +22,7 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.patterns import DelegationTerms, Handoff
 from kagura_kernel.domain.policy import SandboxPolicy
-from kagura_kernel.membrane.egress.names import ASK, HOST_SETS
+from kagura_kernel.membrane.egress.hosts import ASK, HOST_SETS
 from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.grant import WRITE_THROUGH, RunGrant, compute_grant
 from kagura_kernel.patterns.dispatch import (

@@ -19,8 +19,7 @@ from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.tools import FileSystem
-from kagura_kernel.membrane.collect import LEFT
-from kagura_kernel.membrane.contents import Contents, Taken
+from kagura_kernel.membrane.changes import LEFT, Contents, Taken
 from kagura_kernel.runs.changes import MAX_PART_BYTES, MAX_PART_FILES, in_parts
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.backend import BoxChange

@@ -12,7 +12,7 @@ from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceError
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.collect import Collector
+from kagura_kernel.membrane.changes import Collector
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.runs.laying import lay_changes
 from kagura_kernel.sandbox.backend import Box, BoxSpec

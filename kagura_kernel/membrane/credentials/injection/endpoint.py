@@ -26,12 +26,14 @@ from kagura_kernel.domain.errors import (
     KaguraError,
     LeaseEnded,
 )
-from kagura_kernel.membrane.credentials.injection.caller import BadRequest, Caller, check_request
-from kagura_kernel.membrane.credentials.injection.records import (
+from kagura_kernel.membrane.credentials.injection.caller import (
+    BadRequest,
+    Caller,
     InjectedRequest,
     InjectionLimits,
     RecordRequest,
     RequestEnd,
+    check_request,
 )
 from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection, fill
 from kagura_kernel.membrane.credentials.injection.upstream import (
@@ -47,7 +49,7 @@ from kagura_kernel.membrane.credentials.injection.upstream import (
 )
 from kagura_kernel.membrane.credentials.lease import Lease
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
-from kagura_kernel.membrane.egress.limits import Meter, Pace
+from kagura_kernel.membrane.egress.stream import Meter, Pace
 from kagura_kernel.sandbox.backend import GuestStream
 
 Both = tuple[asyncio.Task[None], asyncio.Task[None]]

@@ -19,8 +19,8 @@ from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import InjectionFailed, KaguraError, NotThisTime, SandboxUnavailable, UnknownName
 from kagura_kernel.domain.policy import CommandLimits
+from kagura_kernel.membrane.credentials.injection.caller import InjectionLimits, InjectionView, RecordRequest
 from kagura_kernel.membrane.credentials.injection.endpoint import CredentialSource, Endpoint
-from kagura_kernel.membrane.credentials.injection.records import InjectionLimits, InjectionView, RecordRequest
 from kagura_kernel.membrane.credentials.injection.settings import (
     EnvInjection,
     FileInjection,

@@ -27,7 +27,7 @@ from kagura_kernel.domain.errors import EgressUnreachable
 from kagura_kernel.membrane.credentials.needles import exact_forms, needles
 from kagura_kernel.membrane.credentials.scrub import Covering, LookedFor
 from kagura_kernel.membrane.credentials.secret import Secret
-from kagura_kernel.membrane.egress.names import bracketed, make_target
+from kagura_kernel.membrane.egress.hosts import bracketed, make_target
 from kagura_kernel.membrane.egress.policy import EgressPolicy
 
 if TYPE_CHECKING:

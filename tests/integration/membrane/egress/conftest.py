@@ -21,12 +21,11 @@ import pytest
 from kagura_kernel.domain.commands import Command, CommandResult, shell_command
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.domain.policy import CommandLimits
-from kagura_kernel.membrane.egress.asking import Asking
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
-from kagura_kernel.membrane.egress.limits import EgressLimits
-from kagura_kernel.membrane.egress.policy import parse_grants
+from kagura_kernel.membrane.egress.policy import Asking, parse_grants
 from kagura_kernel.membrane.egress.proxy import open_egress, proxy_variables
+from kagura_kernel.membrane.egress.stream import EgressLimits
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.docker.backend import DockerBackend

@@ -12,7 +12,7 @@ import pytest
 
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import ApprovalAborted
-from kagura_kernel.membrane.egress.asking import Asking
+from kagura_kernel.membrane.egress.policy import Asking
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.patience import eventually
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.kit.packages.package_sources import may_ask, sources_of
-from kagura_kernel.membrane.egress.names import GO_INSTALL, NPM, PYTHON_PACKAGES
+from kagura_kernel.membrane.egress.hosts import GO_INSTALL, NPM, PYTHON_PACKAGES
 from kagura_kernel.membrane.grant import host_sets
 
 PIP = tuple(target.host for target in PYTHON_PACKAGES)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.membrane.egress.addresses import (
+from kagura_kernel.membrane.egress.hosts import (
     IPV4,
     IPV6,
     NAT64,

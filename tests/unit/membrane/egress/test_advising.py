@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.membrane.egress.addresses import PLATFORM
-from kagura_kernel.membrane.egress.names import HOST_SETS, Target, with_mirrors
+from kagura_kernel.membrane.egress.hosts import HOST_SETS, PLATFORM, Target, with_mirrors
 from kagura_kernel.membrane.egress.policy import address_advice, advice, parse_grants
 
 A = Target("a.example", 443)

@@ -6,8 +6,8 @@ import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.errors import ApprovalAborted, EgressBusy, EgressDenied
-from kagura_kernel.membrane.egress.asking import MAX_ASKED, MAX_QUESTIONS, NEVER, THIS_SESSION, Answers, Asking
-from kagura_kernel.membrane.egress.names import Target
+from kagura_kernel.membrane.egress.hosts import Target
+from kagura_kernel.membrane.egress.policy import MAX_ASKED, MAX_QUESTIONS, NEVER, THIS_SESSION, Answers, Asking
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually

@@ -9,12 +9,10 @@ from kagura_kernel.domain.approvals import ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.errors import ApprovalAborted, EgressRefused
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.membrane.egress import egress
-from kagura_kernel.membrane.egress.asking import Asking
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
-from kagura_kernel.membrane.egress.limits import PLACES, EgressLimits, Places
-from kagura_kernel.membrane.egress.policy import parse_grants
-from kagura_kernel.membrane.egress.stream import SocketStream
+from kagura_kernel.membrane.egress.policy import Asking, parse_grants
+from kagura_kernel.membrane.egress.stream import PLACES, EgressLimits, Places, SocketStream
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually

@@ -8,11 +8,10 @@ import pytest
 
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import EgressDenied, EgressUnreachable
-from kagura_kernel.membrane.egress.asking import Asking
 from kagura_kernel.membrane.egress.gate import Gate, check_answers
-from kagura_kernel.membrane.egress.limits import EgressLimits
-from kagura_kernel.membrane.egress.names import HOST_SETS, Target, with_mirrors
-from kagura_kernel.membrane.egress.policy import parse_grants
+from kagura_kernel.membrane.egress.hosts import HOST_SETS, Target, with_mirrors
+from kagura_kernel.membrane.egress.policy import Asking, parse_grants
+from kagura_kernel.membrane.egress.stream import EgressLimits
 from kagura_kernel.testing.approver import ScriptedApprover
 
 

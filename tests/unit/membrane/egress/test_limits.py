@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import pytest
 
 from kagura_kernel.membrane.egress.gate import dial_first
-from kagura_kernel.membrane.egress.limits import FEW, PLACES, Pace, Places
+from kagura_kernel.membrane.egress.stream import FEW, PLACES, Pace, Places
 from kagura_kernel.testing.patience import eventually
 
 ADDRESSES = [ip_address(f"1.1.1.{number}") for number in range(1, 5)]

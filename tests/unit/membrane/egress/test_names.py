@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.errors import HostNotUnderstood
-from kagura_kernel.membrane.egress.names import Target, address_of, make_target, normalise, parse_target, parse_url
+from kagura_kernel.membrane.egress.hosts import Target, address_of, make_target, normalise, parse_target, parse_url
 
 # What breaks parsers: separators, escapes, wide digits and dots, letters that fold to ASCII, digits in other bases.
 TRICKY = st.text(

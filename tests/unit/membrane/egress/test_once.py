@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kagura_kernel.membrane.egress.asking import Once
+from kagura_kernel.membrane.egress.policy import Once
 
 
 class Work:

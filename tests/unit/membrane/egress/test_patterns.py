@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kagura_kernel.domain.errors import EgressDenied
 from kagura_kernel.membrane.egress.gate import Gate
-from kagura_kernel.membrane.egress.names import Target, make_target
+from kagura_kernel.membrane.egress.hosts import Target, make_target
 from kagura_kernel.membrane.egress.policy import EgressVerdict, PatternPolicy, admits, written
 
 

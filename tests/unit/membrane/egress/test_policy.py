@@ -5,7 +5,7 @@ from ipaddress import ip_address
 import pytest
 
 from kagura_kernel.domain.errors import ConfigurationError
-from kagura_kernel.membrane.egress.names import HOST_SETS, Target, normalise, with_mirrors
+from kagura_kernel.membrane.egress.hosts import HOST_SETS, Target, normalise, with_mirrors
 from kagura_kernel.membrane.egress.policy import EgressPolicy, EgressVerdict, parse_grants
 
 

@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kagura_kernel.membrane.egress.limits import EgressLimits, Meter
-from kagura_kernel.membrane.egress.stream import CHUNK, SocketStream, relay
+from kagura_kernel.membrane.egress.stream import CHUNK, EgressLimits, Meter, SocketStream, relay
 from kagura_kernel.testing.clock import FakeClock
 
 

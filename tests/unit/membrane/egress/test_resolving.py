@@ -7,8 +7,8 @@ import pytest
 
 from kagura_kernel.domain.errors import EgressUnreachable
 from kagura_kernel.membrane.egress.gate import Gate, SystemResolver
-from kagura_kernel.membrane.egress.limits import EgressLimits
 from kagura_kernel.membrane.egress.policy import parse_grants
+from kagura_kernel.membrane.egress.stream import EgressLimits
 
 
 async def test_this_machine_knows_itself_and_each_address_stands_there_once():

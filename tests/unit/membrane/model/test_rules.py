@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.membrane.credentials.injection.caller import BadRequest
-from kagura_kernel.membrane.model.access import check_body, check_head, kept_headers
+from kagura_kernel.membrane.model_api import check_body, check_head, kept_headers
 
 ASK: dict[str, Any] = {"model": "m-1", "max_tokens": 10, "messages": [{"role": "user", "content": "hello"}]}
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.cost import Usage
-from kagura_kernel.membrane.model.usage import Counted, UsageReader
+from kagura_kernel.membrane.model_usage import Counted, UsageReader
 from tests.support.model_script import ModelTurn, Says, calls, says
 from tests.support.model_server import message_body, stream_events
 

@@ -8,7 +8,7 @@ import pytest
 
 from kagura_kernel.domain.errors import EgressBusy
 from kagura_kernel.membrane.egress.stream import SocketStream
-from kagura_kernel.membrane.postgres.client import EARLY, CancelStream, ClientStream, ask, wishes
+from kagura_kernel.membrane.postgres.login import EARLY, CancelStream, ClientStream, ask, wishes
 from kagura_kernel.membrane.postgres.wire import Key, Startup, cancel_request, parse_fields, ssl_request, startup
 from tests.support.guest_stream import SocketGuestStream
 

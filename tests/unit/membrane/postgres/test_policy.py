@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from kagura_kernel.membrane.egress.names import Target
+from kagura_kernel.membrane.egress.hosts import Target
 from kagura_kernel.membrane.egress.policy import EgressVerdict
 from kagura_kernel.membrane.postgres.opening import ServicePolicy
 

@@ -7,7 +7,7 @@ import hmac
 import pytest
 
 from kagura_kernel.membrane.credentials.secret import Secret
-from kagura_kernel.membrane.postgres.signing_in import MOST_ITERATIONS, ScramBroken, ScramExchange, prepare
+from kagura_kernel.membrane.postgres.login import MOST_ITERATIONS, ScramBroken, ScramExchange, prepare
 
 # The exchange of RFC 7677, section 3, but for the user name, which PostgreSQL leaves empty.
 NONCE = "rOprNGfwEbeRWgbNEkqO"

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from kagura_kernel.domain.errors import EgressBusy, EgressDenied, EgressSignInRefused, EgressUnreachable
-from kagura_kernel.membrane.egress.names import Target
+from kagura_kernel.membrane.egress.hosts import Target
 from kagura_kernel.membrane.postgres.wire import parse_fields, refused_by_server, told
 
 PLACE = Target("db.example", 5432)

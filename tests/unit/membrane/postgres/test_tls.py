@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kagura_kernel.membrane.postgres.client import TlsStream, make_context
+from kagura_kernel.membrane.postgres.login import TlsStream, make_context
 from kagura_kernel.membrane.postgres.service import parse_url
 from tests.support import tls
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from kagura_kernel.domain.errors import JournalUnwritable
-from kagura_kernel.membrane.credentials.injection.records import InjectionLimits
+from kagura_kernel.membrane.credentials.injection.caller import InjectionLimits
 from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection
 from kagura_kernel.membrane.credentials.lease import Grants
 from kagura_kernel.testing.patience import eventually

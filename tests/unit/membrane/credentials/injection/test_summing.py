@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.membrane.credentials.injection.records import KINDS, MOST, SINGLE, InjectedRequest, Summing
+from kagura_kernel.membrane.credentials.injection.caller import KINDS, MOST, SINGLE, InjectedRequest, Summing
 
 Rows = list[tuple[InjectedRequest, int]]
 

@@ -1,34 +1,189 @@
-"""From a box's workspace to a list of changes that a person can read and decide on.
+"""From a box's workspace to a list of changes that a person can read and decide on, their contents and differences.
 
-What a box says about its files is the box's word: paths are checked, contents are taken as they come and named by
-their hash here, sizes are bounded here. Nothing of the project is touched.
+What a box says about its files is the box's word: paths are checked, contents are taken as they come and named by their
+hash here, sizes are bounded here. Nothing of the project is touched. What a difference leaves out is said in its last
+line, so that nobody takes a part for the whole.
 """
 
 from __future__ import annotations
 
 import asyncio
+import difflib
+import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceTooLarge
 from kagura_kernel.domain.outcome import ChangeState, ChangeStatus, FileChange, in_order
+from kagura_kernel.domain.tools import FileSystem
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.contents import Contents, SecretFound, Taken
 from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.membrane.difference import (
-    MAX_DIFF_BYTES,
-    MAX_DIFF_INPUT,
-    MAX_RUN_DIFF_BYTES,
-    is_text,
-    not_shown,
-    size_of,
-    unified_diff,
-)
+from kagura_kernel.membrane.names import shown
 from kagura_kernel.membrane.project import HostState, ProjectFiles, UnsafePath, link_hash, split_path
-from kagura_kernel.membrane.protection import GitRules, Protection, present
-from kagura_kernel.membrane.self_running import called_by, is_data, runs_by_itself
+from kagura_kernel.membrane.protection import GitRules, Protection, called_by, is_data, present, runs_by_itself
 from kagura_kernel.sandbox.backend import Box, BoxChange
+
+MAX_DIFF_INPUT = 512 * 1024
+"""Bytes of either side beyond which no diff is made."""
+
+MAX_DIFF_LINES = 2000
+"""Lines of a diff that are kept; what is left out is counted."""
+
+MAX_DIFF_BYTES = 32 * 1024
+"""Bytes of UTF-8 in one file's diff, the last line included."""
+
+MAX_RUN_DIFF_BYTES = 4 * 2**20
+"""Bytes of UTF-8 in the diffs of one run, but for the single line that stands for each diff left out."""
+
+_SLOW_LINES = 20_000
+_LAST_LINE = 256
+_NO_NEWLINE = "\\ No newline at end of file\n"
+
+
+def is_text(content: bytes) -> bool:
+    """Whether a content reads as text: UTF-8 without NUL."""
+    if b"\0" in content:
+        return False
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def unified_diff(path: str, old: bytes, new: bytes, *, limit: int = MAX_DIFF_BYTES) -> str:
+    """A unified diff of two texts; empty when they are equal.
+
+    At most `MAX_DIFF_LINES` lines and `limit` bytes; a line that is cut is marked, and the last line counts what is
+    left out. Control characters of the path are written out.
+    """
+    if old == new:
+        return ""
+    before, after = old.decode("utf-8").splitlines(keepends=True), new.decode("utf-8").splitlines(keepends=True)
+    name = shown(path)
+    head = [f"--- a/{name}\n", f"+++ b/{name}\n"]
+    if size_of("".join(head)) > limit - _LAST_LINE:
+        return not_shown(len(old), len(new))
+    if len(before) + len(after) > _SLOW_LINES:
+        told = f"@@ {len(before)} lines before, {len(after)} lines after: too many to compare @@\n"
+        return "".join([*head, told])
+    body = list(difflib.unified_diff(before, after, "a", "b"))[2:]
+    return _bounded(head, body, limit - _LAST_LINE)
+
+
+def not_shown(before: int, after: int) -> str:
+    """What stands for a diff for which there is no room; the sizes are bytes."""
+    return f"… no diff is shown, there is no room left for it: {before:,} bytes before, {after:,} bytes after\n"
+
+
+def size_of(text: str) -> int:
+    """Bytes that a text takes in UTF-8."""
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _bounded(head: list[str], body: Iterable[str], limit: int) -> str:
+    kept = list(head)
+    room = limit - size_of("".join(head))
+    missing_lines = missing_bytes = 0
+    for line in body:
+        whole = line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}"
+        size = size_of(whole)
+        if not missing_lines and size <= room and len(kept) < MAX_DIFF_LINES:
+            kept.append(whole)
+            room -= size
+            continue
+        if not missing_lines and len(kept) < MAX_DIFF_LINES:
+            beginning = line.encode("utf-8")[:room].decode("utf-8", "ignore")
+            missing = size_of(line) - size_of(beginning)
+            kept.append(f"{beginning} … {missing:,} bytes of this line are left out …\n" if beginning else "")
+            size = missing
+        missing_lines += 1
+        missing_bytes += size
+    if missing_lines:
+        kept.append(
+            f"… {missing_lines:,} lines left out in whole or in part, {missing_bytes:,} bytes: this is not all\n"
+        )
+    return "".join(kept)
+
+
+_PIECE = 1 << 20
+
+
+class SecretFound(Exception):
+    """A content holds a live secret; nothing of it is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One content that is stored."""
+
+    sha256: str  # Its name in the store
+    size: int  # Bytes, as they came
+    content: bytes | None  # The bytes, if they are few enough for a diff
+    is_script: bool = False  # Whether they name what runs them
+
+
+class Contents:
+    """Takes the contents of one run, however often it is asked.
+
+    Args:
+        blobs: Where they go.
+        limit_bytes: What the run may store in all. A content that it has stored before costs nothing.
+        scrubber: Knows the secrets that no stored content may hold.
+    """
+
+    def __init__(self, blobs: BlobStore, limit_bytes: int, scrubber: Scrubber | None = None) -> None:
+        self._blobs = blobs
+        self._limit = limit_bytes
+        self._scrubber = scrubber
+        self._stored = 0
+        self._known: set[str] = set()
+        self._sizes: dict[str, int] = {}
+
+    async def take(self, files: FileSystem, told: BoxChange) -> Taken:
+        """Read and store one file; what a box tells of its size is the most that is read.
+
+        Raises:
+            BoxFileError: it cannot be read, or has grown since it was told; nothing of it is kept.
+            WorkspaceTooLarge: the run has stored as much as it may.
+            SecretFound: it holds a live secret.
+        """
+        kept = bytearray()
+        most = max(0, told.size)
+        digest = hashlib.sha256()
+        search = self._scrubber.search() if self._scrubber is not None else None
+        # Probably what is stored already; only its hash can tell, at its end.
+        looks_known = self._sizes.get(told.path) == most
+
+        async def pieces() -> AsyncIterator[bytes]:
+            offset = 0
+            ended = False
+            while not ended:
+                asked = min(_PIECE, most - offset + 1)
+                piece = await files.read(told.path, offset=offset, limit=asked)
+                if search is not None and search.feed(piece):
+                    raise SecretFound
+                digest.update(piece)
+                offset += len(piece)
+                if offset > most:
+                    raise BoxFileError(told.path, "EFBIG", "it grew while it was read")
+                # Less than was asked for is the end, so that a small file takes one question.
+                ended = len(piece) < asked
+                is_new = digest.hexdigest() not in self._known if ended else not looks_known
+                if is_new and self._stored + offset > self._limit:
+                    raise WorkspaceTooLarge(told.path, self._stored + offset, self._limit)
+                if len(kept) <= MAX_DIFF_INPUT:
+                    kept.extend(piece[: MAX_DIFF_INPUT + 1 - len(kept)])
+                yield piece
+
+        sha256, size = await self._blobs.put(pieces())
+        if sha256 not in self._known:
+            self._known.add(sha256)
+            self._stored += size
+        self._sizes[told.path] = size
+        return Taken(sha256, size, bytes(kept) if len(kept) <= MAX_DIFF_INPUT else None, kept.startswith(b"#!"))
+
 
 MAX_GLANCES = 100
 """Protected files whose content is read in one collection, so that a person can see what was tried."""

@@ -22,16 +22,15 @@ from pydantic import ValidationError
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import BrainNotConfigured
 from kagura_kernel.domain.events import ModelCalled
-from kagura_kernel.membrane.credentials.injection.caller import BadRequest
+from kagura_kernel.membrane.credentials.injection.caller import BadRequest, InjectedRequest, InjectionLimits, Summing
 from kagura_kernel.membrane.credentials.injection.endpoint import Endpoint
-from kagura_kernel.membrane.credentials.injection.records import InjectedRequest, InjectionLimits, Summing
 from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection
 from kagura_kernel.membrane.credentials.injection.upstream import AnswerWatch, GateFor, Headers
 from kagura_kernel.membrane.credentials.lease import Budget, Lease
 from kagura_kernel.membrane.credentials.provider import Scope
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
 from kagura_kernel.membrane.grant import RecordFact
-from kagura_kernel.membrane.model.usage import Counted, UsageReader
+from kagura_kernel.membrane.model_usage import Counted, UsageReader
 from kagura_kernel.sandbox.backend import Box, Failed, Listener
 
 MESSAGES = b"/v1/messages"
