@@ -15,7 +15,7 @@ from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.runs.order import ChildOrder, Children
-from kagura_kernel.runtime.approving import use_approver
+from kagura_kernel.runtime.router import use_approver
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit

@@ -55,6 +55,6 @@ def resolve_for(desk: KitDesk) -> ResolveAgent:
 
 def read_mcp_config(home: Path, path: Path) -> Sequence[McpToolset]:
     """The MCP servers that a file names; raises `McpConfigInvalid`."""
-    from kagura_kernel.kit.definitions.mcp_config import read_mcp_config as read
+    from kagura_kernel.kit.definitions.toolsets import read_mcp_config as read
 
     return read(path, holds_secret=lambda text: bool(redactor_of(home).redact(text).findings))

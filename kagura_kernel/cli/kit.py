@@ -19,7 +19,7 @@ from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.kits import KitDesk, StagedKit
-    from kagura_kernel.kit.redaction.findings import RedactedFile
+    from kagura_kernel.kit.redaction.places import RedactedFile
 
 
 _OK, _FOUND = 0, 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kagura_kernel.journal.rows import CostRow, RunRow
     from kagura_kernel.journal.session_registry import SessionRow
     from kagura_kernel.journal.store import Journal
-    from kagura_kernel.patterns.calibration import Calibrated
+    from kagura_kernel.patterns.planning import Calibrated
 
 
 _TASK = 60
@@ -146,7 +146,7 @@ def cost(arguments: SimpleNamespace) -> int:
 
 
 def _calibration(journal: Journal, named: list[str], limit: int, *, as_rows: bool) -> int:
-    from kagura_kernel.patterns.calibration import calibrate, calibration_line
+    from kagura_kernel.patterns.planning import calibrate, calibration_line
 
     rows = calibrate(estimated(journal, limit=limit, run_ids=named or None))
     if as_rows:

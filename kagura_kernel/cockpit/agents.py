@@ -44,7 +44,7 @@ def agent_order(
     agent = handed_agent(resolve(reference, project), intent.handoff)
     toolsets: Sequence[Toolset] = agent.definition.toolsets
     if intent.mcp_config is not None or intent.strict_mcp:
-        from kagura_kernel.kit.definitions.mcp_config import with_mcp_config
+        from kagura_kernel.kit.definitions.toolsets import with_mcp_config
 
         added = read_config(intent.mcp_config) if intent.mcp_config is not None else ()
         toolsets = with_mcp_config(toolsets, added, strict=intent.strict_mcp)

@@ -22,23 +22,22 @@ from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSk
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.kit.definitions.references import known_agents, resolve_agent, usual_places
 from kagura_kernel.kit.packages.hosts import ToolHosts, tool_hosts
-from kagura_kernel.kit.packages.package_sources import sources_of
-from kagura_kernel.kit.packages.registry import load_registry
-from kagura_kernel.kit.staging.manifest import MANIFEST
+from kagura_kernel.kit.packages.registry import load_registry, sources_of
 from kagura_kernel.kit.staging.plan import plan_kit
+from kagura_kernel.kit.staging.planned import surroundings_of
 from kagura_kernel.kit.staging.stage import build_kit
-from kagura_kernel.kit.staging.surroundings import surroundings_of
+from kagura_kernel.kit.staging.versions import MANIFEST
 from kagura_kernel.membrane.grant import host_sets
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.kit.definitions.references import AgentPlaces, ResolvedAgent
     from kagura_kernel.kit.definitions.toolsets import Toolset
-    from kagura_kernel.kit.redaction.findings import RedactedFile
+    from kagura_kernel.kit.redaction.places import RedactedFile
     from kagura_kernel.kit.redaction.redactor import Redactor
     from kagura_kernel.kit.staging.plan import KitPlan
-    from kagura_kernel.kit.staging.shelf import StagedText
-    from kagura_kernel.kit.staging.surroundings import Surroundings
+    from kagura_kernel.kit.staging.planned import Surroundings
+    from kagura_kernel.kit.staging.stage import StagedText
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class StagedKit:
         Raises:
             KitGone: it is not kept any more.
         """
-        from kagura_kernel.kit.staging.shelf import staged_files
+        from kagura_kernel.kit.staging.stage import staged_files
 
         return staged_files(self.root, self.digest) if self.digest else ()
 
@@ -76,7 +75,7 @@ class StagedKit:
             KitGone: it is not kept any more.
             UsageError: it has no such file; says which one may be meant.
         """
-        from kagura_kernel.kit.staging.shelf import read_staged
+        from kagura_kernel.kit.staging.stage import read_staged
 
         places = [file.target for file in self.files()]
         if target not in {*places, MANIFEST}:

@@ -32,7 +32,7 @@ from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.journal.rows import Here
 from kagura_kernel.kit.definitions.definition import AgentDefinition
-from kagura_kernel.kit.staging.naming import without_secret
+from kagura_kernel.kit.staging.home_files import without_secret
 from kagura_kernel.membrane.credentials.lease import Grant
 from kagura_kernel.membrane.egress.proxy import PROXY_PORT, proxy_variables, usual_variables
 from kagura_kernel.membrane.grant import RunGrant, compute_grant, host_sets

@@ -14,7 +14,7 @@ from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.journal import views
 from kagura_kernel.journal.checkpoints import is_as_stored, latest
 from kagura_kernel.journal.owner import mark_lost, owner_alive
-from kagura_kernel.patterns.resuming import left_usd
+from kagura_kernel.patterns.steps import left_usd
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.resumption import gone_on_with
 

@@ -18,11 +18,13 @@ from kagura_kernel.journal import views
 from kagura_kernel.journal.rows import RunRow, StoredEvent
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.trust import Standing, TrustHistory
-from kagura_kernel.patterns.categories import BY_NAME, categorise, goes_to
-from kagura_kernel.patterns.graduation import (
+from kagura_kernel.patterns.trust import (
+    BY_NAME,
     Point,
     Report,
+    categorise,
     curve,
+    goes_to,
     is_persons,
     lacking,
     may_grant,

@@ -73,8 +73,8 @@ def _look_and_compile(environ: Mapping[str, str]) -> None:
 
 def main(folder: str) -> None:
     """What the process does: compile, unless another one is at it, and end as soon as the kernel has."""
+    from kagura_kernel.kit.redaction.engine import is_taken
     from kagura_kernel.kit.redaction.redactor import Redactor
-    from kagura_kernel.kit.redaction.scanner import is_taken
 
     os.nice(_NICENESS)
     threading.Thread(target=_end_with_kernel, daemon=True).start()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kagura_kernel.cockpit.kits import AgentPlan, NamedAgent, StagedKit
     from kagura_kernel.domain.kit import StagedFile
-    from kagura_kernel.kit.redaction.findings import Finding, RedactedFile
+    from kagura_kernel.kit.redaction.places import Finding, RedactedFile
 
 
 _FILES = {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kagura_kernel.domain.patterns import TrustTerms
     from kagura_kernel.journal.session_registry import SessionRow
     from kagura_kernel.membrane.egress.gate import Explanation
-    from kagura_kernel.patterns.calibration import Calibrated
+    from kagura_kernel.patterns.planning import Calibrated
 
 
 T = TypeVar("T")

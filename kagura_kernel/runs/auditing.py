@@ -43,7 +43,7 @@ from kagura_kernel.runs.ledger import Account, Books
 from kagura_kernel.runs.order import Price
 from kagura_kernel.runs.recorder import Recorder, told
 from kagura_kernel.runs.redacting import Redacting
-from kagura_kernel.runtime.approving import Asker, use_approver
+from kagura_kernel.runtime.router import Asker, use_approver
 
 SILENCE_SECONDS = 120.0
 """How long an auditor may say nothing."""

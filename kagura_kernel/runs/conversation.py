@@ -36,9 +36,8 @@ from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.sealing import OwnTools, offered, open_inside, paced
 from kagura_kernel.runs.toolsets import OpenToolsets, open_toolsets
 from kagura_kernel.runs.variables import make_exchange
-from kagura_kernel.runtime.approving import use_approver
 from kagura_kernel.runtime.host import HostRunner
-from kagura_kernel.runtime.router import Runtime, RuntimeSettings
+from kagura_kernel.runtime.router import Runtime, RuntimeSettings, use_approver
 from kagura_kernel.tools.briefing import Powers, Variables, system_prompt
 from kagura_kernel.tools.own import own_tools
 from kagura_kernel.tools.plan_tool import PlanTool

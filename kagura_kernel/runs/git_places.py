@@ -17,9 +17,10 @@ from pathlib import Path
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import HostError
 from kagura_kernel.domain.policy import CommandLimits
-from kagura_kernel.patterns.git_settings import (
+from kagura_kernel.patterns.startup_settings import (
     GitSetting,
     called_paths,
+    file_may_start,
     hook_folders,
     hook_may_start,
     included_paths,
@@ -27,9 +28,9 @@ from kagura_kernel.patterns.git_settings import (
     named_paths,
     read_settings,
     runs_more,
+    starting_files,
     variable_settings,
 )
-from kagura_kernel.patterns.starting_files import file_may_start, starting_files
 from kagura_kernel.runtime.host import HostRunner, minimal_environment
 
 _LIMITS = CommandLimits(10.0, None)

@@ -23,7 +23,7 @@ from kagura_kernel.domain.commands import Command, CommandResult
 from kagura_kernel.domain.errors import SandboxCommandTimeout, SandboxIdleTimeout, ToolsetError
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.kit.packages.hosts import Asset, InstallPlan, choose
-from kagura_kernel.kit.packages.package_sources import Package
+from kagura_kernel.kit.packages.registry import Package
 from kagura_kernel.sandbox.backend import Box
 
 PACKAGE = "kagura_kernel.runs.boxed_tools"

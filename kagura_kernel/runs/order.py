@@ -22,7 +22,7 @@ from kagura_kernel.kit.definitions.references import ResolvedAgent
 from kagura_kernel.kit.definitions.toolsets import Toolset
 from kagura_kernel.kit.packages.hosts import ToolHosts
 from kagura_kernel.kit.redaction.redactor import Redactor
-from kagura_kernel.kit.staging.surroundings import Surroundings
+from kagura_kernel.kit.staging.planned import Surroundings
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.grant import MembraneParts, RunGrant, SessionPowers
 from kagura_kernel.membrane.protection import GitRules

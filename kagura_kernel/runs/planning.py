@@ -14,7 +14,7 @@ from kagura_kernel.domain.patterns import Estimate, PlanTerms
 from kagura_kernel.journal.precedents import Precedent
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.memory.store import MemoryStore
-from kagura_kernel.patterns.lessons import Lesson, from_elsewhere, lesson_of, lessons_for, told
+from kagura_kernel.patterns.lessons import Lesson, Sought, from_elsewhere, lesson_of, lessons_for, similar_runs, told
 from kagura_kernel.patterns.planning import (
     PlanAnswer,
     dollars,
@@ -27,10 +27,9 @@ from kagura_kernel.patterns.planning import (
     read_answer,
     wants_a_word,
 )
-from kagura_kernel.patterns.similar import Sought, similar_runs
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.runs.remembering import RunMemory
-from kagura_kernel.runtime.approving import Asker, require_allowed, use_approver
+from kagura_kernel.runtime.router import Asker, require_allowed, use_approver
 from kagura_kernel.tools.fences import fenced, plain
 
 MOST_QUESTIONS = 3

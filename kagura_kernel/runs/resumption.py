@@ -21,8 +21,7 @@ from kagura_kernel.membrane.credentials.lease import Budget, Grant, parse_grant
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.patterns.planning import read_answer
-from kagura_kernel.patterns.resuming import Guard, Restoring, restoring
-from kagura_kernel.patterns.steps import BEGUN_IN, EARLIER, KINDS, Fold, bounded, same
+from kagura_kernel.patterns.steps import BEGUN_IN, EARLIER, KINDS, Fold, Guard, Restoring, bounded, restoring, same
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.laying import lay_changes
 from kagura_kernel.runs.ledger import Account

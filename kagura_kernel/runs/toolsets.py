@@ -17,7 +17,7 @@ from kagura_kernel.domain.events import ToolsetEnded, ToolsetStarted
 from kagura_kernel.kit.definitions.toolsets import given_texts
 from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.installing import Installed, install
-from kagura_kernel.runtime.approving import Asker
+from kagura_kernel.runtime.router import Asker
 from kagura_kernel.tools.mcp.client import McpClient, McpTool
 from kagura_kernel.tools.toolbox import Tool, ends_the_run
 from kagura_kernel.tools.toolsets.asking import ToolQuestions, ToolsetLimits, matches

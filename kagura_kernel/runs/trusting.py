@@ -20,15 +20,20 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.trust import Standing, TrustHistory
 from kagura_kernel.membrane.egress.policy import THIS_RUN, THIS_SESSION
 from kagura_kernel.membrane.grant import RecordFact, SessionPowers
-from kagura_kernel.patterns.categories import BY_NAME, asks_anew, categorise, goes_to, names_credentials, touched
-from kagura_kernel.patterns.graduation import (
+from kagura_kernel.patterns.trust import (
+    BY_NAME,
     VIA,
+    asks_anew,
+    categorise,
+    goes_to,
     is_graduated,
     is_locked,
     is_persons,
     may_propose,
+    names_credentials,
     proposal,
     task_digest,
+    touched,
 )
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.git_places import more_than_git

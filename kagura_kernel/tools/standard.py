@@ -14,8 +14,7 @@ from kagura_kernel.domain.approvals import LIMIT, ApprovalKind, Verdict
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import ApprovalRequired
 from kagura_kernel.domain.tools import FileStat, FileSystem, ToolResult, ToolSpec
-from kagura_kernel.runtime.approving import Asker
-from kagura_kernel.runtime.router import Runtime
+from kagura_kernel.runtime.router import Asker, Runtime
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.fences import TEXT_BYTES, shorten_middle
 from kagura_kernel.tools.shell import BashTool, BoxPrograms, CommandLeases, PythonTool, ToolTimes

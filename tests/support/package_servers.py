@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
-from kagura_kernel.kit.packages.package_sources import Source, Sources, word_of
+from kagura_kernel.kit.packages.registry import Source, Sources, word_of
 from kagura_kernel.membrane.egress.hosts import parse_url
 
 _Page = tuple[int, str, bytes]

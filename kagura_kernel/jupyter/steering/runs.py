@@ -93,7 +93,7 @@ def _calibration(asked: Asked) -> pd.DataFrame:
     """What runs were expected to need beside what they needed, and a sentence about all of them."""
     from kagura_kernel.jupyter.tables import calibration_table
     from kagura_kernel.jupyter.text_frame import CalibratedText, for_text
-    from kagura_kernel.patterns.calibration import calibrate, calibration_line
+    from kagura_kernel.patterns.planning import calibrate, calibration_line
 
     named = _named(asked)
     limit = len(named) or asked["limit"] or _LATEST_COSTS

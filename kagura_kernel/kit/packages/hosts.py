@@ -19,8 +19,7 @@ from typing import Literal, Protocol
 from kagura_kernel.domain.errors import ToolHostsUnresolved
 from kagura_kernel.domain.kit import UnresolvedTool
 from kagura_kernel.kit.definitions.toolsets import Installer, Pin, parse_pin
-from kagura_kernel.kit.packages.package_sources import Package, Sources, sources_of
-from kagura_kernel.kit.packages.registry import KnownTool, Registry
+from kagura_kernel.kit.packages.registry import KnownTool, Package, Registry, Sources, sources_of
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip", ".gz")
 """What a box can unpack with Python alone."""

@@ -35,7 +35,7 @@ from kagura_kernel.kit.packages.lookup_answers import (
     read_release,
     read_simple,
 )
-from kagura_kernel.kit.packages.package_sources import Package, Sources, may_ask, word_of
+from kagura_kernel.kit.packages.registry import Package, Sources, may_ask, word_of
 from kagura_kernel.membrane.egress.hosts import parse_url
 
 if TYPE_CHECKING:

@@ -1,10 +1,13 @@
-"""What finds secrets in texts and files, and puts markers in their place."""
+"""What finds secrets in texts, files and texts that come in pieces, and puts markers in their place."""
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +15,257 @@ from kagura_kernel.domain.commands import ByteFilter
 from kagura_kernel.domain.kit import MARKER, marker
 from kagura_kernel.kit.redaction import engine
 from kagura_kernel.kit.redaction.chance import remembered
+from kagura_kernel.kit.redaction.engine import KnownFormats
 from kagura_kernel.kit.redaction.files import redacted_file, without_foreign_secrets
-from kagura_kernel.kit.redaction.findings import Finding, Redacted, RedactedFile
 from kagura_kernel.kit.redaction.formats import PIECE
 from kagura_kernel.kit.redaction.names import Says, kind_of, says, secret
-from kagura_kernel.kit.redaction.places import Put, moved, put_markers
-from kagura_kernel.kit.redaction.scanner import KnownFormats
-from kagura_kernel.kit.redaction.streams import RedactedBytes, RedactedStream
-from kagura_kernel.kit.redaction.visible import plainly_harmless
+from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.places import Finding, Put, Redacted, RedactedFile, moved, put_markers, says_something
+from kagura_kernel.kit.redaction.rules.keys import is_seed_word
+from kagura_kernel.kit.redaction.visible import as_shown, plainly_harmless
+
+_CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
+_WORD = re.compile(
+    r"(?P<open>\(|\[|\*\*|`|\"|'|)"
+    r"(?:[A-Za-zÀ-ÖØ-öø-ɏ][a-zà-öø-ɏ]{0,23}(?:['’][a-z]{1,2})?|[A-Z]{1,12}s?|(?:[A-Z]++[a-z]*+){1,3}+|[a-z]{1,15}(?:[-_./][a-z]{1,15}){1,2}"
+    r"|\d{1,5}(?:[.,/-]\d{1,5}){0,3}(?:%|[a-zA-Z]{1,3})?|)"
+    r"(?P<close>[.,;:!?…]*(?:\)|\]|\*\*|`|\"|'|)[.,;:!?…]*)"
+)
+_SIGNS = re.compile(r"[-–—*#•·+…✓✗✔✘→←▸▹■□█▉▊▋▌▍▎▏░▒▓|=.]{1,60}")
+_ASIAN = re.compile(rf"[{_CJK}。、，！？：；・ー（）]+")
+_PIECES = re.compile(r"\S+|\s+")
+_BOUNDARY = re.compile(r"\s|[。、，！？]")
+_STOP = re.compile(
+    r"(?i)echo|printf|seed|phrase|wallet|metamask|ledger|trezor|bip.?39|words|emergency|rescue|scratch|one-?time|2fa|mfa|codes?\b|account|"
+    r"credential|kind\s*:|insert|copy|BEGIN|private|host|user|begin|コード|シード|助记词|ニーモニック|復元|リカバリ|恢复|备用"
+)
+_CLOSES = {"(": ")", "[": "]"}
+_LONGEST_WORD = 40
+_MOST_SEED_WORDS = 11
+_BACK = 24
+"""Characters before what is new that may belong to a word which stops."""
+
+
+def plain_length(text: str, begin: int) -> int:
+    """Up to where a text may be seen, whatever follows: to the end of a word, behind its space.
+
+    Args:
+        text: What came by now, a line or its beginning.
+        begin: Up to where it has been seen already.
+
+    Returns:
+        A place from `begin` on; -1 when nothing more of this line may be seen before its end.
+    """
+    new = text[max(0, begin - _BACK) :]
+    said = _STOP.search(new) is not None or says_something(new.encode("utf-8", "surrogatepass"))
+    if said:
+        return -1
+    safe, at, seeds = begin, begin, 0
+    for piece in _PIECES.findall(text[begin:]):
+        at += len(piece)
+        if piece.isspace():
+            safe = at if not seeds else safe
+            continue
+        if at == len(text):
+            break
+        if not _plain(piece):
+            return -1 if safe == begin else safe
+        letters = piece.strip("\"'`*()[].,;:!?…")
+        seeds = seeds + 1 if is_seed_word(letters) else seeds if not letters.isalpha() else 0
+        if seeds > _MOST_SEED_WORDS:
+            return -1
+    return safe
+
+
+def _plain(piece: str) -> bool:
+    """Whether a word is one that neither is a secret nor part of one."""
+    if len(piece) > _LONGEST_WORD and not _SIGNS.fullmatch(piece):
+        return False
+    if _SIGNS.fullmatch(piece) or _ASIAN.fullmatch(piece):
+        return True
+    found = _WORD.fullmatch(piece)
+    if found is None:
+        return False
+    opened, closed = found["open"], found["close"].strip(".,;:!?…")
+    return closed == _CLOSES.get(opened, opened)
+
+
+_GOES_ON = Lazy(
+    r"[\"'`][ \t]*(?:\+|\.|&|\\|,|\(|\|)?\s*$|\\\s*$|[:=([{,|>][-+]?\s*$|<[\w:.\-]+(?:\s[^<>]*)?>\s*$|"
+    r"\b(?:machine|login)\s+\S+\s*$|name[\"']?:\s*\S+\s*$|</(?:key|name|param-name)>\s*$"
+)
+"""A line that the next two may belong to: a literal or a value that goes on, a pair."""
+_LONG = Lazy(
+    r"-BEGIN|private-lines|kind[\"']?\s*:\s*[\"']?secret\b|(?:recovery|backup|rescue|scratch|emergency).{0,20}(?:codes?|keys?)|"
+    r"mnemonic|seed[ _-]?(?:phrase|words?)|\bseed\b[^\n]{0,20}:\s*$|(?:recovery|secret|backup|wallet|bip.?39)\b[^\n]{0,20}phrase|phrase\W*$|wiederherstellung|コード|助记词|シード|恢复|备用|insert\s+into|\bcopy\s+\S+\s*\(|"
+    r"[\t,;|]\s*(?:pass(?:word|wd)?|pwd|secret|token|api[_ ]?key)|^\s*(?:pass(?:word|wd)?|secret|token|api[_ ]?key)\s*[\t,;|]|"
+    r"^[ \t>#+|*\"']*[A-Za-z0-9+/]{20,80}={0,2}(?:\\n)?[\"']?,?\s*$|^[ \t\"']*\d{1,2}\s?[.):]\s*[a-z]{3,8}\s*$|\"kty\"|modulus"
+)
+"""A line that begins something longer: a key, a manifest, a table, a phrase."""
+_OF_KEY = Lazy(r"(?:^|[^A-Za-z0-9+/])[A-Za-z0-9+/]{20,80}={0,2}\s*$")
+"""A line of base64 behind whatever stands before the lines of a log; counts where a key has begun."""
+_BINDS = re.compile(r"[\"'`\\]|[A-Za-z0-9+/=]{16,}|^\s*\d{1,2}[.):]")
+"""What may be the first part of something longer: a literal, a line of base64, a numbered word."""
+_LINES = re.compile(r"[^\n\r]*[\n\r]")
+_NEXT, _FAR = 2, 40
+_MOST_HELD = 64 * 1024
+_LONGEST_LINE = 256 * 1024
+_LEFT = 8 * 1024
+_MOST_WAITING = 512
+"""Characters of words of an unfinished line that are looked at again when more comes."""
+
+
+class RedactedStream:
+    """One text that comes in pieces; what is given out never holds a secret that was cut over two of them.
+
+    Whole lines are given out at once, and of an unfinished line its plain words, up to the first that could be part
+    of a secret. Lines that may begin something longer (a key, a manifest, a literal that goes on) are held with what
+    follows: two lines or forty, up to 64 KiB. A line without end is held up to 256 KiB. While the rules are not
+    compiled, text that could hold a secret is held too; `finish` waits for them.
+
+    Args:
+        redact: Redacts one text.
+        ready: Whether that answers at once.
+    """
+
+    def __init__(self, redact: Callable[[str], str], ready: Callable[[], bool]) -> None:
+        self._redact = redact
+        self._ready = ready
+        self._due: list[str] = []
+        self._open: list[str] = []
+        self._open_size = 0
+        self._more = 0
+        self._partial: list[str] = []
+        self._partial_size = 0
+        self._shown = 0
+        self._waits = False
+
+    def feed(self, text: str) -> str:
+        """What may be seen after this piece; whole lines come at once, the rest later.
+
+        Raises:
+            RedactionUnavailable: Secrets cannot be looked for; nothing of this text may be shown.
+        """
+        end = max(text.rfind("\n"), text.rfind("\r")) + 1
+        if end:
+            whole = "".join([*self._partial, text[:end]])
+            self._partial, self._partial_size = [], 0
+            for line in _LINES.findall(whole):
+                self._line(line)
+        if end < len(text):
+            self._partial.append(text[end:])
+            self._partial_size += len(text) - end
+            if self._partial_size > _LONGEST_LINE:
+                self._cut()
+        return self._given() + self._early()
+
+    def finish(self) -> str:
+        """What was held back; called once, when the text has ended.
+
+        Raises:
+            RedactionUnavailable: Secrets cannot be looked for; nothing of this text may be shown.
+        """
+        text = "".join([*self._due, *self._open, *self._partial])
+        self._due, self._open, self._partial = [], [], []
+        return self._rest(text) if text else ""
+
+    def _line(self, line: str) -> None:
+        """Decide whether a line may go, or waits for what follows it."""
+        data = line.encode("utf-8", "surrogatepass")
+        view = as_shown(data)
+        self._open.append(line)
+        self._open_size += len(line)
+        further = self._further(data if view is None else view.data)
+        ends = "-END" in line
+        self._more = 0 if ends else max(self._more - 1, further)
+        if not self._more or self._open_size > _MOST_HELD:
+            self._due += self._open
+            self._open, self._open_size, self._more = [], 0, 0
+
+    def _further(self, data: bytes) -> int:
+        """How many lines may belong to this one."""
+        if _LONG.search(data) is not None or (self._more > _NEXT and _OF_KEY.search(data) is not None):
+            return _FAR
+        return _NEXT if _goes_on(data) else 0
+
+    def _cut(self) -> None:
+        """Give a line without end a cut, at a space if there is one; what is left is longer than any token."""
+        text = "".join(self._partial)
+        at = len(text) - _LEFT
+        space = text.rfind(" ", at // 2, at)
+        at = space + 1 if space >= 0 else at
+        self._due += [*self._open, text[:at]]
+        self._open, self._open_size, self._more = [], 0, 0
+        self._partial, self._partial_size = [text[at:]], len(text) - at
+
+    def _given(self) -> str:
+        if not self._due:
+            return ""
+        text = "".join(self._due)
+        if not self._ready() and not plainly_harmless(text.encode("utf-8", "surrogatepass")):
+            return ""
+        self._due = []
+        return self._rest(text)
+
+    def _rest(self, text: str) -> str:
+        """What of a whole text was not seen yet."""
+        begin, self._shown, self._waits = self._shown, 0, False
+        clean = self._redact(text)
+        # What was seen stays what it is; should it not, nothing of what has gone is shown with the rest.
+        if clean.startswith(text[:begin]):
+            return clean[begin:]
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(clean, text[:begin], strict=False))
+        return clean[sum(1 for _ in same) :]
+
+    def _early(self) -> str:
+        """The plain words of a line that has not ended; a line that only what follows can matter to."""
+        if self._due or self._waits:
+            return ""
+        if self._open:
+            return self._announced()
+        if not self._partial:
+            return ""
+        text = "".join(self._partial)
+        self._partial = [text]
+        end = plain_length(text, self._shown)
+        self._waits = end < 0 or len(text) - end > _MOST_WAITING
+        shown = text[self._shown : max(end, self._shown)]
+        self._shown += len(shown)
+        return shown
+
+    def _announced(self) -> str:
+        """The first line that is held, when it has nothing of a secret in itself: that may begin in the next one."""
+        self._waits = self._ready()
+        line = self._open[0]
+        binds = _BINDS.search(line) is not None or is_seed_word(line.rstrip().rpartition(" ")[2])
+        if not self._waits or binds or self._redact(line) != line:
+            return ""
+        shown = line[self._shown :]
+        self._shown += len(shown)
+        return shown
+
+
+def _goes_on(line: bytes) -> bool:
+    """Whether the next lines may belong to this one, and something in it speaks of a secret."""
+    return _GOES_ON.search(line) is not None and says_something(line)
+
+
+class RedactedBytes:
+    """One stream of bytes: UTF-8 is redacted as text, other bytes pass as they are."""
+
+    def __init__(self, stream: RedactedStream) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+
+    def feed(self, data: bytes) -> bytes:
+        """What may be seen after these bytes; the rest comes later."""
+        return self._stream.feed(self._decoder.decode(data)).encode("utf-8", "surrogateescape")
+
+    def finish(self) -> bytes:
+        """What was held back; called once, when the stream has ended."""
+        last = self._stream.feed(self._decoder.decode(b"", final=True))
+        return (last + self._stream.finish()).encode("utf-8", "surrogateescape")
+
 
 _DEEPEST = 200
 

@@ -1,10 +1,12 @@
-"""Stages a plan: copies, redacts, and swaps the finished kit in."""
+"""Stages a plan: copies, redacts, swaps the finished kit in; and what lies in a staged kit, for people to read."""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import hashlib
 import json
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -16,37 +18,38 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.errors import KitRefused
+from kagura_kernel.domain.errors import KitGone, KitRefused
+from kagura_kernel.domain.kit import MARKER, StagedFile
 from kagura_kernel.kit import redaction
-from kagura_kernel.kit.staging.copying import copy_plan
-from kagura_kernel.kit.staging.manifest import MANIFEST
-from kagura_kernel.kit.staging.plan import KitPlan
+from kagura_kernel.kit.staging.home_files import Unfit, open_root
+from kagura_kernel.kit.staging.plan import BYTE_ORDER_MARK, KitPlan, copy_plan
 from kagura_kernel.kit.staging.planned import PlannedFile
 from kagura_kernel.kit.staging.versions import (
     DEAD,
     LINK,
     MAKING,
+    MANIFEST,
+    VERSIONS,
     Built,
+    Hold,
+    ManifestFile,
     Shelf,
     State,
     boot,
     forget_state,
-    read_state,
-    write_state,
-)
-from kagura_kernel.kit.staging.writing import (
-    Hold,
     hold_directory,
     hold_file,
+    read_manifest_files,
+    read_state,
     remove_tree,
     settle_tree,
     told_as_unwritable,
     write_file,
+    write_state,
 )
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.redactor import Redactor
-
 
 _LAYOUT = 1
 """Of kits and of what is kept beside them; another number makes every kit anew."""
@@ -320,3 +323,93 @@ def _release(shelf: Shelf, digest: str, held: Hold, clock: Clock) -> None:
         if held.locked:
             shelf.touch(digest, clock.now())
     held.let_go()
+
+
+MAX_SHOWN = 4 << 20
+"""Bytes of one file that a person is shown."""
+
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A marker in a staged text."""
+
+    start: int  # Where it begins, in characters from 0
+    end: int  # Where it ends
+    kind: str  # Of what kind the secret was
+
+
+@dataclass(frozen=True, slots=True)
+class StagedText:
+    """One staged file as a person may read it."""
+
+    target: str  # Its place below the kit's root
+    text: str = field(repr=False)  # What is in it; empty for what is no text
+    # Where markers stand in `text`; none in a file that nothing was taken out of, whatever stands in it
+    blocks: tuple[Block, ...] = ()
+    size: int = 0  # Bytes of the file
+    is_text: bool = True  # Whether it is one
+    cut: bool = False  # Whether `text` is only its beginning
+
+
+def staged_files(root: Path, digest: str) -> tuple[StagedFile, ...]:
+    """Every file of a staged kit but its manifest, by target.
+
+    Args:
+        root: The folder of kits.
+        digest: Which one, as events tell it.
+
+    Raises:
+        KitGone: It is not kept any more.
+    """
+    return tuple(file.staged for file in _manifest(_version(root, digest)))
+
+
+def read_staged(root: Path, digest: str, target: str) -> StagedText:
+    """One file of a staged kit.
+
+    Args:
+        root: The folder of kits.
+        digest: Which one.
+        target: Which file of it, as `staged_files` tells it, or `manifest.json`.
+
+    Raises:
+        KitGone: The kit is not kept any more, or has no such file.
+    """
+    version = _version(root, digest)
+    files = {file.staged.target: file for file in _manifest(version)}
+    if target not in files and target != MANIFEST:
+        raise KitGone(f"The kit has no file {target!r}")
+    try:
+        with open_root(version) as folder:
+            size = folder.look(target).st_size
+            data = folder.head(target, MAX_SHOWN)
+    except (OSError, Unfit) as error:
+        raise KitGone(f"The file {target!r} of the kit is gone") from error
+    encoding = files[target].encoding if target in files else "utf-8"
+    if not encoding:
+        return StagedText(target, "", size=size, is_text=False)
+    # What is cut may end in the middle of a character.
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(data, final=size <= len(data))
+    text = text.removeprefix(BYTE_ORDER_MARK)
+    markers = MARKER.finditer(text) if target not in files or files[target].staged.redactions else ()
+    blocks = tuple(Block(found.start(), found.end(), found["kind"]) for found in markers)
+    return StagedText(target, text, blocks, size, cut=len(data) < size)
+
+
+def _version(root: Path, digest: str) -> Path:
+    if _DIGEST.fullmatch(digest):
+        with contextlib.suppress(OSError):
+            for folder in sorted(root.iterdir()):
+                version = folder / VERSIONS / digest
+                if version.is_dir():
+                    return version
+    raise KitGone("This kit is not kept any more")
+
+
+def _manifest(version: Path) -> tuple[ManifestFile, ...]:
+    try:
+        return read_manifest_files((version / MANIFEST).read_bytes())
+    except (OSError, ValueError) as error:
+        raise KitGone("This kit is not kept any more") from error

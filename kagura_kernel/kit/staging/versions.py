@@ -8,35 +8,287 @@ the folder does so in turn (`.lock`), and never for longer than a rename takes.
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import hashlib
+import json
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterator
+import time
+import weakref
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import KitUnwritable
-from kagura_kernel.domain.kit import LeftOut, StagedPrompt, StagedSkill
-from kagura_kernel.kit.staging.manifest import MANIFEST, read_manifest_files
-from kagura_kernel.kit.staging.writing import (
-    LONG_AGO,
-    Hold,
-    hold_directory,
-    hold_file,
-    remove_tree,
-    replace_file,
-    replace_link,
-    sync,
-    turn,
-)
+from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+MANIFEST = "manifest.json"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """One staged file, as the manifest has it."""
+
+    staged: StagedFile  # Its place, size and redactions
+    sha256: str  # Of its bytes
+    encoding: str = ""  # Python's name of it; empty for what is no text
+    executable: bool = False  # Whether it may be run
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a kit holds."""
+
+    agent: str  # The agent's name
+    definition: str  # SHA-256 of its definition
+    files: tuple[ManifestFile, ...] = ()  # By target
+    skills: tuple[StagedSkill, ...] = ()  # By name
+    prompt_files: tuple[StagedPrompt, ...] = ()  # In the order in which a brain reads them
+    agents: tuple[str, ...] = ()  # Names of sub-agents
+    left_out: tuple[LeftOut, ...] = ()  # What was not staged
+    omitted: int = 0  # How many more were not staged
+    _bytes: list[bytes] = field(default_factory=list, repr=False, compare=False)
+
+    def encoded(self) -> bytes:
+        """The manifest's file; equal for equal kits."""
+        if not self._bytes:
+            whole = {
+                "version": VERSION,
+                "agent": {"name": self.agent, "definition": self.definition},
+                "skills": [_skill(skill) for skill in self.skills],
+                "prompt_files": [_prompt(prompt) for prompt in self.prompt_files],
+                "agents": list(self.agents),
+                "files": [_file(file) for file in self.files],
+                "left_out": [{"target": one.target, "reason": one.reason} for one in self.left_out],
+                "omitted": self.omitted,
+            }
+            self._bytes.append(f"{json.dumps(whole, indent=1, ensure_ascii=False)}\n".encode())
+        return self._bytes[0]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over everything in the kit: over the manifest, which has that of each file."""
+        return hashlib.sha256(self.encoded()).hexdigest()
+
+
+def read_manifest_files(data: bytes) -> tuple[ManifestFile, ...]:
+    """The files that a manifest of this version lists.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return tuple(
+            ManifestFile(
+                StagedFile(str(one["target"]), int(one["size"]), int(one["redactions"]), tuple(map(str, one["kinds"]))),
+                str(one["sha256"]),
+                str(one["encoding"]),
+                bool(one["executable"]),
+            )
+            for one in json.loads(data)["files"]
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError("it is no manifest of a kit") from error
+
+
+def bounded(left_out: Sequence[LeftOut], most: int) -> tuple[tuple[LeftOut, ...], int]:
+    """The first of what was left out, by target, and how many more there are."""
+    ordered = sorted(set(left_out), key=lambda one: (one.target, one.reason))
+    return tuple(ordered[:most]), max(0, len(ordered) - most)
+
+
+def _skill(skill: StagedSkill) -> dict[str, Any]:
+    return {"name": skill.name, "root": skill.root, "files": [file.target for file in skill.files]}
+
+
+def _prompt(prompt: StagedPrompt) -> dict[str, Any]:
+    return {"name": prompt.name, "place": prompt.place, "path": prompt.path}
+
+
+def _file(file: ManifestFile) -> dict[str, Any]:
+    return {
+        "target": file.staged.target,
+        "size": file.staged.size,
+        "sha256": file.sha256,
+        "encoding": file.encoding,
+        "executable": file.executable,
+        "redactions": file.staged.redactions,
+        "kinds": list(file.staged.kinds),
+    }
+
+
+_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+
+PATIENCE = 60.0
+"""Seconds for which another process may hold a folder of kits before it counts as stuck."""
+_PAUSE = 0.005
+
+
+class Hold:
+    """Something that is locked until it is let go, or until this process ends."""
+
+    def __init__(self, handle: int) -> None:
+        self._end = weakref.finalize(self, os.close, handle)
+
+    @property
+    def locked(self) -> bool:
+        """Whether it was not let go yet."""
+        return self._end.alive
+
+    def let_go(self) -> None:
+        """Unlock; may be called twice."""
+        self._end()
+
+
+def hold_directory(path: Path) -> Hold | None:
+    """A directory for oneself; None when somebody else has it. Raises OSError."""
+    return _hold(os.open(path, _DIRECTORY), fcntl.LOCK_EX)
+
+
+def hold_file(path: Path, *, alone: bool) -> Hold | None:
+    """A file, made if need be, for oneself or with others; None when it cannot be had now. Raises OSError."""
+    return _hold(os.open(path, _FILE, 0o600), fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+
+
+@contextmanager
+def turn(path: Path) -> Iterator[None]:
+    """Wait until nobody else has the file, and have it for as long as the block lasts.
+
+    Raises:
+        OSError: it cannot be had; ETIMEDOUT when somebody does not let go of it.
+    """
+    give_up = time.monotonic() + PATIENCE
+    while (held := hold_file(path, alone=True)) is None:
+        if time.monotonic() > give_up:
+            raise TimeoutError(errno.ETIMEDOUT, "another process does not let go of it")
+        time.sleep(_PAUSE)
+    try:
+        yield
+    finally:
+        held.let_go()
+
+
+def _hold(handle: int, how: int) -> Hold | None:
+    try:
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if error.errno in _TAKEN:
+            return None
+        raise
+    return Hold(handle)
+
+
+LONG_AGO = 315_532_800_000_000_000
+"""The time of every staged file, 1980 in nanoseconds: equal kits are equal, and every archive can hold it."""
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_SYNCING = 16
+_THERE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextmanager
+def told_as_unwritable(place: Path) -> Iterator[None]:
+    """What goes wrong while writing, told of the place as a whole.
+
+    Raises:
+        KitUnwritable: something could not be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise KitUnwritable(str(place), (error.strerror or "unknown reason").lower()) from error
+
+
+def write_file(path: Path, data: bytes, *, executable: bool = False) -> None:
+    """A new file with all of the data, not yet on the disk for certain; raises OSError."""
+    handle = os.open(path, _NEW, 0o600)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+        os.fchmod(handle, 0o755 if executable else 0o644)
+        os.utime(handle, ns=(LONG_AGO, LONG_AGO))
+    finally:
+        os.close(handle)
+
+
+def make_directory(path: Path) -> None:
+    """A directory that everybody in a box may enter; those above it up to a staged one as well. Raises OSError."""
+    if not path.is_dir():
+        make_directory(path.parent)
+        path.mkdir(mode=0o755)
+        path.chmod(0o755)
+
+
+def settle_tree(root: Path) -> None:
+    """Put everything below and at `root` on the disk, and give every directory its fixed time; raises OSError.
+
+    That is done when all is written, and by several threads, since most file systems then write it at once and not
+    file by file.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    walked = list(os.walk(root, topdown=False))
+    with ThreadPoolExecutor(_SYNCING) as pool:
+        for _ in pool.map(sync, (Path(folder, name) for folder, _, names in walked for name in names)):
+            pass
+        for _ in pool.map(lambda folder: sync(Path(folder), time=LONG_AGO), (folder for folder, _, _ in walked)):
+            pass
+
+
+def sync(path: Path, *, time: int | None = None) -> None:
+    """Put a file, or the names in a directory, on the disk, and give it a time; raises OSError."""
+    handle = os.open(path, _THERE)
+    try:
+        if time is not None:
+            os.utime(handle, ns=(time, time))
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put a file in another's place, never half of it; raises OSError."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        write_file(temporary, data)
+        sync(temporary)
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def replace_link(path: Path, target: str) -> None:
+    """Let a link lead somewhere else from one moment to the next; raises OSError."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        temporary.symlink_to(target)
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def remove_tree(path: Path) -> None:
+    """Take a directory of ours away as far as it can be; what stays is tried again by the next build."""
+    shutil.rmtree(path, ignore_errors=True)
 
 
 STATE = "state.json"

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalKind
-from kagura_kernel.runtime.approving import Asker, require_allowed
+from kagura_kernel.runtime.router import Asker, require_allowed
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.kit.definitions.toolsets import McpToolset
 from kagura_kernel.kit.packages.hosts import InstallPlan, LookUpFailed, ToolHosts, tool_hosts
 from kagura_kernel.kit.packages.lookup import PackageLookUp
-from kagura_kernel.kit.packages.package_sources import Sources, parse_package, sources_of
-from kagura_kernel.kit.packages.registry import load_registry
+from kagura_kernel.kit.packages.registry import Sources, load_registry, parse_package, sources_of
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate

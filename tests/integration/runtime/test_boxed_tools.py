@@ -8,9 +8,8 @@ import pytest
 
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.tools import ToolCall
-from kagura_kernel.runtime.approving import use_approver
 from kagura_kernel.runtime.host import HostRunner
-from kagura_kernel.runtime.router import Runtime
+from kagura_kernel.runtime.router import Runtime, use_approver
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.approver import ScriptedApprover

@@ -6,7 +6,7 @@ import pytest
 
 from kagura_kernel.cli.main import main
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.patterns.calibration import NO_ESTIMATE
+from kagura_kernel.patterns.planning import NO_ESTIMATE
 from tests.support.sample_run import SampleRun
 
 

@@ -13,7 +13,7 @@ from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
 from kagura_kernel.jupyter.magics import outcome_html, outcome_text
 from kagura_kernel.jupyter.status import status_text
 from kagura_kernel.jupyter.tables import approvals_table, calibration_table, costs_table, runs_table
-from kagura_kernel.patterns.calibration import calibrate
+from kagura_kernel.patterns.planning import calibrate
 
 AT = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 

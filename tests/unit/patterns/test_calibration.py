@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.journal.rows import CostRow
-from kagura_kernel.patterns.calibration import NO_ESTIMATE, calibrate, calibration_line
+from kagura_kernel.patterns.planning import NO_ESTIMATE, calibrate, calibration_line
 
 
 def row(status: str = "done", **facts: Any) -> CostRow:

@@ -8,7 +8,7 @@ import pytest
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.categories import CATEGORIES
 from kagura_kernel.membrane.grant import RunGrant, compute_grant
-from kagura_kernel.patterns.categories import BY_NAME, categorise, goes_to, names_credentials, touched
+from kagura_kernel.patterns.trust import BY_NAME, categorise, goes_to, names_credentials, touched
 
 HELD = frozenset({"github:read", "cloudflare:dns-read", "cloudflare:dns-write", "aws:deploy", "cloudflare:zone-edit"})
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.patterns.git_settings import GitSetting, read_settings, runs_more
+from kagura_kernel.patterns.startup_settings import GitSetting, read_settings, runs_more
 
 PROJECT, REPOSITORY = "/home/ann/shop", "/home/ann/shop/.git"
 CONFIG = f"{REPOSITORY}/config"

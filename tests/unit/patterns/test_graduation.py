@@ -14,8 +14,8 @@ from kagura_kernel.domain.approvals import Decision, Verdict
 from kagura_kernel.domain.events import TrustChanged
 from kagura_kernel.domain.patterns import TrustTerms
 from kagura_kernel.journal.trust import SIGNALS, Standing, TrustFold
-from kagura_kernel.patterns.categories import BY_NAME
-from kagura_kernel.patterns.graduation import (
+from kagura_kernel.patterns.trust import (
+    BY_NAME,
     curve,
     is_locked,
     is_persons,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.patterns.categories import host_deed, names_in
+from kagura_kernel.patterns.trust import host_deed, names_in
 
 GIT = (
     "git push",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Step
-from kagura_kernel.patterns.resuming import Guard, left_usd, restoring
+from kagura_kernel.patterns.steps import Guard, left_usd, restoring
 
 
 def step(command: str, call: str = "", **more: Any) -> Step:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.patterns.shell_lines import starts_known
+from kagura_kernel.patterns.startup_settings import starts_known
 
 LFS = """#!/bin/sh
 command -v git-lfs >/dev/null 2>&1 || { printf >&2 "\\n%s\\n\\n" "It is configured (see 'core.hookspath')."; exit 2; }

@@ -11,7 +11,7 @@ import pytest
 from kagura_kernel.domain.events import RunFinished, RunStarted
 from kagura_kernel.domain.memory import OUTCOME, Author, Draft, Source
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.patterns.similar import ALIKE, ENOUGH, MOST_SIMILAR, Sought, choose, likeness, similar_runs
+from kagura_kernel.patterns.lessons import ENOUGH, LEAST_LIKENESS, MOST_SIMILAR, Sought, choose, likeness, similar_runs
 from kagura_kernel.testing.memory import FakeMemory
 
 DEPLOY = Sought("Deploy the billing service to staging", "fake", "/p")
@@ -28,7 +28,7 @@ DEPLOY = Sought("Deploy the billing service to staging", "fake", "/p")
     ],
 )
 def test_tasks_with_enough_words_in_common_are_alike(one: str, other: str) -> None:
-    assert likeness(one, other) >= ALIKE
+    assert likeness(one, other) >= LEAST_LIKENESS
     assert likeness(one, other) == pytest.approx(likeness(other, one))
 
 
@@ -42,7 +42,7 @@ def test_tasks_with_enough_words_in_common_are_alike(one: str, other: str) -> No
     ],
 )
 def test_tasks_that_share_a_word_or_none_are_not(one: str, other: str) -> None:
-    assert likeness(one, other) < ALIKE
+    assert likeness(one, other) < LEAST_LIKENESS
 
 
 def test_the_likest_come_first_and_then_the_newest(past) -> None:
@@ -103,7 +103,7 @@ class Books:
 
 @pytest.fixture
 def books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Books]:
-    monkeypatch.setattr("kagura_kernel.patterns.similar._NEWEST", 2)
+    monkeypatch.setattr("kagura_kernel.patterns.lessons._NEWEST", 2)
     made = Books(tmp_path, [DEPLOY.task, "Water the plants", "Feed the cat", "Wind the clock"])
     yield made
     made.journal.close()

@@ -13,7 +13,7 @@ from kagura_kernel.domain.errors import ApprovalDenied
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.runs.asking import RecordedApprover
 from kagura_kernel.runs.recorder import Recorder
-from kagura_kernel.runtime.approving import Asker, require_allowed, use_approver
+from kagura_kernel.runtime.router import Asker, require_allowed, use_approver
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.clock import FakeClock
 

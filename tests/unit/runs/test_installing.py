@@ -22,8 +22,7 @@ from kagura_kernel.domain.errors import ToolsetError
 from kagura_kernel.kit.definitions.toolsets import McpToolset
 from kagura_kernel.kit.packages.hosts import Asset, InstallPlan, tool_hosts
 from kagura_kernel.kit.packages.lookup import PackageLookUp
-from kagura_kernel.kit.packages.package_sources import parse_package
-from kagura_kernel.kit.packages.registry import load_registry
+from kagura_kernel.kit.packages.registry import load_registry, parse_package
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.membrane import MembraneBox
 from kagura_kernel.runs.exchange import ExchangeDirectory

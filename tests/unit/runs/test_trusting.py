@@ -22,7 +22,7 @@ from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.trust import TrustHistory
 from kagura_kernel.membrane.egress.policy import OPTIONS, THIS_RUN, THIS_SESSION
-from kagura_kernel.patterns.graduation import task_digest
+from kagura_kernel.patterns.trust import task_digest
 from kagura_kernel.runs.asking import RecordedApprover
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.order import RunOrder

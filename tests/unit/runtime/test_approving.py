@@ -8,7 +8,7 @@ import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind, Decision, Verdict
 from kagura_kernel.domain.errors import ApprovalAborted, ApprovalDenied, ApprovalRequired
-from kagura_kernel.runtime.approving import Asker, current_approver, require_allowed, use_approver
+from kagura_kernel.runtime.router import Asker, current_approver, require_allowed, use_approver
 from kagura_kernel.testing.approver import ScriptedApprover
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.runtime.safelist import name_of, split_line
+from kagura_kernel.runtime.routing import name_of, split_line
 
 
 @pytest.mark.parametrize(

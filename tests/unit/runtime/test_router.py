@@ -15,9 +15,8 @@ from kagura_kernel.domain.errors import (
     SandboxUnavailable,
 )
 from kagura_kernel.domain.policy import CommandLimits, ExecutionRoute, PermissionMode, SandboxPermission
-from kagura_kernel.runtime.approving import use_approver
 from kagura_kernel.runtime.host import HostRunner
-from kagura_kernel.runtime.router import Runtime, RuntimeSettings
+from kagura_kernel.runtime.router import Runtime, RuntimeSettings, use_approver
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.box import FakeBackend

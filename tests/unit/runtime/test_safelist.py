@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given
 from hypothesis import strategies as st
 
-from kagura_kernel.runtime.safelist import SAFE_COMMANDS, is_preapproved, is_safe, judge
+from kagura_kernel.runtime.routing import SAFE_COMMANDS, is_preapproved, is_safe, judge
 from tests.support.effort import examples
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind, Verdict
 from kagura_kernel.domain.errors import ApprovalAborted
-from kagura_kernel.runtime.approving import use_approver
+from kagura_kernel.runtime.router import use_approver
 from kagura_kernel.testing.approver import ScriptedApprover
 
 

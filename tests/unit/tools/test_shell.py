@@ -3,9 +3,8 @@ from __future__ import annotations
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import UnknownName
 from kagura_kernel.domain.tools import ToolCall, ToolResult
-from kagura_kernel.runtime.approving import use_approver
 from kagura_kernel.runtime.host import HostRunner
-from kagura_kernel.runtime.router import Runtime, RuntimeSettings
+from kagura_kernel.runtime.router import Runtime, RuntimeSettings, use_approver
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.tools.fences import TEXT_BYTES
 from kagura_kernel.tools.shell import BoxPrograms, CommandLeases

@@ -18,8 +18,8 @@ from kagura_kernel.jupyter.memory.cards import MemoryText, line_of, memories_blo
 from kagura_kernel.jupyter.memory.tables import lessons_table, memories_table
 from kagura_kernel.memory.drafts import keepable
 from kagura_kernel.patterns.attempts import Attempt, failures_of
-from kagura_kernel.patterns.graduation import proposal_text
 from kagura_kernel.patterns.lessons import Failure, fix_draft, lesson_draft, lesson_of
+from kagura_kernel.patterns.trust import proposal_text
 from kagura_kernel.render.html import html_of
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.views import card

@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.errors import McpConfigInvalid
-from kagura_kernel.kit.definitions.mcp_config import parse_mcp_config, read_mcp_config, with_mcp_config
-from kagura_kernel.kit.definitions.toolsets import LspToolset, McpToolset
+from kagura_kernel.kit.definitions.toolsets import (
+    LspToolset,
+    McpToolset,
+    parse_mcp_config,
+    read_mcp_config,
+    with_mcp_config,
+)
 
 
 def parse(servers: Any, **more: Any) -> tuple[McpToolset, ...]:

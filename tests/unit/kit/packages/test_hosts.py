@@ -8,8 +8,7 @@ import pytest
 from kagura_kernel.domain.errors import ToolHostsUnresolved
 from kagura_kernel.kit.definitions.toolsets import LspToolset, McpToolset
 from kagura_kernel.kit.packages.hosts import Asset, Found, LookUpFailed, ToolHosts, tool_hosts
-from kagura_kernel.kit.packages.package_sources import Package, sources_of
-from kagura_kernel.kit.packages.registry import load_registry, parse_registry
+from kagura_kernel.kit.packages.registry import Package, load_registry, parse_registry, sources_of
 from kagura_kernel.membrane.egress.hosts import CARGO_INSTALL, GITHUB_RELEASES, GO_INSTALL, NPM, PYTHON_PACKAGES
 from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.grant import host_sets

@@ -13,8 +13,7 @@ import pytest
 from kagura_kernel.kit.definitions.toolsets import McpToolset
 from kagura_kernel.kit.packages.hosts import Found, LookUpFailed, tool_hosts
 from kagura_kernel.kit.packages.lookup import MAX_KEPT, MAX_REDIRECTS, PackageLookUp
-from kagura_kernel.kit.packages.package_sources import parse_package, sources_of
-from kagura_kernel.kit.packages.registry import load_registry
+from kagura_kernel.kit.packages.registry import load_registry, parse_package, sources_of
 from kagura_kernel.membrane.grant import host_sets
 from kagura_kernel.testing.clock import FakeClock
 from tests.support.package_servers import PackageServers, package_servers

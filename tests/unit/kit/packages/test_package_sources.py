@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.kit.packages.package_sources import may_ask, sources_of
+from kagura_kernel.kit.packages.registry import may_ask, sources_of
 from kagura_kernel.membrane.egress.hosts import GO_INSTALL, NPM, PYTHON_PACKAGES
 from kagura_kernel.membrane.grant import host_sets
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kagura_kernel.domain.errors import RedactionUnavailable
-from kagura_kernel.kit.redaction import scanner
+from kagura_kernel.kit.redaction import engine
 from kagura_kernel.kit.redaction.redactor import Redactor
 from tests.support.redactors import shared_redactor
 
@@ -134,7 +134,7 @@ def test_nothing_passes_when_the_scanner_cannot_be_had_but_harmless_text(monkeyp
     def broken(_: object) -> None:
         raise OSError
 
-    monkeypatch.setattr(scanner, "_scanner", broken)
+    monkeypatch.setattr(engine, "_scanner", broken)
     redactor = Redactor(None)
     redactor.warm()
     assert redactor.redact("hello world").text == "hello world"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.kit.redaction.files import encoding_of
-from kagura_kernel.kit.redaction.findings import Finding
+from kagura_kernel.kit.redaction.places import Finding
 from tests.support.redactors import shared_redactor
 
 WORD = "Kd83!jskQ2"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.kit.redaction.engine import find
-from kagura_kernel.kit.redaction.scanner import KnownFormats
+from kagura_kernel.kit.redaction.engine import KnownFormats, find
 from kagura_kernel.kit.redaction.visible import plainly_harmless
 from kagura_kernel.testing.compiled_rules import compiled_rules
 from tests.support.redaction_corpus import SECRETS

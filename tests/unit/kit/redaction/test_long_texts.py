@@ -13,7 +13,7 @@ from types import FrameType
 import pytest
 
 from kagura_kernel.domain.errors import RedactionUnavailable
-from kagura_kernel.kit.redaction import scanner
+from kagura_kernel.kit.redaction import engine
 from kagura_kernel.kit.redaction.patterns import BETWEEN, Lazy, Nearby, Text
 from kagura_kernel.kit.redaction.places import Span
 from kagura_kernel.kit.redaction.redactor import Redactor
@@ -121,7 +121,7 @@ def test_the_library_is_shown_a_long_text_in_pieces_and_what_stands_on_their_bor
     token = b"tok_x7Kd83jskQ1LmN0pQrSt"
     data = b"".join(b"%s and %s\n" % (token, b"word " * (number % 40)) for number in range(3000))
     library = _Library()
-    spans = list(scanner._spans(library, data))
+    spans = list(engine._spans(library, data))
     assert [span.start for span in spans] == [found.location["start_offset"] for found in _Library().scan(data)]
     assert {data[span.start : span.end] for span in spans} == {token}
     assert max(library.shown) < 80 * 1024
@@ -131,7 +131,7 @@ def test_the_library_is_shown_a_long_text_in_pieces_and_what_stands_on_their_bor
 def test_a_line_without_end_is_shown_in_pieces_too() -> None:
     data = b"tok_x7Kd83jskQ1LmN0pQrSt;" * 12000
     library = _Library()
-    assert len(list(scanner._spans(library, data))) == 12000
+    assert len(list(engine._spans(library, data))) == 12000
     assert max(library.shown) < 80 * 1024
 
 
@@ -139,7 +139,7 @@ def test_a_long_text_is_not_shown_either_when_the_scanner_cannot_be_had(monkeypa
     def broken(_: object) -> None:
         raise OSError
 
-    monkeypatch.setattr(scanner, "_scanner", broken)
+    monkeypatch.setattr(engine, "_scanner", broken)
     with pytest.raises(RedactionUnavailable):
         Redactor(None).redact((LINE * 1000) + SECRETS[0])
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.kit.redaction.patterns import Text
-from kagura_kernel.kit.redaction.rules.configurations import RULES
-from kagura_kernel.kit.redaction.rules.rule import Rule
+from kagura_kernel.kit.redaction.rules.configurations import RULES, Rule
 
 FINDS = [(rule, text) for rule in RULES for text in rule.finds]
 SPARES = [(rule, text) for rule in RULES for text in rule.spares]

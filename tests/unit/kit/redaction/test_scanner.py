@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.kit.redaction import scanner
-from kagura_kernel.kit.redaction.scanner import KnownFormats
+from kagura_kernel.kit.redaction import engine
+from kagura_kernel.kit.redaction.engine import KnownFormats
 from kagura_kernel.testing.compiled_rules import compiled_rules
 
 
 def test_rules_are_kept_for_the_next_process_also_behind_a_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scanner, "_kept", [])
+    monkeypatch.setattr(engine, "_kept", [])
     kept, link = tmp_path / "kept", tmp_path / "link"
     kept.mkdir(mode=0o700)
     link.symlink_to(kept)

@@ -7,7 +7,7 @@ import gzip
 import pytest
 import yaml
 
-from kagura_kernel.kit.redaction.streams import RedactedStream
+from kagura_kernel.kit.redaction.redactor import RedactedStream
 from tests.support.redactors import shared_redactor
 
 TOKEN = "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"

@@ -2,7 +2,7 @@
 
 import threading
 
-from kagura_kernel.kit.redaction.scanner import LOCK, is_taken, turn
+from kagura_kernel.kit.redaction.engine import LOCK, is_taken, turn
 
 
 def test_a_second_one_begins_when_the_first_has_ended(tmp_path):

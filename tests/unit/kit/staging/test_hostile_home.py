@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kagura_kernel.kit.staging import tree
-from kagura_kernel.kit.staging.shelf import read_staged
-from kagura_kernel.kit.staging.stage import Kit, build_kit
+from kagura_kernel.kit.staging import home_files
+from kagura_kernel.kit.staging.stage import Kit, build_kit, read_staged
 from tests.support.kit_rig import HomeRig
 from tests.support.redactors import shared_redactor
 
@@ -167,7 +166,7 @@ def make_named(rig: HomeRig) -> None:
 
 
 def make_unlimited(rig: HomeRig) -> None:
-    rig.skill("crowded", {f"{number // 100}/{number}.txt": "" for number in range(tree.MAX_FILES + 5)})
+    rig.skill("crowded", {f"{number // 100}/{number}.txt": "" for number in range(home_files.MAX_FILES + 5)})
     rig.skill("deep", {"/".join("d" * 40) + "/x.txt": "x"})
     doubling = rig.skill("doubling")
     for number in range(14):

@@ -8,7 +8,7 @@ import pytest
 from kagura_kernel.kit.definitions.references import AgentPlaces, resolve_agent
 from kagura_kernel.kit.staging import plan as planning
 from kagura_kernel.kit.staging.plan import plan_kit
-from kagura_kernel.kit.staging.surroundings import surroundings_of
+from kagura_kernel.kit.staging.planned import surroundings_of
 from tests.support.kit_rig import SECRET, HomeRig
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kagura_kernel.kit.staging.plan import plan_kit
-from kagura_kernel.kit.staging.prompt_files import MAX_BYTES, find_prompt_files
+from kagura_kernel.kit.staging.skills import MAX_PROMPT_BYTES, find_prompt_files
 from tests.support.kit_rig import HomeRig
 
 
@@ -95,7 +95,7 @@ def test_what_is_no_plain_file_is_refused_and_nothing_further_away_stands_in_for
     (rig.project / "CLAUDE.md").symlink_to(outside)
     os.link(outside, rig.project / "HARD.md")
     with rig.write(rig.project / "LARGE.md", "").open("r+b") as file:
-        file.truncate(MAX_BYTES + 1)
+        file.truncate(MAX_PROMPT_BYTES + 1)
     (rig.project / "DIRECTORY.md").mkdir()
     names = ["AGENTS.md", "CLAUDE.md", "HARD.md", "LARGE.md", "DIRECTORY.md"]
     plan = rig.plan(add_prompt_files=names)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.kit.staging import reading
-from kagura_kernel.kit.staging.reading import SWAPPED, Unfit, open_root
+from kagura_kernel.kit.staging import home_files
+from kagura_kernel.kit.staging.home_files import SWAPPED, Unfit, open_root
 
 PRIVATE = "what lies outside"
 
@@ -80,14 +80,14 @@ def test_a_directory_that_is_moved_away_during_the_walk_leads_nowhere_else(root,
 
 def test_a_pipe_that_is_put_in_a_files_place_is_not_waited_for(root, monkeypatch):
     path = root.place / "inner/file"
-    real = reading._open_leaf
+    real = home_files._open_leaf
 
     def swap_then_open(name, parent):
         path.unlink()
         os.mkfifo(path)
         return real(name, parent)
 
-    monkeypatch.setattr(reading, "_open_leaf", swap_then_open)
+    monkeypatch.setattr(home_files, "_open_leaf", swap_then_open)
     with pytest.raises(Unfit, match="it is a named pipe"):
         root.read("inner/file", 100)
 

@@ -5,9 +5,8 @@ import shutil
 import pytest
 
 from kagura_kernel.domain.errors import KitGone
-from kagura_kernel.kit.staging import shelf
-from kagura_kernel.kit.staging.shelf import Block, read_staged, staged_files
-from kagura_kernel.kit.staging.stage import build_kit
+from kagura_kernel.kit.staging import stage
+from kagura_kernel.kit.staging.stage import Block, build_kit, read_staged, staged_files
 from tests.support.kit_rig import SECRET, HomeRig
 
 
@@ -53,7 +52,7 @@ def test_a_marker_that_a_file_brings_along_is_no_redaction(rig):
 
 
 def test_of_a_large_text_the_beginning_is_shown(rig, kit, monkeypatch):
-    monkeypatch.setattr(shelf, "MAX_SHOWN", 5)
+    monkeypatch.setattr(stage, "MAX_SHOWN", 5)
     read = read_staged(rig.root, kit.digest, "skills/one/wide.txt")
     assert (read.text, read.cut) == ("g", True)
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from kagura_kernel.kit.staging.naming import skill_name
+from kagura_kernel.kit.staging.home_files import skill_name
 from kagura_kernel.kit.staging.plan import plan_kit
 from kagura_kernel.kit.staging.skills import MAX_DESCRIPTION, read_front_matter
 from tests.support.kit_rig import KIND, HomeRig, KnownWords
@@ -180,7 +180,7 @@ def test_what_somebody_else_put_above_a_project_outside_of_home_is_passed_over(r
     if os.geteuid() != 0:
         pytest.skip("giving a file to somebody else takes root")
     from kagura_kernel.kit.staging.plan import plan_kit
-    from kagura_kernel.kit.staging.surroundings import surroundings_of
+    from kagura_kernel.kit.staging.planned import surroundings_of
 
     project = tmp_path / "shared/project"
     project.mkdir(parents=True)

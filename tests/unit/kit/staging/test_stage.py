@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from kagura_kernel.domain.errors import KitRefused, KitUnwritable, RedactionUnavailable
-from kagura_kernel.kit.staging import copying, reading, stage
+from kagura_kernel.kit.staging import home_files, plan, stage
 from kagura_kernel.kit.staging import versions as state
 from kagura_kernel.kit.staging.stage import FEW, build_kit
 from kagura_kernel.testing.clock import FakeClock
@@ -250,7 +250,7 @@ def test_a_secret_in_a_skills_name_is_found_before_the_name_is_changed(rig, buil
 
 
 def test_of_much_that_is_left_out_the_first_is_told_and_the_rest_counted(rig, build, monkeypatch):
-    monkeypatch.setattr(copying, "MAX_LEFT_OUT", 3)
+    monkeypatch.setattr(plan, "MAX_LEFT_OUT", 3)
     rig.skill("one", {f"{number}.zip": b"PK\x03\x04" for number in range(5)})
     kit = build()
     assert ([one.target[-5:] for one in kit.left_out], kit.omitted) == (["0.zip", "1.zip", "2.zip"], 2)
@@ -264,7 +264,7 @@ def test_a_file_that_changes_while_it_is_read_or_after_it_was_planned_is_never_h
     (root / "c.txt").symlink_to("/etc/passwd")
     (root / "d.txt").unlink()
     os.mkfifo(root / "d.txt")
-    real = reading._bytes
+    real = home_files._bytes
 
     def grown(handle, most):
         data = real(handle, most)
@@ -273,7 +273,7 @@ def test_a_file_that_changes_while_it_is_read_or_after_it_was_planned_is_never_h
                 file.write("more")
         return data
 
-    monkeypatch.setattr(reading, "_bytes", grown)
+    monkeypatch.setattr(home_files, "_bytes", grown)
     assert {one.target[-5:]: one.reason for one in build(plan).left_out} == {
         "a.txt": "it changed while it was read",
         "b.txt": "it is gone since it was planned",
@@ -284,14 +284,14 @@ def test_a_file_that_changes_while_it_is_read_or_after_it_was_planned_is_never_h
 
 def test_a_file_that_may_not_be_read_is_left_out_and_the_rest_of_its_skill_is_not(rig, build, monkeypatch):
     rig.skill("one", {"a.txt": "a", "b.txt": "b"})
-    real = reading._open_leaf
+    real = home_files._open_leaf
 
     def guarded(name, parent):
         if name == "a.txt":
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return real(name, parent)
 
-    monkeypatch.setattr(reading, "_open_leaf", guarded)
+    monkeypatch.setattr(home_files, "_open_leaf", guarded)
     kit = build()
     assert [(one.target, one.reason) for one in kit.left_out] == [
         ("skills/one/a.txt", "it cannot be read: permission denied")
@@ -425,10 +425,10 @@ def test_what_a_dead_process_was_making_is_taken_away_and_what_a_living_one_make
 
 
 def test_another_process_that_does_not_let_go_is_told(rig, build, monkeypatch):
-    from kagura_kernel.kit.staging import writing
+    from kagura_kernel.kit.staging import versions
     from kagura_kernel.kit.staging.versions import Shelf
 
-    monkeypatch.setattr(writing, "PATIENCE", 0.0)
+    monkeypatch.setattr(versions, "PATIENCE", 0.0)
     shelf = Shelf(rig.root, rig.plan().key)
     shelf.prepare()
     with shelf.turn(), pytest.raises(KitUnwritable, match="another process does not let go of it"):
@@ -445,8 +445,7 @@ def test_a_system_that_knows_no_locks_is_told(build, monkeypatch):
 
 
 def test_a_kit_lets_go_when_its_block_ends(rig):
-    from kagura_kernel.kit.staging.versions import Shelf
-    from kagura_kernel.kit.staging.writing import hold_file
+    from kagura_kernel.kit.staging.versions import Shelf, hold_file
 
     rig.skill("one")
     with build_kit(rig.plan(), rig.root, rig.redactor) as kit:

@@ -6,7 +6,7 @@ import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind, Verdict
 from kagura_kernel.domain.errors import ApprovalDenied, ApprovalRequired
-from kagura_kernel.runtime.approving import Asker, use_approver
+from kagura_kernel.runtime.router import Asker, use_approver
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.tools.toolsets.asking import THIS_CALL, THIS_RUN, ToolQuestions
