@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from kagura_kernel.domain.errors import HostNotUnderstood, McpConfigInvalid
 from kagura_kernel.domain.kit import AGENT_NAME
-from kagura_kernel.kit.definitions.document import one_line, shown_key, unseen
+from kagura_kernel.kit.definitions.document import one_line, problems_of, shown_key, unseen
 from kagura_kernel.membrane.egress.hosts import Target, parse_url
 
 _KEYS = ("args", "env", "headers", "url")
@@ -380,8 +380,6 @@ def parse_mcp_config(data: bytes, source: str, *, holds_secret: HoldsSecret | No
     Raises:
         McpConfigInvalid: it cannot be used; all problems at once, each without a value.
     """
-    from kagura_kernel.kit.definitions.document import shown_key
-
     problems: list[str] = []
     servers = _servers(data, source, problems)
     found: dict[str, McpToolset] = {}
@@ -462,8 +460,6 @@ def _toolset(
 ) -> McpToolset | None:
     """One server; None where it is switched off, or has problems, which are added."""
     from pydantic import ValidationError
-
-    from kagura_kernel.kit.definitions.document import problems_of
 
     if not isinstance(said, dict):
         problems.append(f"{place}: must be an object")
