@@ -236,7 +236,7 @@ def _git_places(environ: Mapping[str, str], project: Path) -> GitPlaces:
 
 
 def _record(home: Path, brain: BrainProvider, path: Path) -> BrainProvider:
-    from kagura_kernel.brain.recording import RecordingBrain
+    from kagura_kernel.brain.replay import RecordingBrain
 
     return RecordingBrain(brain, path, Redacting(redactor_of(home)).value)
 

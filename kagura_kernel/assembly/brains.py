@@ -20,7 +20,7 @@ from kagura_kernel.brain.openai_compatible import (
     problem_with_url,
     split_model,
 )
-from kagura_kernel.brain.selection import AUTO, choose, usual_model
+from kagura_kernel.brain.provider import AUTO, choose, usual_model
 from kagura_kernel.cockpit.brains import BrainReport, Thinking, report_brains
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured

@@ -8,8 +8,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly.brains import BRAINS as OUR_BRAINS
-from kagura_kernel.brain.provider import BrainProvider
-from kagura_kernel.brain.selection import AUTO, REPLAY, choose
+from kagura_kernel.brain.provider import AUTO, REPLAY, BrainProvider, choose
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.errors import ExtensionBroken, UnknownName
 from kagura_kernel.domain.extensions import (

@@ -18,7 +18,7 @@ from kagura_kernel.journal.place import data_home, read_settings
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
-    from kagura_kernel.memory.cloud.costs import CloudCosts
+    from kagura_kernel.memory.cloud.wire import CloudCosts
     from kagura_kernel.memory.store import MemoryStore
 
 
@@ -104,7 +104,7 @@ class LazyCosts:
         Raises:
             MemoryUnavailable: the cloud cannot be reached, or refuses.
         """
-        from kagura_kernel.memory.cloud.costs import CloudCosts, CostResource, CostRow
+        from kagura_kernel.memory.cloud.wire import CloudCosts, CostResource, CostRow
         from kagura_kernel.memory.opening import cloud_access
 
         with self._lock:

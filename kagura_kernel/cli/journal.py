@@ -14,8 +14,7 @@ from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import tell
 from kagura_kernel.cockpit.naming import here_of, named_run, read_time
 from kagura_kernel.domain.errors import JournalTampered
-from kagura_kernel.journal.backup import back_up, verify_copy
-from kagura_kernel.journal.exporting import ExportPart, export_lines
+from kagura_kernel.journal.exporting import ExportPart, back_up, export_lines, verify_copy
 from kagura_kernel.journal.place import shown
 from kagura_kernel.journal.views import rebuild
 

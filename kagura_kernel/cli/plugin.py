@@ -17,17 +17,17 @@ from kagura_kernel.cockpit.naming import LAST, here_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.plugins import PluginState
 from kagura_kernel.journal import views
+from kagura_kernel.journal.mailbox import plugin_words_wait, send_plugin_word
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.place import data_home
-from kagura_kernel.journal.plugin_views import plugin_views
-from kagura_kernel.journal.plugin_words import plugin_words_wait, send_plugin_word
+from kagura_kernel.journal.plugins import plugin_views
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.domain.plugins import PluginFinding
-    from kagura_kernel.journal.plugin_views import PluginLogLine, PluginView
+    from kagura_kernel.journal.plugins import PluginLogLine, PluginView
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.plugins.manager import PluginRow
     from kagura_kernel.plugins.scan import Scan

@@ -25,9 +25,8 @@ from kagura_kernel.cockpit.plugin_prompting import TextSurface, enabled_text, ta
 from kagura_kernel.cockpit.plugin_talk import AuditDone, PluginEnabled
 from kagura_kernel.domain.errors import PluginRefused, UsageError
 from kagura_kernel.domain.plugins import AuditReport, PluginAudit, PluginState, ReportFinding, Risk, Severity, report_of
-from kagura_kernel.journal.plugin_sessions import latest_failures
-from kagura_kernel.journal.plugin_views import plugin_views
-from kagura_kernel.journal.plugin_words import LASTS, send_plugin_word
+from kagura_kernel.journal.mailbox import LASTS, send_plugin_word
+from kagura_kernel.journal.plugins import latest_failures, plugin_views
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
 from kagura_kernel.plugins.configuration import MASK, masked_field

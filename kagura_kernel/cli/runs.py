@@ -15,11 +15,11 @@ from kagura_kernel.cockpit.status import spent
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.events import RunFinished
 from kagura_kernel.journal import views
-from kagura_kernel.journal.children import with_children
 from kagura_kernel.journal.mailbox import ask_to_stop
 from kagura_kernel.journal.owner import mark_lost, owner_alive
 from kagura_kernel.journal.precedents import estimated
 from kagura_kernel.journal.session_registry import sessions as known
+from kagura_kernel.journal.spending import with_children
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:

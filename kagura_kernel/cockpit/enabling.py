@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.brain.selection import AUTO, REPLAY, usual_model
+from kagura_kernel.brain.provider import AUTO, REPLAY, usual_model
 from kagura_kernel.cockpit.ordering import login_name
 from kagura_kernel.cockpit.plugin_talk import (
     APPROVE,

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.brain.provider import BrainProvider
-from kagura_kernel.brain.selection import AUTO, CLAUDE, SEALED, usual_model
+from kagura_kernel.brain.provider import AUTO, CLAUDE, SEALED, BrainProvider, usual_model
 from kagura_kernel.cockpit.agents import (
     ReadMcpConfig,
     ResolveAgent,

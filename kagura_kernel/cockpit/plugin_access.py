@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import KaguraError
-from kagura_kernel.journal.plugin_words import plugin_words_wait
+from kagura_kernel.journal.mailbox import plugin_words_wait
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.plugin_talk import PluginTalk

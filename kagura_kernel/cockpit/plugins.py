@@ -38,8 +38,8 @@ from kagura_kernel.domain.plugins import Severity
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.plugins import PluginAudit
-    from kagura_kernel.journal.plugin_views import PluginLogLine
-    from kagura_kernel.journal.plugin_words import PluginWord
+    from kagura_kernel.journal.mailbox import PluginWord
+    from kagura_kernel.journal.plugins import PluginLogLine
     from kagura_kernel.plugins.manager import Examined, PluginManager, PluginRow
 
 log = logging.getLogger(__name__)

@@ -11,8 +11,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import RunUnknown
 from kagura_kernel.domain.events import Event
 from kagura_kernel.journal import spending, views
-from kagura_kernel.journal.lease_views import LeaseState, LeaseView, lease_views, take_back
-from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
+from kagura_kernel.journal.leases import LeaseLedger, LeaseRow, LeaseState, LeaseView, lease_views, take_back
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.rows import EgressRow, RunRow

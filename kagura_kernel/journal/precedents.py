@@ -14,11 +14,11 @@ from typing import Any
 from sqlalchemy import Row, and_, func, not_, or_, select
 
 from kagura_kernel.domain.cost import Cost
-from kagura_kernel.journal.children import Below, Span, below, with_children
 from kagura_kernel.journal.encoding import moment
 from kagura_kernel.journal.projected import RUNS, cost_row
 from kagura_kernel.journal.rows import CostRow
 from kagura_kernel.journal.schema import runs
+from kagura_kernel.journal.spending import Below, Span, below, with_children
 from kagura_kernel.journal.store import Journal
 
 MOST_LOOKED_AT = 3_000

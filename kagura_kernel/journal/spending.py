@@ -1,17 +1,22 @@
-"""What runs have cost: by day, of one notebook or session, and against a budget. Days are those of UTC.
+"""What runs and their children have cost: by day, of a notebook or session, against a budget. Days are those of UTC.
 
 Unknown is never 0. A run whose price is unknown is counted beside the sum, and a sum of nothing but such runs is None.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import date, timedelta
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, and_, case, func, select
 
-from kagura_kernel.journal.schema import runs
+from kagura_kernel.domain.cost import Cost
+from kagura_kernel.journal.encoding import moment, stamp
+from kagura_kernel.journal.rows import CostRow
+from kagura_kernel.journal.schema import approvals, runs
 from kagura_kernel.journal.store import Journal
 
 _USD = func.coalesce(runs.c.reported_usd, runs.c.computed_usd)
@@ -104,3 +109,128 @@ def _spending(row: Row[Any]) -> Spending:
     unpriced = int(row.unpriced or 0)
     usd = None if row.usd is None and unpriced else float(row.usd or 0.0)
     return Spending(usd, row.many, unpriced)
+
+
+_AT_ONCE = 500
+"""How many ids one query names."""
+_SINGLY = 20
+"""Up to how many runs are looked after one by one: they may lie far apart."""
+_OTHER_CLOCKS = timedelta(minutes=10)
+"""How far the clock of another machine may be off that carries a child out."""
+_NOBODY_PAID = frozenset({"", "replay"})
+_CHILD = select(
+    *(runs.c.run_id, runs.c.lineage, runs.c.brain, runs.c.reported_usd, runs.c.computed_usd),
+).where(runs.c.lineage != "")
+_ANSWERED = select(approvals.c.run_id, approvals.c.requested_at, approvals.c.decided_at).where(
+    approvals.c.decided_at.is_not(None)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A run, and when it went on."""
+
+    run_id: str
+    started_at: datetime  # UTC
+    seconds: float | None  # How long it took; None while it goes on
+
+    @property
+    def end(self) -> datetime | None:
+        """When it was over; None while it goes on."""
+        return None if self.seconds is None else self.started_at + timedelta(seconds=self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """What stands below a run."""
+
+    children: int = 0  # How many runs worked for it, those that worked for these included
+    usd: float | None = 0.0  # What they cost in all; None when that of one of them is unknown
+    # What of it counts against a budget; None where no price list says so of one of them
+    counted_usd: float | None = 0.0
+    waited: float = 0.0  # How many seconds of the run it or one of them waited for a person's answer
+
+
+def below(journal: Journal, spans: Sequence[Span]) -> Mapping[str, Below]:
+    """What stands below each of these runs, by id.
+
+    Raises:
+        JournalUnreadable: it cannot be read.
+    """
+    wanted = {one.run_id for one in spans}
+    children: dict[str, list[Row[Any]]] = defaultdict(list)
+    for row in _children(journal, spans):
+        for above in row.lineage.split():
+            if above in wanted:
+                children[above].append(row)
+    asked = _asked(journal, {*wanted, *(row.run_id for rows in children.values() for row in rows)})
+    return {one.run_id: _below(one, children[one.run_id], asked) for one in spans}
+
+
+def with_children(journal: Journal, rows: Sequence[CostRow]) -> list[CostRow]:
+    """The same rows, with what their children cost and how long they waited for a person."""
+    found = below(journal, [Span(row.run_id, row.at, row.seconds) for row in rows])
+    return [_with(row, found[row.run_id]) for row in rows]
+
+
+def _with(row: CostRow, one: Below) -> CostRow:
+    return replace(row, children=one.children, children_usd=one.usd, waited_seconds=one.waited)
+
+
+def _children(journal: Journal, spans: Sequence[Span]) -> Iterator[Row[Any]]:
+    """Runs that work for others, in the time of these: nothing begins before the run that it works for."""
+    groups: Iterable[Sequence[Span]] = [[one] for one in spans] if len(spans) <= _SINGLY else [spans]
+    seen: set[str] = set()
+    for group in groups:
+        since = min(one.started_at for one in group) - _OTHER_CLOCKS
+        query = _CHILD.where(runs.c.started_at >= stamp(since))
+        ends = [one.end for one in group]
+        if None not in ends:
+            until = max(end for end in ends if end is not None) + _OTHER_CLOCKS
+            query = query.where(runs.c.started_at <= stamp(until))
+        for row in journal.read(query):
+            if row.run_id not in seen:
+                seen.add(row.run_id)
+                yield row
+
+
+def _asked(journal: Journal, ids: Iterable[str]) -> Mapping[str, list[tuple[datetime, datetime]]]:
+    """From when to when these waited for an answer, by run."""
+    found: dict[str, list[tuple[datetime, datetime]]] = defaultdict(list)
+    named = sorted(ids)
+    for start in range(0, len(named), _AT_ONCE):
+        some = named[start : start + _AT_ONCE]
+        for row in journal.read(_ANSWERED.where(approvals.c.run_id.in_(some))):
+            found[row.run_id].append((moment(row.requested_at), moment(row.decided_at)))
+    return found
+
+
+def _below(span: Span, rows: Sequence[Row[Any]], asked: Mapping[str, list[tuple[datetime, datetime]]]) -> Below:
+    times = [pair for run_id in (span.run_id, *(row.run_id for row in rows)) for pair in asked.get(run_id, ())]
+    return Below(
+        children=len(rows),
+        usd=_sum([_paid(row, Cost(row.reported_usd, row.computed_usd).usd) for row in rows]),
+        counted_usd=_sum([_paid(row, row.computed_usd) for row in rows]),
+        waited=_covered(span, times),
+    )
+
+
+def _paid(row: Row[Any], usd: float | None) -> float | None:
+    return 0.0 if usd is None and row.brain in _NOBODY_PAID else usd
+
+
+def _sum(parts: Sequence[float | None]) -> float | None:
+    """A sum with unknown parts is unknown."""
+    known = [part for part in parts if part is not None]
+    return sum(known, 0.0) if len(known) == len(parts) else None
+
+
+def _covered(span: Span, times: Iterable[tuple[datetime, datetime]]) -> float:
+    """How much of a run these cover together; two questions at once are waited for once."""
+    whole, until = 0.0, span.started_at
+    for begun, over in sorted(times):
+        start, end = max(begun, until), over if span.end is None else min(over, span.end)
+        if end > start:
+            whole += (end - start).total_seconds()
+            until = end
+    return whole

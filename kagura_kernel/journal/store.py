@@ -19,11 +19,10 @@ from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
 from kagura_kernel.domain.events import Event
 from kagura_kernel.journal.database import Database, Place
 from kagura_kernel.journal.encoding import as_text, decode, encode, row_hash, stamp
-from kagura_kernel.journal.migrations import check_version, is_known, migrate
 from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.projection import as_stored, project
 from kagura_kernel.journal.rows import StoredEvent, Verification
-from kagura_kernel.journal.schema import events, head, heartbeat
+from kagura_kernel.journal.schema import check_version, events, head, heartbeat, is_known, migrate
 from kagura_kernel.journal.verification import verify, verify_chain, verify_tail
 
 FLUSHED = frozenset({"approval.decided", "changes.collected", "changes.settled", "run.finished"})

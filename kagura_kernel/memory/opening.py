@@ -207,7 +207,7 @@ def _expanded(where: str, environ: Mapping[str, str]) -> Path:
 
 
 def _encoder() -> TextEncoder | None:
-    from kagura_kernel.memory.embeddings.minilm import MiniLM, find_model
+    from kagura_kernel.memory.embeddings import MiniLM, find_model
 
     model = find_model()
     return None if model is None else MiniLM(model)

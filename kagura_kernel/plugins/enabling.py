@@ -25,7 +25,7 @@ from kagura_kernel.domain.errors import (
     PluginRefused,
 )
 from kagura_kernel.domain.plugins import PluginAudit, PluginChange, PluginState, Risk
-from kagura_kernel.journal.plugin_views import PluginHistory
+from kagura_kernel.journal.plugins import PluginHistory
 from kagura_kernel.plugins.configuration import complete, shown
 from kagura_kernel.plugins.decisions import ApprovalRecord
 from kagura_kernel.plugins.library import Examined, Library, ManagerParts

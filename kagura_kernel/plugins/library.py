@@ -14,7 +14,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import PluginChangedSince, PluginInvalid
 from kagura_kernel.domain.events import PluginSeen
 from kagura_kernel.domain.plugins import PluginPlace, Risk
-from kagura_kernel.journal.plugin_views import PluginHistory
+from kagura_kernel.journal.plugins import PluginHistory
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.plugins.calling import EnabledPlugin, plugin_briefing
 from kagura_kernel.plugins.configuration import Schema, read_schema

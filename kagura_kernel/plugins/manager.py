@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import KaguraError, PluginChangedSince
 from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginPermissions, PluginPlace, PluginState, Risk
-from kagura_kernel.journal.plugin_views import PluginHistory, PluginLogLine, plugin_log
-from kagura_kernel.journal.plugin_words import PluginWord, take_plugin_words
+from kagura_kernel.journal.mailbox import PluginWord, take_plugin_words
+from kagura_kernel.journal.plugins import PluginHistory, PluginLogLine, plugin_log
 from kagura_kernel.plugins.calling import EnabledPlugin
 from kagura_kernel.plugins.decisions import ApprovalRecord
 from kagura_kernel.plugins.enabling import CHANGED, Enabler, why_barred, why_outlived

@@ -12,8 +12,7 @@ from contextlib import aclosing
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainEvent, BrainProvider, Turn
-from kagura_kernel.brain.selection import REPLAY
+from kagura_kernel.brain.provider import REPLAY, AuthContext, BrainCapabilities, BrainEvent, BrainProvider, Turn
 from kagura_kernel.domain.errors import BrainForgot, JournalError, KaguraError
 from kagura_kernel.domain.events import Noted
 from kagura_kernel.domain.events.memory import RunCheckpointed
@@ -30,7 +29,7 @@ from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.resumption import Resumption, Surroundings
 from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.tools.plan_tool import PlanTool
+from kagura_kernel.tools.standard import PlanTool
 from kagura_kernel.tools.toolbox import Tool
 
 if TYPE_CHECKING:

@@ -40,10 +40,9 @@ from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.router import Runtime, RuntimeSettings, use_approver
 from kagura_kernel.tools.briefing import Powers, Variables, system_prompt
 from kagura_kernel.tools.own import own_tools
-from kagura_kernel.tools.plan_tool import PlanTool
 from kagura_kernel.tools.shell import LONGEST_SECONDS, BoxPrograms, CommandLeases, ToolTimes
 from kagura_kernel.tools.skills import SkillTool
-from kagura_kernel.tools.standard import standard_toolbox
+from kagura_kernel.tools.standard import PlanTool, standard_toolbox
 from kagura_kernel.tools.toolbox import Tool, Toolbox
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from kagura_kernel.brain.selection import REPLAY
+from kagura_kernel.brain.provider import REPLAY
 from kagura_kernel.domain.events import KitStaged
 from kagura_kernel.domain.kit import KIT_DIR, KIT_VARIABLE, StagedSkill
 from kagura_kernel.kit.definitions.references import DEFAULT_AGENT

@@ -18,10 +18,9 @@ from kagura_kernel.kit.definitions.toolsets import given_texts
 from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.installing import Installed, install
 from kagura_kernel.runtime.router import Asker
-from kagura_kernel.tools.mcp.client import McpClient, McpTool
+from kagura_kernel.tools.mcp_client import McpClient, McpTool
 from kagura_kernel.tools.toolbox import Tool, ends_the_run
-from kagura_kernel.tools.toolsets.asking import ToolQuestions, ToolsetLimits, matches
-from kagura_kernel.tools.toolsets.cutting import tool_name
+from kagura_kernel.tools.toolsets.cutting import ToolQuestions, ToolsetLimits, matches, tool_name
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.toolsets import McpToolset, Toolset
@@ -240,7 +239,7 @@ class _Opening:
             self._over(one, why)
 
         if toolset.type == "lsp":
-            from kagura_kernel.tools.lsp.client import LspClient
+            from kagura_kernel.tools.lsp_client import LspClient
 
             return LspClient(
                 toolset.name, box, start, toolset.languages, over=over, clock=self._clock, limits=one.limits
@@ -278,7 +277,7 @@ class _Opening:
             return [], ()
         toolset = one.toolset
         if toolset.type == "lsp":
-            from kagura_kernel.tools.lsp.tools import lsp_tools
+            from kagura_kernel.tools.lsp_tools import lsp_tools
 
             return _named(lsp_tools(toolset.name, one.server, names, self._redact), names), ()  # type: ignore[arg-type]
         return self._mcp_tools(toolset, one.server, names)  # type: ignore[arg-type]

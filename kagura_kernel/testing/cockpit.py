@@ -10,10 +10,8 @@ from kagura_kernel.assembly import make_sweep
 from kagura_kernel.assembly.children import Owners, all_children, close_each
 from kagura_kernel.assembly.kits import kit_parts, read_mcp_config, resolve_for
 from kagura_kernel.assembly.places import redactor_of
-from kagura_kernel.brain.provider import BrainProvider
-from kagura_kernel.brain.recording import RecordingBrain
-from kagura_kernel.brain.replay import open_cassette
-from kagura_kernel.brain.selection import choose
+from kagura_kernel.brain.provider import BrainProvider, choose
+from kagura_kernel.brain.replay import RecordingBrain, open_cassette
 from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
 from kagura_kernel.cockpit.kits import KitDesk, KitSurroundings
 from kagura_kernel.cockpit.ordering import Choices

@@ -1,12 +1,30 @@
-"""The environment of a test: a home that is nobody's, no keys, no daemons. Decides names, makes folders."""
+"""The environment of a test: a home that is nobody's, no keys, no daemons, and rules compiled once for all."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
-from kagura_kernel.testing.compiled_rules import share_rules
+FOLDER = "redaction"
+"""What the folder of compiled rules is called in a data directory; the same as `assembly.kits.REDACTION`."""
+
+
+def compiled_rules() -> Path:
+    """The folder that all tests of this user share; made when needed."""
+    shared = Path(tempfile.gettempdir()) / f"kagura-compiled-rules-{os.getuid()}"
+    shared.mkdir(mode=0o700, exist_ok=True)
+    return shared
+
+
+def share_rules(home: Path) -> None:
+    """Let a data directory, which need not exist, have the shared rules."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        (home / FOLDER).symlink_to(compiled_rules())
+
 
 TOKEN = "KAGURA_TEST_HOME_IS_A_FAKE"  # noqa: S105 - the name of a variable
 """Variable that every process of a test session carries; leftovers are recognised by its value."""

@@ -24,8 +24,7 @@ from kagura_kernel.domain.memory import (
     Tier,
 )
 from kagura_kernel.memory.drafts import check_edge, check_named, check_query, memories_of, memory_of
-from kagura_kernel.memory.store import Closing
-from kagura_kernel.memory.walking import check_walk, descendants, walk
+from kagura_kernel.memory.store import Closing, check_walk, descendants, walk
 from kagura_kernel.memory.words import Term, index_terms, query_terms
 
 _NEIGHBOUR = 0.3

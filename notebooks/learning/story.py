@@ -26,7 +26,7 @@ from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.identity import new_call_id
 from kagura_kernel.domain.tools import ToolCall
-from kagura_kernel.testing.compiled_rules import share_rules
+from kagura_kernel.testing.false_home import share_rules
 from tests.support.story import Calendar, Person, stage
 
 MODEL = "claude-sonnet-4-5"

@@ -18,7 +18,7 @@ from kagura_kernel import assembly
 from kagura_kernel.cockpit.transports.conversations import Conversations, terms_of
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.testing.chat import FakeChat, Shown
-from kagura_kernel.testing.compiled_rules import share_rules
+from kagura_kernel.testing.false_home import share_rules
 from kagura_kernel.testing.patience import eventually
 from tests.support.model_script import by_conversation, calls, says
 from tests.support.openai_server import OpenAIServer

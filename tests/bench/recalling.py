@@ -13,7 +13,7 @@ from statistics import quantiles
 from time import perf_counter
 
 from kagura_kernel.domain.memory import Author, Draft, Query, Source, Tier
-from kagura_kernel.memory.embeddings.minilm import MiniLM, find_model
+from kagura_kernel.memory.embeddings import MiniLM, find_model
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from tests.bench.harness import Bench, Bound, Line, milliseconds
 from tests.support.recall_corpus.judging import Figures, Retriever, judge

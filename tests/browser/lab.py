@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.compiled_rules import share_rules
+from kagura_kernel.testing.false_home import share_rules
 from tests.support import gated_backend
 from tests.support.jupyter_server import hears
 from tests.support.model_script import Answer, says

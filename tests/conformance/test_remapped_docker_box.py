@@ -18,8 +18,7 @@ from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.testing.conformance.box import BoxChangesConformance, BoxCommandConformance, BoxFurtherConformance
 from kagura_kernel.testing.conformance.box_crowds import BoxCrowdsConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
-from kagura_kernel.testing.conformance.box_limits import BoxLimitsConformance
-from kagura_kernel.testing.conformance.box_output import BoxOutputConformance
+from kagura_kernel.testing.conformance.box_output import BoxLimitsConformance, BoxOutputConformance
 from kagura_kernel.testing.conformance.box_streams import BoxStreamsConformance
 from kagura_kernel.testing.conformance.load import LoadConformance
 from kagura_kernel.testing.conformance.walls import WallsConformance

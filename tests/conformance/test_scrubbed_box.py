@@ -21,8 +21,7 @@ from kagura_kernel.testing.conformance.box import (
 )
 from kagura_kernel.testing.conformance.box_crowds import BoxCrowdsConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
-from kagura_kernel.testing.conformance.box_limits import BoxLimitsConformance
-from kagura_kernel.testing.conformance.box_output import BoxOutputConformance
+from kagura_kernel.testing.conformance.box_output import BoxLimitsConformance, BoxOutputConformance
 from kagura_kernel.testing.conformance.box_streams import BoxStreamsConformance, says, told
 from tests.support.effort import EVERYTHING
 

@@ -42,8 +42,8 @@ from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Step
 from kagura_kernel.testing.cockpit import fake_cockpit
-from kagura_kernel.testing.compiled_rules import share_rules
 from kagura_kernel.testing.credential_fake import FakeProvider
+from kagura_kernel.testing.false_home import share_rules
 from tests.support.auditor import FakeAuditor
 from tests.support.plugin_rig import FakeJails
 from tests.support.redactors import shared_redactor

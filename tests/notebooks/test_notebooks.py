@@ -15,7 +15,7 @@ import pytest
 from kagura_kernel.domain.memory import Author, Draft, Source, Tier
 from kagura_kernel.memory.opening import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
-from kagura_kernel.testing.compiled_rules import share_rules
+from kagura_kernel.testing.false_home import share_rules
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 ALL = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))

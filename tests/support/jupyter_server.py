@@ -26,7 +26,7 @@ from kagura_kernel.journal.leases import LeaseRow
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter import server as server_package
-from kagura_kernel.testing.compiled_rules import share_rules
+from kagura_kernel.testing.false_home import share_rules
 from kagura_kernel.testing.patience import wait_until
 from tests.support.sample_run import SampleRun
 

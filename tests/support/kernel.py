@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from kagura_kernel.jupyter import kernel as kagura
-from kagura_kernel.testing.compiled_rules import share_rules
+from kagura_kernel.testing.false_home import share_rules
 
 KERNELSPEC = {"name": "python3", "display_name": "Python 3", "language": "python"}
 SPEC = Path(kagura.__file__).with_name("spec")

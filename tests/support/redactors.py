@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from kagura_kernel.kit.redaction.redactor import Redactor
-from kagura_kernel.testing.compiled_rules import compiled_rules
+from kagura_kernel.testing.false_home import compiled_rules
 
 
 @cache

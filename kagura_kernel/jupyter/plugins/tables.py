@@ -16,7 +16,7 @@ from kagura_kernel.views.plugins import LABEL, plugins_blocks
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.plugins import PluginFinding
-    from kagura_kernel.journal.plugin_views import PluginLogLine
+    from kagura_kernel.journal.plugins import PluginLogLine
     from kagura_kernel.plugins.configuration import Field, Schema
     from kagura_kernel.plugins.decisions import TrustedAuthor
     from kagura_kernel.plugins.manager import PluginRow

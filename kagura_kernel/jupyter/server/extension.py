@@ -26,8 +26,8 @@ from kagura_kernel.jupyter.server.routes import handlers
 from kagura_kernel.jupyter.server.source import JournalSource, MemorySource
 
 if TYPE_CHECKING:
+    from kagura_kernel.journal.pages import Change, Watch
     from kagura_kernel.journal.store import Journal
-    from kagura_kernel.journal.watching import Change, Watch
 
 
 SCHEMA_ID = "https://github.com/kagura-ai/kagura-kernel/events/journal/v1"
@@ -91,7 +91,7 @@ class Watcher:
 
     def _look(self, journal: Journal) -> list[Change]:
         from kagura_kernel.journal.owner import mark_lost
-        from kagura_kernel.journal.watching import Watch
+        from kagura_kernel.journal.pages import Watch
 
         if self._watch is None or self._watch.journal is not journal:
             self._watch = Watch(journal)
@@ -105,7 +105,7 @@ class Watcher:
 
     def _tell_trouble(self, error: KaguraError) -> None:
         """Say once that the lists cannot be read; who asks for them gets the reason."""
-        from kagura_kernel.journal.watching import TOPICS
+        from kagura_kernel.journal.pages import TOPICS
 
         self._watch = None
         if error.message == self._trouble:

@@ -17,18 +17,19 @@ from kagura_kernel.domain.errors import PluginChangedSince, PluginQuarantined, P
 from kagura_kernel.domain.events import PluginChanged
 from kagura_kernel.domain.plugins import PluginAudit, report_of
 from kagura_kernel.journal.encoding import stamp
+from kagura_kernel.journal.mailbox import Deed, send_plugin_word, waiting_plugin_words
 from kagura_kernel.journal.owner import owner_alive
-from kagura_kernel.journal.plugin_sessions import (
+from kagura_kernel.journal.plugins import (
     AuditRunRow,
     HeldSession,
+    PluginHistory,
+    PluginView,
     concerns,
     find_session,
     latest_audits,
     latest_failures,
     notebooks_of,
 )
-from kagura_kernel.journal.plugin_views import PluginHistory, PluginView
-from kagura_kernel.journal.plugin_words import Deed, send_plugin_word, waiting_plugin_words
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.server import models
 from kagura_kernel.jupyter.server.asking import Configuration, ContentHash, SessionName, Text

@@ -14,8 +14,9 @@ from kagura_kernel import __version__
 from kagura_kernel.domain.approvals import Decision, Verdict
 from kagura_kernel.domain.asked import asked
 from kagura_kernel.domain.errors import ApprovalAlreadyDecided, JournalUnreadable, RunLost, RunOver
-from kagura_kernel.journal import lease_views, pages
+from kagura_kernel.journal import pages
 from kagura_kernel.journal.encoding import stamp
+from kagura_kernel.journal.leases import leases_out, revoke_lease
 from kagura_kernel.journal.mailbox import Mailbox, ask_to_stop
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.pages import ApprovalState, RunState, StoredText
@@ -202,7 +203,7 @@ def decide(
 
 def leases(journal: Journal) -> models.Leases:
     """Leases that runs hold and credentials that are still out, the oldest first."""
-    out = lease_views.leases_out(journal)
+    out = leases_out(journal)
     return {
         "items": [shaped(models.Lease, view, budget_left_seconds=view.budget_left) for view in out],
         "next": None,
@@ -220,7 +221,7 @@ def revoke(journal: Journal, lease_id: str, by: str) -> models.Revoked:
         LeaseEnded: it is over.
         JournalError: it could not be written down.
     """
-    return {"lease_id": lease_id, "run_id": lease_views.revoke_lease(journal, lease_id, by=by), "state": "owed"}
+    return {"lease_id": lease_id, "run_id": revoke_lease(journal, lease_id, by=by), "state": "owed"}
 
 
 def costs(

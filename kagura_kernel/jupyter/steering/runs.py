@@ -12,10 +12,10 @@ from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.naming import named_approval, named_run, only, read_time, run_to_stop, told_run
 from kagura_kernel.domain.grammar import Surface as Typed
 from kagura_kernel.journal import views
-from kagura_kernel.journal.children import with_children
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.journal.precedents import estimated
 from kagura_kernel.journal.session_registry import sessions as known
+from kagura_kernel.journal.spending import with_children
 from kagura_kernel.jupyter.status import StatusText
 from kagura_kernel.jupyter.steering.asked import Asked, say
 from kagura_kernel.jupyter.surface import Surface, person, surface_of

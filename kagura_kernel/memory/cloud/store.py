@@ -40,8 +40,7 @@ from kagura_kernel.memory.cloud.rows import (
 )
 from kagura_kernel.memory.cloud.wire import TIMEOUT, CloudWire
 from kagura_kernel.memory.drafts import check_edge, check_named, check_query, memories_of, memory_of
-from kagura_kernel.memory.store import Closing
-from kagura_kernel.memory.walking import check_walk, descendants, walk
+from kagura_kernel.memory.store import Closing, check_walk, descendants, walk
 from kagura_kernel.memory.words import index_terms, query_terms
 
 MEANING = "meaning"

@@ -16,8 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from kagura_kernel.domain.memory import Author, Memory, Query, Recalled, Source, Tier
-from kagura_kernel.memory.dates import marks_in, marks_of
-from kagura_kernel.memory.words import fold, index_terms, query_terms
+from kagura_kernel.memory.words import fold, index_terms, marks_in, marks_of, query_terms
 
 COLUMNS = (
     "id, text, author, by_name, run_id, uri, tier, type, summary, tags, importance, scope, thread, speaker, at,"

@@ -33,8 +33,7 @@ from kagura_kernel.domain.memory import (
 from kagura_kernel.memory.drafts import MEMORY_ID, check_edge, check_named, check_query, memories_of, memory_of
 from kagura_kernel.memory.postgres.search import COLUMNS, INSERT, alive, memory_of_row, newest, row_of, search
 from kagura_kernel.memory.postgres.server import Server
-from kagura_kernel.memory.store import Closing
-from kagura_kernel.memory.walking import check_walk, descendants, walk
+from kagura_kernel.memory.store import Closing, check_walk, descendants, walk
 
 # The server uses the index of threads only where a condition says that there is one.
 _BESIDE = """SELECT n.{what} FROM kagura_memories n WHERE n.scope = m.scope AND n.thread = m.thread AND n.thread <> ''

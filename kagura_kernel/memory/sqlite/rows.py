@@ -1,13 +1,19 @@
-"""Memories as rows: moments are microseconds since 1970 in UTC, tags and facts are JSON."""
+"""Memories as rows, and the terms of the index that are no words but say whom a memory concerns and what it is.
+
+Each such term begins with a character for private use, so that no word of a text is ever one of them.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from typing import Any
 
-from kagura_kernel.domain.memory import Author, Memory, Source, Tier
+from kagura_kernel.domain.memory import NOTE, Author, Memory, Source, Tier
+from kagura_kernel.memory.words import fold, index_terms, marks_of
 
 COLUMNS = (
     "id, text, author, by_name, run_id, uri, tier, type, summary, tags, importance, scope, thread, speaker, at,"
@@ -96,3 +102,109 @@ def _micros_or_none(at: datetime | None) -> int | None:
 
 def _moment_or_none(number: int | None) -> datetime | None:
     return None if number is None else moment(number)
+
+
+_BRACKETED = r"[\[(][^\])\n]{0,60}[\])]"
+_STAMP = r"[A-Z]?\d[\w:./,+\-]*"
+_BEFORE = rf"\s*(?:[-*•>]\s+)?(?:{_BRACKETED}\s*|{_STAMP}\s+(?:[-–—]\s+)?){{0,3}}"
+_NAME = r"[^\W\d_][^\W_]*(?:[ .'\-]{1,2}[^\W_]+){0,2}?"
+_SAYS = r"(?:said|says|asked|asks|replied|replies|wrote|writes|sagte?|fragte?|schrieb|schreibt)\b\s*[,:]"
+_AFTER = rf"\*{{0,2}}\s*(?:{_BRACKETED}\s*)?(?::\*{{0,2}}(?=\s|[\"„“])|：|{_SAYS})\s*"
+_SPOKEN = re.compile(rf"{_BEFORE}\*{{0,2}}({_NAME}){_AFTER}")
+_LABELS_WORDS = """
+note notes fix todo lesson warning error task decision outcome question answer summary date session title
+topic cause reason result update status problem solution incident example hint info debug step context goal
+user's ursache notiz hinweis fehler lösung aufgabe ergebnis frage antwort datum
+原因 対応 対策 結果 注意 メモ 件名 日時 概要 課題
+"""
+_LABELS = frozenset(_LABELS_WORDS.split())
+_ROLES = frozenset({"user", "assistant", "human"})
+_ADDRESSES = re.compile(
+    r"\b(?:i|me|my|mine|you|your|yours|we|our|ich|mir|mich|mein\w{0,2}|du|dir|dich|dein\w{0,2}|wir|unser\w{0,2})\b"
+    r"|[?!？！]|[ねよか]。|私|僕|俺|あなた",
+    re.IGNORECASE,
+)
+
+
+def speaker_in(text: str) -> tuple[str, str]:
+    """Who speaks and what is said, of `Caroline: I went …`; no name and the whole text where nobody is named.
+
+    When it was said, or the number of the turn, may stand before the name or after it.
+    """
+    found = _SPOKEN.match(text)
+    if found is None or not _is_name(found[1]):
+        return "", text
+    return found[1], text[found.end() :]
+
+
+def sounds_spoken(text: str) -> bool:
+    """Whether somebody speaks of themselves or to another in it, as in nearly all turns and in few notes."""
+    return _ADDRESSES.search(text) is not None
+
+
+def _is_name(text: str) -> bool:
+    first = text.split(maxsplit=1)[0].lower()
+    return first not in _LABELS and (text[0].isupper() or not text[0].isascii() or text in _ROLES)
+
+
+_FACET, _SPEAKER, _DATE, OFTEN, VERY_OFTEN = "\ue000", "\ue001", "\ue002", "\ue003", "\ue004"
+"""`OFTEN` and `VERY_OFTEN` end the terms that stand for a word that is in a text at least twice, and four times."""
+
+TWICE, FOUR_TIMES = 2, 4
+_PRIVATE = dict.fromkeys(range(57344, 57360), " ")
+
+
+def facet_mark(kind: str, value: str) -> str:
+    """The term of a scope, a type, a tag or a tier."""
+    return f"{_FACET}{kind}{blake2b(value.encode(), digest_size=6).hexdigest()}"
+
+
+def speaker_mark(name: str) -> str:
+    """The term of one word of a speaker's name, folded."""
+    return f"{_SPEAKER}{name}"
+
+
+def date_mark(mark: str) -> str:
+    """The term of a mark of `dates`."""
+    return f"{_DATE}{mark}"
+
+
+def indexed(memory: Memory) -> tuple[str, int]:
+    """What the index holds of a memory, and how many words that are of its text."""
+    speaker, said = (memory.speaker, memory.text) if memory.speaker else speaker_in(memory.text)
+    if memory.speaker:
+        named, rest = speaker_in(memory.text)
+        said = rest if named == memory.speaker else said
+    words = index_terms(said.translate(_PRIVATE))
+    # A summary is nearly always the text's beginning; its words must not count twice.
+    known = set(words)
+    beside = " ".join((memory.summary, *memory.tags)).translate(_PRIVATE)
+    words += [word for word in index_terms(beside) if word not in known]
+    names = [speaker_mark(word) for word in set(index_terms(fold(speaker)))]
+    marks = [
+        facet_mark("scope", memory.scope),
+        facet_mark("type", memory.type),
+        facet_mark("tier", memory.tier.value),
+        *(facet_mark("tag", tag) for tag in memory.tags),
+        *(date_mark(mark) for mark in marks_of(memory.at)),
+        *names,
+    ]
+    return " ".join((*_counted(words), *marks)), len(words)
+
+
+def is_turn(memory: Memory) -> bool:
+    """Whether it is one turn of a conversation, so that its neighbours speak of the same."""
+    if memory.thread or memory.speaker or speaker_in(memory.text)[0]:
+        return True
+    # Words alone are joined only where nobody said that they are something else than a note.
+    return memory.type == NOTE and sounds_spoken(memory.text)
+
+
+def _counted(words: list[str]) -> list[str]:
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    terms = list(counts)
+    terms += [word + OFTEN for word, count in counts.items() if count >= TWICE]
+    terms += [word + VERY_OFTEN for word, count in counts.items() if count >= FOUR_TIMES]
+    return terms

@@ -16,11 +16,18 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from kagura_kernel.domain.memory import Query
-from kagura_kernel.memory.dates import marks_in, names_date
 from kagura_kernel.memory.ranking import Place, Scored, Wanted, Weights, fused, rank, rarity
-from kagura_kernel.memory.sqlite.marks import FOUR_TIMES, OFTEN, TWICE, VERY_OFTEN, date_mark, facet_mark, speaker_mark
-from kagura_kernel.memory.sqlite.rows import micros
-from kagura_kernel.memory.words import fold, index_terms, query_terms
+from kagura_kernel.memory.sqlite.rows import (
+    FOUR_TIMES,
+    OFTEN,
+    TWICE,
+    VERY_OFTEN,
+    date_mark,
+    facet_mark,
+    micros,
+    speaker_mark,
+)
+from kagura_kernel.memory.words import fold, index_terms, marks_in, names_date, query_terms
 
 PROBE = 600
 """Rows of each word that are read in any case, the newest."""

@@ -31,9 +31,8 @@ from kagura_kernel.memory.drafts import check_edge, check_named, check_query, me
 from kagura_kernel.memory.ranking import Weights
 from kagura_kernel.memory.sqlite import connections
 from kagura_kernel.memory.sqlite.connections import Connections
-from kagura_kernel.memory.sqlite.marks import indexed, is_turn
 from kagura_kernel.memory.sqlite.meanings import Meanings, TextEncoder
-from kagura_kernel.memory.sqlite.rows import COLUMNS, INSERT, memory_of_row, micros, row_of
+from kagura_kernel.memory.sqlite.rows import COLUMNS, INSERT, indexed, is_turn, memory_of_row, micros, row_of
 from kagura_kernel.memory.sqlite.search import newest, search
 from kagura_kernel.memory.store import Closing
 

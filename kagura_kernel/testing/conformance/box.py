@@ -29,8 +29,7 @@ from kagura_kernel.sandbox.backend import Box, BoxChange, BoxSpec, SandboxBacken
 from kagura_kernel.testing.conformance.box_crowds import BoxCrowdsConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
 from kagura_kernel.testing.conformance.box_fixtures import DESCRIPTORS, NO_LIMITS, BoxFixtures, begun, plain, sh
-from kagura_kernel.testing.conformance.box_limits import BoxLimitsConformance
-from kagura_kernel.testing.conformance.box_output import BoxOutputConformance
+from kagura_kernel.testing.conformance.box_output import BoxLimitsConformance, BoxOutputConformance
 from kagura_kernel.testing.conformance.box_streams import BoxStreamsConformance
 from kagura_kernel.testing.patience import eventually
 

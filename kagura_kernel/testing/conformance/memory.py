@@ -42,8 +42,7 @@ from kagura_kernel.domain.memory import (
 )
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.conformance.memory_keeping import MemoryKeepingConformance
-from kagura_kernel.testing.conformance.memory_recall import MemoryRecallConformance
+from kagura_kernel.testing.conformance.memory_keeping import MemoryKeepingConformance, MemoryRecallConformance
 from kagura_kernel.testing.conformance.memory_rig import (
     AGENT,
     COUNTED_FEEDBACK,

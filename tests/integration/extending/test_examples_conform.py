@@ -35,8 +35,7 @@ from kagura_kernel.testing.conformance.memory import (
     MemoryGraphConformance,
     MemoryTrustConformance,
 )
-from kagura_kernel.testing.conformance.memory_keeping import MemoryKeepingConformance
-from kagura_kernel.testing.conformance.memory_recall import MemoryRecallConformance
+from kagura_kernel.testing.conformance.memory_keeping import MemoryKeepingConformance, MemoryRecallConformance
 from kagura_kernel.testing.conformance.memory_rig import MemoryRig
 from kagura_kernel.testing.conformance.transport import Chat, TransportConformance
 from kagura_kernel.testing.credential_service import SCOPE, Call, LoopbackService, ProviderRig, Reply

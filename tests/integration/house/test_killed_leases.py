@@ -16,9 +16,9 @@ import pytest
 from kagura_kernel.assembly import make_cockpit
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.compiled_rules import share_rules
 from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.credential_service import Call, Reply
+from kagura_kernel.testing.false_home import share_rules
 from kagura_kernel.testing.patience import wait_until
 from tests.support.credential_cloudflare import PARENT, FakeCloudflare
 from tests.support.credential_life import Lives

@@ -20,7 +20,7 @@ from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.compiled_rules import FOLDER
+from kagura_kernel.testing.false_home import FOLDER
 from kagura_kernel.testing.guards import Process, descendants
 from kagura_kernel.testing.patience import wait_until
 from tests.support.effort import sample

@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 from sqlalchemy import text
 
-from kagura_kernel.journal import migrations, views
-from kagura_kernel.journal.migrations import KNOWN_VERSION
+from kagura_kernel.journal import schema, views
 from kagura_kernel.journal.pages import one_run
+from kagura_kernel.journal.schema import KNOWN_VERSION
 from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
@@ -46,7 +46,7 @@ def make_old(journal: Journal) -> None:
 def test_an_old_journal_knows_its_places_afterwards_and_verifies(
     open_journal: Callable[[], Journal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(migrations, "_CHUNK", 2)
+    monkeypatch.setattr(schema, "_CHUNK", 2)
     journal = open_journal()
     place = {"notebook": "odd \udcff\x00.ipynb", "kernel_id": "k-1", "cell_id": "c-1"}
     journal.append(SampleRun("run-0").finished())

@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 
 from kagura_kernel.domain.errors import LeaseEnded, UnknownName
-from kagura_kernel.journal.lease_views import leases_out, revoke_lease
-from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
+from kagura_kernel.journal.leases import LeaseLedger, LeaseRow, leases_out, revoke_lease
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun

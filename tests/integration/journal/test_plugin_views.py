@@ -22,9 +22,9 @@ from kagura_kernel.domain.plugins import (
     Severity,
 )
 from kagura_kernel.journal.owner import owner_alive, process_owner
-from kagura_kernel.journal.plugin_views import PluginHistory, one_plugin, plugin_log, plugin_views
+from kagura_kernel.journal.pages import Watch
+from kagura_kernel.journal.plugins import PluginHistory, one_plugin, plugin_log, plugin_views
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.watching import Watch
 from tests.support.sample_run import SampleRun
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -235,7 +235,7 @@ def test_a_log_tells_the_latest_of_one_plugin_in_its_order(journal: Journal) -> 
 
 
 def test_a_log_finds_what_lies_behind_many_calls_of_others(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kagura_kernel.journal.plugin_views._CHUNK", 2)
+    monkeypatch.setattr("kagura_kernel.journal.plugins._CHUNK", 2)
     journal.append(seen())
     for _ in range(7):
         journal.append(seen("fetch"))

@@ -9,8 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from kagura_kernel.domain.errors import UsageError
-from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.plugin_words import DEEDS, send_plugin_word, take_plugin_words
+from kagura_kernel.journal.mailbox import DEEDS, Mailbox, send_plugin_word, take_plugin_words
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock
 from tests.support.sample_run import SampleRun

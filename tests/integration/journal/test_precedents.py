@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.events import RunPlanned
-from kagura_kernel.journal.children import with_children
 from kagura_kernel.journal.precedents import MOST_LOOKED_AT, estimated, precedents, precedents_of, whole
+from kagura_kernel.journal.spending import with_children
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import costs, rebuild, runs
 from tests.support.sample_run import SampleRun

@@ -9,11 +9,11 @@ import pytest
 
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import JournalUnreadable
-from kagura_kernel.journal import watching
+from kagura_kernel.journal import pages
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.pages import TOPICS, Change, Watch
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.watching import TOPICS, Change, Watch
 from tests.support.sample_run import SampleRun
 
 RUN, OTHER = SampleRun(), SampleRun("run-2", "ses-2")
@@ -98,7 +98,7 @@ def test_a_word_that_is_left_for_a_run_changes_no_list(watch: Watch, journal: Jo
 def test_behind_very_many_rows_everything_is_told(
     watch: Watch, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "_TOO_MANY", 10)
+    monkeypatch.setattr(pages, "_TOO_MANY", 10)
     for _ in range(12):
         journal.append(RUN.noted())
     assert watch.look() == [Change(topic, 13) for topic in TOPICS]

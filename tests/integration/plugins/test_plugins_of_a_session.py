@@ -13,11 +13,11 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import EnablePlugin
 from kagura_kernel.domain.events import Noted, RunFinished
 from kagura_kernel.domain.plugins import PluginState, Risk
-from kagura_kernel.journal.plugin_words import send_plugin_word
+from kagura_kernel.journal.mailbox import send_plugin_word
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import NONE_ENABLED
-from kagura_kernel.testing.compiled_rules import share_rules
+from kagura_kernel.testing.false_home import share_rules
 from kagura_kernel.testing.patience import wait_until
 from tests.support.plugin_rig import write_plugin
 

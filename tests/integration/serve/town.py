@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.compiled_rules import share_rules
 from kagura_kernel.testing.credential_service import Call, Reply
+from kagura_kernel.testing.false_home import share_rules
 from tests.integration.serve.people import ANN, BOB, Person, asked
 from tests.support.credential_cloudflare import PARENT, FakeCloudflare
 from tests.support.credential_life import Lives

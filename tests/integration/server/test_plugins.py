@@ -9,8 +9,8 @@ import pytest
 
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.plugins import PluginFinding, PluginPermissions, Risk, Severity
+from kagura_kernel.journal.mailbox import LASTS, send_plugin_word, take_plugin_words
 from kagura_kernel.journal.owner import process_owner
-from kagura_kernel.journal.plugin_words import LASTS, send_plugin_word, take_plugin_words
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.patience import eventually
 from tests.integration.server.test_deciding import gone_owner

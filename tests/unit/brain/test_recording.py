@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.brain.cassette import Called, Counted, Finished, Spoken, read_cassette
-from kagura_kernel.brain.recording import RecordingBrain, check_recording
-from kagura_kernel.brain.replay import ReplayBrain
+from kagura_kernel.brain.replay import RecordingBrain, ReplayBrain, check_recording
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.testing.brain import PER_ROUND, Ask, FakeBrain, Hang, Together
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kagura_kernel.brain.cassette import Called, read_cassette
-from kagura_kernel.brain.recording import RecordingBrain
-from kagura_kernel.brain.replay import ReplayBrain, open_cassette
+from kagura_kernel.brain.replay import RecordingBrain, ReplayBrain, open_cassette
 from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.testing.brain import Ask, FakeBrain, Together
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events

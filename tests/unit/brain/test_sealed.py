@@ -8,10 +8,9 @@ import pytest
 
 from kagura_kernel.brain.claude import ClaudeBrain
 from kagura_kernel.brain.inside import ThinksInside
-from kagura_kernel.brain.provider import BrainDone, Turn
+from kagura_kernel.brain.provider import BrainDone, Turn, choose
 from kagura_kernel.brain.sealed import SealedBrain, shown_folder
 from kagura_kernel.brain.sealed_command import PLACEHOLDER, box_environ, command_line
-from kagura_kernel.brain.selection import choose
 from kagura_kernel.domain.errors import BrainNotConfigured
 from kagura_kernel.domain.policy import PROGRAM_DIR
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.brain.openai_compatible import Endpoint
+from kagura_kernel.brain.provider import choose
 from kagura_kernel.brain.pydantic_ai import PydanticAIBrain
-from kagura_kernel.brain.selection import choose
 from kagura_kernel.domain.errors import BrainNotConfigured, UnknownName, UsageError
 from kagura_kernel.testing.brain import FakeBrain
 

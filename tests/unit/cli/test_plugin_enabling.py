@@ -16,8 +16,7 @@ from kagura_kernel.cli.plugin_enabling import absolute
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import PluginJailBroken
 from kagura_kernel.domain.plugins import PluginPermissions, PluginState
-from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.plugin_words import take_plugin_words
+from kagura_kernel.journal.mailbox import Mailbox, take_plugin_words
 from kagura_kernel.journal.store import Journal
 from tests.support.plugin_rig import FakeJails, write_plugin
 

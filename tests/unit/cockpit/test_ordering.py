@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.brain.selection import usual_model
+from kagura_kernel.brain.provider import usual_model
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import BrainNotConfigured, UsageError
 from kagura_kernel.domain.events import AnyEvent, RunStarted

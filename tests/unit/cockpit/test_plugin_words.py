@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kagura_kernel.domain.plugins import Risk
-from kagura_kernel.journal.plugin_words import send_plugin_word
+from kagura_kernel.journal.mailbox import send_plugin_word
 from kagura_kernel.journal.views import runs
 from kagura_kernel.testing.patience import wait_until
 from tests.support.plugin_rig import write_plugin

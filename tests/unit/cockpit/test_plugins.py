@@ -22,7 +22,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.plugins import PluginState, Risk
 from kagura_kernel.domain.settings import Settings
-from kagura_kernel.journal.plugin_words import send_plugin_word
+from kagura_kernel.journal.mailbox import send_plugin_word
 from kagura_kernel.journal.views import runs
 from kagura_kernel.testing.brain import Hang
 from kagura_kernel.testing.patience import wait_until

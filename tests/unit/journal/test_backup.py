@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable, UsageError
-from kagura_kernel.journal.backup import back_up
+from kagura_kernel.journal.exporting import back_up
 from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 

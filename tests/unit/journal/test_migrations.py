@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import create_engine, inspect
 
 from kagura_kernel.domain.errors import JournalTooNew, JournalUnwritable
-from kagura_kernel.journal import migrations, schema
+from kagura_kernel.journal import schema
 from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
@@ -45,9 +45,9 @@ def test_the_steps_lead_to_exactly_the_tables_that_the_schema_shows(with_rows: P
 
 def test_an_older_journal_is_brought_up_and_keeps_its_rows(with_rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     step = ("CREATE TABLE journal_later (id {autokey})",)
-    monkeypatch.setattr(migrations, "_STEPS", (*migrations._STEPS, step))
-    later = migrations.KNOWN_VERSION + 1
-    monkeypatch.setattr(migrations, "KNOWN_VERSION", later)
+    monkeypatch.setattr(schema, "_STEPS", (*schema._STEPS, step))
+    later = schema.KNOWN_VERSION + 1
+    monkeypatch.setattr(schema, "KNOWN_VERSION", later)
     for _ in range(2):
         journal = Journal.open(with_rows)
         assert journal.verify().rows == 2
@@ -58,11 +58,11 @@ def test_an_older_journal_is_brought_up_and_keeps_its_rows(with_rows: Path, monk
 def test_a_step_that_fails_leaves_the_journal_as_it_was(with_rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = (("CREATE TABLE journal_later (id {autokey})",), ("CREATE TABLE journal_later (id {autokey})",))
     with monkeypatch.context() as patched:
-        patched.setattr(migrations, "_STEPS", (*migrations._STEPS, *steps))
-        patched.setattr(migrations, "KNOWN_VERSION", migrations.KNOWN_VERSION + 2)
+        patched.setattr(schema, "_STEPS", (*schema._STEPS, *steps))
+        patched.setattr(schema, "KNOWN_VERSION", schema.KNOWN_VERSION + 2)
         with pytest.raises(JournalUnwritable, match="already exists"):
             Journal.open(with_rows)
-    assert version_of(with_rows) == migrations.KNOWN_VERSION
+    assert version_of(with_rows) == schema.KNOWN_VERSION
     journal = Journal.open(with_rows)
     assert journal.append(RUN.noted()) == 3
     journal.close()
@@ -74,6 +74,6 @@ def test_a_newer_journal_is_refused_and_left_alone(with_rows: Path) -> None:
     file.close()
     with pytest.raises(JournalTooNew) as caught:
         Journal.open(with_rows)
-    assert (caught.value.found, caught.value.known) == (7, migrations.KNOWN_VERSION)
+    assert (caught.value.found, caught.value.known) == (7, schema.KNOWN_VERSION)
     assert "Upgrade kagura-kernel" in str(caught.value)
     assert version_of(with_rows) == 7

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kagura_kernel.jupyter import ahead
 from kagura_kernel.kit.redaction import redactor
-from kagura_kernel.testing.compiled_rules import compiled_rules
+from kagura_kernel.testing.false_home import compiled_rules
 from kagura_kernel.testing.patience import wait_until
 from tests.support.redactors import shared_redactor
 

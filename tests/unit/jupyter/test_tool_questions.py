@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.render.html import html_of
-from kagura_kernel.tools.toolsets.asking import OPTIONS
+from kagura_kernel.tools.toolsets.cutting import OPTIONS
 from kagura_kernel.views.approvals import THIS_CALL, THIS_RUN, buttons_of, keys, verdict_words
 from kagura_kernel.views.body import item_blocks, item_text
 from kagura_kernel.views.run import RunView

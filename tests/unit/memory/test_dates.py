@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.memory.dates import marks_in, marks_of
-from kagura_kernel.memory.words import fold
+from kagura_kernel.memory.words import fold, marks_in, marks_of
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 from kagura_kernel.domain.errors import MemoryUnavailable
 from kagura_kernel.domain.memory import Author, Draft, Query, Source
+from kagura_kernel.memory import embeddings
 from kagura_kernel.memory.cloud.store import CloudMemory
-from kagura_kernel.memory.embeddings import minilm
 from kagura_kernel.memory.opening import FILE, is_cloud, open_memory, problem_with
 from kagura_kernel.memory.postgres.store import PostgresMemory
 from kagura_kernel.memory.sqlite.store import SqliteMemory
@@ -105,8 +105,8 @@ def test_the_model_of_meaning_is_read_when_a_text_is_to_be_understood_and_not_be
         read.append(path.name)
         raise OSError
 
-    monkeypatch.setattr(minilm, "find_model", lambda: tmp_path / "package" / "model")
-    monkeypatch.setattr(minilm, "read_tensors", damaged)
+    monkeypatch.setattr(embeddings, "find_model", lambda: tmp_path / "package" / "model")
+    monkeypatch.setattr(embeddings, "read_tensors", damaged)
     for name, text in (("config.json", "{}"), ("vocab.txt", "")):
         path = tmp_path / "package" / "model" / name
         path.parent.mkdir(parents=True, exist_ok=True)

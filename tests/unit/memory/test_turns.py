@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.memory.sqlite.marks import sounds_spoken, speaker_in
+from kagura_kernel.memory.sqlite.rows import sounds_spoken, speaker_in
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.memory import Edge
-from kagura_kernel.memory.walking import descendants, walk
+from kagura_kernel.memory.store import descendants, walk
 
 NODES = st.sampled_from("abcdefgh")
 EDGES = st.sets(st.tuples(NODES, NODES).filter(lambda ends: ends[0] != ends[1]), max_size=16)

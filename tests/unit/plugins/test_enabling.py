@@ -22,7 +22,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import PluginChanged
 from kagura_kernel.domain.plugins import PluginFinding, PluginState, Risk, Severity
-from kagura_kernel.journal.plugin_views import one_plugin
+from kagura_kernel.journal.plugins import one_plugin
 from kagura_kernel.plugins.sessions import JailOrder
 from kagura_kernel.testing.patience import eventually
 from tests.support.plugin_rig import SESSION, SOURCE, PluginRig

@@ -8,7 +8,7 @@ import pytest
 
 from kagura_kernel.domain.errors import PluginChangedSince, PluginInvalid, UnknownName
 from kagura_kernel.domain.plugins import Severity
-from kagura_kernel.journal.plugin_views import plugin_views
+from kagura_kernel.journal.plugins import plugin_views
 from kagura_kernel.plugins.content import sign
 from kagura_kernel.plugins.manager import PluginManager
 from kagura_kernel.plugins.signature import make_key

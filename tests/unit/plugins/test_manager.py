@@ -19,7 +19,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import PluginAudited, PluginChanged
 from kagura_kernel.domain.plugins import AuditVerdict, PluginFinding, PluginState, Risk, Severity
-from kagura_kernel.journal.plugin_views import one_plugin
+from kagura_kernel.journal.plugins import one_plugin
 from tests.support.plugin_rig import SESSION, PluginRig
 
 OTHER = "ses-2"

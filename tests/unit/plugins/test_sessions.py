@@ -10,7 +10,7 @@ from kagura_kernel.domain.errors import (
     PluginChangedSince,
 )
 from kagura_kernel.domain.events import PluginChanged
-from kagura_kernel.journal.plugin_words import send_plugin_word
+from kagura_kernel.journal.mailbox import send_plugin_word
 from tests.support.plugin_rig import SESSION, PluginRig
 
 OTHER = "ses-2"

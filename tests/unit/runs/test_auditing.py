@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.brain.provider import BrainDone, BrainText
-from kagura_kernel.brain.recording import RecordingBrain
-from kagura_kernel.brain.replay import open_cassette
+from kagura_kernel.brain.replay import RecordingBrain, open_cassette
 from kagura_kernel.cockpit.desk import PolicyApprover
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.cost import Usage

@@ -40,7 +40,7 @@ from kagura_kernel.membrane.credentials import secret
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.redacting import EXACT, WITHHELD, Redacting, is_exact
-from kagura_kernel.testing import compiled_rules
+from kagura_kernel.testing import false_home
 from tests.support.redactors import shared_redactor
 
 EVENT_TYPES: tuple[type[Event], ...] = typing.get_args(typing.get_args(AnyEvent)[0])
@@ -186,7 +186,7 @@ def test_without_a_redactor_everything_is_as_it_was():
 
 
 def test_tests_share_the_compiled_rules_under_the_name_that_the_assembly_gives_them():
-    assert compiled_rules.FOLDER == redactor.FOLDER
+    assert false_home.FOLDER == redactor.FOLDER
 
 
 KEY = "team-orchid-4417-blue"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.tools import ToolCall
-from kagura_kernel.tools.plan_tool import LONGEST_STEP, MOST_STEPS, PlanTool
+from kagura_kernel.tools.standard import LONGEST_STEP, MOST_STEPS, PlanTool
 from kagura_kernel.tools.toolbox import Toolbox
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from kagura_kernel.domain.plugins import PluginPermissions, PluginState, Risk
-from kagura_kernel.journal.plugin_views import PluginLogLine
+from kagura_kernel.journal.plugins import PluginLogLine
 from kagura_kernel.jupyter.plugins.tables import logs_table, plugins_table
 from kagura_kernel.plugins.manager import PluginRow
 

@@ -6,7 +6,7 @@ import pytest
 
 from kagura_kernel.kit.redaction.engine import KnownFormats, find
 from kagura_kernel.kit.redaction.visible import plainly_harmless
-from kagura_kernel.testing.compiled_rules import compiled_rules
+from kagura_kernel.testing.false_home import compiled_rules
 from tests.support.redaction_corpus import SECRETS
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kagura_kernel.kit.redaction import engine
 from kagura_kernel.kit.redaction.engine import KnownFormats
-from kagura_kernel.testing.compiled_rules import compiled_rules
+from kagura_kernel.testing.false_home import compiled_rules
 
 
 def test_rules_are_kept_for_the_next_process_also_behind_a_link(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kagura_kernel.domain.errors.memory import MemoryUnavailable
-from kagura_kernel.memory.embeddings.minilm import MiniLM, WordPieces, read_tensors
+from kagura_kernel.memory.embeddings import MiniLM, WordPieces, read_tensors
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "kit", "##ten", "##tens", "sleep", "##s", "a", "!", "故", "cafe"]
 SIZE, WIDE, LAYERS = 8, 16, 2

@@ -16,8 +16,8 @@ from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.tools.mcp.client import McpClient
-from kagura_kernel.tools.toolsets.asking import ToolsetLimits
+from kagura_kernel.tools.mcp_client import McpClient
+from kagura_kernel.tools.toolsets.cutting import ToolsetLimits
 from tests.support.toy_mcp import toy_server
 
 Make = Callable[..., McpClient]

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.tools.mcp.client import read_beginning, read_page, read_result, read_tool
-from kagura_kernel.tools.toolsets.asking import ToolsetLimits
-from kagura_kernel.tools.toolsets.cutting import Breach, SchemaRefused
+from kagura_kernel.tools.mcp_client import read_beginning, read_page, read_result, read_tool
+from kagura_kernel.tools.toolsets.cutting import Breach, SchemaRefused, ToolsetLimits
 
 LIMITS = ToolsetLimits()
 JSON = st.recursive(

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.tools.toolsets.asking import ToolsetLimits
-from kagura_kernel.tools.toolsets.cutting import Breach, Lines
+from kagura_kernel.tools.toolsets.cutting import Breach, Lines, ToolsetLimits
 from kagura_kernel.tools.toolsets.server import Failed, Gone, Peer, Unanswered
 
 SAID = st.recursive(

@@ -1,7 +1,5 @@
 """One language server of a run: begun, shown the files that are asked about as they are, and asked.
 
-Places in files, between a brain's words and a language server's. Pure.
-
 A brain counts lines and columns from 1 and characters as Python does; a server counts from 0, and columns in halves of
 UTF-16.
 """
@@ -18,15 +16,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
 from kagura_kernel.domain.errors import BoxFileError, ToolsetError
-from kagura_kernel.tools.toolsets.client import Client
 from kagura_kernel.tools.toolsets.cutting import Breach, Headed, word
-from kagura_kernel.tools.toolsets.server import Failed, Server, Speech, Unanswered
+from kagura_kernel.tools.toolsets.server import Client, Failed, Server, Speech, Unanswered
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.clock import Clock
     from kagura_kernel.sandbox.backend import Box
-    from kagura_kernel.tools.toolsets.asking import ToolsetLimits
-
+    from kagura_kernel.tools.toolsets.cutting import ToolsetLimits
 
 _WORD = re.compile(r"\w+")
 _LONGEST_LINE = 300

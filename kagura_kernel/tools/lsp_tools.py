@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.fences import shorten_middle
-from kagura_kernel.tools.lsp.client import NoSuchPlace, Place, place_of, position, shown_place
+from kagura_kernel.tools.lsp_client import NoSuchPlace, Place, place_of, position, shown_place
 from kagura_kernel.tools.text_file import workspace_path
 from kagura_kernel.tools.toolsets.cutting import Breach, readable, tool_name, word
 
 if TYPE_CHECKING:
-    from kagura_kernel.tools.lsp.client import LspClient
+    from kagura_kernel.tools.lsp_client import LspClient
     from kagura_kernel.tools.toolbox import CallContext, Tool
-
 
 MAX_SHOWN = 200
 """Diagnostics, places or symbols in one answer."""

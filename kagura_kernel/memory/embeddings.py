@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
 _LENGTH = struct.Struct("<Q")
 _MOST_HEADER = 16 * 1024 * 1024
 _TYPES = {"F32": "<f4", "F16": "<f2"}

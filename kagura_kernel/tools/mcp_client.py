@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.domain.errors import ToolsetError
 from kagura_kernel.domain.tools import NO_OUTPUT, ToolResult, ToolSpec
 from kagura_kernel.tools.fences import shorten_middle
-from kagura_kernel.tools.toolsets.asking import ToolsetLimits
-from kagura_kernel.tools.toolsets.client import Client
-from kagura_kernel.tools.toolsets.cutting import Breach, Lines, SchemaRefused, clean_schema, readable, word
-from kagura_kernel.tools.toolsets.server import Failed, Server, Speech, Unanswered
+from kagura_kernel.tools.toolsets.cutting import (
+    Breach,
+    Lines,
+    SchemaRefused,
+    ToolsetLimits,
+    clean_schema,
+    readable,
+    word,
+)
+from kagura_kernel.tools.toolsets.server import Client, Failed, Server, Speech, Unanswered
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.clock import Clock
     from kagura_kernel.sandbox.backend import Box
     from kagura_kernel.tools.toolbox import CallContext
-    from kagura_kernel.tools.toolsets.asking import ToolQuestions
-
+    from kagura_kernel.tools.toolsets.cutting import ToolQuestions
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Of the protocol, the newest first."""

@@ -1,1 +1,0 @@
-"""What is known of languages: their endings and their words that say nothing."""

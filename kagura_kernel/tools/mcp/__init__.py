@@ -1,1 +1,0 @@
-"""MCP servers: what they say of their tools, bounded, and calls of them."""
