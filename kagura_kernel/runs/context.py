@@ -68,18 +68,7 @@ class RunContext:
             decided=self._decided,
             answered=self.trusting.answers,
         )
-        # What crosses the wall of its box
-        self.membrane = Membrane(
-            order.grant,
-            parts.membrane,
-            Holder(order.run_id, order.session_id, order.owner),
-            self.approver,
-            asks=not order.request.headless,
-            powers=parts.powers if order.brain is None else agent_powers(parts.powers),
-            record=record,
-            fatal=stop,
-            clock=parts.clock,
-        )
+        self.membrane = self._made_membrane()  # What crosses the wall of its box
         scrubber = self.membrane.scrubber
         self.recorder.scrub = self.memory.scrub = partial(scrub_fields, scrubber)
         self.recorder.redact = self.redacting.event
@@ -104,11 +93,24 @@ class RunContext:
         self.open_box: Box | None = None  # Where everything happens, behind its membrane; None until it stands
         self.converses = False  # Whether it has come to think, or to run its cell's code
         self.plugins = OpenPlugins()  # What its box can call
-        self.exchange: ExchangeDirectory | None = (
-            None  # Where its variables and results lie in the box; None until it is laid out
-        )
+        # Where its variables and results lie in the box; None until it is laid out
+        self.exchange: ExchangeDirectory | None = None
         self.tool_calls = 0  # How many calls were made so far
         self.delegation: HandedOn | None = None  # What it hands on; None where nothing can be
+
+    def _made_membrane(self) -> Membrane:
+        order, parts = self.order, self.parts
+        return Membrane(
+            order.grant,
+            parts.membrane,
+            Holder(order.run_id, order.session_id, order.owner),
+            self.approver,
+            asks=not order.request.headless,
+            powers=parts.powers if order.brain is None else agent_powers(parts.powers),
+            record=self.recorder.record,
+            fatal=self.stop,
+            clock=parts.clock,
+        )
 
     @property
     def box(self) -> Box:
