@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +18,7 @@ import kagura_kernel.jupyter.server
 from tests.goldens.plainly import Plain, bundle, data, outline, readable, sections
 from tests.goldens.readers import CHANGED, IN_NOTEBOOK, IN_TERMINAL, SERVED, WAITING
 from tests.goldens.scenes import FILES, Scene, scenes, scripts
-from tests.goldens.stage import BEGIN, Answer, Ask, Cell, Stage
+from tests.goldens.stage import BEGIN, PATIENCE, Answer, Ask, Cell, Stage
 from tests.support.story import Calendar
 
 PAUSE_SECONDS = 60
@@ -158,6 +160,12 @@ class _Play:
                 told = data(_body(answer))
                 before = self._seen.routes.get(name, "")
                 self._seen.routes[name] = f"{before}# {head}\n# {answer.status} {answer.kind}\n" + self._plain(told)
+                if path == "leases/{lease_id}/revoke":
+                    # Its run hears of it a moment later, and here before it ends.
+                    until = time.monotonic() + PATIENCE
+                    while _body(await ask("GET", "leases", None))["items"]:
+                        assert time.monotonic() < until, "nobody gives it back"
+                        await asyncio.sleep(0.02)
 
         stage.visited(WAITING.cell, WAITING.answers, visit)
         described = yaml.load(API.read_text("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
