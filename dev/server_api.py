@@ -18,38 +18,36 @@ from pydantic import TypeAdapter
 from kagura_kernel.jupyter.server import models
 from kagura_kernel.jupyter.server.asking import Text, Words
 from kagura_kernel.jupyter.server.handler import Route, answering
-from kagura_kernel.jupyter.server.routes import OPENAPI, ROUTES
+from kagura_kernel.jupyter.server.routes import NAMES, OPENAPI, ROUTES
 
 SCHEMA = Path(__file__).resolve().parent.parent / "labextension" / "src" / "api" / "schema.ts"
 
-_REFUSAL = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}}
+
+def _refusal(description: str) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Refusal"}
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
 _RESPONSES = {
     "NotModified": {"description": "It would say the same as the answer with that ETag."},
-    "NotUnderstood": {
-        "description": "A word of the query or the body cannot be understood; the message says which (`ERR_USAGE`, "
-        "`ERR_MEMORY_INVALID`).",
-        **_REFUSAL,
-    },
-    "Refused": {
-        "description": "Nobody is logged in (`ERR_UNAUTHENTICATED`), or who is may not do this (`ERR_FORBIDDEN`).",
-        **_REFUSAL,
-    },
-    "NotThere": {
-        "description": "There is nothing of that name (`ERR_RUN_UNKNOWN`, `ERR_APPROVAL_UNKNOWN`, "
-        "`ERR_UNKNOWN_NAME`, `ERR_MEMORY_UNKNOWN`).",
-        **_REFUSAL,
-    },
-    "NoMemory": {
-        "description": "The memory cannot be reached (`ERR_MEMORY_UNAVAILABLE`), with what to do about it, or there is "
-        "no journal to write down what was done: see `NoJournal`. Ask again later: nothing has to be restarted.",
-        **_REFUSAL,
-    },
-    "NoJournal": {
-        "description": "There is no journal yet to act on (`ERR_JOURNAL_MISSING`), or it is locked "
+    "NotUnderstood": _refusal(
+        "A word of the query or the body cannot be understood; the message says which (`ERR_USAGE`, "
+        "`ERR_MEMORY_INVALID`)."
+    ),
+    "Refused": _refusal("Nobody is logged in (`ERR_UNAUTHENTICATED`), or who is may not do this (`ERR_FORBIDDEN`)."),
+    "NotThere": _refusal(
+        "There is nothing of that name (`ERR_RUN_UNKNOWN`, `ERR_APPROVAL_UNKNOWN`, "
+        "`ERR_UNKNOWN_NAME`, `ERR_MEMORY_UNKNOWN`)."
+    ),
+    "NoMemory": _refusal(
+        "The memory cannot be reached (`ERR_MEMORY_UNAVAILABLE`), with what to do about it, or there is "
+        "no journal to write down what was done: see `NoJournal`. Ask again later: nothing has to be restarted."
+    ),
+    "NoJournal": _refusal(
+        "There is no journal yet to act on (`ERR_JOURNAL_MISSING`), or it is locked "
         "(`ERR_JOURNAL_UNWRITABLE`), broken (`ERR_JOURNAL_UNREADABLE`), of a newer version (`ERR_JOURNAL_TOO_NEW`), or "
-        "the settings are wrong (`ERR_CONFIGURATION`). Ask again later: nothing has to be restarted.",
-        **_REFUSAL,
-    },
+        "the settings are wrong (`ERR_CONFIGURATION`). Ask again later: nothing has to be restarted."
+    ),
 }
 _HEAD: dict[str, Any] = {
     "openapi": "3.1.0",
@@ -128,8 +126,7 @@ class _Described:
         for path, operations in paths.items():
             if names := re.findall(r"{(\w+)}", path):
                 operations["parameters"] = [
-                    {"name": name, "in": "path", "required": True, "schema": _NAMES.get(name, {"type": "string"})}
-                    for name in names
+                    {"name": name, "in": "path", "required": True, "schema": _name_schema(name)} for name in names
                 ]
         components = {
             "securitySchemes": _SECURITY,
@@ -145,7 +142,7 @@ class _Described:
         summary, _, rest = (inspect.getdoc(function) or "").partition("\n\n")
         said = rest.partition("Raises:")[0].strip()
         found: dict[str, Any] = {
-            "operationId": _OPERATIONS.get(route.function) or _camel(route.function.partition(":")[2]),
+            "operationId": _camel(route.function.partition(":")[2]),
             "summary": re.sub(r"; raises as .*", ".", summary.replace("\n", " ")),
             **({"description": " ".join(said.split())} if said else {}),
             "x-resource": route.resource,
@@ -190,23 +187,12 @@ class _Described:
         return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
-_OPERATIONS = {
-    "plugins:audit": "pluginAudit",
-    "plugins:audit_anew": "auditPlugin",
-    "plugins:enable": "enablePlugin",
-    "plugins:disable": "disablePlugin",
-    "plugins:approve": "approvePlugin",
-    "plugins:unapprove": "unapprovePlugin",
-    "memory:counts": "memoryCounts",
-    "memory:grown": "memoryGrown",
-    "memory:erase": "eraseMemory",
-    **{f"memory:{deed}": f"{deed}Memory" for deed in ("promote", "demote", "pin", "unpin", "forget", "restore")},
-}
-_NAMES = {"memory_id": {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,128}$"}}
-
-
 def _camel(name: str) -> str:
     return re.sub(r"_(\w)", lambda found: found[1].upper(), name)
+
+
+def _name_schema(name: str) -> dict[str, str]:
+    return {"type": "string"} | ({"pattern": f"^{NAMES[name]}$"} if name in NAMES else {})
 
 
 def _parameter(name: str, word: Any) -> dict[str, Any]:
@@ -296,20 +282,29 @@ class _Sidebar:
         if name in self._written:
             return
         schema = self._schemas[name]
-        fields = {field: self._field(part) for field, part in schema["properties"].items()}
+        bases = (one.__name__ for one in getattr(models, name).__orig_bases__)
+        base = next((one for one in bases if one in self._schemas), "")
+        if base:
+            self._write(base)
+        known = self._schemas[base]["properties"] if base else {}
+        fields = {field: self._field(part) for field, part in schema["properties"].items() if field not in known}
         lines = []
         for field, (kind, _) in fields.items():
             if said := schema["properties"][field].get("description"):
                 lines.append(textwrap.indent(_comment(said), "  "))
             lines.append(f"  readonly {field}: {kind};")
         readers = ",\n".join(f"  {field}: {reader}" for field, (_, reader) in fields.items())
+        extends, own = (f" extends I{base}", f"Omit<I{name}, keyof I{base}>") if base else ("", f"I{name}")
+        reader = f"object<{own}>({{\n{readers}\n}})"
+        if base:
+            reader = f"both(\n  read{base},\n{textwrap.indent(reader, '  ')}\n)"
         self._written[name] = "\n".join(
             [
                 _comment(schema["description"]),
-                f"export interface I{name} {{",
+                f"export interface I{name}{extends} {{",
                 *lines,
                 "}\n",
-                f"export const read{name} = object<I{name}>({{\n{readers}\n}});",
+                f"export const read{name} = {reader};",
             ]
         )
 
@@ -366,6 +361,7 @@ _SIDEBAR_HEAD = """/**
  * What the server answers: types, and readers of its JSON, made by `dev/server_api.py`.
  */
 import {
+  both,
   fields,
   flag,
   flagOrNull,

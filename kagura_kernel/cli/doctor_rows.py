@@ -27,7 +27,6 @@ from kagura_kernel.membrane.credentials.secret import KeychainUnusable, SecretRe
 if TYPE_CHECKING:
     from kagura_kernel.assembly.transports import CheckedChat
     from kagura_kernel.brain.provider import AuthContext
-    from kagura_kernel.domain.settings import Settings
     from kagura_kernel.membrane.credentials.secret import SecretReference
 
 

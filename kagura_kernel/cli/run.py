@@ -31,8 +31,6 @@ from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.tools.fences import fenced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kagura_kernel.cli.run_terminal import Decide
     from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.cockpit.memory import MemoryDesk

@@ -35,8 +35,6 @@ from kagura_kernel.views.run import RunView
 from kagura_kernel.views.status import status_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.console import Console
     from rich.live import Live
 

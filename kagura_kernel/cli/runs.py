@@ -23,8 +23,6 @@ from kagura_kernel.journal.spending import with_children
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kagura_kernel.journal.rows import CostRow, RunRow
     from kagura_kernel.journal.session_registry import SessionRow
     from kagura_kernel.journal.store import Journal

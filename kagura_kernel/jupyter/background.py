@@ -26,7 +26,6 @@ from kagura_kernel.views.status import STATUS_WORDS
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.handles import RunHandle
     from kagura_kernel.domain.outcome import RunOutcome
-    from kagura_kernel.jupyter.live_run import RunDisplay
 
 
 _OVER = "post_run_cell"

@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import UsageError
@@ -35,7 +35,7 @@ class Word:
     says: str = ""  # What OpenAPI says of it
 
     def read(self, name: str, given: Any) -> Any:
-        """Its value from what was given: a text of a query, anything of a body; None where a field is missing.
+        """Its value from what was given: a text of a query, anything of a body; empty where it is missing.
 
         Raises:
             UsageError: it is no such value.
@@ -214,24 +214,20 @@ class Words:
     taken: frozenset[str]  # All of its arguments
     answer: Any  # The type of its answer
 
-    _read: ClassVar[dict[Callable[..., Any], Words]] = {}
-
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Words:
         """What a function says of itself."""
-        if function not in cls._read:
-            hints = get_type_hints(function, include_extras=True)
-            arguments = inspect.signature(function).parameters
-            known = {
-                name: word
-                for name, hint in hints.items()
-                if get_origin(hint) is Annotated
-                for word in get_args(hint)[1:]
-                if isinstance(word, Word)
-            }
-            needed = frozenset(name for name in known if arguments[name].default is inspect.Parameter.empty)
-            cls._read[function] = cls(known, needed, frozenset(arguments), hints["return"])
-        return cls._read[function]
+        hints = get_type_hints(function, include_extras=True)
+        arguments = inspect.signature(function).parameters
+        known = {
+            name: word
+            for name, hint in hints.items()
+            if get_origin(hint) is Annotated
+            for word in get_args(hint)[1:]
+            if isinstance(word, Word)
+        }
+        needed = frozenset(name for name in known if arguments[name].default is inspect.Parameter.empty)
+        return cls(known, needed, frozenset(arguments), hints["return"])
 
     def read(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The values of what was given; what was not has its default.

@@ -10,7 +10,6 @@ import getpass
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache
 from http.client import responses
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,12 +19,12 @@ from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
 from kagura_kernel.domain.errors import JournalMissing, KaguraError, UsageError
+from kagura_kernel.jupyter.server.asking import Words
 from kagura_kernel.jupyter.server.refusing import Refused, refusal
 from kagura_kernel.jupyter.server.source import JournalSource, MemorySource
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
-    from kagura_kernel.jupyter.server.asking import Words
 
 SOURCE = "kagura_kernel_source"
 """The name of the `JournalSource` among the server's settings."""
@@ -55,7 +54,8 @@ class Route:
     method: Literal["GET", "POST", "DELETE"]
     path: str  # Below the base; the names in braces are arguments of the function
     resource: str  # What the server's authorizer is asked about
-    function: str  # `module:function`, beside this file; its module is imported when it is first asked for
+    # `module:function`, beside this file, which is its operation in OpenAPI; imported when it is first asked for
+    function: str
     status: int = 200  # What is answered when it was done
     conflict: str = ""  # Why it may be refused with 409, for OpenAPI
 
@@ -70,14 +70,16 @@ class Route:
         return self.function.startswith("memory:")
 
 
-@cache
+_loaded: dict[Route, tuple[Callable[..., Any], Words]] = {}
+
+
 def answering(route: Route) -> tuple[Callable[..., Any], Words]:
     """The function of a route, with what it may be asked; its first call imports the database's library."""
-    from kagura_kernel.jupyter.server.asking import Words
-
-    module, name = route.function.split(":")
-    function = getattr(import_module(f"kagura_kernel.jupyter.server.{module}"), name)
-    return function, Words.of(function)
+    if route not in _loaded:
+        module, name = route.function.split(":")
+        function = getattr(import_module(f"kagura_kernel.jupyter.server.{module}"), name)
+        _loaded[route] = function, Words.of(function)
+    return _loaded[route]
 
 
 def as_json(fields: Mapping[str, Any]) -> str:
@@ -147,46 +149,42 @@ class JournalHandler(APIHandler):
 
     async def serve(self, route: Route, names: Mapping[str, str]) -> None:
         """Answer one route; before the first run there is nothing to look at, which is no fault."""
-        function, words = await asyncio.get_running_loop().run_in_executor(None, answering, route)
+        if route not in _loaded:
+            await asyncio.get_running_loop().run_in_executor(None, answering, route)
+        function, words = answering(route)
         try:
-            if route.method == "POST":
-                given = self.body(words.known)
-            else:
-                if route.acts:
-                    self.body(())
-                given = {name: self.get_query_argument(name) for name in words.known if name in self.request.arguments}
-            told = dict(names) | words.read(given)
-            if "by" in words.taken:
-                told["by"] = self.who()
-            if "contents" in words.taken:
-                told["contents"] = self.memory.contents
-            text = await self._ask(route, lambda **parts: as_json(function(**parts, **told)), words.taken)
+            if route.acts:
+                given = self.body(words.known if route.method == "POST" else ())
+            if route.method != "POST":
+                asked = words.known.keys() & self.request.query_arguments.keys()
+                given = {name: self.get_query_argument(name) for name in asked}
+            told = {**names, **words.read(given)}
+            if route.acts:
+                told |= {"by": self.who(), "contents": self.memory.contents}
+
+            def answer(**parts: Any) -> str:
+                # Written out in the thread as well: a long page keeps the server's loop for nobody.
+                return as_json(function(**{name: part for name, part in (parts | told).items() if name in words.taken}))
+
+            text = await self._ask(route, answer)
         except KaguraError as error:
             raise refusal(error) from error
         self.set_status(route.status)
         self.finish(text)
 
-    async def _ask(self, route: Route, answer: Callable[..., str], taken: Collection[str]) -> str:
-        # Written out in the thread as well: a long page keeps the server's loop for nobody.
-        def with_journal(journal: Journal) -> str:
-            return answer(journal=journal) if "journal" in taken else answer()
-
+    async def _ask(self, route: Route, answer: Callable[..., str]) -> str:
         def with_memory(journal: Journal) -> str:
-            more = {"journal": journal} if "journal" in taken else {}
-            return self.memory.ask(lambda store: answer(store=store, **more))
-
-        def before_it(journal: Journal) -> str:
-            more: dict[str, Any] = {"store": None} if route.remembers else {}
-            return answer(**more, **({"journal": journal} if "journal" in taken else {}))
+            return self.memory.ask(lambda store: answer(journal=journal, store=store))
 
         try:
             if route.remembers:
                 return await self.memory.within(with_memory)
-            return await (self.source.write if route.acts else self.source.read)(with_journal)
+            ask = self.source.write if route.acts else self.source.read
+            return await ask(lambda journal: answer(journal=journal))
         except JournalMissing:
             if route.acts:
                 raise
-            return await self.source.read_nothing(before_it)
+            return await self.source.read_nothing(lambda journal: answer(journal=journal, store=None))
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
         """A refusal is an answer and no fault; everything else goes to the server's log."""

@@ -89,7 +89,7 @@ def memory(store: MemoryStore | None, memory_id: str) -> models.MemoryInFull:
     return _facts(models.MemoryInFull, found, data=dict(found.data), neighbours=_neighbours(memory_id, around))
 
 
-def grown(store: MemoryStore | None, journal: Journal, memory_id: str) -> models.MemoryGrown:
+def memory_grown(store: MemoryStore | None, journal: Journal, memory_id: str) -> models.MemoryGrown:
     """What would be erased with a memory and all that came from it.
 
     Raises:
@@ -106,14 +106,14 @@ def lessons(store: MemoryStore | None, *, q: Words = "", k: Most) -> models.Less
     return {"items": found, "next": None}
 
 
-def counts(store: MemoryStore | None) -> models.MemoryCounts:
+def memory_counts(store: MemoryStore | None) -> models.MemoryCounts:
     """How much is remembered, and where."""
     if store is None:
         return {"memories": 0, "quarantined": 0, "forgotten": 0, "edges": 0, "where": ""}
     return shaped(models.MemoryCounts, store.counts(), where=store.where)
 
 
-def promote(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
+def promote_memory(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
     """Say that a memory may be trusted.
 
     Raises:
@@ -124,32 +124,32 @@ def promote(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> mo
     return _change(journal, memory_id, "promoted", by, lambda: store.promote(memory_id, by=by))
 
 
-def demote(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
-    """Say that a memory may not be trusted any more; raises as `promote`."""
+def demote_memory(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
+    """Say that a memory may not be trusted any more; raises as `promote_memory`."""
     return _change(journal, memory_id, "demoted", by, lambda: store.demote(memory_id))
 
 
-def pin(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
-    """Let every run that a memory concerns start with it; raises as `promote`."""
+def pin_memory(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
+    """Let every run that a memory concerns start with it; raises as `promote_memory`."""
     return _change(journal, memory_id, "pinned", by, lambda: store.pin(memory_id))
 
 
-def unpin(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
-    """Let none start with it; raises as `promote`."""
+def unpin_memory(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
+    """Let none start with it; raises as `promote_memory`."""
     return _change(journal, memory_id, "unpinned", by, lambda: store.pin(memory_id, on=False))
 
 
-def forget(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
-    """Take a memory out of what is found; it stays until it is erased; raises as `promote`."""
+def forget_memory(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
+    """Take a memory out of what is found; it stays until it is erased; raises as `promote_memory`."""
     return _change(journal, memory_id, "forgotten", by, lambda: store.forget(memory_id))
 
 
-def restore(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
-    """Undo that; raises as `promote`."""
+def restore_memory(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
+    """Undo that; raises as `promote_memory`."""
     return _change(journal, memory_id, "restored", by, lambda: store.restore(memory_id))
 
 
-def erase(
+def erase_memory(
     journal: Journal,
     store: MemoryStore,
     contents: Path,

@@ -15,7 +15,7 @@ from typing import Annotated, Any, cast
 
 from kagura_kernel.domain.errors import PluginChangedSince, PluginQuarantined, PluginRefused, SessionGone, UnknownName
 from kagura_kernel.domain.events import PluginChanged
-from kagura_kernel.domain.plugins import PluginAudit, report_of
+from kagura_kernel.domain.plugins import report_of
 from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.mailbox import Deed, send_plugin_word, waiting_plugin_words
 from kagura_kernel.journal.owner import owner_alive
@@ -102,7 +102,7 @@ def plugins(
     }
 
 
-def audit(
+def plugin_audit(
     journal: Journal,
     name: str,
     *,
@@ -127,11 +127,6 @@ def audit(
     if found is None:
         audited = sorted(one[:16] for one in known.audited_hashes(name))
         raise UnknownName(f"audit of the plugin {name} for the files", wanted[:16], audited, hint="Have it audited.")
-    return audit_shown(found)
-
-
-def audit_shown(found: PluginAudit) -> models.PluginAudit:
-    """An audit's report, as every display has it, and the facts behind it."""
     report = report_of(found)
     return shaped(
         models.PluginAudit,
@@ -148,14 +143,14 @@ def audit_shown(found: PluginAudit) -> models.PluginAudit:
     )
 
 
-def audit_anew(
+def audit_plugin(
     journal: Journal, name: str, by: str, *, session_id: Session, content_hash: AnyFiles = ""
 ) -> models.PluginAsked:
-    """Have a session audit a plugin anew, which lets it out of quarantine; raises as `enable`."""
+    """Have a session audit a plugin anew, which lets it out of quarantine; raises as `enable_plugin`."""
     return _leave_word(journal, name, "audit", by, session_id, content_hash)
 
 
-def enable(
+def enable_plugin(
     journal: Journal,
     name: str,
     by: str,
@@ -179,22 +174,24 @@ def enable(
     return _leave_word(journal, name, "enable", by, session_id, content_hash, configuration)
 
 
-def disable(
+def disable_plugin(
     journal: Journal, name: str, by: str, *, session_id: Session, content_hash: AnyFiles = ""
 ) -> models.PluginAsked:
-    """Have a session disable a plugin; raises as `enable`."""
+    """Have a session disable a plugin; raises as `enable_plugin`."""
     return _leave_word(journal, name, "disable", by, session_id, content_hash)
 
 
-def approve(journal: Journal, name: str, by: str, *, session_id: Session, content_hash: Shown) -> models.PluginAsked:
-    """Have a session approve a plugin's files for later sessions; raises as `enable`."""
+def approve_plugin(
+    journal: Journal, name: str, by: str, *, session_id: Session, content_hash: Shown
+) -> models.PluginAsked:
+    """Have a session approve a plugin's files for later sessions; raises as `enable_plugin`."""
     return _leave_word(journal, name, "approve", by, session_id, content_hash)
 
 
-def unapprove(
+def unapprove_plugin(
     journal: Journal, name: str, by: str, *, session_id: Session, content_hash: AnyFiles = ""
 ) -> models.PluginAsked:
-    """Have a session take an approval back; raises as `enable`."""
+    """Have a session take an approval back; raises as `enable_plugin`."""
     return _leave_word(journal, name, "unapprove", by, session_id, content_hash)
 
 

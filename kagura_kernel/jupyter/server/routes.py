@@ -12,6 +12,9 @@ from kagura_kernel.jupyter.server.handler import JournalHandler, Route, guarded,
 from kagura_kernel.jupyter.server.refusing import Refused
 
 BASE = "/kagura/api/v1"
+NAMES = {"memory_id": "[A-Za-z0-9_.:-]{1,128}"}
+"""What names in paths look like that are not ids of this program's making: memories may be imported."""
+
 OPENAPI = Path(__file__).with_name("openapi.yaml")
 
 _ENDED = "It has ended already (`ERR_RUN_OVER`, `ERR_LEASE_ENDED`)."
@@ -44,23 +47,23 @@ ROUTES = (
     Route("POST", "/leases/{lease_id}/revoke", _LEASES, "runs:revoke", 202, _ENDED),
     Route("GET", "/costs", _COSTS, "runs:costs"),
     Route("GET", "/plugins", _PLUGINS, "plugins:plugins"),
-    Route("GET", "/plugins/{name}/audit", _PLUGINS, "plugins:audit"),
-    Route("POST", "/plugins/{name}/audit", _PLUGINS, "plugins:audit_anew", 202, _NOT_NOW),
-    Route("POST", "/plugins/{name}/enable", _PLUGINS, "plugins:enable", 202, _NOT_NOW),
-    Route("POST", "/plugins/{name}/disable", _PLUGINS, "plugins:disable", 202, _NOT_NOW),
-    Route("POST", "/plugins/{name}/approve", _PLUGINS, "plugins:approve", 202, _NOT_NOW),
-    Route("POST", "/plugins/{name}/unapprove", _PLUGINS, "plugins:unapprove", 202, _NOT_NOW),
+    Route("GET", "/plugins/{name}/audit", _PLUGINS, "plugins:plugin_audit"),
+    Route("POST", "/plugins/{name}/audit", _PLUGINS, "plugins:audit_plugin", 202, _NOT_NOW),
+    Route("POST", "/plugins/{name}/enable", _PLUGINS, "plugins:enable_plugin", 202, _NOT_NOW),
+    Route("POST", "/plugins/{name}/disable", _PLUGINS, "plugins:disable_plugin", 202, _NOT_NOW),
+    Route("POST", "/plugins/{name}/approve", _PLUGINS, "plugins:approve_plugin", 202, _NOT_NOW),
+    Route("POST", "/plugins/{name}/unapprove", _PLUGINS, "plugins:unapprove_plugin", 202, _NOT_NOW),
     Route("GET", "/memories", _MEMORIES, "memory:memories"),
-    Route("GET", "/memories/counts", _MEMORIES, "memory:counts"),
+    Route("GET", "/memories/counts", _MEMORIES, "memory:memory_counts"),
     Route("GET", "/memories/{memory_id}", _MEMORIES, "memory:memory"),
-    Route("DELETE", "/memories/{memory_id}", _MEMORIES, "memory:erase"),
-    Route("GET", "/memories/{memory_id}/grown", _MEMORIES, "memory:grown"),
-    Route("POST", "/memories/{memory_id}/promote", _MEMORIES, "memory:promote"),
-    Route("POST", "/memories/{memory_id}/demote", _MEMORIES, "memory:demote"),
-    Route("POST", "/memories/{memory_id}/pin", _MEMORIES, "memory:pin"),
-    Route("POST", "/memories/{memory_id}/unpin", _MEMORIES, "memory:unpin"),
-    Route("POST", "/memories/{memory_id}/forget", _MEMORIES, "memory:forget"),
-    Route("POST", "/memories/{memory_id}/restore", _MEMORIES, "memory:restore"),
+    Route("DELETE", "/memories/{memory_id}", _MEMORIES, "memory:erase_memory"),
+    Route("GET", "/memories/{memory_id}/grown", _MEMORIES, "memory:memory_grown"),
+    Route("POST", "/memories/{memory_id}/promote", _MEMORIES, "memory:promote_memory"),
+    Route("POST", "/memories/{memory_id}/demote", _MEMORIES, "memory:demote_memory"),
+    Route("POST", "/memories/{memory_id}/pin", _MEMORIES, "memory:pin_memory"),
+    Route("POST", "/memories/{memory_id}/unpin", _MEMORIES, "memory:unpin_memory"),
+    Route("POST", "/memories/{memory_id}/forget", _MEMORIES, "memory:forget_memory"),
+    Route("POST", "/memories/{memory_id}/restore", _MEMORIES, "memory:restore_memory"),
     Route("GET", "/lessons", _MEMORIES, "memory:lessons"),
 )
 
@@ -97,5 +100,4 @@ def handlers() -> list[tuple[str, type[APIHandler]]]:
 
 
 def _pattern(path: str) -> str:
-    names = {"memory_id": "([A-Za-z0-9_.:-]{1,128})"}
-    return re.sub(r"{(\w+)}", lambda found: names.get(found[1], "([A-Za-z0-9_.~-]{1,200})"), path)
+    return re.sub(r"{(\w+)}", lambda found: f"({NAMES.get(found[1], '[A-Za-z0-9_.~-]{1,200}')})", path)

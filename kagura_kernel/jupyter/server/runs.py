@@ -20,8 +20,8 @@ from kagura_kernel.journal.leases import leases_out, revoke_lease
 from kagura_kernel.journal.mailbox import Mailbox, ask_to_stop
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.pages import ApprovalState, RunState, StoredText
-from kagura_kernel.journal.rows import ApprovalRow, RunRow
-from kagura_kernel.journal.spending import Spending, budget_in_use, spent, spent_by_day
+from kagura_kernel.journal.rows import ApprovalRow
+from kagura_kernel.journal.spending import budget_in_use, spent, spent_by_day
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import run_events as events_of
 from kagura_kernel.jupyter.server import models
@@ -73,7 +73,7 @@ def runs(
     page = pages.run_page(
         journal, limit=limit, before=before, state=state, session_id=session, notebook=notebook, text=q
     )
-    return {"items": [_run(row) for row in page.items], "next": page.next}
+    return {"items": [shaped(models.Run, row) for row in page.items], "next": page.next}
 
 
 def run(journal: Journal, run_id: str) -> models.Run:
@@ -82,7 +82,7 @@ def run(journal: Journal, run_id: str) -> models.Run:
     Raises:
         RunUnknown: there is no such run.
     """
-    return _run(pages.one_run(journal, run_id))
+    return shaped(models.Run, pages.one_run(journal, run_id))
 
 
 def run_events(
@@ -237,17 +237,14 @@ def costs(
     budget = budget_in_use(journal, notebook=notebook, session_id=session)
     there = spent(journal, notebook=notebook, session_id=session) if notebook or session else None
     return {
-        "today": _spending(spent(journal, day=today)),
-        "notebook": None if there is None else _spending(there),
+        "today": shaped(models.Spending, spent(journal, day=today)),
+        "notebook": None if there is None else shaped(models.Spending, there),
         "budget": None if budget is None else shaped(models.Budget, budget),
         "by_day": [
-            shaped(models.DayCost, row, **_spending(row.spending)) for row in spent_by_day(journal, first, today)
+            shaped(models.DayCost, row, **shaped(models.Spending, row.spending))
+            for row in spent_by_day(journal, first, today)
         ],
     }
-
-
-def _run(row: RunRow) -> models.Run:
-    return shaped(models.Run, row)
 
 
 def _event(journal: Journal, row: StoredText) -> models.StoredEvent:
@@ -269,10 +266,6 @@ def _shown(row: ApprovalRow) -> models.Shown:
 
 def _decision(decision: Decision) -> models.Decision:
     return shaped(models.Decision, decision, decided_at=stamp(decision.at))
-
-
-def _spending(spending: Spending) -> models.Spending:
-    return shaped(models.Spending, spending)
 
 
 def _plain(value: Any) -> Any:

@@ -357,8 +357,6 @@ class SecretReader:
         service, _, username = place.rpartition("/")
         if self._keyring is not None:
             return self._keyring(service, username) or ""
-        from kagura_kernel.membrane.credentials.secret import KeychainUnusable, from_keychain
-
         try:
             return from_keychain(service, username) or ""
         except KeychainUnusable as error:

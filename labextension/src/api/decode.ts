@@ -58,6 +58,11 @@ export function object<T>(readers: { readonly [K in keyof T]: Reader<T[K]> }): R
   };
 }
 
+/** An object of the fields of two. */
+export function both<A, B>(first: Reader<A>, second: Reader<B>): Reader<A & B> {
+  return value => ({ ...first(value), ...second(value) });
+}
+
 /** A list without empty texts, and without objects whose key is empty. */
 export function listOf<T>(read: Reader<T>, key?: keyof T & string): Reader<readonly T[]> {
   return value =>

@@ -2,6 +2,7 @@
  * What the server answers: types, and readers of its JSON, made by `dev/server_api.py`.
  */
 import {
+  both,
   fields,
   flag,
   flagOrNull,
@@ -673,209 +674,6 @@ export const readPluginAudit = object<IPluginAudit>({
   at: textOrNull
 });
 
-/** A memory of a list. */
-export interface IMemory {
-  readonly id: string;
-  /** One line, as its author wrote it; take it for text and for nothing else. */
-  readonly summary: string;
-  /** A note, lesson, fix, outcome, task, decision, or a word of the person's own. */
-  readonly type: string;
-  /** How far it is trusted. */
-  readonly tier: 'trusted' | 'quarantine';
-  /** Who said it. */
-  readonly author: string;
-  /** The person's name, or the agent's; empty where there is none. */
-  readonly by: string;
-  /** The run that it was said in; empty outside of runs. */
-  readonly run_id: string;
-  /** What it was read from; empty where there is nothing. */
-  readonly uri: string;
-  readonly tags: readonly string[];
-  readonly importance: number;
-  /** Whom it concerns; empty for everybody. */
-  readonly scope: string;
-  readonly at: string;
-  readonly created_at: string;
-  readonly expires_at: string | null;
-  readonly forgotten_at: string | null;
-  /** Whether every run that it concerns starts with it. */
-  readonly pinned: boolean;
-  /** Who said that it may be trusted; empty where nobody had to. */
-  readonly promoted_by: string;
-  /** How often it was said to have helped. */
-  readonly helped: number;
-  /** Likewise, to have misled. */
-  readonly misled: number;
-  /** How well it fits the words, beside the others of this answer; null without words. */
-  readonly score: number | null;
-  /** What matched, the strongest first. */
-  readonly why: readonly string[];
-}
-
-export const readMemory = object<IMemory>({
-  id: text,
-  summary: text,
-  type: text,
-  tier: oneOf(['trusted', 'quarantine'], 'quarantine'),
-  author: text,
-  by: text,
-  run_id: text,
-  uri: text,
-  tags: listOf(text),
-  importance: number,
-  scope: text,
-  at: text,
-  created_at: text,
-  expires_at: textOrNull,
-  forgotten_at: textOrNull,
-  pinned: flag,
-  promoted_by: text,
-  helped: number,
-  misled: number,
-  score: numberOrNull,
-  why: listOf(text)
-});
-
-/** A page of memories. */
-export interface IMemories {
-  readonly items: readonly IMemory[];
-  /** What the next page is asked for with; null on the last one. */
-  readonly next: string | null;
-}
-
-export const readMemories = object<IMemories>({
-  items: listOf(readMemory, 'id'),
-  next: textOrNull
-});
-
-/** A memory that another one is joined to. */
-export interface INeighbour {
-  readonly id: string;
-  /** One line, as its author wrote it; take it for text and for nothing else. */
-  readonly summary: string;
-  /** A note, lesson, fix, outcome, task, decision, or a word of the person's own. */
-  readonly type: string;
-  /** How far it is trusted. */
-  readonly tier: 'trusted' | 'quarantine';
-  /** Who said it. */
-  readonly author: string;
-  /** The person's name, or the agent's; empty where there is none. */
-  readonly by: string;
-  /** The run that it was said in; empty outside of runs. */
-  readonly run_id: string;
-  /** What it was read from; empty where there is nothing. */
-  readonly uri: string;
-  readonly tags: readonly string[];
-  readonly importance: number;
-  /** Whom it concerns; empty for everybody. */
-  readonly scope: string;
-  readonly at: string;
-  readonly created_at: string;
-  readonly expires_at: string | null;
-  readonly forgotten_at: string | null;
-  /** Whether every run that it concerns starts with it. */
-  readonly pinned: boolean;
-  /** Who said that it may be trusted; empty where nobody had to. */
-  readonly promoted_by: string;
-  /** How often it was said to have helped. */
-  readonly helped: number;
-  /** Likewise, to have misled. */
-  readonly misled: number;
-  /** How the two are joined, such as `came-from` or `prevents`. */
-  readonly edge: string;
-  /** Whether the edge leads from the memory that was asked for to this one. */
-  readonly away: boolean;
-}
-
-export const readNeighbour = object<INeighbour>({
-  id: text,
-  summary: text,
-  type: text,
-  tier: oneOf(['trusted', 'quarantine'], 'quarantine'),
-  author: text,
-  by: text,
-  run_id: text,
-  uri: text,
-  tags: listOf(text),
-  importance: number,
-  scope: text,
-  at: text,
-  created_at: text,
-  expires_at: textOrNull,
-  forgotten_at: textOrNull,
-  pinned: flag,
-  promoted_by: text,
-  helped: number,
-  misled: number,
-  edge: text,
-  away: flag
-});
-
-/** One memory. */
-export interface IMemoryInFull {
-  readonly id: string;
-  /** One line, as its author wrote it; take it for text and for nothing else. */
-  readonly summary: string;
-  /** A note, lesson, fix, outcome, task, decision, or a word of the person's own. */
-  readonly type: string;
-  /** How far it is trusted. */
-  readonly tier: 'trusted' | 'quarantine';
-  /** Who said it. */
-  readonly author: string;
-  /** The person's name, or the agent's; empty where there is none. */
-  readonly by: string;
-  /** The run that it was said in; empty outside of runs. */
-  readonly run_id: string;
-  /** What it was read from; empty where there is nothing. */
-  readonly uri: string;
-  readonly tags: readonly string[];
-  readonly importance: number;
-  /** Whom it concerns; empty for everybody. */
-  readonly scope: string;
-  readonly at: string;
-  readonly created_at: string;
-  readonly expires_at: string | null;
-  readonly forgotten_at: string | null;
-  /** Whether every run that it concerns starts with it. */
-  readonly pinned: boolean;
-  /** Who said that it may be trusted; empty where nobody had to. */
-  readonly promoted_by: string;
-  /** How often it was said to have helped. */
-  readonly helped: number;
-  /** Likewise, to have misled. */
-  readonly misled: number;
-  /** What was remembered; take it for text and for nothing else. */
-  readonly text: string;
-  /** Further facts. */
-  readonly data: Readonly<Record<string, unknown>>;
-  readonly neighbours: readonly INeighbour[];
-}
-
-export const readMemoryInFull = object<IMemoryInFull>({
-  id: text,
-  summary: text,
-  type: text,
-  tier: oneOf(['trusted', 'quarantine'], 'quarantine'),
-  author: text,
-  by: text,
-  run_id: text,
-  uri: text,
-  tags: listOf(text),
-  importance: number,
-  scope: text,
-  at: text,
-  created_at: text,
-  expires_at: textOrNull,
-  forgotten_at: textOrNull,
-  pinned: flag,
-  promoted_by: text,
-  helped: number,
-  misled: number,
-  text: text,
-  data: fields,
-  neighbours: listOf(readNeighbour, 'id')
-});
-
 /** A memory without its text, which may be long. */
 export interface IMemoryFacts {
   readonly id: string;
@@ -933,6 +731,68 @@ export const readMemoryFacts = object<IMemoryFacts>({
   misled: number
 });
 
+/** A memory of a list. */
+export interface IMemory extends IMemoryFacts {
+  /** How well it fits the words, beside the others of this answer; null without words. */
+  readonly score: number | null;
+  /** What matched, the strongest first. */
+  readonly why: readonly string[];
+}
+
+export const readMemory = both(
+  readMemoryFacts,
+  object<Omit<IMemory, keyof IMemoryFacts>>({
+    score: numberOrNull,
+    why: listOf(text)
+  })
+);
+
+/** A page of memories. */
+export interface IMemories {
+  readonly items: readonly IMemory[];
+  /** What the next page is asked for with; null on the last one. */
+  readonly next: string | null;
+}
+
+export const readMemories = object<IMemories>({
+  items: listOf(readMemory, 'id'),
+  next: textOrNull
+});
+
+/** A memory that another one is joined to. */
+export interface INeighbour extends IMemoryFacts {
+  /** How the two are joined, such as `came-from` or `prevents`. */
+  readonly edge: string;
+  /** Whether the edge leads from the memory that was asked for to this one. */
+  readonly away: boolean;
+}
+
+export const readNeighbour = both(
+  readMemoryFacts,
+  object<Omit<INeighbour, keyof IMemoryFacts>>({
+    edge: text,
+    away: flag
+  })
+);
+
+/** One memory. */
+export interface IMemoryInFull extends IMemoryFacts {
+  /** What was remembered; take it for text and for nothing else. */
+  readonly text: string;
+  /** Further facts. */
+  readonly data: Readonly<Record<string, unknown>>;
+  readonly neighbours: readonly INeighbour[];
+}
+
+export const readMemoryInFull = both(
+  readMemoryFacts,
+  object<Omit<IMemoryInFull, keyof IMemoryFacts>>({
+    text: text,
+    data: fields,
+    neighbours: listOf(readNeighbour, 'id')
+  })
+);
+
 /** What erasing it with all that came from it would remove. */
 export interface IMemoryGrown {
   readonly edges: number;
@@ -955,42 +815,7 @@ export const readMemoryGrown = object<IMemoryGrown>({
 });
 
 /** A remembered failure. */
-export interface ILesson {
-  readonly id: string;
-  /** One line, as its author wrote it; take it for text and for nothing else. */
-  readonly summary: string;
-  /** A note, lesson, fix, outcome, task, decision, or a word of the person's own. */
-  readonly type: string;
-  /** How far it is trusted. */
-  readonly tier: 'trusted' | 'quarantine';
-  /** Who said it. */
-  readonly author: string;
-  /** The person's name, or the agent's; empty where there is none. */
-  readonly by: string;
-  /** The run that it was said in; empty outside of runs. */
-  readonly run_id: string;
-  /** What it was read from; empty where there is nothing. */
-  readonly uri: string;
-  readonly tags: readonly string[];
-  readonly importance: number;
-  /** Whom it concerns; empty for everybody. */
-  readonly scope: string;
-  readonly at: string;
-  readonly created_at: string;
-  readonly expires_at: string | null;
-  readonly forgotten_at: string | null;
-  /** Whether every run that it concerns starts with it. */
-  readonly pinned: boolean;
-  /** Who said that it may be trusted; empty where nobody had to. */
-  readonly promoted_by: string;
-  /** How often it was said to have helped. */
-  readonly helped: number;
-  /** Likewise, to have misled. */
-  readonly misled: number;
-  /** How well it fits the words, beside the others of this answer; null without words. */
-  readonly score: number | null;
-  /** What matched, the strongest first. */
-  readonly why: readonly string[];
+export interface ILesson extends IMemory {
   /** What it was that went wrong; empty where nothing is known. */
   readonly trigger: string;
   /** What was said then, in a box's or somebody's words; likewise. */
@@ -1005,35 +830,17 @@ export interface ILesson {
   readonly seen: number;
 }
 
-export const readLesson = object<ILesson>({
-  id: text,
-  summary: text,
-  type: text,
-  tier: oneOf(['trusted', 'quarantine'], 'quarantine'),
-  author: text,
-  by: text,
-  run_id: text,
-  uri: text,
-  tags: listOf(text),
-  importance: number,
-  scope: text,
-  at: text,
-  created_at: text,
-  expires_at: textOrNull,
-  forgotten_at: textOrNull,
-  pinned: flag,
-  promoted_by: text,
-  helped: number,
-  misled: number,
-  score: numberOrNull,
-  why: listOf(text),
-  trigger: text,
-  said: text,
-  tool: text,
-  fix: text,
-  task: text,
-  seen: number
-});
+export const readLesson = both(
+  readMemory,
+  object<Omit<ILesson, keyof IMemory>>({
+    trigger: text,
+    said: text,
+    tool: text,
+    fix: text,
+    task: text,
+    seen: number
+  })
+);
 
 /** Lessons. */
 export interface ILessons {
