@@ -13,7 +13,7 @@ from kagura_kernel.cli.printing import as_json
 from kagura_kernel.cockpit.naming import here_of, named_run, told_run
 from kagura_kernel.cockpit.settling import ChangeDesk
 from kagura_kernel.domain.clock import SystemClock
-from kagura_kernel.domain.events import ChangeRow
+from kagura_kernel.domain.outcome import by_path
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.steering.runs import told
 from kagura_kernel.jupyter.surface import person
@@ -79,7 +79,7 @@ def _show(run: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:
         print(f"{run} changed no files.")
         return
     print(f"{run}:")
-    print(changes_text({change.path: ChangeRow(**asdict(change)) for change in changes}))
+    print(changes_text(by_path(changes)))
     for change in changes:
         if change.diff:
             print(f"\n{visible(change.diff).rstrip()}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ChangeConflict, RunUnknown, UnknownName
-from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunFinished, RunStarted
-from kagura_kernel.domain.outcome import ChangeState, FileChange, in_order
+from kagura_kernel.domain.events import ChangesSettled, RunStarted
+from kagura_kernel.domain.events.run import changes_after
+from kagura_kernel.domain.outcome import FileChange, in_order
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.project import ProjectFiles
@@ -102,29 +102,14 @@ def changes_of(journal: Journal, run_id: str) -> list[FileChange]:
 
 def _read(journal: Journal, run_id: str) -> tuple[RunStarted, list[FileChange]]:
     started: RunStarted | None = None
-    changes: dict[str, FileChange] = {}
+    changes: Mapping[str, FileChange] = {}
     for row in journal.events(run_id=run_id, kinds=_KINDS):
-        match row.event:
-            case RunStarted() as event:
-                started = event
-            case ChangesCollected() as event:
-                changes |= {c.path: FileChange(**c.model_dump()) for c in event.changes}
-            case ChangesSettled() as event:
-                _mark(changes, event.applied, "applied")
-                _mark(changes, event.discarded, "discarded")
-                _mark(changes, event.conflicts, "conflict")
-            case RunFinished(status=status, verified=verified) if status != "done" or verified is False:
-                # Nobody takes over what such a child has done.
-                _mark(changes, [path for path, one in changes.items() if one.state == "handed"], "discarded")
+        if isinstance(row.event, RunStarted):
+            started = row.event
+        changes = changes_after(changes, row.event)
     if started is None:
         raise RunUnknown(run_id)
     return started, in_order(changes.values())
-
-
-def _mark(changes: dict[str, FileChange], paths: Sequence[str], state: ChangeState) -> None:
-    for path in paths:
-        if path in changes:
-            changes[path] = replace(changes[path], state=state)
 
 
 def _pick(changes: Sequence[FileChange], paths: Sequence[str] | None) -> list[FileChange]:

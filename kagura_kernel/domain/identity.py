@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import secrets
 import time
-from typing import NewType
+from typing import Annotated, NewType
 
 RunId = NewType("RunId", str)
 SessionId = NewType("SessionId", str)
@@ -14,6 +14,11 @@ ApprovalId = NewType("ApprovalId", str)
 CallId = NewType("CallId", str)
 LeaseId = NewType("LeaseId", str)
 MemoryId = NewType("MemoryId", str)
+
+EXACT = "exact"
+Exact = Annotated[str, EXACT]
+"""A field of an event, or of a row in one, that others look for as it is: an id, a hash, a path, a word of ours. Every
+other text of an event is redacted before it is stored or shown."""
 
 # Crockford's alphabet: no letter that a reader could take for a digit.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from kagura_kernel.domain.identity import Exact
+
 KIT_DIR = "/kagura/kit"
 """Where a box sees its kit, read-only, in every box of every back-end."""
 
@@ -28,19 +30,19 @@ def marker(kind: str) -> str:
 class StagedFile:
     """One file in a kit."""
 
-    target: str  # Its place below the kit's root, with forward slashes
+    target: Exact  # Its place below the kit's root, with forward slashes
     size: int  # Bytes, as staged
     redactions: int = 0  # How many markers were put into it
-    kinds: tuple[str, ...] = ()  # Of what kinds, sorted, each once
+    kinds: tuple[Exact, ...] = ()  # Of what kinds, sorted, each once
 
 
 @dataclass(frozen=True, slots=True)
 class StagedSkill:
     """A skill in a kit, or one that the box sees in its workspace."""
 
-    name: str  # As its SKILL.md has it
+    name: Exact  # As its SKILL.md has it
     description: str  # Likewise; one line, redacted
-    root: str  # Its directory in the box, absolute
+    root: Exact  # Its directory in the box, absolute
     # What was staged; empty for a skill of the workspace, which the box sees as it is
     files: tuple[StagedFile, ...] = ()
 
@@ -49,19 +51,19 @@ class StagedSkill:
 class StagedPrompt:
     """A prompt file that is read to the brain."""
 
-    name: str  # As it was asked for, `AGENTS.md`
+    name: Exact  # As it was asked for, `AGENTS.md`
     place: Literal["kit", "workspace"]  # `kit`, or `workspace` for one that the box sees as it is
-    path: str  # In the box, absolute
+    path: Exact  # In the box, absolute
     size: int = 0  # Bytes
     redactions: int = 0  # How many markers stand in what the brain is shown
-    kinds: tuple[str, ...] = ()  # Of what kinds, sorted, each once
+    kinds: tuple[Exact, ...] = ()  # Of what kinds, sorted, each once
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     """Something that was not staged."""
 
-    target: str  # Where it would have been, below the kit's root; never a place of the host
+    target: Exact  # Where it would have been, below the kit's root; never a place of the host
     reason: str  # Half a sentence: it is a device, it cannot be read, its name clashes, …
 
 
@@ -69,7 +71,7 @@ class LeftOut:
 class UnresolvedTool:
     """A toolset whose hosts could not be found out."""
 
-    toolset: str  # Its name
+    toolset: Exact  # Its name
     command: str  # What it starts
-    version: str  # Of what; empty for the newest
+    version: Exact  # Of what; empty for the newest
     reason: str  # What went wrong

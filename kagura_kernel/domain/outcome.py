@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kagura_kernel.domain.cost import Cost, Usage
+from kagura_kernel.domain.identity import Exact
 from kagura_kernel.domain.variables import PackedVariable
 
 ChangeStatus = Literal["added", "modified", "deleted"]
@@ -17,18 +18,18 @@ ChangeState = Literal["proposed", "applied", "discarded", "conflict", "protected
 class FileChange:
     """One file that a run added, changed or removed."""
 
-    path: str  # Relative to the project root, with `/`
+    path: Exact  # Relative to the project root, with `/`
     status: ChangeStatus  # What happened to it
     kind: Literal["file", "link"] = "file"  # A regular file or a symbolic link
     size: int = 0  # Bytes afterwards; 0 when deleted
     mode: int = 0o644  # Permission bits afterwards
-    old_sha256: str = ""  # Content in the project when the change was collected; empty when there was none
-    new_sha256: str = ""  # Content afterwards; empty when deleted
+    old_sha256: Exact = ""  # Content in the project when the change was collected; empty when there was none
+    new_sha256: Exact = ""  # Content afterwards; empty when deleted
     diff: str = ""  # Unified diff, bounded; empty for binary files
     binary: bool = False  # Whether either side is not text
     # Whether it has reached the project; `handed` is what the run that this one works for takes over
     state: ChangeState = "proposed"
-    target: str = ""  # Where a link points afterwards
+    target: Exact = ""  # Where a link points afterwards
     # Why it is protected, in half a sentence, where that does not follow from its path; otherwise empty
     reason: str = ""
     # Who would run or obey it unasked, in half a sentence; empty for most files. Such a change always waits.
@@ -38,6 +39,11 @@ class FileChange:
 def in_order(changes: Iterable[FileChange]) -> list[FileChange]:
     """Sorted by path; those that somebody would run unasked stand first."""
     return sorted(changes, key=lambda change: (not change.runs, change.path))
+
+
+def by_path(changes: Iterable[FileChange]) -> dict[str, FileChange]:
+    """The same by their paths."""
+    return {change.path: change for change in changes}
 
 
 def content_name(sha256: str) -> str:

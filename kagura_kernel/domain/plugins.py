@@ -12,6 +12,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
+from kagura_kernel.domain.identity import Exact
+
 PLUGIN_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
 """What a plugin may be called: kebab-case, and the same as its directory."""
 
@@ -88,9 +90,9 @@ class PluginFinding:
     """One thing that a scan or an auditor found."""
 
     severity: Severity  # How grave
-    rule: str  # The scan's rule, `process-execution`; `auditor`, `canary` or `parser` for what others found
+    rule: Exact  # The scan's rule, `process-execution`; `auditor`, `canary` or `parser` for what others found
     message: str  # One sentence for a person; never the secret that it may have seen
-    file: str = ""  # Relative to the plugin's directory; empty for the plugin as a whole
+    file: Exact = ""  # Relative to the plugin's directory; empty for the plugin as a whole
     line: int = 0  # From 1; 0 for a file as a whole
     source: str = ""  # The line itself, cut to a width that can be shown; empty where there is none
 
@@ -112,9 +114,9 @@ class Injection:
 class PluginPermissions:
     """What a plugin's jail opens: as declared, with `{field}` for a configured value, or as it was configured."""
 
-    read: tuple[str, ...] = ()  # Paths that it may read
-    write: tuple[str, ...] = ()  # Paths that it may read and write
-    net: tuple[str, ...] = ()  # Hosts that it may reach, through the membrane
+    read: tuple[Exact, ...] = ()  # Paths that it may read
+    write: tuple[Exact, ...] = ()  # Paths that it may read and write
+    net: tuple[Exact, ...] = ()  # Hosts that it may reach, through the membrane
 
     @property
     def nothing(self) -> bool:
@@ -126,9 +128,9 @@ class PluginPermissions:
 class PluginAudit:
     """The report of one audit."""
 
-    plugin: str  # Its name
-    version: str  # The version that was examined
-    content_hash: str  # SHA-256 of everything that was examined, in hexadecimal
+    plugin: Exact  # Its name
+    version: Exact  # The version that was examined
+    content_hash: Exact  # SHA-256 of everything that was examined, in hexadecimal
     risk: Risk  # The plugin as a whole
     verdict: AuditVerdict  # What the audit advises
     summary: str  # What the plugin does, one sentence

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kagura_kernel.domain.errors import ChangeConflict, KaguraError
-from kagura_kernel.domain.events import ChangeRow
-from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.outcome import FileChange, by_path
 from kagura_kernel.jupyter.answers import aside, press
 from kagura_kernel.jupyter.cards.record import changes_bundle, run_bundle
 from kagura_kernel.jupyter.slots import Slot, write_once
@@ -31,7 +30,7 @@ BYTES = 2_000_000
 """Of all previews of one card: images among them end up in the notebook file."""
 
 
-def previews_of(cockpit: Cockpit, changes: Mapping[str, ChangeRow]) -> dict[str, bytes]:
+def previews_of(cockpit: Cockpit, changes: Mapping[str, FileChange]) -> dict[str, bytes]:
     """By path, the beginnings of changed files; those that are kept nowhere any more are left out."""
     found: dict[str, bytes] = {}
     left = BYTES
@@ -55,7 +54,7 @@ LABEL = "Changes of a run"
 _open: dict[str, ChangeCard] = {}
 
 
-def show_changes(cockpit: Cockpit, run_id: str, changes: Mapping[str, ChangeRow], surface: Surface) -> None:
+def show_changes(cockpit: Cockpit, run_id: str, changes: Mapping[str, FileChange], surface: Surface) -> None:
     """Put a run's changes below the cell; with buttons where a person can press them and something waits."""
     if not changes:
         return
@@ -69,20 +68,13 @@ def refresh_changes(cockpit: Cockpit, run_id: str) -> None:
     """Bring a live card up to date after a command; nothing happens when there is none."""
     card = _open.get(run_id)
     if card is not None:
-        card.refresh(as_rows(cockpit.changes(run_id)))
-
-
-def as_rows(changes: Iterable[FileChange]) -> dict[str, ChangeRow]:
-    """Changes by path, as the cards take them."""
-    import dataclasses
-
-    return {change.path: ChangeRow(**dataclasses.asdict(change)) for change in changes}
+        card.refresh(by_path(cockpit.changes(run_id)))
 
 
 class ChangeCard:
     """A live change card."""
 
-    def __init__(self, cockpit: Cockpit, run_id: str, changes: Mapping[str, ChangeRow]) -> None:
+    def __init__(self, cockpit: Cockpit, run_id: str, changes: Mapping[str, FileChange]) -> None:
         self._cockpit = cockpit
         self._run_id = run_id
         self._changes = dict(changes)
@@ -92,7 +84,7 @@ class ChangeCard:
         still = changes_bundle(changes, "", run_id, self._previews)
         self._slot.open(LABEL, changes_text(changes), self._parts(), self._pressed, still)
 
-    def refresh(self, changes: Mapping[str, ChangeRow], told: str = "") -> None:
+    def refresh(self, changes: Mapping[str, FileChange], told: str = "") -> None:
         """Show these states; from any thread. The card becomes static when nothing waits any more."""
         with self._lock:
             self._changes = dict(changes)
@@ -130,7 +122,7 @@ class ChangeCard:
         except KaguraError as error:
             told = error.message
         try:
-            now = as_rows(self._cockpit.changes(self._run_id))
+            now = by_path(self._cockpit.changes(self._run_id))
         except KaguraError as error:
             self._slot.tell(told or error.message)
         else:

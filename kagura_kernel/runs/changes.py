@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
 from kagura_kernel.domain.outcome import ChangeState, FileChange, in_order
@@ -196,17 +195,16 @@ def _is_left(change: FileChange) -> bool:
     return change.state == "protected" or bool(change.runs and change.state == "proposed")
 
 
-def in_parts(changes: Sequence[FileChange]) -> Iterator[list[dict[str, Any]]]:
-    """Changes as rows of the journal, few and light enough for a reader to take at once; those who read join them."""
-    part: list[dict[str, Any]] = []
+def in_parts(changes: Sequence[FileChange]) -> Iterator[list[FileChange]]:
+    """Changes for rows of the journal, few and light enough for a reader to take at once; those who read join them."""
+    part: list[FileChange] = []
     weight = 0
     for change in changes:
-        row = asdict(change)
-        size = len(json.dumps(row))
+        size = len(json.dumps(asdict(change)))
         if part and (len(part) >= MAX_PART_FILES or weight + size > MAX_PART_BYTES):
             yield part
             part, weight = [], 0
-        part.append(row)
+        part.append(change)
         weight += size
     if part:
         yield part

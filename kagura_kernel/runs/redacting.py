@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 
@@ -19,15 +20,13 @@ from kagura_kernel.domain.commands import OutputFilter, one_after_another
 from kagura_kernel.domain.errors import RedactionUnavailable
 from kagura_kernel.domain.events import (
     Event,
-    LeaseUsed,
     OutputStreamed,
     ResultShown,
     TextStreamed,
     TextWritten,
     ToolCalled,
-    TrustChanged,
 )
-from kagura_kernel.domain.plugins import PluginFinding
+from kagura_kernel.domain.identity import EXACT
 from kagura_kernel.kit.redaction.redactor import RedactedStream, Redactor
 from kagura_kernel.membrane.credentials.scrub import ScrubbedStream, Scrubber, scrub_fields
 from kagura_kernel.membrane.credentials.secret import Secret, standing_secrets
@@ -37,32 +36,6 @@ WITHHELD = "(held back: secrets could not be looked for)"
 
 LONG = 16 * 1024
 """Characters from which on a text is redacted beside the loop."""
-
-EXACT = frozenset(
-    {
-        # who and what it is about
-        *("run_id", "session_id", "kind", "at", "approval_id", "call_id", "connection_id", "lease_id", "box_id"),
-        *("kernel_id", "cell_id", "owner", "user", "brain_session", "subject", "status", "verdict", "via", "flavour"),
-        # hashes, which tell whether something is still the same
-        *("content_hash", "digest", "definition", "old_sha256", "new_sha256"),
-        # places, where others look
-        *("project", "notebook", "path", "target", "source", "root", "file", "spill", "place", "image", "protected"),
-        *("applied", "discarded", "conflicts", "address", "addresses", "refused_addresses", "permissions"),
-        # words of ours, and names
-        *("name", "agent", "agents", "tool", "tools", "toolset", "tool_hosts", "protocol", "backend", "isolation"),
-        *("brain", "model", "write_mode", "origin", "mime", "stream", "route", "direction", "form", "mode", "state"),
-        *("host", "rule", "plugin", "ended", "credentials", "egress", "provider", "scope", "change", "way", "method"),
-        *("version", "modules", "module", "function", "signed_by", "error_code", "cost_source", "kinds", "binary"),
-        *("severity", "risk", "canaries", "category", "signal"),
-    }
-)
-"""Fields of events and of the rows in them that are told exactly."""
-
-_TEXTS: frozenset[tuple[type, str]] = frozenset({(LeaseUsed, "path"), (PluginFinding, "source")})
-"""Fields that are texts although others of their name are exact."""
-
-_DIGESTS: frozenset[tuple[type, str]] = frozenset({(TrustChanged, "task")})
-"""Fields that are exact although others of their name are texts."""
 
 _CLEAN: frozenset[tuple[type, str]] = frozenset({(OutputStreamed, "text"), (ResultShown, "data")})
 """Fields that were redacted as a whole before they were cut into events; see `filter` and `words`."""
@@ -157,21 +130,12 @@ class Redacting:
         return {name: self._field(kind, name, value) for name, value in fields.items()}
 
     def _field(self, kind: type, name: str, value: Any) -> Any:
-        if (kind, name) in _CLEAN or is_exact(kind, name):
-            return value
-        if name not in _FREE and isinstance(value, list | tuple):
-            return type(value)(self._listed(one) for one in value)
-        return self.value(value)
-
-    def _listed(self, value: Any) -> Any:
-        """One row of an event's list; where it is a mapping, its keys are the names of fields."""
-        if isinstance(value, Mapping):
-            return {name: one if is_exact(dict, str(name)) else self.value(one) for name, one in value.items()}
-        return self.value(value)
+        return value if (kind, name) in _CLEAN or name in exact_fields(kind) else self.value(value)
 
     def _changed(self, row: Any, names: Iterable[str]) -> dict[str, Any]:
         """What of a row's fields is shown otherwise than it is."""
-        texts = [name for name in names if not is_exact(type(row), name)]
+        exact = exact_fields(row.__class__)
+        texts = [name for name in names if name not in exact]
         shown = {name: self.value(getattr(row, name)) for name in texts}
         return {name: one for name, one in shown.items() if not _same(one, getattr(row, name))}
 
@@ -210,13 +174,25 @@ class _Spoken:
         return piece if self._redacted is None else self._redacted.feed(piece)
 
 
-_FREE = frozenset({"arguments", "config"})
-"""Fields whose keys are somebody else's words."""
+@cache
+def exact_fields(kind: type) -> frozenset[str]:
+    """The fields of an event, or of a row in it, that are told exactly: their texts are marked so, or fixed words."""
+    hints = get_type_hints(kind, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if not _has_text(hint))
 
 
-def is_exact(kind: type, name: str) -> bool:
-    """Whether a field of an event, or of a row in it, is told exactly."""
-    return (kind, name) in _DIGESTS or (name in EXACT and (kind, name) not in _TEXTS)
+def _has_text(hint: Any) -> bool:
+    if get_origin(hint) is Annotated:
+        return EXACT not in hint.__metadata__ and _has_text(hint.__origin__)
+    if get_origin(hint) in (Literal, ClassVar):
+        return False
+    if parts := get_args(hint):
+        return any(map(_has_text, parts))
+    return hint in (str, Any) or _is_row(hint)
+
+
+def _is_row(hint: Any) -> bool:
+    return dataclasses.is_dataclass(hint) or (isinstance(hint, type) and issubclass(hint, BaseModel))
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
-from kagura_kernel.domain.events import ChangeRow
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render.blocks import (
     SPRING,
@@ -89,7 +89,7 @@ RUNS = "runs by itself"
 
 
 def changes_blocks(
-    changes: Mapping[str, ChangeRow], *, live: bool, told: str = "", previews: Previews = _NO_PREVIEWS
+    changes: Mapping[str, FileChange], *, live: bool, told: str = "", previews: Previews = _NO_PREVIEWS
 ) -> Blocks:
     """The card's inside. A live one can be applied and discarded, as a whole and by file."""
     total = [counts(change.diff) for change in changes.values()]
@@ -108,7 +108,7 @@ def changes_blocks(
     return (top, Group((*files, *more), "files"), Told(told))
 
 
-def changes_text(changes: Mapping[str, ChangeRow]) -> str:
+def changes_text(changes: Mapping[str, FileChange]) -> str:
     """The card in text."""
     lines = [f"[{counted(len(changes), 'changed file')}: {summary(changes)}]"]
     for change in first_what_runs(changes):
@@ -121,12 +121,12 @@ def changes_text(changes: Mapping[str, ChangeRow]) -> str:
     return "\n".join(lines)
 
 
-def first_what_runs(changes: Mapping[str, ChangeRow]) -> list[ChangeRow]:
+def first_what_runs(changes: Mapping[str, FileChange]) -> list[FileChange]:
     """The changes in their order, but those that somebody would run unasked stand first."""
     return sorted(changes.values(), key=lambda change: not change.runs)
 
 
-def summary(changes: Mapping[str, ChangeRow]) -> str:
+def summary(changes: Mapping[str, FileChange]) -> str:
     """`2 applied, 1 conflict`; what waits is named as not yet in the project."""
     states = Counter(change.state for change in changes.values())
     waiting = states.pop("proposed", 0)
@@ -146,7 +146,7 @@ def plus_minus(added: int, removed: int) -> Span:
     return Span((Span(f"+{added}", look="plus"), Span(f"−{removed}", look="minus")), look="pm")
 
 
-def _file(change: ChangeRow, data: bytes, *, live: bool, few: bool) -> Group:
+def _file(change: FileChange, data: bytes, *, live: bool, few: bool) -> Group:
     sign, tone = _SIGNS.get(change.status, ("?", "soft"))
     state_tone, state = _STATES.get(change.state, ("soft", change.state))
     if change.reason and change.state == "protected":
@@ -167,7 +167,7 @@ def _file(change: ChangeRow, data: bytes, *, live: bool, few: bool) -> Group:
     return Group((fold, *([Line(_buttons(change.path), "acts")] if live and waits else [])), "file")
 
 
-def _content(change: ChangeRow, data: bytes) -> Blocks:
+def _content(change: FileChange, data: bytes) -> Blocks:
     why = (label(f"Look at it before you apply it: {change.runs}."),) if change.runs else ()
     preview = preview_blocks(change, data) if data else ()
     if change.diff:
@@ -200,7 +200,7 @@ def _buttons(path: str, *, alone: bool = False) -> Words:
 # somebody has looked at it.
 
 
-def wanted(change: ChangeRow) -> int:
+def wanted(change: FileChange) -> int:
     """How many bytes of a file's beginning its preview takes; 0 when it has none."""
     if change.status == "deleted" or change.kind != "file" or not change.size:
         return 0
@@ -212,7 +212,7 @@ def wanted(change: ChangeRow) -> int:
     return _KIND_BYTES if change.binary else 0
 
 
-def preview_blocks(change: ChangeRow, data: bytes) -> Blocks:
+def preview_blocks(change: FileChange, data: bytes) -> Blocks:
     """The preview of one file; nothing where its diff says enough."""
     suffix = _suffix(change.path)
     if suffix in _IMAGES and len(data) >= change.size:
@@ -221,7 +221,7 @@ def preview_blocks(change: ChangeRow, data: bytes) -> Blocks:
     return (_table(rows),) if rows else ()
 
 
-def binary_words(change: ChangeRow, data: bytes) -> str:
+def binary_words(change: FileChange, data: bytes) -> str:
     """What is said of a file that is no text: `Binary file, 1,234 bytes: PDF document`."""
     kind = next((words for begins, words in _BEGINNINGS if data.startswith(begins)), "")
     return f"Binary file, {change.size:,} bytes{f': {kind}' if kind else ''}."
@@ -231,7 +231,7 @@ def _suffix(path: str) -> str:
     return PurePosixPath(path).suffix.lower()
 
 
-def _image(change: ChangeRow, data: bytes) -> Blocks:
+def _image(change: FileChange, data: bytes) -> Blocks:
     try:
         image = image_of(data)
     except NoImageError as why:

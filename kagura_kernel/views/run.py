@@ -16,7 +16,6 @@ from kagura_kernel.domain.events import (
     ApprovalRequested,
     BoxClosed,
     BoxStarted,
-    ChangeRow,
     ChangesCollected,
     ChangesSettled,
     ChildEnded,
@@ -51,6 +50,8 @@ from kagura_kernel.domain.events import (
     TurnCounted,
     VariableCrossed,
 )
+from kagura_kernel.domain.events.run import changes_after
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.views.kit import Kitted
 from kagura_kernel.views.learned import Learned, resumed_line, trust_line
@@ -84,7 +85,7 @@ class RunView:
     started: RunStarted | None = None  # the run's first event, once it is there
     box: BoxStarted | None = None  # its box, once it is there
     items: list[Item] = field(default_factory=list)  # passages, calls, approvals and notes in their order
-    changes: dict[str, ChangeRow] = field(default_factory=dict)  # files it would change, with what became of each
+    changes: dict[str, FileChange] = field(default_factory=dict)  # files it would change, with what became of each
     granted: RunGranted | None = None  # what it was given, once that is known
     kit: Kitted = field(default_factory=Kitted)  # what its agent brought: skills, prompt files, toolsets
     network: Network = field(default_factory=Network)  # its connections, made and refused
@@ -335,18 +336,11 @@ class RunView:
             left[0].brief = False
             self._dirty.add(left[0].key)
 
-    def _changes(self, event: ChangesCollected | ChangesSettled) -> None:
-        self._dirty.add("changes")
-        if isinstance(event, ChangesCollected):
-            # They come in parts, and with `through` again after every call: the last word on a file counts.
-            merged = self.changes | {change.path: change for change in event.changes}
-            self.changes = dict(sorted(merged.items()))
-            return
-        states = (("applied", event.applied), ("discarded", event.discarded), ("conflict", event.conflicts))
-        for state, paths in states:
-            for path in paths:
-                if path in self.changes:
-                    self.changes[path] = self.changes[path].model_copy(update={"state": state})
+    def _changes(self, event: Event) -> None:
+        changes = changes_after(self.changes, event)
+        if changes is not self.changes:
+            self.changes = dict(sorted(changes.items()))
+            self._dirty.add("changes")
 
     def _count(self, event: TurnCounted) -> None:
         self.input_tokens += event.input_tokens
@@ -361,12 +355,7 @@ class RunView:
         self._last_words(event.text)
         self.input_tokens = event.input_tokens or self.input_tokens
         self.output_tokens = event.output_tokens or self.output_tokens
-        if event.status != "done" or event.verified is False:
-            # Nobody takes over what such a child has done.
-            for path, change in self.changes.items():
-                if change.state == "handed":
-                    self.changes[path] = change.model_copy(update={"state": "discarded"})
-                    self._dirty.add("changes")
+        self._changes(event)
         known = Cost(event.reported_usd, event.computed_usd).usd
         self.usd = known if known is not None else self.usd
         self._dirty.add("head")

@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from kagura_kernel.domain.events import ChangeRow
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.html import html_of
@@ -151,9 +151,9 @@ def test_a_change_card_with_hostile_names_diffs_and_files_does_nothing(watched):
             name = f"{text[:60]}/{number}.{suffix}"
             data = text.encode("utf-8", "replace")
             diff = f"@@ -0,0 +1 @@\n+{text[:4000]}\n"
-            changes[name] = ChangeRow(path=name, status="added", size=len(data), diff=diff, reason=text[:300])
+            changes[name] = FileChange(path=name, status="added", size=len(data), diff=diff, reason=text[:300])
             previews[name] = data
-    changes["a.svg"] = ChangeRow(path="a.svg", status="added", size=len(HOSTILE_DRAWING))
+    changes["a.svg"] = FileChange(path="a.svg", status="added", size=len(HOSTILE_DRAWING))
     previews["a.svg"] = HOSTILE_DRAWING.encode()
     page.set_content(
         gallery.document(framed(html_of(changes_blocks(changes, live=True, previews=previews)), "Changes"))

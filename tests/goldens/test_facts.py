@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 import typing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -110,5 +111,5 @@ def test_the_cards_of_the_gallery_are_what_they_were(monkeypatch: pytest.MonkeyP
         made |= {f"told-{name}.{end}": text for end, text in bundle(*run_bundle(view)).items()}
     parts = [f"<!-- {key} -->\n{text}" for key, text in sorted(gallery.live_story_parts().items())]
     made["live-story.html"] = markup("\n".join(parts))
-    made["changes-told.yaml"] = data({path: row.model_dump(mode="json") for path, row in gallery.changes().items()})
+    made["changes-told.yaml"] = data({path: asdict(row) for path, row in gallery.changes().items()})
     hold("gallery", made)

@@ -19,7 +19,6 @@ from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.events import (
-    ChangeRow,
     ChangesCollected,
     Event,
     OutputStreamed,
@@ -27,6 +26,7 @@ from kagura_kernel.domain.events import (
     TextStreamed,
     VariableCrossed,
 )
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.jupyter.cards.audit import audit_html
 from kagura_kernel.jupyter.cards.record import run_html
@@ -149,16 +149,16 @@ def story(*, live: bool = False) -> list[Event]:
     ]
 
 
-def changes() -> dict[str, ChangeRow]:
+def changes() -> dict[str, FileChange]:
     """Files of every kind that a change card tells apart."""
     rows = [
-        ChangeRow(path="totals.py", status="modified", diff=DIFF, size=87),
-        ChangeRow(path="plot.png", status="added", binary=True, size=len(png(320, 120))),
-        ChangeRow(path="report.pdf", status="added", binary=True, size=48_213),
-        ChangeRow(
+        FileChange(path="totals.py", status="modified", diff=DIFF, size=87),
+        FileChange(path="plot.png", status="added", binary=True, size=len(png(320, 120))),
+        FileChange(path="report.pdf", status="added", binary=True, size=48_213),
+        FileChange(
             path="rows.csv", status="added", size=64, diff=_added("day,amount\n2026-01-03,120.5\n2026-01-04,88\n")
         ),
-        ChangeRow(path="old.txt", status="deleted", diff="@@ -1 +0,0 @@\n-gone\n", state="conflict"),
+        FileChange(path="old.txt", status="deleted", diff="@@ -1 +0,0 @@\n-gone\n", state="conflict"),
     ]
     return {row.path: row for row in rows}
 

@@ -7,6 +7,8 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+from kagura_kernel.domain.identity import Exact
+
 
 class Event(BaseModel):
     """What every fact has."""
@@ -17,8 +19,8 @@ class Event(BaseModel):
     durable: ClassVar[bool] = True
 
     kind: str  # Which fact; the discriminator
-    run_id: str  # The run it belongs to, `run-…`
-    session_id: str  # That run's session
+    run_id: Exact  # The run it belongs to, `run-…`
+    session_id: Exact  # That run's session
     at: datetime  # When, aware, UTC
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from kagura_kernel.domain.events.base import Event
+from kagura_kernel.domain.identity import Exact
 from kagura_kernel.domain.kit import LeftOut, StagedPrompt, StagedSkill, UnresolvedTool
 from kagura_kernel.domain.plugins import PluginAudit, PluginChange, PluginPermissions, PluginPlace, PluginState
 
@@ -20,17 +21,17 @@ class PluginSeen(Event):
     """A plugin was found, or is not what it was when it was last found."""
 
     kind: Literal["plugin.seen"] = "plugin.seen"
-    plugin: str  # Its name; for one that cannot be used, its directory's
-    version: str = ""  # SemVer
+    plugin: Exact  # Its name; for one that cannot be used, its directory's
+    version: Exact = ""  # SemVer
     description: str = ""  # As its manifest has it
     place: PluginPlace = "user"  # Where it lies
-    modules: tuple[str, ...] = ()  # What guest code imports
+    modules: tuple[Exact, ...] = ()  # What guest code imports
     permissions: PluginPermissions = Field(default_factory=PluginPermissions)  # As declared
-    content_hash: str = ""  # SHA-256 over all of its files
-    signed_by: str = ""  # The trusted author whose signature holds; empty for none
+    content_hash: Exact = ""  # SHA-256 over all of its files
+    signed_by: Exact = ""  # The trusted author whose signature holds; empty for none
     problem: str = ""  # Why it cannot be used; empty when it can
     gone: bool = False  # Whether it is there no more
-    project: str = ""  # The project's root for one that lies in a project; empty for the others
+    project: Exact = ""  # The project's root for one that lies in a project; empty for the others
 
 
 class PluginAudited(Event):
@@ -45,30 +46,30 @@ class PluginChanged(Event):
     """Something was decided about a plugin, or happened to it."""
 
     kind: Literal["plugin.changed"] = "plugin.changed"
-    plugin: str  # Its name
+    plugin: Exact  # Its name
     change: PluginChange
     state: PluginState | Literal[""] = ""  # Where it is in the session now; empty where no session is concerned
-    version: str = ""  # SemVer
-    content_hash: str = ""  # Of the bytes that this is about
+    version: Exact = ""  # SemVer
+    content_hash: Exact = ""  # Of the bytes that this is about
     reason: str = ""  # Why, one sentence; empty where the change says it
     by: str = ""  # Who: a user name, `policy`, or `kagura` for what was not a person's decision
-    via: str = ""  # Where: `cell`, `command`, `sidebar`, `terminal`, …
+    via: Exact = ""  # Where: `cell`, `command`, `sidebar`, `terminal`, …
     # What it was configured with, as it may be shown: passwords are masked
     config: dict[str, str] = Field(default_factory=dict)
     # What its jail opens now, after configuration
     permissions: PluginPermissions = Field(default_factory=PluginPermissions)
-    owner: str = ""  # The process that holds the session; empty where no session is concerned
+    owner: Exact = ""  # The process that holds the session; empty where no session is concerned
 
 
 class PluginCalled(Event):
     """A program in a box called a plugin's function, and had its answer."""
 
     kind: Literal["plugin.called"] = "plugin.called"
-    plugin: str  # Its name
-    module: str  # The module that the program imported
-    function: str
+    plugin: Exact  # Its name
+    module: Exact  # The module that the program imported
+    function: Exact
     ok: bool = True  # Whether it returned a value
-    error_code: str = ""  # Of the refusal or failure; empty when it is ok
+    error_code: Exact = ""  # Of the refusal or failure; empty when it is ok
     error: str = ""  # The message that the program got, cut
     duration: float = 0.0  # Seconds, waiting for a place included
     bytes_in: int = 0  # Of the arguments, as JSON
@@ -79,18 +80,18 @@ class KitStaged(Event):
     """A run's agent was read and its kit staged; also where nothing had to be staged."""
 
     kind: Literal["kit.staged"] = "kit.staged"
-    agent: str  # The agent's name
+    agent: Exact  # The agent's name
     reference: str = ""  # As it was asked for; empty for the usual one
-    definition: str = ""  # SHA-256 of the agent's definition
-    digest: str = ""  # SHA-256 over everything staged; empty where nothing was
+    definition: Exact = ""  # SHA-256 of the agent's definition
+    digest: Exact = ""  # SHA-256 over everything staged; empty where nothing was
     unchanged: bool = False  # Whether an earlier build could be used as it was
     seconds: float = 0.0  # How long it took
     skills: tuple[StagedSkill, ...] = ()  # By name
     prompt_files: tuple[StagedPrompt, ...] = ()  # In the order in which the brain reads them
-    agents: tuple[str, ...] = ()  # Names of sub-agents
+    agents: tuple[Exact, ...] = ()  # Names of sub-agents
     left_out: tuple[LeftOut, ...] = ()  # What was not staged, at most 200
     omitted: int = 0  # How many more were not staged
-    tool_hosts: tuple[str, ...] = ()  # Hosts that were opened so that toolsets can be installed
+    tool_hosts: tuple[Exact, ...] = ()  # Hosts that were opened so that toolsets can be installed
     unresolved: tuple[UnresolvedTool, ...] = ()  # Toolsets whose hosts could not be found out
 
 
@@ -98,13 +99,13 @@ class ToolsetStarted(Event):
     """A toolset answers: an MCP server or a language server, in the box or beyond its egress."""
 
     kind: Literal["toolset.started"] = "toolset.started"
-    toolset: str  # Its name
+    toolset: Exact  # Its name
     protocol: Literal["mcp", "lsp"] = "mcp"  # What it speaks
     server: str = ""  # What it calls itself, with its version; its own word, bounded
     # What was started in the box, as a shell line; for a remote server its URL, without what is secret
     command: str = ""
     remote: bool = False  # Whether it is reached through egress
-    tools: tuple[str, ...] = ()  # What the brain may call, by the names that the brain sees
+    tools: tuple[Exact, ...] = ()  # What the brain may call, by the names that the brain sees
     withheld: tuple[str, ...] = ()  # Tools that it has and the brain is not offered, each with why
     seconds: float = 0.0  # How long it took, with installing
     installed: str = ""  # What was installed for it; empty for nothing
@@ -114,6 +115,6 @@ class ToolsetEnded(Event):
     """A toolset is gone before the end of its run, or never came."""
 
     kind: Literal["toolset.ended"] = "toolset.ended"
-    toolset: str  # Its name
+    toolset: Exact  # Its name
     reason: str  # One sentence
     stderr: str = ""  # The end of what it wrote there, bounded, redacted

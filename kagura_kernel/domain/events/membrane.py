@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from kagura_kernel.domain.events.base import Event
+from kagura_kernel.domain.identity import Exact
 
 
 class MountRow(BaseModel):
@@ -15,8 +16,9 @@ class MountRow(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
-    source: str  # On the host; `its kit` for the kit, whose contents `kit.staged` tells; `its brain’s program` likewise
-    target: str  # In the box
+    # On the host; `its kit` for the kit, whose contents `kit.staged` tells; `its brain’s program` likewise
+    source: Exact
+    target: Exact  # In the box
     mode: Literal["copy", "read"] = "copy"  # `copy` is a copy-on-write view, `read` cannot be written
 
 
@@ -24,10 +26,10 @@ class RunGranted(Event):
     """What a run is given, computed before anything starts."""
 
     kind: Literal["run.granted"] = "run.granted"
-    image: str = ""  # Image asked for; empty is the back-end's own choice
+    image: Exact = ""  # Image asked for; empty is the back-end's own choice
     mounts: tuple[MountRow, ...] = ()  # What of the host it sees
-    credentials: tuple[str, ...] = ()  # What it may lease, each as `provider:scope`
-    egress: tuple[str, ...] = ()  # The words that open hosts, as they were written
+    credentials: tuple[Exact, ...] = ()  # What it may lease, each as `provider:scope`
+    egress: tuple[Exact, ...] = ()  # The words that open hosts, as they were written
     ask: bool = False  # Whether an unknown host is a question to a person
     writable_root: bool = False  # Whether it may change its whole system
     beyond: tuple[str, ...] = ()  # What of it exceeds the baseline, a clause each; empty for an ordinary run
@@ -42,18 +44,18 @@ class EgressDecided(Event):
     """A program in a box asked for a connection, and this was the answer. Recorded before the first byte."""
 
     kind: Literal["egress.decided"] = "egress.decided"
-    connection_id: str  # Unique in the run; the `EgressClosed` of the same connection bears it too
-    host: str  # Normalised name or address; as it was asked for, escaped, if it could not be understood
+    connection_id: Exact  # Unique in the run; the `EgressClosed` of the same connection bears it too
+    host: Exact  # Normalised name or address; as it was asked for, escaped, if it could not be understood
     port: int  # TCP port
     allowed: bool  # Whether the connection may be made
-    rule: str = ""  # What spoke: the grant as it was written, `asked`, or empty when nothing granted it
+    rule: Exact = ""  # What spoke: the grant as it was written, `asked`, or empty when nothing granted it
     reason: str = ""  # One sentence for a person
-    addresses: tuple[str, ...] = ()  # What may be dialled, in order; empty when refused
-    refused_addresses: tuple[str, ...] = ()  # What the name also resolved to and was refused, each as `address: why`
+    addresses: tuple[Exact, ...] = ()  # What may be dialled, in order; empty when refused
+    refused_addresses: tuple[Exact, ...] = ()  # What the name also resolved to and was refused, each as `address: why`
     # Of a refusal: how often it was given in this run; repeated ones are recorded at 1, 2, 4, 8 … Of what is allowed:
     # how many connections at most this row stands for; 1 but for a target that is asked for very often
     times: int = 1
-    plugin: str = ""  # The plugin whose jail asked; empty for the run's own box
+    plugin: Exact = ""  # The plugin whose jail asked; empty for the run's own box
 
 
 class EgressClosed(Event):
@@ -63,10 +65,10 @@ class EgressClosed(Event):
     """
 
     kind: Literal["egress.closed"] = "egress.closed"
-    connection_id: str  # The one of its `EgressDecided`
-    host: str  # Normalised name or address
+    connection_id: Exact  # The one of its `EgressDecided`
+    host: Exact  # Normalised name or address
     port: int  # TCP port
-    address: str = ""  # What was dialled, of several connections the last; empty when nothing answered
+    address: Exact = ""  # What was dialled, of several connections the last; empty when nothing answered
     bytes_out: int = 0  # Bytes that left the box, all of its connections together
     bytes_in: int = 0  # Bytes that came for it, all of its connections together
     duration: float = 0.0  # Seconds from the question to the end, summed over its connections
@@ -74,7 +76,7 @@ class EgressClosed(Event):
     ended: EgressEnd = "done"
     detail: str = ""  # More about an end that is not `done`, or about several connections; a sentence or two
     times: int = 1  # How many connections it is the end of
-    plugin: str = ""  # The plugin whose jail asked; empty for the run's own box
+    plugin: Exact = ""  # The plugin whose jail asked; empty for the run's own box
 
 
 LeaseChange = Literal["acquired", "renewed", "extended", "held up", "on hold", "released"]
@@ -89,9 +91,9 @@ class ModelCalled(Event):
     """
 
     kind: Literal["model.called"] = "model.called"
-    method: str = ""  # HTTP method
-    host: str = ""  # The service, with its port
-    path: str = ""  # Without its query; of several requests the last
+    method: Exact = ""  # HTTP method
+    host: Exact = ""  # The service, with its port
+    path: Exact = ""  # Without its query; of several requests the last
     status: int = 0  # What the program was answered; 0 when nothing came
     bytes_out: int = 0  # Of the request's body, of all requests together
     bytes_in: int = 0  # Of the answer's body, of all requests together
@@ -104,15 +106,15 @@ class LeaseChanged(Event):
     """A lease of the run began, was renewed, is in trouble, or ended."""
 
     kind: Literal["lease.changed"] = "lease.changed"
-    lease_id: str  # `lea-…`; the same through all renewals
-    provider: str  # Name of the provider
-    scope: str  # What it is good for
+    lease_id: Exact  # `lea-…`; the same through all renewals
+    provider: Exact  # Name of the provider
+    scope: Exact  # What it is good for
     change: LeaseChange  # What happened
     expires_at: datetime | None = None  # When its present credential ends, aware, UTC; None when there is none any more
     seconds_left: float = 0.0  # What is left of its budget, seconds, without the present credential's
     renewals_left: int = 0  # How often it may still be renewed
-    way: str = ""  # How programs use it: `header`, `file` or `env`
-    place: str = ""  # Where they find it: a URL in the box, a path, names of variables; never a secret
+    way: Exact = ""  # How programs use it: `header`, `file` or `env`
+    place: Exact = ""  # Where they find it: a URL in the box, a path, names of variables; never a secret
     why: str = ""  # More about trouble and ends, one clause
 
 
@@ -123,11 +125,11 @@ class LeaseUsed(Event):
     """
 
     kind: Literal["lease.used"] = "lease.used"
-    lease_id: str
-    provider: str  # Name of the provider
-    scope: str  # What it is good for
-    method: str = ""  # HTTP method
-    host: str = ""  # The upstream, with its port
+    lease_id: Exact
+    provider: Exact  # Name of the provider
+    scope: Exact  # What it is good for
+    method: Exact = ""  # HTTP method
+    host: Exact = ""  # The upstream, with its port
     path: str = ""  # Without its query, which may hold anything; of several requests the last
     status: int = 0  # What the upstream answered; 0 when nothing came, or it was refused here
     bytes_out: int = 0  # Of the request's body, of all requests together

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from kagura_kernel.domain.events.base import Event, Streamed
+from kagura_kernel.domain.identity import Exact
 from kagura_kernel.domain.memory import SeenMemory, ShownMemory
 from kagura_kernel.domain.patterns import Estimate
 
@@ -39,7 +40,7 @@ class RunVerified(Event):
     exit_code: int | None = None  # Of the command; None where it did not end by itself
     text: str = ""  # The end of what it printed
     duration: float = 0.0  # Seconds
-    box_id: str = ""  # The fresh box; empty where there was none
+    box_id: Exact = ""  # The fresh box; empty where there was none
     why: str = ""  # Why it could not be run; empty when it was
 
 
@@ -54,7 +55,7 @@ class RunCheckpointed(Event):
     interrupted: bool = False  # Whether it was stored because the run was stopped
     # SHA-256 of what was stored without its conversation, and then that of the conversation: by these it is known
     # again. The journal holds nothing else of it.
-    digest: str = ""
+    digest: Exact = ""
 
 
 class RunResumed(Event):
@@ -72,13 +73,13 @@ class TrustChanged(Event):
     """Trust in a category of deeds was earned, proposed, given, used or lost."""
 
     kind: Literal["trust.changed"] = "trust.changed"
-    category: str  # Which, as `domain.categories.CATEGORIES` names them
+    category: Exact  # Which, as `domain.categories.CATEGORIES` names them
     change: TrustChange  # What happened
     signal: TrustSignal = ""  # What proves it; nothing that an agent can forge
-    task: str = ""  # SHA-256 of the task's words, by which tasks are told apart; empty where it is about none
+    task: Exact = ""  # SHA-256 of the task's words, by which tasks are told apart; empty where it is about none
     names: tuple[str, ...] = ()  # To whom the deeds went that show it: names that were looked up, servers, packages
     by: str = ""  # Who decided; empty where nobody had to
-    via: str = ""  # Where
+    via: Exact = ""  # Where
     why: str = ""  # Half a sentence
 
 
@@ -87,9 +88,9 @@ class ChildStarted(Event):
 
     kind: Literal["child.started"] = "child.started"
     child: str  # The new run
-    call_id: str = ""  # The tool call that asked; empty where a person's program did
+    call_id: Exact = ""  # The tool call that asked; empty where a person's program did
     memory_id: str = ""  # The memory that it was handed
-    agent: str = ""  # Who does it; empty for the parent's own
+    agent: Exact = ""  # Who does it; empty for the parent's own
     budget_usd: float | None = None  # Its share; None is none
     depth: int = 1  # How far below the first run, from 1
     worker: str = ""  # Where it runs; empty in this process
@@ -100,10 +101,10 @@ class ChildEnded(Event):
 
     kind: Literal["child.ended"] = "child.ended"
     child: str  # Which run
-    status: str  # How it ended; `lost` where its worker is gone
+    status: Exact  # How it ended; `lost` where its worker is gone
     memories: tuple[str, ...] = ()  # What it left for its parent
     usd: float | None = None  # What it cost with what it handed on itself; None when unknown
-    error_code: str = ""  # Why it did not end well
+    error_code: Exact = ""  # Why it did not end well
     again: str = ""  # The run that does it once more; empty where none does
 
 
@@ -135,7 +136,7 @@ class MemoriesSeen(Event):
 
     kind: Literal["memory.seen"] = "memory.seen"
     how: Shown  # Why
-    call_id: str = ""  # The tool call that asked; empty where none did
+    call_id: Exact = ""  # The tool call that asked; empty where none did
     memories: tuple[SeenMemory, ...] = ()  # Which, in the order in which they are shown
     untrusted: bool = False  # Whether one of them is in quarantine: from here on the run is marked
 
@@ -145,7 +146,7 @@ class MemoriesShown(Streamed):
 
     kind: Literal["memory.shown"] = "memory.shown"
     how: Shown
-    call_id: str = ""
+    call_id: Exact = ""
     memories: tuple[ShownMemory, ...] = ()
 
 
@@ -158,7 +159,7 @@ class MemoryWritten(Event):
     tier: str  # How far it is trusted
     author: str  # Who said it
     how: Written  # Why it was made
-    call_id: str = ""  # The tool call that asked; empty where none did
+    call_id: Exact = ""  # The tool call that asked; empty where none did
 
 
 class MemoryChanged(Event):
@@ -168,7 +169,7 @@ class MemoryChanged(Event):
     memory_id: str  # Which; the first one where there are several
     change: MemoryAct  # What was done
     by: str = ""  # Who
-    via: str = ""  # Where: `command`, `sidebar`, `terminal`, `table`, `verification`
+    via: Exact = ""  # Where: `command`, `sidebar`, `terminal`, `table`, `verification`
     memories: int = 1  # How many in all
     edges: int = 0  # How many edges went with them
     checkpoints: int = 0  # How many checkpoints went with them

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from kagura_kernel.domain.events.base import Event, Streamed
-from kagura_kernel.domain.outcome import ChangeState, ChangeStatus
+from kagura_kernel.domain.identity import Exact
+from kagura_kernel.domain.outcome import ChangeState, FileChange, by_path
 from kagura_kernel.domain.settings import DEFAULTS
 
 
@@ -29,8 +32,8 @@ class ToolCalled(Event):
     """The brain asked for a tool; stored before the tool runs."""
 
     kind: Literal["tool.called"] = "tool.called"
-    call_id: str  # Unique in the run
-    tool: str  # Name of the tool
+    call_id: Exact  # Unique in the run
+    tool: Exact  # Name of the tool
     offered: bool = False  # Whether the run offers a tool of that name; where not, the name is somebody's invention
     arguments: dict[str, Any] = Field(default_factory=dict)  # As they will be used
 
@@ -39,7 +42,7 @@ class OutputStreamed(Streamed):
     """Bytes that a tool's command just printed, decoded for reading."""
 
     kind: Literal["output.streamed"] = "output.streamed"
-    call_id: str
+    call_id: Exact
     stream: Literal["stdout", "stderr"]
     text: str
 
@@ -48,15 +51,15 @@ class ToolFinished(Event):
     """A tool answered."""
 
     kind: Literal["tool.finished"] = "tool.finished"
-    call_id: str  # The call it answers
-    tool: str  # Name of the tool
+    call_id: Exact  # The call it answers
+    tool: Exact  # Name of the tool
     offered: bool = False  # As of its call
     text: str  # What the brain read
     is_error: bool = False  # Whether it counts as a failure
     exit_code: int | None = None  # Of the command behind it, if any
-    route: str = ""  # `sandbox` or `host`; empty if nothing ran
+    route: Exact = ""  # `sandbox` or `host`; empty if nothing ran
     duration: float = 0.0  # Seconds
-    spill: str | None = None  # Name of the file with the full output, if it was cut
+    spill: Exact | None = None  # Name of the file with the full output, if it was cut
 
 
 class ResultShown(Event):
@@ -66,10 +69,10 @@ class ResultShown(Event):
     """
 
     kind: Literal["result.shown"] = "result.shown"
-    call_id: str  # The tool call, or `cell`, whose program made it
+    call_id: Exact  # The tool call, or `cell`, whose program made it
     # `text/html`, `text/markdown`, `text/plain`, `image/svg+xml`, `image/png`, `image/jpeg`, `image/gif` or
     # `image/webp`
-    mime: str
+    mime: Exact
     data: str = ""  # Text as it is; of raster images the bytes in base64; empty where it was too large
     bytes: int = 0  # How large it was in the box
     text: str = ""  # A plain form for readers that cannot show the other one; may be empty
@@ -80,79 +83,80 @@ class VariableCrossed(Event):
     """A variable was copied into the box, or out of it."""
 
     kind: Literal["variable.crossed"] = "variable.crossed"
-    name: str  # Its name, on both sides
+    name: Exact  # Its name, on both sides
     direction: Literal["in", "out"]  # `in` or `out`
     # How it travelled: `frame`, `series`, `array`, `json`, `image`, `text` or `file`; empty where it could not
-    form: str = ""
+    form: Exact = ""
     summary: str = ""  # What it is, for reading: a type, its shape, its columns
     bytes: int = 0  # How much travelled
     error: str = ""  # Why it could not cross; empty when it did
-
-
-class ChangeRow(BaseModel):
-    """One changed file; the fields are those of `domain.changes.FileChange`."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
-
-    path: str
-    status: ChangeStatus
-    kind: Literal["file", "link"] = "file"
-    size: int = 0
-    mode: int = 0o644
-    old_sha256: str = ""
-    new_sha256: str = ""
-    diff: str = ""
-    binary: bool = False
-    state: ChangeState = "proposed"
-    target: str = ""
-    reason: str = ""
-    runs: str = ""
 
 
 class ChangesCollected(Event):
     """What the run would change in the project. Stored before anything is applied."""
 
     kind: Literal["changes.collected"] = "changes.collected"
-    changes: tuple[ChangeRow, ...] = ()
+    changes: tuple[FileChange, ...] = ()
 
 
 class ChangesSettled(Event):
     """Some of the changes were applied, discarded, or found in conflict."""
 
     kind: Literal["changes.settled"] = "changes.settled"
-    applied: tuple[str, ...] = ()  # Paths now in the project
-    discarded: tuple[str, ...] = ()  # Paths given up
-    conflicts: tuple[str, ...] = ()  # Paths that changed in the project meanwhile; left alone
+    applied: tuple[Exact, ...] = ()  # Paths now in the project
+    discarded: tuple[Exact, ...] = ()  # Paths given up
+    conflicts: tuple[Exact, ...] = ()  # Paths that changed in the project meanwhile; left alone
     by: str = ""  # Who decided
+
+
+def changes_after(changes: Mapping[str, FileChange], event: Event) -> Mapping[str, FileChange]:
+    """A run's changes by path after one more of its events; the very same object where it says nothing of them."""
+    match event:
+        case ChangesCollected():
+            # They come in parts, and with `through` again after every call: the last word on a file counts.
+            return {**changes, **by_path(event.changes)}
+        case ChangesSettled():
+            states: dict[str, ChangeState] = {
+                **dict.fromkeys(event.applied, "applied"),
+                **dict.fromkeys(event.discarded, "discarded"),
+                **dict.fromkeys(event.conflicts, "conflict"),
+            }
+        case RunFinished(status=status, verified=verified) if status != "done" or verified is False:
+            # Nobody takes over what such a child has done.
+            states = {path: "discarded" for path, change in changes.items() if change.state == "handed"}
+        case _:
+            return changes
+    found = {path: replace(changes[path], state=state) for path, state in states.items() if path in changes}
+    return {**changes, **found} if found else changes
 
 
 class ApprovalRequested(Event):
     """The run waits for a person. The fields are those of `domain.approvals.ApprovalRequest`."""
 
     kind: Literal["approval.requested"] = "approval.requested"
-    approval_id: str
-    subject: str
+    approval_id: Exact
+    subject: Exact
     title: str
     detail: str
     reason: str = ""
     arguments: dict[str, Any] = Field(default_factory=dict)
-    call_id: str = ""
+    call_id: Exact = ""
     deadline: float = DEFAULTS.approval_deadline
     options: tuple[str, ...] = ()
     lineage: tuple[str, ...] = ()
-    content_hash: str = ""
+    content_hash: Exact = ""
 
 
 class ApprovalDecided(Event):
     """An approval ended, whoever or whatever ended it."""
 
     kind: Literal["approval.decided"] = "approval.decided"
-    approval_id: str
-    verdict: str  # `allow`, `deny`, `timeout`, `aborted`
+    approval_id: Exact
+    verdict: Exact  # `allow`, `deny`, `timeout`, `aborted`
     by: str  # Who
-    via: str  # Where
+    via: Exact  # Where
     answer: str = ""  # Answer to a question, or a remark
-    content_hash: str = ""  # Hash of what was decided on
+    content_hash: Exact = ""  # Hash of what was decided on
     waited: float = 0.0  # Seconds
 
 
@@ -164,7 +168,7 @@ class MessageRefused(Event):
     operator: str  # Whoever sent it, as the chat names them
     message_id: str  # Which message, or which click
     why: str  # Why not, one clause
-    approval_id: str = ""  # The approval that it was about; empty for none
+    approval_id: Exact = ""  # The approval that it was about; empty for none
     times: int = 1  # How often this operator was refused this for this reason, as far as this process remembers
     left_out: int = 0  # Refusals of whatever kind that had no row since the last one of this chat
 
@@ -176,21 +180,22 @@ class RunStarted(Event):
     task: str  # The prompt, or the code of a `%%sandbox` cell
     # `agent` for a brain's run, `sandbox` for a cell's own code, `audit` for the examination of a plugin
     flavour: Literal["agent", "sandbox", "audit"] = "agent"
-    brain: str = ""  # Name of the brain; empty for `sandbox`
+    brain: Exact = ""  # Name of the brain; empty for `sandbox`
     brain_reason: str = ""  # Why this one
-    model: str = ""  # Model asked for; empty is the brain's own choice
-    project: str = ""  # The project root on the host
-    write_mode: str = "ask"  # `ask`, `through` or `none`
+    model: Exact = ""  # Model asked for; empty is the brain's own choice
+    project: Exact = ""  # The project root on the host
+    write_mode: Exact = "ask"  # `ask`, `through` or `none`
     budget_usd: float | None = None  # Limit in USD; None is none
-    origin: str = "notebook"  # Where it was asked for: `notebook`, `terminal`, `api`, …
-    user: str = ""  # Login name of the person
+    origin: Exact = "notebook"  # Where it was asked for: `notebook`, `terminal`, `api`, …
+    user: Exact = ""  # Login name of the person
     # Identifies the process that runs it, as `host:pid:starttime`, so that a later one can tell it is gone
-    owner: str = ""
+    owner: Exact = ""
     headless: bool = False  # Whether nobody can be asked
-    protected: tuple[str, ...] = (".git", ".kagura")  # Subpaths of the project that nothing of this run may ever change
-    notebook: str = ""  # The notebook that asked, as its server names it; empty elsewhere
-    kernel_id: str = ""  # Its kernel's id; empty elsewhere
-    cell_id: str = ""  # Its cell's id; empty where cells have none
+    # Subpaths of the project that nothing of this run may ever change
+    protected: tuple[Exact, ...] = (".git", ".kagura")
+    notebook: Exact = ""  # The notebook that asked, as its server names it; empty elsewhere
+    kernel_id: Exact = ""  # Its kernel's id; empty elsewhere
+    cell_id: Exact = ""  # Its cell's id; empty where cells have none
     lineage: tuple[str, ...] = ()  # The runs that it works for, the first one first; empty for a person's own
     resumes: str = ""  # The run that it goes on from; empty for a fresh one
     verify: str = ""  # The command that says whether its work is good; empty for none
@@ -201,11 +206,11 @@ class BoxStarted(Event):
     """The run has its box."""
 
     kind: Literal["box.started"] = "box.started"
-    box_id: str
-    backend: str  # `bubblewrap`, `docker`, …
-    isolation: str  # `namespace`, `container`, `gvisor`, `microvm`
+    box_id: Exact
+    backend: Exact  # `bubblewrap`, `docker`, …
+    isolation: Exact  # `namespace`, `container`, `gvisor`, `microvm`
     reason: str  # Why this back-end
-    image: str = ""  # Image, where there is one
+    image: Exact = ""  # Image, where there is one
     warm: bool = False  # Whether it came from the pool
     ready_ms: float = 0.0  # Time until it took its first command, milliseconds
     notes: tuple[str, ...] = ()  # What a reader should know (a limit that could not be set, folders left out)
@@ -215,7 +220,7 @@ class BoxClosed(Event):
     """The box is gone. `why` is empty when the run closed it, otherwise what killed it."""
 
     kind: Literal["box.closed"] = "box.closed"
-    box_id: str
+    box_id: Exact
     why: str = ""
 
 
@@ -223,13 +228,13 @@ class TurnCounted(Event):
     """One turn of the brain: its tokens and its price."""
 
     kind: Literal["turn.counted"] = "turn.counted"
-    model: str = ""  # The model that answered, as the brain names it
+    model: Exact = ""  # The model that answered, as the brain names it
     input_tokens: int = 0  # All tokens read, cache included
     output_tokens: int = 0  # Tokens written
     cache_read_tokens: int = 0  # Of the input, read from a cache
     cache_write_tokens: int = 0  # Of the input, written to a cache
     computed_usd: float | None = None  # From the price list; None when the model is not on it
-    source: str = ""  # Price list and version
+    source: Exact = ""  # Price list and version
 
 
 class Noted(Event):
@@ -246,10 +251,10 @@ class RunFinished(Event):
     # `done`, `failed`, `stopped` (budget, turns, time), `killed`, `denied` or `lost`
     status: Literal["done", "failed", "stopped", "killed", "denied", "lost"]
     text: str = ""  # The brain's final answer, or a command's output
-    error_code: str = ""  # Code of the error that ended it; empty for `done`
+    error_code: Exact = ""  # Code of the error that ended it; empty for `done`
     error: str = ""  # That error's text
-    brain: str = ""  # Name of the brain
-    model: str = ""  # Model that answered
+    brain: Exact = ""  # Name of the brain
+    model: Exact = ""  # Model that answered
     turns: int = 0  # How many
     tool_calls: int = 0  # How many
     input_tokens: int = 0  # All tokens read
@@ -258,10 +263,10 @@ class RunFinished(Event):
     cache_write_tokens: int = 0  # Of the input, written to a cache
     reported_usd: float | None = None  # What the brain said it cost; None if it did not
     computed_usd: float | None = None  # From the price list; None when unknown
-    cost_source: str = ""  # Price list and version behind the computed figure
+    cost_source: Exact = ""  # Price list and version behind the computed figure
     duration: float = 0.0  # Seconds from start to end
     exit_code: int | None = None  # Of a `%%sandbox` cell's own program
-    brain_session: str = ""  # What the brain needs to go on from here
+    brain_session: Exact = ""  # What the brain needs to go on from here
     changed_files: int | None = None  # How many files it changed, each counted once; None where nobody counted
     estimated_usd: float | None = None  # What it was expected to cost, without the buffer; None where nobody knew
     estimated_seconds: float | None = None  # How long it was expected to take, likewise

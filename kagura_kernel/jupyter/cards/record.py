@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from kagura_kernel.domain.events import ChangeRow, ResultShown
+from kagura_kernel.domain.events import ResultShown
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.render.bundle import Bundle
 from kagura_kernel.render.html import html_of
@@ -166,7 +167,7 @@ def run_html(view: RunView) -> str:
 
 
 def changes_bundle(
-    changes: Mapping[str, ChangeRow], told: str = "", run_id: str = "", previews: Previews | None = None
+    changes: Mapping[str, FileChange], told: str = "", run_id: str = "", previews: Previews | None = None
 ) -> Bundle:
     """A change card for a display slot."""
     rows = [picked(change, "path", "status", "state", "diff") for change in changes.values()]

@@ -11,6 +11,7 @@ from kagura_kernel.cockpit.brains import turn_words
 from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.naming import named_approval, named_run, only, read_time, run_to_stop, told_run
 from kagura_kernel.domain.grammar import Surface as Typed
+from kagura_kernel.domain.outcome import by_path
 from kagura_kernel.journal import views
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.journal.precedents import estimated
@@ -251,10 +252,10 @@ def attach(asked: Asked) -> Any:
 
 def changes(asked: Asked) -> None:
     """Show what a run would change, as the card that settles it."""
-    from kagura_kernel.jupyter.live_run import as_rows, show_changes
+    from kagura_kernel.jupyter.live_run import show_changes
 
     run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
-    found = as_rows(asked.cockpit.changes(run_id))
+    found = by_path(asked.cockpit.changes(run_id))
     run = told_run(asked.cockpit.journal, run_id)
     if not found:
         say(f"{run} changed no files.")

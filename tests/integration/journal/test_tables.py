@@ -9,7 +9,8 @@ from sqlalchemy import text
 
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import JournalTampered, JournalUnreadable
-from kagura_kernel.domain.events import BoxStarted, ChangeRow, ChangesCollected, Event
+from kagura_kernel.domain.events import BoxStarted, ChangesCollected, Event
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal import views
 from kagura_kernel.journal.encoding import row_hash
 from kagura_kernel.journal.mailbox import Mailbox
@@ -19,7 +20,7 @@ from tests.support.sample_run import SampleRun
 RUN, OTHER = SampleRun(), SampleRun("run-2", "ses-2")
 BASE = {"run_id": "run-1", "session_id": "ses-1", "at": RUN.at}
 BOX = BoxStarted(**BASE, box_id="box-1", backend="bubblewrap", isolation="namespace", reason="there is no daemon")
-CHANGES = ChangesCollected(**BASE, changes=(ChangeRow(path="a", status="added"),))
+CHANGES = ChangesCollected(**BASE, changes=(FileChange(path="a", status="added"),))
 WHOLE: tuple[Event, ...] = (
     RUN.started(owner="host:1:2"),
     BOX,

@@ -7,7 +7,8 @@ from sqlalchemy import text
 
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import JournalUnreadable
-from kagura_kernel.domain.events import BoxStarted, ChangeRow, ChangesCollected, EgressClosed, EgressDecided, Event
+from kagura_kernel.domain.events import BoxStarted, ChangesCollected, EgressClosed, EgressDecided, Event
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
@@ -16,7 +17,9 @@ from tests.support.sample_run import SampleRun
 RUN = SampleRun()
 BASE = {"run_id": "run-1", "session_id": "ses-1", "at": RUN.at}
 BOX = BoxStarted(**BASE, box_id="box-1", backend="bubblewrap", isolation="namespace", reason="there is no daemon")
-CHANGES = ChangesCollected(**BASE, changes=(ChangeRow(path="a", status="added"), ChangeRow(path="b", status="deleted")))
+CHANGES = ChangesCollected(
+    **BASE, changes=(FileChange(path="a", status="added"), FileChange(path="b", status="deleted"))
+)
 
 
 def tell(journal: Journal, *events: Event) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cli.main import main
-from kagura_kernel.domain.events import ChangeRow, ChangesCollected
+from kagura_kernel.domain.events import ChangesCollected
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from tests.support.sample_run import SampleRun
@@ -37,7 +38,7 @@ def project(journal: Journal, books: Path, tmp_path: Path, monkeypatch: pytest.M
         after, size = asyncio.run(BlobStore(books / "blobs").put(pieces(content)))
         old = hashlib.sha256(before).hexdigest() if before else ""
         diff = f"--- {name}\n+++ {name}\n+{content.decode()}"
-        rows.append(ChangeRow(path=name, status=status, size=size, old_sha256=old, new_sha256=after, diff=diff))
+        rows.append(FileChange(path=name, status=status, size=size, old_sha256=old, new_sha256=after, diff=diff))
     run = SampleRun()
     collected = ChangesCollected(run_id="run-1", session_id="ses-1", at=run.at, changes=tuple(rows))
     for event in (run.started(project=str(project)), collected, run.finished()):

@@ -91,7 +91,7 @@ def test_reading_one_event_builds_no_other() -> None:
     code = (
         "import sys\nfrom kagura_kernel.domain import events\n"
         "print(events.parse_event(sys.argv[1]).kind, events.Noted.__pydantic_complete__,"
-        " events.KitStaged.__pydantic_complete__, events.ChangeRow.__pydantic_complete__)"
+        " events.KitStaged.__pydantic_complete__, events.MountRow.__pydantic_complete__)"
     )
     words = [sys.executable, "-c", code, encode(RUN.noted("a word"))]
     said = subprocess.run(words, capture_output=True, check=True, text=True).stdout

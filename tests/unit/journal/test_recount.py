@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from kagura_kernel.domain.events import BoxStarted, ChangeRow, ChangesCollected, Event
+from kagura_kernel.domain.events import BoxStarted, ChangesCollected, Event
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal import views
 from kagura_kernel.journal.store import Journal
 from tests.support.effort import examples
@@ -33,7 +34,7 @@ def events(draw: st.DrawFn) -> Event:  # noqa: PLR0911 - one line for each kind
         case 1:
             return BoxStarted(**base, box_id="b", backend="docker", isolation="container", reason="")
         case 2:
-            return ChangesCollected(**base, changes=(ChangeRow(path="a", status="added"),) * draw(st.integers(0, 2)))
+            return ChangesCollected(**base, changes=(FileChange(path="a", status="added"),) * draw(st.integers(0, 2)))
         case 3:
             return run.tool()[draw(st.integers(0, 1))]
         case 4 | 5:

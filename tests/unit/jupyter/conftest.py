@@ -12,7 +12,6 @@ from kagura_kernel.domain.events import (
     ApprovalDecided,
     ApprovalRequested,
     BoxStarted,
-    ChangeRow,
     ChangesCollected,
     Event,
     OutputStreamed,
@@ -23,6 +22,7 @@ from kagura_kernel.domain.events import (
     ToolCalled,
     ToolFinished,
 )
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.views.run import RunView
 
 BEGAN = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
@@ -86,11 +86,11 @@ class Story:
         given = {"approval_id": "app-1", "by": "ada", "via": "cell"}
         return ApprovalDecided(**self._when(), verdict=verdict, **given | fields)
 
-    def changes(self, *changes: ChangeRow) -> ChangesCollected:
+    def changes(self, *changes: FileChange) -> ChangesCollected:
         return ChangesCollected(**self._when(), changes=changes or (self.change(),))
 
-    def change(self, path: str = "report.md", **fields: Any) -> ChangeRow:
-        return ChangeRow(**{"path": path, "status": "modified", "diff": DIFF} | fields)
+    def change(self, path: str = "report.md", **fields: Any) -> FileChange:
+        return FileChange(**{"path": path, "status": "modified", "diff": DIFF} | fields)
 
     def ends(self, status: str = "done", **fields: Any) -> RunFinished:
         return RunFinished(**self._when(), **{"status": status, "duration": 12.5} | fields)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.blocks import Diff
@@ -229,7 +230,7 @@ def test_nothing_that_a_model_or_a_box_says_gets_out_of_its_card(one, two, three
             events.Noted(**ids, text=three),
             events.ChangesCollected(
                 **ids,
-                changes=(events.ChangeRow(path=one or "p", status="added", diff=f"@@ -1 +1 @@\n-{two}\n+{three}"),),
+                changes=(FileChange(path=one or "p", status="added", diff=f"@@ -1 +1 @@\n-{two}\n+{three}"),),
             ),
         ]
     )

@@ -8,8 +8,9 @@ import re
 import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind
-from kagura_kernel.domain.events import ChangeRow, ChangesCollected
+from kagura_kernel.domain.events import ChangesCollected
 from kagura_kernel.domain.memory import ShownMemory
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.html import html_of, words_of
@@ -133,7 +134,7 @@ def test_a_part_that_somebody_stopped_is_no_fault():
     ],
 )
 def test_what_a_child_changed_is_told_as_handed_on_where_its_parent_takes_it_over(finished, told):
-    change = ChangeRow(path="copy.txt", status="added", state="handed")
+    change = FileChange(path="copy.txt", status="added", state="handed")
     collected = ChangesCollected(run_id=RUN.run_id, session_id=RUN.session_id, at=RUN.at, changes=(change,))
     view = seen(collected, RUN.finished(**finished), lineage=("run-0",))
     assert changes_text(view.changes).startswith(f"[{told}]")

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.domain.events import ChangeRow
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.render.html import html_of
 from kagura_kernel.views.changes import IMAGE_BYTES, TABLE_BYTES, changes_blocks, preview_blocks, wanted
 from tests.support.card_page import Page
 from tests.support.gallery import png
 
 
-def row(path: str, size: int, **fields: object) -> ChangeRow:
-    return ChangeRow.model_validate({"path": path, "status": "added", "size": size} | fields)
+def row(path: str, size: int, **fields: object) -> FileChange:
+    return FileChange(**{"path": path, "status": "added", "size": size} | fields)
 
 
 def page(path: str, data: bytes, *, size: int | None = None, **fields: object) -> Page:

@@ -21,8 +21,9 @@ from kagura_kernel.domain.errors import (
     UnknownName,
     UsageError,
 )
-from kagura_kernel.domain.events import ChangeRow, ChangesCollected
+from kagura_kernel.domain.events import ChangesCollected
 from kagura_kernel.domain.grammar import Surface
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.jupyter.steering.line import run_line, steer
 from kagura_kernel.testing.box import FakeBackend
@@ -50,7 +51,7 @@ def say(cockpit: Cockpit) -> Callable[[str], object]:
 def told(cockpit: Cockpit, tmp_path: Path) -> SampleRun:
     """A run that is over, `run-1`, with a change, connections and costs; and one, `run-2`, that goes on and asks."""
     run, other = SampleRun(), SampleRun("run-2", "ses-2")
-    change = ChangeRow(path="a.txt", status="deleted", old_sha256="0" * 64)
+    change = FileChange(path="a.txt", status="deleted", old_sha256="0" * 64)
     collected = ChangesCollected(run_id="run-1", session_id="ses-1", at=run.at, changes=(change,))
     before = (run.started(project=str(tmp_path)), *run.reached(), run.refused(), run.counted(), collected)
     for event in (*before, run.finished(), other.started(project=str(Path.cwd()))):
@@ -185,7 +186,7 @@ def in_notebook(kernel_id: str) -> SimpleNamespace:
 def proposes_to_delete(cockpit: Cockpit, run: SampleRun, file: Path, **place: str) -> None:
     """A run that is over, and would delete this file."""
     old = hashlib.sha256(file.read_bytes()).hexdigest()
-    change = ChangeRow(path=file.name, status="deleted", old_sha256=old)
+    change = FileChange(path=file.name, status="deleted", old_sha256=old)
     collected = ChangesCollected(run_id=run.run_id, session_id=run.session_id, at=run.at, changes=(change,))
     for event in (run.started(project=str(file.parent), **place), collected, run.finished()):
         cockpit.journal.append(event)

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +33,22 @@ def test_many_files_are_told_in_parts_in_their_order_and_none_is_lost() -> None:
     changes = [FileChange(f"f{n:04}", "added") for n in range(MAX_PART_FILES * 2 + 1)]
     parts = list(in_parts(changes))
     assert [len(part) for part in parts] == [MAX_PART_FILES, MAX_PART_FILES, 1]
-    assert [row["path"] for part in parts for row in part] == [change.path for change in changes]
+    assert [row.path for part in parts for row in part] == [change.path for change in changes]
 
 
 def test_long_diffs_are_told_in_parts_of_bounded_weight() -> None:
     changes = [FileChange(f"f{n}", "added", diff="é" * 32_000) for n in range(30)]
     parts = list(in_parts(changes))
     assert len(parts) > 1
-    assert all(len(json.dumps(part, ensure_ascii=False).encode()) <= MAX_PART_BYTES for part in parts)
+    assert all(
+        len(json.dumps([asdict(one) for one in part], ensure_ascii=False).encode()) <= MAX_PART_BYTES for part in parts
+    )
     assert sum(map(len, parts)) == 30
 
 
 def test_a_single_file_that_is_too_heavy_is_a_part_of_its_own() -> None:
     changes = [FileChange("a", "added"), FileChange("b", "added", diff="x" * MAX_PART_BYTES), FileChange("c", "added")]
-    assert [[row["path"] for row in part] for part in in_parts(changes)] == [["a"], ["b"], ["c"]]
+    assert [[row.path for row in part] for part in in_parts(changes)] == [["a"], ["b"], ["c"]]
 
 
 def test_nothing_is_told_for_nothing() -> None:

@@ -22,7 +22,7 @@ from kagura_kernel.cockpit.transports.transport import Button
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.errors import RunUnknown, UsageError
 from kagura_kernel.domain.events import ChangesCollected, RunFinished, RunStarted, TextWritten, ToolCalled
-from kagura_kernel.domain.events.run import ChangeRow
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.visible import printed
 
 RUN = "run-00000000000001"
@@ -138,7 +138,7 @@ def test_answers_that_do_not_fit_on_buttons_are_numbered():
 
 def test_changes_that_come_in_parts_are_counted_together_and_once():
     telling = RunTelling(RUN)
-    parts = [[ChangeRow(path=f"{number}.txt", status="added") for number in part] for part in (range(2), range(1, 5))]
+    parts = [[FileChange(path=f"{number}.txt", status="added") for number in part] for part in (range(2), range(1, 5))]
     for part in parts:
         telling.take(ChangesCollected(**FACTS, changes=tuple(part)))
     assert telling.files == 5

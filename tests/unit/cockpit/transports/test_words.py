@@ -16,8 +16,8 @@ from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversati
 from kagura_kernel.cockpit.transports.transport import Post, Said
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.events import ChangesCollected, RunFinished, RunStarted
-from kagura_kernel.domain.events.run import ChangeRow
 from kagura_kernel.domain.identity import new_run_id
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.testing.brain import Ask, Hang, Step
 from kagura_kernel.testing.chat import FakeChat, Shown
 from kagura_kernel.testing.patience import eventually
@@ -247,7 +247,7 @@ async def test_a_path_begins_a_task_and_not_a_command(talk_of: Open) -> None:
 def changed(cockpit: Cockpit, session: str, paths: Sequence[str], runs: Mapping[str, str] | None = None) -> None:
     """A run of a session that is over, and has changed these; some of them run by themselves."""
     facts: dict[str, Any] = {"run_id": new_run_id(), "session_id": session, "at": datetime.now(UTC)}
-    rows = tuple(ChangeRow(path=path, status="added", runs=(runs or {}).get(path, "")) for path in paths)
+    rows = tuple(FileChange(path=path, status="added", runs=(runs or {}).get(path, "")) for path in paths)
     cockpit.journal.append(RunStarted(**facts, task="go"))
     cockpit.journal.append(ChangesCollected(**facts, changes=rows))
     cockpit.journal.append(RunFinished(**facts, status="done", text="Done."))

@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 from kagura_kernel.domain.errors import ConfigurationError
-from kagura_kernel.domain.events import ChangeRow, ChangesCollected
+from kagura_kernel.domain.events import ChangesCollected
 from kagura_kernel.domain.grammar import Kind
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
@@ -48,7 +49,7 @@ def test_words_of_a_box_put_nothing_into_a_cell_or_a_terminal_by_completion(jour
         journal.append(event)
     assert told(names, Kind.APPROVAL, "approve") == {"app-1": "may ⟨U+001B⟩[2J it⟨U+202E⟩? (run-1)"}
     assert "\x1b" not in told(names, Kind.RUN, "attach")["run-1"]
-    change = ChangeRow(path="a\n/approve app-1", status="added")
+    change = FileChange(path="a\n/approve app-1", status="added")
     journal.append(ChangesCollected(run_id="run-1", session_id="ses-1", at=run.at, changes=(change,)))
     assert told(names, Kind.CHANGED_PATH, "apply", "run-1") == {}
 
@@ -110,7 +111,7 @@ def test_approvals_that_wait_stand_first_and_a_question_offers_its_answers(journ
 
 def test_files_of_a_run_are_those_that_wait(journal, names):
     run = SampleRun()
-    changes = (ChangeRow(path="a.txt", status="modified"), ChangeRow(path="b.txt", status="added", state="protected"))
+    changes = (FileChange(path="a.txt", status="modified"), FileChange(path="b.txt", status="added", state="protected"))
     journal.append(run.started(project=str(Path.cwd())))
     journal.append(ChangesCollected(run_id="run-1", session_id="ses-1", at=run.at, changes=changes))
     assert told(names, Kind.CHANGED_PATH, "apply", "last") == {"a.txt": "modified, proposed"}
