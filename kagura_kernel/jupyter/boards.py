@@ -27,14 +27,11 @@ from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
 from kagura_kernel.jupyter.tables import board_table
 from kagura_kernel.render.blocks import Blocks
-from kagura_kernel.render.bundle import Bundle, drawn
 from kagura_kernel.render.escape import one_line
-from kagura_kernel.render.html import html_of
+from kagura_kernel.render.html import Bundle, drawn, html_of
 from kagura_kernel.render.text import lines_of
-from kagura_kernel.views.costs import LABEL as COST_LABEL
-from kagura_kernel.views.costs import BudgetLine, Sum, costs_blocks
+from kagura_kernel.views.boards import BudgetLine, RunLine, Sum, board_blocks, board_record, costs_blocks
 from kagura_kernel.views.leases import LeaseLine, lease_board
-from kagura_kernel.views.run_board import LABEL, RunLine, board_blocks, board_record
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -150,7 +147,7 @@ ENDED = 5
 class RunBoard(LiveBoard[RunLine]):
     """All runs that go on, and the last that ended; it ends as well when nobody has it on the screen any more."""
 
-    label = LABEL
+    label = "Runs"
 
     def __init__(self, cockpit: Cockpit, lines: Sequence[RunLine]) -> None:
         self._asked = time.monotonic()
@@ -355,7 +352,7 @@ def show_costs(cockpit: Cockpit) -> None:
     """
     report = cockpit.records.costs(cockpit.session_id)
     sums, budget = sums_of(report)
-    write_once((drawn(costs_blocks(sums, budget), COST_LABEL), {}))
+    write_once((drawn(costs_blocks(sums, budget), "Costs"), {}))
     write_once(cost_chart(report).bundle())
 
 

@@ -13,11 +13,18 @@ from kagura_kernel.jupyter.cards.record import clean
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.tables import table_of
 from kagura_kernel.render.blocks import Blocks, Group, Line
-from kagura_kernel.render.bundle import Bundle
-from kagura_kernel.render.html import html_of
-from kagura_kernel.render.style import framed
-from kagura_kernel.views.kit import counts, staged_lines, whose
-from kagura_kernel.views.kit_files import SHOWN, OpenedFile, file_blocks, file_text, files_block, kit_head
+from kagura_kernel.render.html import Bundle, framed, html_of
+from kagura_kernel.views.kit import (
+    SHOWN,
+    OpenedFile,
+    counts,
+    file_blocks,
+    file_text,
+    files_block,
+    kit_head,
+    staged_lines,
+    whose,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

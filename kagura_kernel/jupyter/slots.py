@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.render.bundle import Bundle
+from kagura_kernel.render.html import Bundle
 
 if TYPE_CHECKING:
     from kagura_kernel.jupyter.widgets.live_card import LiveCard, Pressed

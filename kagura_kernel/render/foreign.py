@@ -1,4 +1,4 @@
-"""HTML from a box, made into something that can only be read.
+"""HTML from a box and Markdown from a model, made into something that can only be read.
 
 Two passes. The first parses as a browser would and drops whatever is not on a short list. The second writes what is
 left anew: text with every odd character visible, tables with so many cells, links that say where they lead. No class,
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import MutableMapping, Sequence
 from functools import cache, lru_cache
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kagura_kernel.domain.visible import visible
@@ -21,6 +22,11 @@ from kagura_kernel.render.images import Image, NoImageError, decoded, image_of
 
 if TYPE_CHECKING:
     import nh3
+    from markdown_it import MarkdownIt
+    from markdown_it.renderer import RendererHTML
+    from markdown_it.token import Token
+    from markdown_it.utils import OptionsDict
+
 
 HTML_CHARACTERS = 400_000
 """How much of one piece of HTML is read."""
@@ -273,3 +279,70 @@ def _carried(address: str, *, number: int) -> Image:
     if number > IMAGES:
         raise NoImageError("there are too many of them")
     return image_of(decoded(data))
+
+
+_SCHEMES = frozenset({"http", "https", "mailto"})
+
+
+MARKDOWN_CHARACTERS = 16_000
+"""How much of one passage is read as Markdown. Some texts take the parser far longer than others of their length."""
+
+
+def markdown_html(text: str) -> str:
+    """The text as HTML; every tag in it is one that Markdown itself stands for.
+
+    What is longer than `MARKDOWN_CHARACTERS` ends as it was written, in one preformatted block.
+    """
+    read, rest = _apart(text)
+    rendered: str = _renderer().render(visible(read))
+    return f"{rendered}<pre>{escaped(rest)}</pre>" if rest else rendered
+
+
+def _apart(text: str) -> tuple[str, str]:
+    """What is read as Markdown, and the rest; apart at a line's end where there is one."""
+    if len(text) <= MARKDOWN_CHARACTERS:
+        return text, ""
+    end = text.rfind("\n", MARKDOWN_CHARACTERS // 2, MARKDOWN_CHARACTERS) + 1 or MARKDOWN_CHARACTERS
+    return text[:end], text[end:]
+
+
+@cache
+def _renderer() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False})
+    parser.enable(["table", "strikethrough"])
+    parser.validateLink = _is_web_link  # type: ignore[method-assign]  # the library's own way to replace it
+    parser.add_render_rule("link_open", _link_open)
+    parser.add_render_rule("image", _image)
+    return parser
+
+
+def _is_web_link(url: str) -> bool:
+    try:
+        return urlsplit(url.strip()).scheme.lower() in _SCHEMES
+    except ValueError:
+        return False
+
+
+def _link_open(
+    renderer: RendererHTML,
+    tokens: Sequence[Token],
+    index: int,
+    options: OptionsDict,
+    env: MutableMapping[str, Any],
+) -> str:
+    tokens[index].attrSet("rel", "noopener noreferrer nofollow")
+    tokens[index].attrSet("target", "_blank")
+    return renderer.renderToken(tokens, index, options, env)
+
+
+def _image(
+    _renderer: RendererHTML,
+    tokens: Sequence[Token],
+    index: int,
+    _options: OptionsDict,
+    _env: MutableMapping[str, Any],
+) -> str:
+    source = str(tokens[index].attrs.get("src", ""))
+    return f'<span class="kg-image">[image: {escaped(tokens[index].content or source)}]</span>'

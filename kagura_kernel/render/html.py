@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import singledispatch
+from functools import cache, singledispatch
+from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
@@ -39,8 +41,8 @@ from kagura_kernel.render.blocks import (
 from kagura_kernel.render.diff import diff_rows
 from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, reachable
 from kagura_kernel.render.figures import clock_face
-from kagura_kernel.render.foreign import picture_html, rich_html
-from kagura_kernel.render.markdown import markdown_html
+from kagura_kernel.render.foreign import markdown_html, picture_html, rich_html
+from kagura_kernel.render.text import lines_of
 
 _TAGS = {
     "item": "span",
@@ -298,3 +300,40 @@ def _diff(diff: Diff) -> Markup:
         rows.append(element("span", numbers + shown + "\n", class_=f"kg-row {kind}"))
     inside = Markup("").join(rows)
     return element("pre", inside, class_="kg-diff", role="figure", aria_label="Difference", tabindex="0")
+
+
+Bundle = tuple[dict[str, Any], dict[str, Any]]
+"""MIME data and metadata, as displays take them."""
+
+
+def drawn(blocks: Iterable[Block], label: str) -> dict[str, Any]:
+    """Plain text and HTML of a card.
+
+    Args:
+        blocks: What is in it.
+        label: What a screen reader calls it.
+    """
+    whole = tuple(blocks)
+    return {"text/plain": "\n".join(lines_of(whole)), "text/html": framed(html_of(whole), label)}
+
+
+STYLE_FILE = Path(__file__).with_name("style.css")
+
+# Two prices on one card would otherwise be taken for a formula between dollar signs.
+_NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
+
+
+@cache
+def style() -> str:
+    """The style sheet of all cards, without comments and line ends."""
+    import re
+
+    text = re.sub(r"/\*.*?\*/", "", STYLE_FILE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return re.sub(r"\s*([{}:;,>])\s*", r"\1", " ".join(text.split())).strip()
+
+
+def framed(inside: str, label: str) -> str:
+    """A card with its style, complete in itself."""
+    return (
+        f'<style>{style()}</style><div class="kg-card {_NO_FORMULAS}" role="region" aria-label="{label}">{inside}</div>'
+    )

@@ -6,19 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kagura_kernel.domain.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    EgressClosed,
-    EgressDecided,
-    Event,
-    LeaseChanged,
-    PluginCalled,
-    RunFinished,
-    RunStarted,
-    ToolFinished,
-    TurnCounted,
-)
+from kagura_kernel.domain import events as ev
 from kagura_kernel.telemetry.spans import plain, provider_of, tool_name
 
 if TYPE_CHECKING:
@@ -60,25 +48,25 @@ class Figures:
         self._asked = meter.create_counter("kagura.egress.connections", "{connection}", "Connections asked for")
         self._bytes = meter.create_counter("kagura.egress.io", "By", "Bytes through the wall")
         self._plugins = seconds("kagura.plugin.duration", "How long calls of plugins took")
-        self._brains: OrderedDict[str, RunStarted] = OrderedDict()
+        self._brains: OrderedDict[str, ev.RunStarted] = OrderedDict()
         self._subjects: OrderedDict[str, str] = OrderedDict()
 
-    def take(self, event: Event) -> None:
+    def take(self, event: ev.Event) -> None:
         """Count one event."""
         match event:
-            case RunStarted():
+            case ev.RunStarted():
                 self._brains[event.run_id] = event
                 if len(self._brains) > MOST_KNOWN:
                     self._brains.popitem(last=False)
-            case RunFinished():
+            case ev.RunFinished():
                 self._finished(event)
-            case TurnCounted():
+            case ev.TurnCounted():
                 self._turn(event)
-            case ToolFinished():
+            case ev.ToolFinished():
                 about = {"gen_ai.tool.name": tool_name(event), "kagura.tool.route": plain(event.route or "none")}
                 failed = {"error.type": "tool_error"} if event.is_error else {}
                 self._tools.record(event.duration, about | failed)
-            case ApprovalRequested() | ApprovalDecided():
+            case ev.ApprovalRequested() | ev.ApprovalDecided():
                 self._approval(event)
             case _:
                 self._crossing(event)
@@ -92,7 +80,7 @@ class Figures:
         """
         self._operations.record(seconds, {name: about[name] for name in _TURN if name in about})
 
-    def _finished(self, event: RunFinished) -> None:
+    def _finished(self, event: ev.RunFinished) -> None:
         started = self._brains.pop(event.run_id, None)
         flavour = started.flavour if started is not None else "unknown"
         about: dict[str, str] = {"kagura.run.flavour": flavour, "kagura.run.status": event.status}
@@ -113,7 +101,7 @@ class Figures:
         else:
             self._usd.add(max(0.0, usd), model)
 
-    def _turn(self, event: TurnCounted) -> None:
+    def _turn(self, event: ev.TurnCounted) -> None:
         started = self._brains.get(event.run_id)
         about = {"gen_ai.operation.name": "chat"}
         if started is not None and started.brain:
@@ -125,8 +113,8 @@ class Figures:
         self._tokens.record(event.input_tokens, about | {"gen_ai.token.type": "input"})
         self._tokens.record(event.output_tokens, about | {"gen_ai.token.type": "output"})
 
-    def _approval(self, event: ApprovalRequested | ApprovalDecided) -> None:
-        if isinstance(event, ApprovalRequested):
+    def _approval(self, event: ev.ApprovalRequested | ev.ApprovalDecided) -> None:
+        if isinstance(event, ev.ApprovalRequested):
             self._subjects[event.approval_id] = plain(event.subject)
             if len(self._subjects) > MOST_KNOWN:
                 self._subjects.popitem(last=False)
@@ -135,19 +123,19 @@ class Figures:
         about = {"kagura.approval.subject": subject, "kagura.approval.verdict": plain(event.verdict)}
         self._waits.record(event.waited, about)
 
-    def _crossing(self, event: Event) -> None:
+    def _crossing(self, event: ev.Event) -> None:
         match event:
-            case LeaseChanged():
+            case ev.LeaseChanged():
                 about = {"kagura.lease.provider": plain(event.provider), "kagura.lease.change": event.change}
                 self._leases.add(1, about)
-            case EgressDecided():
+            case ev.EgressDecided():
                 # Repeated refusals are recorded the 1st, 2nd, 4th … time: each stands for those since the last one.
                 times = event.times if event.allowed else (event.times + 1) // 2
                 self._asked.add(times, {"kagura.egress.allowed": event.allowed})
-            case EgressClosed():
+            case ev.EgressClosed():
                 self._bytes.add(event.bytes_out, {"network.io.direction": "transmit"})
                 self._bytes.add(event.bytes_in, {"network.io.direction": "receive"})
-            case PluginCalled():
+            case ev.PluginCalled():
                 failed = {} if event.ok else {"error.type": plain(event.error_code)}
                 self._plugins.record(event.duration, {"kagura.plugin.name": plain(event.plugin)} | failed)
             case _:

@@ -21,23 +21,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from kagura_kernel.domain.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    BoxStarted,
-    ChildStarted,
-    Event,
-    KitStaged,
-    LeaseChanged,
-    PluginCalled,
-    RunFinished,
-    RunStarted,
-    RunVerified,
-    TextWritten,
-    ToolCalled,
-    ToolFinished,
-    TurnCounted,
-)
+from kagura_kernel.domain import events as ev
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -68,7 +52,7 @@ def plain(word: str) -> str:
     return word if _PLAIN.fullmatch(word) else OTHER
 
 
-def tool_name(event: ToolCalled | ToolFinished) -> str:
+def tool_name(event: ev.ToolCalled | ev.ToolFinished) -> str:
     """A tool's name as it may be told: `_OTHER` where the run offers no such tool, for then somebody made it up."""
     return plain(event.tool) if event.offered else OTHER
 
@@ -134,7 +118,7 @@ def child_context(parent: SpanContext, run_id: str) -> SpanContext:
     return SpanContext(parent.trace_id, span_id(run_id), is_remote=True, trace_flags=parent.trace_flags)
 
 
-E = TypeVar("E", bound=Event)
+E = TypeVar("E", bound=ev.Event)
 Attributes = dict[str, str | bool | int | float]
 
 MOST_RUNS = 1000
@@ -182,26 +166,26 @@ class Spans:
         self._content = content
         self._timed = timed
         self._runs: OrderedDict[str, _Followed] = OrderedDict()
-        self._takes: Mapping[type[Event], Callable[[Any, _Followed], None]] = {
-            KitStaged: self._staged,
-            BoxStarted: self._boxed,
-            TextWritten: self._wrote,
-            TurnCounted: self._counted,
-            ToolCalled: self._called,
-            ToolFinished: self._answered,
-            ApprovalRequested: self._asked,
-            ApprovalDecided: self._decided,
-            LeaseChanged: self._leased,
-            PluginCalled: self._plugin,
-            ChildStarted: self._hand_on,
-            RunVerified: self._verified,
+        self._takes: Mapping[type[ev.Event], Callable[[Any, _Followed], None]] = {
+            ev.KitStaged: self._staged,
+            ev.BoxStarted: self._boxed,
+            ev.TextWritten: self._wrote,
+            ev.TurnCounted: self._counted,
+            ev.ToolCalled: self._called,
+            ev.ToolFinished: self._answered,
+            ev.ApprovalRequested: self._asked,
+            ev.ApprovalDecided: self._decided,
+            ev.LeaseChanged: self._leased,
+            ev.PluginCalled: self._plugin,
+            ev.ChildStarted: self._hand_on,
+            ev.RunVerified: self._verified,
         }
 
-    def take(self, event: Event) -> None:
+    def take(self, event: ev.Event) -> None:
         """Tell of one event."""
-        if isinstance(event, RunStarted):
+        if isinstance(event, ev.RunStarted):
             self._begin(event)
-        elif isinstance(event, RunFinished):
+        elif isinstance(event, ev.RunFinished):
             self._end(event)
         elif (run := self._runs.get(event.run_id)) is not None and (tell := self._takes.get(type(event))) is not None:
             tell(event, run)
@@ -214,7 +198,7 @@ class Spans:
 
     # ------------------------------------------------------------------ the run
 
-    def _begin(self, event: RunStarted) -> None:
+    def _begin(self, event: ev.RunStarted) -> None:
         while len(self._runs) >= MOST_RUNS:
             _, oldest = self._runs.popitem(last=False)
             _close(oldest, None)
@@ -240,7 +224,7 @@ class Spans:
             self._told(span, "gen_ai.input.messages", event.task, "user")
         self._runs[event.run_id] = _Followed(span, about, nanoseconds(event.at))
 
-    def _run_span(self, event: RunStarted) -> Span:
+    def _run_span(self, event: ev.RunStarted) -> Span:
         name = {"agent": "invoke_agent", "audit": "invoke_agent plugin-auditor", "sandbox": "run_cell"}[event.flavour]
         links = []
         if event.resumes:
@@ -256,7 +240,7 @@ class Spans:
             name, context=context or nowhere(), links=links, start_time=nanoseconds(event.at)
         )
 
-    def _end(self, event: RunFinished) -> None:
+    def _end(self, event: ev.RunFinished) -> None:
         run = self._runs.pop(event.run_id, None)
         if run is None:
             run = self._end_of_another(event)
@@ -288,7 +272,7 @@ class Spans:
         self._told(span, "gen_ai.output.messages", event.text, "assistant")
         _close(run, nanoseconds(event.at))
 
-    def _end_of_another(self, event: RunFinished) -> _Followed:
+    def _end_of_another(self, event: ev.RunFinished) -> _Followed:
         """The span of a run that another process began and could not end."""
         self._ids.next_trace = trace_id(event.run_id)
         self._ids.next_span = span_id(event.run_id)
@@ -299,12 +283,12 @@ class Spans:
 
     # ------------------------------------------------------- what happens in it
 
-    def _staged(self, event: KitStaged, run: _Followed) -> None:
+    def _staged(self, event: ev.KitStaged, run: _Followed) -> None:
         agent = plain(event.agent)
         run.span.update_name(f"invoke_agent {agent}")
         run.span.set_attribute("gen_ai.agent.name", agent)
 
-    def _boxed(self, event: BoxStarted, run: _Followed) -> None:
+    def _boxed(self, event: ev.BoxStarted, run: _Followed) -> None:
         facts: Attributes = {
             "kagura.box.backend": plain(event.backend),
             "kagura.box.isolation": plain(event.isolation),
@@ -315,11 +299,11 @@ class Spans:
         run.span.add_event("box.started", facts, timestamp=nanoseconds(event.at))
         run.since = nanoseconds(event.at)
 
-    def _wrote(self, event: TextWritten, run: _Followed) -> None:
+    def _wrote(self, event: ev.TextWritten, run: _Followed) -> None:
         if self._content is not None:
             run.said.append(event.text)
 
-    def _counted(self, event: TurnCounted, run: _Followed) -> None:
+    def _counted(self, event: ev.TurnCounted, run: _Followed) -> None:
         model = plain(event.model) if event.model else run.about.get("gen_ai.request.model", "")
         at = nanoseconds(event.at)
         facts: Attributes = {
@@ -343,7 +327,7 @@ class Spans:
         run.since, run.until, run.answered = run.answered or at, 0, 0
         run.said.clear()
 
-    def _called(self, event: ToolCalled, run: _Followed) -> None:
+    def _called(self, event: ev.ToolCalled, run: _Followed) -> None:
         at = nanoseconds(event.at)
         if run.counts_late is None:
             run.counts_late = True
@@ -360,7 +344,7 @@ class Spans:
         if self._content is not None:
             span.set_attribute("gen_ai.tool.call.arguments", self._clean(json.dumps(event.arguments, default=str)))
 
-    def _answered(self, event: ToolFinished, run: _Followed) -> None:
+    def _answered(self, event: ev.ToolFinished, run: _Followed) -> None:
         span = run.tools.pop(event.call_id, None)
         at = nanoseconds(event.at)
         if not run.tools and run.counts_late:
@@ -380,7 +364,7 @@ class Spans:
             span.set_attribute("gen_ai.tool.call.result", self._clean(event.text))
         span.end(at)
 
-    def _asked(self, event: ApprovalRequested, run: _Followed) -> None:
+    def _asked(self, event: ev.ApprovalRequested, run: _Followed) -> None:
         facts: Attributes = {
             "kagura.approval.id": plain(event.approval_id),
             "kagura.approval.subject": plain(event.subject),
@@ -390,7 +374,7 @@ class Spans:
         name = f"approval {plain(event.subject)}"
         run.waits[event.approval_id] = self._below(run, name, at, facts, under=run.tools.get(event.call_id))
 
-    def _decided(self, event: ApprovalDecided, run: _Followed) -> None:
+    def _decided(self, event: ev.ApprovalDecided, run: _Followed) -> None:
         span = run.waits.pop(event.approval_id, None)
         if span is None:
             return
@@ -403,7 +387,7 @@ class Spans:
         )
         span.end(nanoseconds(event.at))
 
-    def _leased(self, event: LeaseChanged, run: _Followed) -> None:
+    def _leased(self, event: ev.LeaseChanged, run: _Followed) -> None:
         at = nanoseconds(event.at)
         span = run.leases.get(event.lease_id)
         if span is None:
@@ -419,7 +403,7 @@ class Spans:
         if event.change == "released":
             run.leases.pop(event.lease_id).end(at)
 
-    def _plugin(self, event: PluginCalled, run: _Followed) -> None:
+    def _plugin(self, event: ev.PluginCalled, run: _Followed) -> None:
         at = nanoseconds(event.at)
         facts: Attributes = {
             "kagura.plugin.name": plain(event.plugin),
@@ -431,12 +415,12 @@ class Spans:
             span.set_status(Status(StatusCode.ERROR))
         span.end(at)
 
-    def _hand_on(self, event: ChildStarted, run: _Followed) -> None:
+    def _hand_on(self, event: ev.ChildStarted, run: _Followed) -> None:
         # The child may have begun before this is stored, so it lies below the run, and the call leads to it.
         context = child_context(run.span.get_span_context(), event.child)
         run.tools.get(event.call_id, run.span).add_link(context, {"kagura.link": "child"})
 
-    def _verified(self, event: RunVerified, run: _Followed) -> None:
+    def _verified(self, event: ev.RunVerified, run: _Followed) -> None:
         run.span.add_event("run.verified", {"kagura.run.verified": event.passed}, timestamp=nanoseconds(event.at))
 
     # ---------------------------------------------------------------- privates

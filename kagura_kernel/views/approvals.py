@@ -9,29 +9,7 @@ from kagura_kernel.domain.asked import Asked, in_sight, more_arguments, plainly
 from kagura_kernel.domain.asked import Block as AskedText
 from kagura_kernel.domain.asked import asked as parts_of
 from kagura_kernel.domain.events import ApprovalRequested
-from kagura_kernel.render.blocks import (
-    SPRING,
-    Block,
-    Blocks,
-    Bullets,
-    Button,
-    Countdown,
-    Diff,
-    Entry,
-    Fold,
-    Group,
-    Inline,
-    Line,
-    Pre,
-    Question,
-    Span,
-    Told,
-    Words,
-    code,
-    label,
-    quote,
-    soft,
-)
+from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.bounded import bounded
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import counted
@@ -91,7 +69,7 @@ def chooses(request: ApprovalRequested) -> bool:
     return request.subject != "question" and bool(request.options)
 
 
-def ask_block(ask: Ask, calls: Sequence[Call], now: datetime | None, *, can_answer: bool) -> Question:
+def ask_block(ask: Ask, calls: Sequence[Call], now: datetime | None, *, can_answer: bool) -> ui.Question:
     """The approval.
 
     Args:
@@ -105,20 +83,20 @@ def ask_block(ask: Ask, calls: Sequence[Call], now: datetime | None, *, can_answ
     parts = asked(request)
     name = f"{kind}: {plainly(request.title) if parts.target else parts.title}"
     # The host stands large below its title, and again in what it would mean: that is often enough.
-    top = Line((Span(kind, look="kind"), Span(parts.title, "title", "ask-title")), "ask-top")
+    top = ui.Line((ui.Span(kind, look="kind"), ui.Span(parts.title, "title", "ask-title")), "ask-top")
     plain = ask_text(ask)
     if request.subject == "network" and ask.decision is not None:
-        return Question((_short(ask),), name, is_open=False, is_brief=True, plain=plain)
+        return ui.Question((_short(ask),), name, is_open=False, is_brief=True, plain=plain)
     is_open = ask.decision is None and can_answer
     details = (*_detail(parts, live=is_open), *_reason(request), *_details(request, calls))
     if not is_open:
-        answer = Line(_answer(ask), "verdict", _verdict_tone(ask))
-        return Question((top, *details, answer), name, is_open=False, plain=plain)
-    until = Countdown(_left(request, now), request.deadline, "" if ask.brief else "no answer is a denial")
+        answer = ui.Line(_answer(ask), "verdict", _verdict_tone(ask))
+        return ui.Question((top, *details, answer), name, is_open=False, plain=plain)
+    until = ui.Countdown(_left(request, now), request.deadline, "" if ask.brief else "no answer is a denial")
     buttons = buttons_of(request, brief=ask.brief)
     inside = (_short(ask),) if ask.brief else (top, *details, *_meaning(meaning, parts))
     about = request.approval_id
-    return Question((*inside, until, *buttons), name, about, is_brief=ask.brief, plain=plain)
+    return ui.Question((*inside, until, *buttons), name, about, is_brief=ask.brief, plain=plain)
 
 
 def ask_text(ask: Ask) -> str:
@@ -138,7 +116,7 @@ def ask_text(ask: Ask) -> str:
     return "\n".join([*lines, f"  {verdict_words(ask)}"])
 
 
-def many_block(waiting: Sequence[Ask], *, may_allow: bool) -> Group:
+def many_block(waiting: Sequence[Ask], *, may_allow: bool) -> ui.Group:
     """One word for several questions, and no accident that says yes to all.
 
     Args:
@@ -148,17 +126,17 @@ def many_block(waiting: Sequence[Ask], *, may_allow: bool) -> Group:
     """
     about = {"ids": " ".join(ask.request.approval_id for ask in waiting)}
     count = len(waiting)
-    words: Words = (Span(f"{counted(count, 'question')} wait.", "title", "ask-tone"),)
-    line = Line((*words, Button(f"Deny all {count}", "deny-all", about)), "many-line")
-    allow: Blocks = ()
+    words: ui.Words = (ui.Span(f"{counted(count, 'question')} wait.", "title", "ask-tone"),)
+    line = ui.Line((*words, ui.Button(f"Deny all {count}", "deny-all", about)), "many-line")
+    allow: ui.Blocks = ()
     if may_allow:
-        places = Bullets([(code(asked(ask.request).what),) for ask in waiting])
-        yes = Button(f"Yes, allow these {count} for this run", "allow-all", about, "primary")
-        said = Line(("The box could connect to all of these, until the run ends:",))
+        places = ui.Bullets([(ui.code(asked(ask.request).what),) for ask in waiting])
+        yes = ui.Button(f"Yes, allow these {count} for this run", "allow-all", about, "primary")
+        said = ui.Line(("The box could connect to all of these, until the run ends:",))
         # Kept open under the very questions: when one more comes, it folds and has to be unfolded again.
-        inside = (said, places, Line((yes,)))
-        allow = (Fold(("Allow all for this run …",), inside, f"all:{about['ids']}", "all"),)
-    return Group((line, *allow, Told()), "many", f"All {count} questions", {"block": ""}, plain="")
+        inside = (said, places, ui.Line((yes,)))
+        allow = (ui.Fold(("Allow all for this run …",), inside, f"all:{about['ids']}", "all"),)
+    return ui.Group((line, *allow, ui.Told()), "many", f"All {count} questions", {"block": ""}, plain="")
 
 
 def verdict_words(ask: Ask) -> str:
@@ -218,84 +196,84 @@ def keys(request: ApprovalRequested) -> tuple[str, dict[str, dict[str, str]]]:
     return ", ".join(shown), words
 
 
-def buttons_of(request: ApprovalRequested, *, brief: bool = False) -> Blocks:
+def buttons_of(request: ApprovalRequested, *, brief: bool = False) -> ui.Blocks:
     """The buttons of one approval, and the line where it is said why one did nothing."""
     about = {"id": request.approval_id}
-    stop = Button("Stop the run", "abort", about, "quiet")
-    words: list[Inline]
+    stop = ui.Button("Stop the run", "abort", about, "quiet")
+    words: list[ui.Inline]
     if request.subject == "question":
         words = [*_question(request, about), stop]
     elif request.options:
         words = _options(request, about, brief=brief)
-        words += [] if brief else [SPRING, stop]
+        words += [] if brief else [ui.SPRING, stop]
     else:
         is_plan = request.subject == "plan"
         yes = _WITHOUT_OPTIONS.get(request.subject, "Allow once")
         enter = {"enter": ""} if is_plan else {}
-        words = [*_budget(request), Button(yes, "allow", enter | about, "primary"), *_with_lessons(request, about)]
-        words += [Button(_NO.get(request.subject, "Deny"), "deny", about), SPRING, stop]
-    return Line(tuple(words), "buttons"), Told()
+        words = [*_budget(request), ui.Button(yes, "allow", enter | about, "primary"), *_with_lessons(request, about)]
+        words += [ui.Button(_NO.get(request.subject, "Deny"), "deny", about), ui.SPRING, stop]
+    return ui.Line(tuple(words), "buttons"), ui.Told()
 
 
-def asked_text(text: AskedText, *, live: bool) -> Blocks:
+def asked_text(text: AskedText, *, live: bool) -> ui.Blocks:
     """A text that is decided about, with its size; a live card is told when it was read to its end."""
-    name = (label(text.label),) if text.label else ()
-    size = (Line((text.size,), "soft size"),) if text.size else ()
-    return (*name, Pre(text.text, "full", has_end=live), *size)
+    name = (ui.label(text.label),) if text.label else ()
+    size = (ui.Line((text.size,), "soft size"),) if text.size else ()
+    return (*name, ui.Pre(text.text, "full", has_end=live), *size)
 
 
-def _details(request: ApprovalRequested, calls: Sequence[Call]) -> Blocks:
+def _details(request: ApprovalRequested, calls: Sequence[Call]) -> ui.Blocks:
     """Difference, arguments, origin; each only where there is one."""
-    found: list[Block] = []
+    found: list[ui.Block] = []
     diff = request.arguments.get("diff")
     if isinstance(diff, str) and diff:
-        found.append(Diff(diff))
+        found.append(ui.Diff(diff))
     # Those that are the question stand in it.
     given = {} if in_sight(request.subject) else more_arguments(request.subject, request.arguments)
     if given:
-        inside: list[Block] = []
+        inside: list[ui.Block] = []
         for name, text in given.items():
-            inside += [label(name), Pre(bounded(text, lines=_LINES, characters=_CHARACTERS).whole(), "full")]
-        found.append(Fold((soft("Arguments in full"),), tuple(inside), f"args:{request.approval_id}", "args"))
+            inside += [ui.label(name), ui.Pre(bounded(text, lines=_LINES, characters=_CHARACTERS).whole(), "full")]
+        found.append(ui.Fold((ui.soft("Arguments in full"),), tuple(inside), f"args:{request.approval_id}", "args"))
     call = next((call for call in calls if call.asked.call_id == request.call_id), None)
     if request.lineage:
         line = " → ".join(request.lineage)
-        found.append(Line(("Asked for by a part that was handed on:", code(line), "."), "origin"))
+        found.append(ui.Line(("Asked for by a part that was handed on:", ui.code(line), "."), "origin"))
     # A question is the agent's own, and says so.
     elif call is not None and request.subject != "question":
-        found.append(Line(("Asked for by a call of", code(call.asked.tool), "."), "origin"))
+        found.append(ui.Line(("Asked for by a call of", ui.code(call.asked.tool), "."), "origin"))
     return tuple(found)
 
 
-def _detail(parts: Asked, *, live: bool) -> Blocks:
+def _detail(parts: Asked, *, live: bool) -> ui.Blocks:
     if parts.target:
-        means = (Line((parts.means,)),) if parts.means else ()
-        return (Line((code(parts.target),), "target"), *means)
+        means = (ui.Line((parts.means,)),) if parts.means else ()
+        return (ui.Line((ui.code(parts.target),), "target"), *means)
     return tuple(block for text in parts.blocks for block in asked_text(text, live=live))
 
 
-def _reason(request: ApprovalRequested) -> Blocks:
+def _reason(request: ApprovalRequested) -> ui.Blocks:
     whose, reason = reason_words(request)
     if whose:
-        return (Line((soft(whose), quote(reason)), "says"),)
-    return (Line((reason,), "says soft"),) if reason else ()
+        return (ui.Line((ui.soft(whose), ui.quote(reason)), "says"),)
+    return (ui.Line((reason,), "says soft"),) if reason else ()
 
 
-def _short(ask: Ask) -> Line:
+def _short(ask: Ask) -> ui.Line:
     """A network question on one line, with its answer once there is one."""
-    what = code(asked(ask.request).what, "where")
+    what = ui.code(asked(ask.request).what, "where")
     if ask.decision is None:
-        return Line((what,), "ask-top")
-    answer = Span(_answer(ask), look="verdict", tone=_verdict_tone(ask))
-    return Line((Span(_KINDS["network"][0], look="kind"), what, answer), "ask-top")
+        return ui.Line((what,), "ask-top")
+    answer = ui.Span(_answer(ask), look="verdict", tone=_verdict_tone(ask))
+    return ui.Line((ui.Span(_KINDS["network"][0], look="kind"), what, answer), "ask-top")
 
 
-def _meaning(meaning: str, parts: Asked) -> Blocks:
+def _meaning(meaning: str, parts: Asked) -> ui.Blocks:
     # Whoever composed the question has said it better.
     if parts.means:
         return ()
-    where: Words = (f"{meaning}, in", code(parts.place), ".") if parts.place else (f"{meaning}.",)
-    return (Line(where, "soft"),)
+    where: ui.Words = (f"{meaning}, in", ui.code(parts.place), ".") if parts.place else (f"{meaning}.",)
+    return (ui.Line(where, "soft"),)
 
 
 def _left(request: ApprovalRequested, now: datetime | None) -> float:
@@ -307,54 +285,54 @@ def _verdict_tone(ask: Ask) -> str:
     return _VERDICTS.get(ask.decision.verdict, ("bad", ""))[0] if ask.decision else "warn"
 
 
-def _answer(ask: Ask) -> Words:
+def _answer(ask: Ask) -> ui.Words:
     decision = ask.decision
     chosen = chooses(ask.request) and decision is not None and decision.answer in ask.request.options
     if decision is not None and decision.answer and decision.via != "policy" and not chosen:
-        return verdict_words(ask), quote(decision.answer)
+        return verdict_words(ask), ui.quote(decision.answer)
     return (verdict_words(ask),)
 
 
-def _options(request: ApprovalRequested, about: Mapping[str, str], *, brief: bool) -> list[Inline]:
+def _options(request: ApprovalRequested, about: Mapping[str, str], *, brief: bool) -> list[ui.Inline]:
     small = "small" if brief else ""
 
     # Several that look alike: each says by its name what it is about.
     def named(word: str) -> str:
         return f"{word}: {request.title}" if brief else ""
 
-    shown: list[Inline] = []
+    shown: list[ui.Inline] = []
     for number, option in enumerate(allowing(request)):
         word = f"Allow for {option}" if option in {THIS_CALL, THIS_RUN, THIS_SESSION} else f"Allow: {option}"
         look = "primary" if number == 0 and not brief else small
-        shown.append(Button(word, "allow", {"answer": option, **about}, look, named(word)))
-    shown.append(Button("Deny", "deny", about, small, named("Deny")))
+        shown.append(ui.Button(word, "allow", {"answer": option, **about}, look, named(word)))
+    shown.append(ui.Button("Deny", "deny", about, small, named("Deny")))
     if NEVER in request.options:
         word = "Never in this session"
         hint = "Refuse it without asking again, as long as this session lasts"
-        shown.append(Button(word, "deny", {"answer": NEVER, **about}, f"quiet {small}", named(word), hint))
+        shown.append(ui.Button(word, "deny", {"answer": NEVER, **about}, f"quiet {small}", named(word), hint))
     return shown
 
 
-def _budget(request: ApprovalRequested) -> list[Inline]:
+def _budget(request: ApprovalRequested) -> list[ui.Inline]:
     """Where a plan's budget can be changed before it begins; what stands there is sent along."""
     if request.subject != "plan":
         return []
     proposed = request.arguments.get("budget_usd")
     value = f"{proposed:.2f}" if isinstance(proposed, int | float) else ""
-    return [Entry("Budget, USD", value, "none", is_budget=True)]
+    return [ui.Entry("Budget, USD", value, "none", is_budget=True)]
 
 
-def _with_lessons(request: ApprovalRequested, about: Mapping[str, str]) -> list[Inline]:
+def _with_lessons(request: ApprovalRequested, about: Mapping[str, str]) -> list[ui.Inline]:
     """Begins, and lets the agent read the lessons that a plan shows."""
     if request.subject != "plan" or not request.arguments.get("lessons"):
         return []
     hint = "The lessons above may be trusted from now on, and the agent reads them"
     data = {"enter": "", "add": "with lessons", **about}
-    return [Button("Begin with its lessons", "allow", data, hint=hint)]
+    return [ui.Button("Begin with its lessons", "allow", data, hint=hint)]
 
 
-def _question(request: ApprovalRequested, about: Mapping[str, str]) -> list[Inline]:
-    field: list[Inline] = [Button(option, "answer", {"answer": option, **about}) for option in request.options]
+def _question(request: ApprovalRequested, about: Mapping[str, str]) -> list[ui.Inline]:
+    field: list[ui.Inline] = [ui.Button(option, "answer", {"answer": option, **about}) for option in request.options]
     if not field:
-        field = [Entry("Your answer", placeholder="Your answer"), Button("Send", "answer", about, "primary")]
-    return [*field, SPRING, Button("No answer", "deny", about, "quiet")]
+        field = [ui.Entry("Your answer", placeholder="Your answer"), ui.Button("Send", "answer", about, "primary")]
+    return [*field, ui.SPRING, ui.Button("No answer", "deny", about, "quiet")]

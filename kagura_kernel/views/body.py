@@ -13,22 +13,7 @@ from typing import Any
 from kagura_kernel.domain.events import ResultShown
 from kagura_kernel.domain.tools import NO_OUTPUT
 from kagura_kernel.domain.visible import printed, visible
-from kagura_kernel.render.blocks import (
-    Block,
-    Blocks,
-    Fold,
-    Group,
-    Line,
-    Picture,
-    Pieces,
-    Pre,
-    Rich,
-    Span,
-    Words,
-    chip,
-    code,
-    label,
-)
+from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.bounded import Bounded, bounded
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import counted, data_size, seconds
@@ -36,11 +21,19 @@ from kagura_kernel.render.foreign import rich_html
 from kagura_kernel.render.images import MIMES, RASTER, SVG, Image, NoImageError, decoded, image_of
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import ask_block, ask_text
-from kagura_kernel.views.endings import resume_blocks, told_block
-from kagura_kernel.views.failures import OUT_OF_MEMORY, end_code, end_words, failure_reason, failure_word, was_killed
 from kagura_kernel.views.parts import Ask, Call, Check, Item, Note, Part, Passage, Printout, Result, Withheld
 from kagura_kernel.views.run import RunView
-from kagura_kernel.views.status import good
+from kagura_kernel.views.status import (
+    OUT_OF_MEMORY,
+    end_code,
+    end_words,
+    failure_reason,
+    failure_word,
+    good,
+    resume_blocks,
+    told_block,
+    was_killed,
+)
 
 FROM_THE_BOX = "Output of the box"
 """Stands over every result, so that nothing in one can be taken for a card's own words."""
@@ -55,11 +48,11 @@ _FOLLOWED = 60
 _TELLING = ("command", "code", "path", "file_path", "pattern", "question", "url", "name")
 
 
-def item_blocks(item: Item, view: RunView, *, live: bool) -> Blocks:
+def item_blocks(item: Item, view: RunView, *, live: bool) -> ui.Blocks:
     """One part of the body."""
     match item:
         case Passage():
-            return (Rich(_latest(item), "growing" if item.growing else ""),)
+            return (ui.Rich(_latest(item), "growing" if item.growing else ""),)
         case Call():
             # A question has its own card.
             return () if _is_question(item, view) else (call_block(item, view),)
@@ -99,25 +92,25 @@ def is_whole(item: Item) -> bool:
             return True
 
 
-def call_block(call: Call, view: RunView) -> Fold:
+def call_block(call: Call, view: RunView) -> ui.Fold:
     """A tool call, folded: its line always, its arguments and output on demand.
 
     What left the box stands open: a person who allowed it sees what came of it.
     """
     asked, finished = call.asked, call.finished
-    about = code(one_line(telling_argument(asked.arguments), 200), "arg")
-    line = (Span(asked.tool, look="tool"), about, Span(_chips(call, view), look="chips"))
-    inside: list[Block] = []
+    about = ui.code(one_line(telling_argument(asked.arguments), 200), "arg")
+    line = (ui.Span(asked.tool, look="tool"), about, ui.Span(_chips(call, view), look="chips"))
+    inside: list[ui.Block] = []
     for name, value in asked.arguments.items():
-        inside += [label(name), Pre(_pieces(bounded(_argument(value), lines=200)))]
+        inside += [ui.label(name), ui.Pre(_pieces(bounded(_argument(value), lines=200)))]
     text = finished.text if finished is not None else call.printed
     inside += _output(text, finished.spill if finished else None, following=finished is None)
-    inside += [label(OUT_OF_MEMORY)] if finished and was_killed(finished.exit_code) else []
+    inside += [ui.label(OUT_OF_MEMORY)] if finished and was_killed(finished.exit_code) else []
     is_open = finished is not None and finished.route == "host"
-    return Fold(line, tuple(inside), call.key, "call", is_open=is_open)
+    return ui.Fold(line, tuple(inside), call.key, "call", is_open=is_open)
 
 
-def end_blocks(view: RunView) -> Blocks:
+def end_blocks(view: RunView) -> ui.Blocks:
     """Why a run did not end well, and how to go on with it; nothing when it did."""
     finished = view.finished
     if finished is None or good(view):
@@ -125,9 +118,9 @@ def end_blocks(view: RunView) -> Blocks:
     why, how, named = end_words(view), resume_blocks(view), end_code(view)
     if not (why or how):
         return ()
-    words: Words = (*([Span(named, look="code")] if named else []), Span(why, "prose"))
+    words: ui.Words = (*([ui.Span(named, look="code")] if named else []), ui.Span(why, "prose"))
     tone = "warn" if finished.status in {"stopped", "killed", "denied"} else "bad"
-    return (Group((Line(words), *how), f"end {tone}", plain=f"{named}: {why}".lstrip(": ") if why else ""),)
+    return (ui.Group((ui.Line(words), *how), f"end {tone}", plain=f"{named}: {why}".lstrip(": ") if why else ""),)
 
 
 def telling_argument(arguments: Mapping[str, Any]) -> str:
@@ -151,15 +144,17 @@ def _latest(passage: Passage) -> str:
     return f"… what came before is shown when it is whole …\n\n{end[end.find(chr(10)) + 1 :]}"
 
 
-def _told(item: Note | Result | Withheld | Check | Part, *, steady: bool) -> Block:
+def _told(item: Note | Result | Withheld | Check | Part, *, steady: bool) -> ui.Block:
     """What says in text what it says on the card."""
     match item:
         case Note():
-            return Line((Span(item.text, "prose"),), f"note{' grave' if item.grave else ''}", plain=f"! {item.text}")
+            return ui.Line(
+                (ui.Span(item.text, "prose"),), f"note{' grave' if item.grave else ''}", plain=f"! {item.text}"
+            )
         case Result():
             return result_block(item.said)
         case Withheld():
-            return Line((withheld_words(item),), "note", plain=f"! {withheld_words(item)}")
+            return ui.Line((withheld_words(item),), "note", plain=f"! {withheld_words(item)}")
         case _:
             return told_block(item, steady=steady)
 
@@ -170,28 +165,28 @@ def _is_question(call: Call, view: RunView) -> bool:
     return any(ask.call_id == call.asked.call_id and ask.subject == "question" for ask in asks)
 
 
-def _chips(call: Call, view: RunView) -> Words:
+def _chips(call: Call, view: RunView) -> ui.Words:
     finished = call.finished
     if finished is None:
         return (_meanwhile(call, view),)
-    shown: list[Span] = []
+    shown: list[ui.Span] = []
     if finished.route:
-        shown.append(chip(finished.route, "host" if finished.route == "host" else ""))
+        shown.append(ui.chip(finished.route, "host" if finished.route == "host" else ""))
     if finished.exit_code is not None:
-        shown.append(chip(f"exit {finished.exit_code}", "good" if finished.exit_code == 0 else "bad"))
+        shown.append(ui.chip(f"exit {finished.exit_code}", "good" if finished.exit_code == 0 else "bad"))
     elif word := failure_word(call):
-        shown.append(chip(word, "bad"))
+        shown.append(ui.chip(word, "bad"))
     if not view.repeatable:
-        shown.append(Span(seconds(finished.duration), look="took"))
+        shown.append(ui.Span(seconds(finished.duration), look="took"))
     return tuple(shown)
 
 
-def _meanwhile(call: Call, view: RunView) -> Span:
+def _meanwhile(call: Call, view: RunView) -> ui.Span:
     """What a call without an answer is doing."""
     if view.finished is not None:
-        return chip("unfinished", "warn")
+        return ui.chip("unfinished", "warn")
     asks = any(ask.request.call_id == call.asked.call_id for ask in view.pending)
-    return chip("waiting for you", "warn") if asks else chip("running", "busy")
+    return ui.chip("waiting for you", "warn") if asks else ui.chip("running", "busy")
 
 
 def _call_text(call: Call) -> str:
@@ -211,19 +206,19 @@ def _call_text(call: Call) -> str:
     return "\n".join([line, *(f"  {part}".rstrip() for part in answer.rstrip("\n").split("\n"))])
 
 
-def _output(text: str, spill: str | None, *, following: bool) -> Blocks:
+def _output(text: str, spill: str | None, *, following: bool) -> ui.Blocks:
     if not text:
-        return (Line(("no output yet",), "label soft"),) if following else ()
+        return (ui.Line(("no output yet",), "label soft"),) if following else ()
     if following:
         tail = "\n".join(text.rstrip("\n").split("\n")[-_FOLLOWED:])
-        return (Pre(tail, "out", is_output=True, is_followed=True),)
-    return (Pre(_pieces(bounded(text), spill), "out", is_output=True),)
+        return (ui.Pre(tail, "out", is_output=True, is_followed=True),)
+    return (ui.Pre(_pieces(bounded(text), spill), "out", is_output=True),)
 
 
-def _pieces(part: Bounded, where: str | None = None) -> Pieces:
+def _pieces(part: Bounded, where: str | None = None) -> ui.Pieces:
     """Beginning, remark and end, each on lines of its own."""
     remark = part.remark(where)
-    shown: list[str | Span] = [part.head, Span(remark, look="more") if remark else "", part.tail]
+    shown: list[str | ui.Span] = [part.head, ui.Span(remark, look="more") if remark else "", part.tail]
     return tuple(piece for one in shown if one for piece in (one, "\n"))[:-1]
 
 
@@ -235,16 +230,18 @@ def withheld_words(rest: Withheld) -> str:
     return f"{counted(rest.count, 'more result')} of the box, {data_size(rest.bytes)}, not shown."
 
 
-def result_block(said: ResultShown) -> Group:
+def result_block(said: ResultShown) -> ui.Group:
     """A result in a frame that says whose it is.
 
     It is the box's word. It is shown as what its bytes are, whatever it calls itself, and nothing in it can act.
     """
     kind, inside, remarks = _shown(said)
     words = " · ".join(filter(None, [kind, *remarks]))
-    top = (Span(FROM_THE_BOX, look="from"), *([Span(words, look="of")] if words else []))
+    top = (ui.Span(FROM_THE_BOX, look="from"), *([ui.Span(words, look="of")] if words else []))
     name = f"{FROM_THE_BOX}: {kind}".rstrip(": ")
-    return Group((Line(top, "result-top"), Group(inside, "result-body")), "result", name, plain=result_text(said))
+    return ui.Group(
+        (ui.Line(top, "result-top"), ui.Group(inside, "result-body")), "result", name, plain=result_text(said)
+    )
 
 
 def result_text(said: ResultShown) -> str:
@@ -263,7 +260,7 @@ def result_text(said: ResultShown) -> str:
     return f"[{_kind(said)}, {_size(said)}]"
 
 
-def _shown(said: ResultShown) -> tuple[str, Blocks, list[str]]:
+def _shown(said: ResultShown) -> tuple[str, ui.Blocks, list[str]]:
     """What it is in a word, how it looks, and what is to be said of it."""
     if not said.data:
         return "" if said.note else _kind(said), _pre(said.text), [_not_shown(said)]
@@ -275,15 +272,15 @@ def _shown(said: ResultShown) -> tuple[str, Blocks, list[str]]:
             return _kind(said), _pre(said.text), [_size(said), f"not shown: {why}"]
         about = one_line(said.text, 200) or f"Image from the box, {image.width} by {image.height} pixels"
         measures = f"{image.width:,} × {image.height:,}, {data_size(len(image.data))}"
-        return _kind(said), (Picture(image, about),), [measures, *remarks]
+        return _kind(said), (ui.Picture(image, about),), [measures, *remarks]
     match said.mime:
         case "text/html":
             inside, left_out = rich_html(said.data)
             kind = "table" if "<table>" in inside else "formatted text"
-            return kind, (Rich(said.data, is_html=True),), [f"left out: {left_out}" if left_out else "", *remarks]
+            return kind, (ui.Rich(said.data, is_html=True),), [f"left out: {left_out}" if left_out else "", *remarks]
         case "text/markdown":
             cut = f"its last {len(said.data) - _MARKDOWN:,} characters left out" if len(said.data) > _MARKDOWN else ""
-            return "Markdown", (Rich(said.data[:_MARKDOWN]),), [cut, *remarks]
+            return "Markdown", (ui.Rich(said.data[:_MARKDOWN]),), [cut, *remarks]
         case _:
             return _kind(said), _pre(said.data if said.mime == "text/plain" else said.text), remarks
 
@@ -296,8 +293,8 @@ def _image(said: ResultShown) -> Image:
     return image
 
 
-def _pre(text: str) -> Blocks:
-    return (Pre(bounded(text).whole(), "out", is_output=True),) if text.strip() else ()
+def _pre(text: str) -> ui.Blocks:
+    return (ui.Pre(bounded(text).whole(), "out", is_output=True),) if text.strip() else ()
 
 
 def _not_shown(said: ResultShown) -> str:

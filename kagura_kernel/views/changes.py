@@ -16,26 +16,7 @@ from typing import Any
 
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.render.blocks import (
-    SPRING,
-    Blocks,
-    Button,
-    Diff,
-    Fold,
-    Group,
-    Line,
-    Picture,
-    Span,
-    Table,
-    Told,
-    Words,
-    chip,
-    code,
-    figure,
-    head,
-    label,
-    soft,
-)
+from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.diff import counts
 from kagura_kernel.render.escape import one_line, shown_path
 from kagura_kernel.render.figures import counted, data_size
@@ -90,22 +71,22 @@ RUNS = "runs by itself"
 
 def changes_blocks(
     changes: Mapping[str, FileChange], *, live: bool, told: str = "", previews: Previews = _NO_PREVIEWS
-) -> Blocks:
+) -> ui.Blocks:
     """The card's inside. A live one can be applied and discarded, as a whole and by file."""
     total = [counts(change.diff) for change in changes.values()]
     figures = plus_minus(sum(plus for plus, _ in total), sum(minus for _, minus in total))
     waiting = any(change.state == "proposed" for change in changes.values())
     alone = len(changes) == 1
     buttons = _buttons("", alone=alone) if live and waiting else ()
-    top = head(counted(len(changes), "changed file"), figures, soft(summary(changes)), SPRING, *buttons)
+    top = ui.head(counted(len(changes), "changed file"), figures, ui.soft(summary(changes)), ui.SPRING, *buttons)
     few = len(changes) <= _OPEN_FILES
     shown = first_what_runs(changes)[:_SHOWN_FILES]
     files = [_file(change, previews.get(change.path, b""), live=live and not alone, few=few) for change in shown]
-    more: Blocks = ()
+    more: ui.Blocks = ()
     if left := len(changes) - len(shown):
-        where = (code(".changes"), "of the cell’s value holds all of them.")
-        more = (label(f"… and {counted(left, 'more file')}:", *where),)
-    return (top, Group((*files, *more), "files"), Told(told))
+        where = (ui.code(".changes"), "of the cell’s value holds all of them.")
+        more = (ui.label(f"… and {counted(left, 'more file')}:", *where),)
+    return (top, ui.Group((*files, *more), "files"), ui.Told(told))
 
 
 def changes_text(changes: Mapping[str, FileChange]) -> str:
@@ -141,37 +122,37 @@ def state_word(state: str) -> str:
     return "handed to the run that it works for" if state == "handed" else state
 
 
-def plus_minus(added: int, removed: int) -> Span:
+def plus_minus(added: int, removed: int) -> ui.Span:
     """`+12 −3`, coloured."""
-    return Span((Span(f"+{added}", look="plus"), Span(f"−{removed}", look="minus")), look="pm")
+    return ui.Span((ui.Span(f"+{added}", look="plus"), ui.Span(f"−{removed}", look="minus")), look="pm")
 
 
-def _file(change: FileChange, data: bytes, *, live: bool, few: bool) -> Group:
+def _file(change: FileChange, data: bytes, *, live: bool, few: bool) -> ui.Group:
     sign, tone = _SIGNS.get(change.status, ("?", "soft"))
     state_tone, state = _STATES.get(change.state, ("soft", change.state))
     if change.reason and change.state == "protected":
         state = f"{change.state}: {change.reason}"
     added, removed = counts(change.diff)
-    line: Words = (
-        Span(sign, look="sign", tone=tone, hint=change.status),
-        code(shown_path(change.path), "path"),
+    line: ui.Words = (
+        ui.Span(sign, look="sign", tone=tone, hint=change.status),
+        ui.code(shown_path(change.path), "path"),
         *([plus_minus(added, removed)] if change.diff else []),
-        *([figure(data_size(change.size))] if change.size else []),
-        *([chip(RUNS, "warn", change.runs)] if change.runs else []),
-        *([chip(state, state_tone)] if state_tone else []),
+        *([ui.figure(data_size(change.size))] if change.size else []),
+        *([ui.chip(RUNS, "warn", change.runs)] if change.runs else []),
+        *([ui.chip(state, state_tone)] if state_tone else []),
     )
     waits = change.state == "proposed"
     is_open = few and waits and added + removed <= _OPEN_BELOW
-    fold = Fold(line, _content(change, data), f"file:{change.path}", is_open=is_open, is_bare=True)
+    fold = ui.Fold(line, _content(change, data), f"file:{change.path}", is_open=is_open, is_bare=True)
     # Buttons inside a summary could not be told from it by a screen reader.
-    return Group((fold, *([Line(_buttons(change.path), "acts")] if live and waits else [])), "file")
+    return ui.Group((fold, *([ui.Line(_buttons(change.path), "acts")] if live and waits else [])), "file")
 
 
-def _content(change: FileChange, data: bytes) -> Blocks:
-    why = (label(f"Look at it before you apply it: {change.runs}."),) if change.runs else ()
+def _content(change: FileChange, data: bytes) -> ui.Blocks:
+    why = (ui.label(f"Look at it before you apply it: {change.runs}."),) if change.runs else ()
     preview = preview_blocks(change, data) if data else ()
     if change.diff:
-        return (*why, *preview, Diff(change.diff))
+        return (*why, *preview, ui.Diff(change.diff))
     if preview:
         return (*why, *preview)
     if change.binary:
@@ -180,17 +161,17 @@ def _content(change: FileChange, data: bytes) -> Blocks:
         what = "A symbolic link."
     else:
         what = "No change of content." if change.status == "modified" else "An empty file."
-    return (*why, label(what))
+    return (*why, ui.label(what))
 
 
-def _buttons(path: str, *, alone: bool = False) -> Words:
+def _buttons(path: str, *, alone: bool = False) -> ui.Words:
     """For one file, or with an empty path for all; `alone` when the whole is one file."""
     about = {"path": path} if path else {}
     of, all_of = (path, "") if path else ("all changes", "" if alone else " all")
     first, second = ("small", "quiet small") if path else ("primary", "quiet")
     return (
-        Button(f"Apply{all_of}", "apply", about, first, f"Apply {of}"),
-        Button(f"Discard{all_of}", "discard", about, second, f"Discard {of}"),
+        ui.Button(f"Apply{all_of}", "apply", about, first, f"Apply {of}"),
+        ui.Button(f"Discard{all_of}", "discard", about, second, f"Discard {of}"),
     )
 
 
@@ -212,7 +193,7 @@ def wanted(change: FileChange) -> int:
     return _KIND_BYTES if change.binary else 0
 
 
-def preview_blocks(change: FileChange, data: bytes) -> Blocks:
+def preview_blocks(change: FileChange, data: bytes) -> ui.Blocks:
     """The preview of one file; nothing where its diff says enough."""
     suffix = _suffix(change.path)
     if suffix in _IMAGES and len(data) >= change.size:
@@ -231,14 +212,14 @@ def _suffix(path: str) -> str:
     return PurePosixPath(path).suffix.lower()
 
 
-def _image(change: FileChange, data: bytes) -> Blocks:
+def _image(change: FileChange, data: bytes) -> ui.Blocks:
     try:
         image = image_of(data)
     except NoImageError as why:
-        return (label(f"No preview: {why}."),)
+        return (ui.label(f"No preview: {why}."),)
     about = f"{image.width:,} × {image.height:,}, {data_size(len(data))}"
-    shown = Picture(image, f"Preview of {one_line(change.path, 80)}, {about}")
-    return (Group((shown, label(about)), "preview"),)
+    shown = ui.Picture(image, f"Preview of {one_line(change.path, 80)}, {about}")
+    return (ui.Group((shown, ui.label(about)), "preview"),)
 
 
 def _rows(suffix: str, data: bytes, *, whole: bool) -> list[list[str]]:
@@ -289,8 +270,8 @@ def _plain(value: Any) -> str:
     return "…" if isinstance(value, dict | list) else json.dumps(value)
 
 
-def _table(rows: Sequence[Sequence[str]]) -> Group:
+def _table(rows: Sequence[Sequence[str]]) -> ui.Group:
     first, *body = [[one_line(cell, _CELL) for cell in row[:_COLUMNS]] for row in rows]
     more = ", more columns left out" if max(len(row) for row in rows) > _COLUMNS else ""
-    shown = Table([[(cell,) for cell in row] for row in body], first, of_file="First rows")
-    return Group((shown, label(f"First rows{more}")), "preview")
+    shown = ui.Table([[(cell,) for cell in row] for row in body], first, of_file="First rows")
+    return ui.Group((shown, ui.label(f"First rows{more}")), "preview")

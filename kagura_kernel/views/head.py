@@ -4,21 +4,7 @@ from __future__ import annotations
 
 from kagura_kernel.domain.events import RunGranted, VariableCrossed
 from kagura_kernel.domain.visible import shown_word
-from kagura_kernel.render.blocks import (
-    Block,
-    Blocks,
-    Button,
-    Clock,
-    Group,
-    Inline,
-    Line,
-    Span,
-    Words,
-    code,
-    item,
-    soft,
-    strong,
-)
+from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import clock_face, seconds, tokens, whole_cost
 from kagura_kernel.views.run import RunView
@@ -30,19 +16,19 @@ _SUMMARY, _WHY = 80, 300
 _WAYS = {"in": "into the box", "out": "out of the box"}
 
 
-def head_blocks(view: RunView, *, live: bool) -> Blocks:
+def head_blocks(view: RunView, *, live: bool) -> ui.Blocks:
     """The head. A live one ticks and has a Stop button while the run goes on."""
     going = live and view.finished is None and view.started is not None
-    stop: Words = ()
+    stop: ui.Words = ()
     if going:
-        stop = (Button("Stop", "stop", {}, "quiet", hint="Stop the run and everything it started"),)
+        stop = (ui.Button("Stop", "stop", {}, "quiet", hint="Stop the run and everything it started"),)
     # The front end announces the end once; a region that speaks by itself would do so at every figure beside it.
     ended = live and view.finished is not None
     tone = "bad" if ended_badly(view) else TONES.get(status_of(view), "bad")
-    pill = Span(status_words(view), "pill", tone=tone, is_last_word=ended)
-    top = Line((pill, Span(_name(view), "name"), figures(view, live=live), *stop), "top", plain=head_line(view))
+    pill = ui.Span(status_words(view), "pill", tone=tone, is_last_word=ended)
+    top = ui.Line((pill, ui.Span(_name(view), "name"), figures(view, live=live), *stop), "top", plain=head_line(view))
     places = _places(view, live=live)
-    return (Group((top, *([Group(places, "places")] if places else [])), "head"),)
+    return (ui.Group((top, *([ui.Group(places, "places")] if places else [])), "head"),)
 
 
 def head_line(view: RunView) -> str:
@@ -53,21 +39,21 @@ def head_line(view: RunView) -> str:
     return f"[{who}: {status_words(view).lower()}]"
 
 
-def figures(view: RunView, *, live: bool) -> Span:
+def figures(view: RunView, *, live: bool) -> ui.Span:
     """Tokens, money and time, set so that they do not jump as they grow."""
-    shown: list[Inline] = []
+    shown: list[ui.Inline] = []
     if used := view.input_tokens + view.output_tokens:
         detail = f"{view.input_tokens:,} tokens read, {view.output_tokens:,} written"
-        shown.append(item(f"{tokens(used)} tokens", hint=detail))
+        shown.append(ui.item(f"{tokens(used)} tokens", hint=detail))
     if cost := whole_cost(view.usd, view.children, view.children_usd):
-        shown.append(item(cost, hint="Cost in USD"))
+        shown.append(ui.item(cost, hint="Cost in USD"))
     # At the edge: it is there from the beginning, and stays where it is when the others come.
     if live and view.finished is None and view.started is not None and view.now is not None:
         elapsed = max(0.0, (view.now - view.started.at).total_seconds())
-        shown.append(Clock(elapsed, "elapsed", clock_face(elapsed)))
+        shown.append(ui.Clock(elapsed, "elapsed", clock_face(elapsed)))
     elif view.finished is not None and not view.repeatable:
-        shown.append(item(seconds(view.finished.duration), hint="Duration"))
-    return Span(tuple(shown), look="figures")
+        shown.append(ui.item(seconds(view.finished.duration), hint="Duration"))
+    return ui.Span(tuple(shown), look="figures")
 
 
 def box_notes(view: RunView, *, here: bool) -> list[str]:
@@ -77,7 +63,7 @@ def box_notes(view: RunView, *, here: bool) -> list[str]:
     return [note for note in notes if here or (asked_for and asked_for in note)]
 
 
-def _name(view: RunView) -> Words:
+def _name(view: RunView) -> ui.Words:
     if view.started is None:
         return ("Run",)
     if not view.agent:
@@ -85,30 +71,30 @@ def _name(view: RunView) -> Words:
     if view.auditing and not view.started.brain:
         return ("Plugin audit",)
     model = (view.finished.model if view.finished else "") or view.started.model
-    return (view.started.brain, *([soft(model)] if model else []))
+    return (view.started.brain, *([ui.soft(model)] if model else []))
 
 
-def _places(view: RunView, *, live: bool) -> Blocks:
+def _places(view: RunView, *, live: bool) -> ui.Blocks:
     """The lines below: where the thinking and the doing take place, why there, what it was given and what crossed.
 
     The saved card of a run that can be repeated leaves the box's reason out: it is this machine's, and the card has to
     come out the same on another one. The reason stands in the output's metadata.
     """
     here = live or not view.repeatable
-    parts: list[Block] = []
+    parts: list[ui.Block] = []
     if view.agent and view.started is not None and view.started.brain_reason:
-        parts.append(Line((strong("Brain"), view.started.brain_reason), plain=""))
+        parts.append(ui.Line((ui.strong("Brain"), view.started.brain_reason), plain=""))
     if view.box is not None:
         why = view.box.reason.removeprefix(f"{view.box.backend}: ")
         where = f"{' '.join(filter(None, [view.box.backend, view.box.image]))}, {view.box.isolation} isolation"
-        parts.append(Line((strong("Box"), where, *([f"— {why}"] if here and why else [])), plain=""))
-        parts += [Line((note,), "caution", plain="") for note in box_notes(view, here=here)]
+        parts.append(ui.Line((ui.strong("Box"), where, *([f"— {why}"] if here and why else [])), plain=""))
+        parts += [ui.Line((note,), "caution", plain="") for note in box_notes(view, here=here)]
     elif view.finished is None and not view.auditing:
-        parts.append(Line((strong("Box"), "starting …"), plain=""))
+        parts.append(ui.Line((ui.strong("Box"), "starting …"), plain=""))
     return (*parts, *granted_blocks(view, here=here), *variables_blocks(view))
 
 
-def granted_blocks(view: RunView, *, here: bool) -> Blocks:
+def granted_blocks(view: RunView, *, here: bool) -> ui.Blocks:
     """What it was given beyond an ordinary run, on one quiet line; nothing for an ordinary one.
 
     Args:
@@ -119,14 +105,14 @@ def granted_blocks(view: RunView, *, here: bool) -> Blocks:
     granted = view.granted
     if granted is None or not granted.beyond:
         return ()
-    words: list[Inline] = []
+    words: list[ui.Inline] = []
     for name, what in granted_parts(granted, here=here):
-        words += [strong(name), what]
+        words += [ui.strong(name), what]
     if not words:
         return ()
     words += [f"— {_WHO.get(granted.by, f'allowed by {granted.by}')}"] if here and granted.by else []
     plain = "\n".join(f"{name.lower()}: {what}" for name, what in granted_parts(granted, here=False))
-    return (Line(tuple(words), "grant", plain=plain),)
+    return (ui.Line(tuple(words), "grant", plain=plain),)
 
 
 def granted_parts(granted: RunGranted, *, here: bool) -> list[tuple[str, str]]:
@@ -150,21 +136,21 @@ def _listed(words: list[str]) -> str:
     return ", ".join(words[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def variables_blocks(view: RunView) -> Blocks:
+def variables_blocks(view: RunView) -> ui.Blocks:
     """Variables that crossed the wall: one quiet line, and one that is not quiet for each that could not."""
-    words: list[Inline] = []
+    words: list[ui.Inline] = []
     told: list[str] = []
     for direction in _WAYS:
         found = [one for one in view.variables.values() if one.direction == direction and not one.error]
         if not found:
             continue
-        words.append(strong(direction.capitalize()))
+        words.append(ui.strong(direction.capitalize()))
         for number, one in enumerate(found):
             about = one_line(one.summary, _SUMMARY)
             after = "" if number + 1 == len(found) else ","
-            words += [code(one.name), *([f"({about}){after}"] if about else [after])]
+            words += [ui.code(one.name), *([f"({about}){after}"] if about else [after])]
         told.append(f"= {direction}: {', '.join(map(_crossed, found))}")
-    quiet = [Line(tuple(words), "vars", plain="\n".join(told))] if words else []
+    quiet = [ui.Line(tuple(words), "vars", plain="\n".join(told))] if words else []
     return (*quiet, *(_trouble(one) for one in view.variables.values() if one.error))
 
 
@@ -173,7 +159,7 @@ def _crossed(one: VariableCrossed) -> str:
     return f"{one.name} ({about})" if about else one.name
 
 
-def _trouble(one: VariableCrossed) -> Line:
+def _trouble(one: VariableCrossed) -> ui.Line:
     why = one_line(one.error, _WHY)
-    words = (code(one.name), f"did not come {_WAYS[one.direction]}:", Span(why, "prose"))
-    return Line(words, "caution", plain=f"! {one.direction}: {one.name}: {why}")
+    words = (ui.code(one.name), f"did not come {_WAYS[one.direction]}:", ui.Span(why, "prose"))
+    return ui.Line(words, "caution", plain=f"! {one.direction}: {one.name}: {why}")

@@ -1,4 +1,4 @@
-"""What a run was given by its agent, folded from its events: the kit, and the toolsets that were started for it.
+"""What a run was given by its agent: the kit, the toolsets that were started for it, and a staged kit to look into.
 
 Nothing in its words differs between two equal runs. On a card it is one quiet line that opens to everything that was
 staged. What went wrong with a toolset is not quiet: it stands below that line, always in sight.
@@ -7,35 +7,15 @@ staged. What went wrong with a toolset is not quiet: it stands below that line, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Protocol
 
 from kagura_kernel.domain.events import KitStaged, ToolsetEnded, ToolsetStarted
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill
-from kagura_kernel.domain.visible import visible
-from kagura_kernel.render.blocks import (
-    Block,
-    Blocks,
-    Cell,
-    Fold,
-    Group,
-    Inline,
-    Line,
-    Pre,
-    Span,
-    Table,
-    Words,
-    chip,
-    code,
-    figure,
-    item,
-    label,
-    listed,
-    section,
-    soft,
-    strong,
-)
+from kagura_kernel.domain.visible import printed, visible
+from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.escape import one_line, shown_path
 from kagura_kernel.render.figures import counted, data_size, seconds
 
@@ -259,7 +239,7 @@ def _more(count: int, noun: str, indent: str = "", word: str = "") -> list[str]:
 # ---------------------------------------------------------------- on a card
 
 
-def kit_blocks(kit: Kitted, *, steady: bool) -> Blocks:
+def kit_blocks(kit: Kitted, *, steady: bool) -> ui.Blocks:
     """The line and what it opens; nothing where the agent brought nothing.
 
     Args:
@@ -269,40 +249,40 @@ def kit_blocks(kit: Kitted, *, steady: bool) -> Blocks:
     if not kit:
         return ()
     staged = kit.staged
-    inside: list[Block] = []
+    inside: list[ui.Block] = []
     if staged is not None:
         inside += [*_staged(staged), *_names("Opened for installing toolsets", staged.tool_hosts)]
     toolsets = [_toolset(one, gone=name in kit.ended, steady=steady) for name, one in kit.started.items()]
     inside += _rows("Toolsets", toolsets)
     if staged is not None and staged.digest and not steady:
-        inside.append(label(Span(f"`%kagura kit show --run {staged.run_id}` opens its files.", "prose")))
+        inside.append(ui.label(ui.Span(f"`%kagura kit show --run {staged.run_id}` opens its files.", "prose")))
     line = summary(kit)
-    fold = Fold((soft(line[:1].upper() + line[1:]),), tuple(inside), "kit")
-    return (Group((fold, *_troubles(kit)), "kit", "Kit", plain="\n".join(kit_text(kit))),)
+    fold = ui.Fold((ui.soft(line[:1].upper() + line[1:]),), tuple(inside), "kit")
+    return (ui.Group((fold, *_troubles(kit)), "kit", "Kit", plain="\n".join(kit_text(kit))),)
 
 
-def redacted(count: int, kinds: Sequence[str]) -> Words:
+def redacted(count: int, kinds: Sequence[str]) -> ui.Words:
     """How often a file was redacted, and of what; nothing where it was not."""
     if not count:
         return ()
-    return (chip(counted(count, "redaction"), "warn"), *([soft(kinds_words(kinds))] if kinds else []))
+    return (ui.chip(counted(count, "redaction"), "warn"), *([ui.soft(kinds_words(kinds))] if kinds else []))
 
 
-def path(place: str) -> Span:
+def path(place: str) -> ui.Span:
     """A place in a kit."""
-    return code(shown_path(place), "path")
+    return ui.code(shown_path(place), "path")
 
 
-def _staged(staged: Staged) -> Iterable[Block]:
+def _staged(staged: Staged) -> Iterable[ui.Block]:
     """Skills with their files, prompt files, sub-agents, and what was left out; each only where there is one."""
     if staged.skills:
         skills = [_skill(one) for one in staged.skills[:SHOWN_SKILLS]]
-        yield section("Skills", [*skills, *_left(len(staged.skills) - SHOWN_SKILLS, "skill")])
+        yield ui.section("Skills", [*skills, *_left(len(staged.skills) - SHOWN_SKILLS, "skill")])
     prompts = [
         (
             (path(one.name),),
             ("in the workspace" if one.place == "workspace" else "",),
-            (figure(data_size(one.size)),),
+            (ui.figure(data_size(one.size)),),
             redacted(one.redactions, one.kinds),
         )
         for one in staged.prompt_files
@@ -313,60 +293,203 @@ def _staged(staged: Staged) -> Iterable[Block]:
     yield from _rows("Left out", left_out, left_out_count(staged) - len(left_out), "thing")
 
 
-def _skill(skill: StagedSkill) -> Block:
-    about = [Span(one_line(skill.description, _ABOUT), look="arg")] if skill.description else []
-    words: Words = (code(skill.name, "path"), *about)
+def _skill(skill: StagedSkill) -> ui.Block:
+    about = [ui.Span(one_line(skill.description, _ABOUT), look="arg")] if skill.description else []
+    words: ui.Words = (ui.code(skill.name, "path"), *about)
     if not skill.files:
-        return Line((*words, chip("in the workspace")), "skill")
+        return ui.Line((*words, ui.chip("in the workspace")), "skill")
     marked = sum(one.redactions for one in skill.files)
-    chips = (chip(counted(len(skill.files), "file")), *redacted(marked, ()))
+    chips = (ui.chip(counted(len(skill.files), "file")), *redacted(marked, ()))
     rows = [
-        ((path(place),), (figure(data_size(one.size)),), redacted(one.redactions, one.kinds))
+        ((path(place),), (ui.figure(data_size(one.size)),), redacted(one.redactions, one.kinds))
         for place, one in files_of(skill)[:SHOWN_FILES]
     ]
-    inside = (Table(rows, is_wide=True), *_left(len(skill.files) - len(rows), "file"))
-    return Fold((*words, *chips), inside, f"kit:{skill.name}", "skill")
+    inside = (ui.Table(rows, is_wide=True), *_left(len(skill.files) - len(rows), "file"))
+    return ui.Fold((*words, *chips), inside, f"kit:{skill.name}", "skill")
 
 
-def _toolset(one: ToolsetStarted, *, gone: bool, steady: bool) -> Sequence[Cell]:
-    tools: list[Inline] = [item(counted(len(one.tools), "tool"), hint=one_line(", ".join(one.tools), _LISTED))]
+def _toolset(one: ToolsetStarted, *, gone: bool, steady: bool) -> Sequence[ui.Cell]:
+    tools: list[ui.Inline] = [ui.item(counted(len(one.tools), "tool"), hint=one_line(", ".join(one.tools), _LISTED))]
     if one.withheld:
-        tools += [",", item(f"{len(one.withheld):,} withheld", hint=one_line("; ".join(one.withheld), _LISTED))]
-    cells: list[Cell] = [
-        (strong(one.toolset), *([chip("gone", "bad")] if gone else [])),
+        tools += [",", ui.item(f"{len(one.withheld):,} withheld", hint=one_line("; ".join(one.withheld), _LISTED))]
+    cells: list[ui.Cell] = [
+        (ui.strong(one.toolset), *([ui.chip("gone", "bad")] if gone else [])),
         (one_line(one.server, 60),),
         tuple(tools),
         ("through egress" if one.remote else "in the box",),
-        (code(one_line(one.command, _ABOUT), "path"),),
+        (ui.code(one_line(one.command, _ABOUT), "path"),),
     ]
     # What was installed and how long it took is the day's, not the cell's.
-    return cells if steady else [*cells, (one_line(one.installed, 80),), (figure(seconds(one.seconds)),)]
+    return cells if steady else [*cells, (one_line(one.installed, 80),), (ui.figure(seconds(one.seconds)),)]
 
 
-def _troubles(kit: Kitted) -> Iterable[Block]:
+def _troubles(kit: Kitted) -> Iterable[ui.Block]:
     for gone in kit.ended.values():
         yield _trouble("Gone", gone.toolset, gone.reason)
         if gone.stderr.strip():
-            yield Pre(gone.stderr)
+            yield ui.Pre(gone.stderr)
     for one in kit.staged.unresolved if kit.staged is not None else ():
         why = f"Where {one.command} is installed from could not be found out: {one.reason}"
         yield _trouble("Not known", one.toolset, why)
 
 
-def _trouble(word: str, toolset: str, why: str) -> Line:
-    reason = Span(one_line(why, _REASON), "prose")
-    return Line((strong(word, "warn"), code(toolset, "where"), soft(reason)), "refused")
+def _trouble(word: str, toolset: str, why: str) -> ui.Line:
+    reason = ui.Span(one_line(why, _REASON), "prose")
+    return ui.Line((ui.strong(word, "warn"), ui.code(toolset, "where"), ui.soft(reason)), "refused")
 
 
-def _rows(name: str, rows: Sequence[Sequence[Cell]], left: int = 0, noun: str = "") -> Blocks:
-    table = [Table(rows, is_wide=True)] if rows else []
+def _rows(name: str, rows: Sequence[Sequence[ui.Cell]], left: int = 0, noun: str = "") -> ui.Blocks:
+    table = [ui.Table(rows, is_wide=True)] if rows else []
     inside = (*table, *_left(left, noun))
-    return (section(name, inside),) if inside else ()
+    return (ui.section(name, inside),) if inside else ()
 
 
-def _names(name: str, values: Sequence[str]) -> Blocks:
-    return (section(name, [Line(listed([code(one, "path") for one in values]))]),) if values else ()
+def _names(name: str, values: Sequence[str]) -> ui.Blocks:
+    return (ui.section(name, [ui.Line(ui.listed([ui.code(one, "path") for one in values]))]),) if values else ()
 
 
-def _left(count: int, noun: str) -> Blocks:
-    return (label(f"… and {counted(count, f'more {noun}')}."),) if count > 0 else ()
+def _left(count: int, noun: str) -> ui.Blocks:
+    return (ui.label(f"… and {counted(count, f'more {noun}')}."),) if count > 0 else ()
+
+
+LISTED = 2000
+"""Files that a list shows."""
+
+SHOWN = 200_000
+"""Characters of a file that a card shows."""
+
+_LINES_NAMED = 20
+_LEFT_OUT_REASON = 200
+_GROUPS = {"prompt_files": "Prompt files", "agents": "Sub-agents"}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """One file as it is shown."""
+
+    target: str  # Its place in the kit
+    text: str = field(repr=False)  # What is in it; empty for what is no text
+    # Where redactions stand in the text: begin and end in characters, and of what kind
+    blocks: Sequence[tuple[int, int, str]] = ()
+    size: int = 0  # Bytes of the file
+    is_text: bool = True  # Whether it is one
+    cut: bool = False  # Whether `text` is only its beginning
+
+
+def kit_head(kit: Staged) -> ui.Group:
+    """Whose kit it is, and the counts."""
+    name = whose(kit)
+    return ui.head(name[:1].upper() + name[1:], ui.soft(counts(kit) or "Nothing is staged"))
+
+
+def files_block(kit: Staged, files: Sequence[StagedFile], opened: str = "", *, live: bool) -> ui.Group:
+    """All files, by skill; a live list has a button for each.
+
+    Args:
+        kit: What was staged.
+        files: The files that are there.
+        opened: The place of the one that is open.
+        live: Whether a click opens one.
+    """
+    shown = sorted(files[:LISTED], key=lambda one: (_folder_of(one), one.target))
+    groups = [_folder(name, list(found), opened, live=live) for (_, name), found in groupby(shown, _folder_of)]
+    left = len(files) - len(shown)
+    more = [ui.label(f"… and {counted(left, 'more file')}.")] if left > 0 else []
+    return ui.Group((*groups, *more, *_elsewhere(kit), *_left_out(kit)), "kit-files")
+
+
+def file_blocks(file: OpenedFile | None) -> ui.Blocks:
+    """The file that is open; a hint where none is."""
+    if file is None:
+        return (ui.Line(("Choose a file. What was redacted stands in it as a block.",), "soft kit-hint"),)
+    top = ui.Line((path(file.target), ui.figure(data_size(file.size)), *_redacted(file)), "kit-file-top")
+    if not file.is_text:
+        return (top, ui.Line(("It is no text, and no picture of it is made here.",), "soft"))
+    whole = len(file.text) <= SHOWN and not file.cut
+    more = [] if whole else [ui.label("Only its beginning is shown.")]
+    return (top, ui.Pre(tuple(_pieces(file)), "staged"), *more)
+
+
+def file_text(file: OpenedFile) -> str:
+    """The same in plain text: markers stand as they are."""
+    marked = counted(len(file.blocks), "redaction")
+    top = f"{shown_path(file.target)} ({data_size(file.size)}, {marked})"
+    if not file.is_text:
+        return f"{top}\nIt is no text."
+    more = "" if len(file.text) <= SHOWN and not file.cut else "\n… Only its beginning is shown."
+    return f"{top}\n{printed(file.text[:SHOWN])}{more}"
+
+
+def _pieces(file: OpenedFile) -> Iterator[str | ui.Span]:
+    """The text, each redaction as a block that says of what kind it is."""
+    end = min(len(file.text), SHOWN)
+    at = 0
+    for begin, stop, kind in file.blocks:
+        if stop > end or begin < at:
+            break
+        yield file.text[at:begin]
+        yield ui.Span(file.text[begin:stop], "mark", "redacted", hint=f"Redacted: {kind}")
+        at = stop
+    yield file.text[at:end]
+
+
+def _redacted(file: OpenedFile) -> ui.Words:
+    chips = redacted(len(file.blocks), tuple(sorted({kind for _, _, kind in file.blocks})))
+    lines = list(dict.fromkeys(_lines(file)))
+    if not lines:
+        return chips
+    named = ", ".join(f"{line:,}" for line in lines[:_LINES_NAMED])
+    more = " and more" if len(lines) > _LINES_NAMED else ""
+    return (*chips, ui.soft(f"in {'line' if len(lines) == 1 else 'lines'} {named}{more}"))
+
+
+def _lines(file: OpenedFile) -> Iterator[int]:
+    """Numbers of the lines of its redactions, as far as it is shown."""
+    line, at = 1, 0
+    for begin, stop, _ in file.blocks:
+        if stop > min(len(file.text), SHOWN):
+            break
+        line, at = line + file.text.count("\n", at, begin), begin
+        yield line
+
+
+def _folder_of(file: StagedFile) -> tuple[int, str]:
+    """Its folder, in order: skills by name first, then prompt files, then sub-agents."""
+    first, _, rest = file.target.partition("/")
+    name = f"{first}/{rest.partition('/')[0]}" if first == "skills" else first
+    return (list(_GROUPS).index(name) + 1 if name in _GROUPS else 0), name
+
+
+def _folder(name: str, files: Sequence[StagedFile], opened: str, *, live: bool) -> ui.Fold:
+    marked = redacted(sum(one.redactions for one in files), ())
+    title = ui.Span(shown_path(_GROUPS.get(name) or name.removeprefix("skills/")), "title", "tool")
+    rows = [_row(one, one.target.removeprefix(f"{name}/"), opened, live=live) for one in files]
+    is_open = live or any(one.target == opened for one in files)
+    line = (title, ui.soft(counted(len(files), "file")), *marked)
+    return ui.Fold(line, (ui.Bullets(rows),), f"folder:{name}", "kit-folder", is_open=is_open, is_bare=True)
+
+
+def _row(file: StagedFile, place: str, opened: str, *, live: bool) -> ui.Words:
+    name: ui.Inline = path(place)
+    if live:
+        name = ui.Choice((name,), file.target, is_current=file.target == opened)
+    mark = [ui.chip(f"{file.redactions:,} redacted", "warn", ", ".join(file.kinds))] if file.redactions else []
+    return (name, ui.figure(data_size(file.size)), *mark)
+
+
+def _elsewhere(kit: Staged) -> Iterable[ui.Block]:
+    """What the box sees in its workspace as it is, and what is therefore no file of the kit."""
+    names = [skill.name for skill in kit.skills if not skill.files]
+    names += [prompt.name for prompt in kit.prompt_files if prompt.place == "workspace"]
+    if names:
+        yield ui.label("As it is in the workspace:", *ui.listed([path(name) for name in names]))
+
+
+def _left_out(kit: Staged) -> Iterable[ui.Block]:
+    shown = kit.left_out[:SHOWN_LEFT_OUT]
+    rows: list[ui.Words] = [(path(one.target), ui.soft(one_line(one.reason, _LEFT_OUT_REASON))) for one in shown]
+    count = left_out_count(kit)
+    rows += [(f"… and {count - len(shown):,} more",)] if count > len(shown) else []
+    if rows:
+        line = (ui.Span("Left out", "title", "tool"), ui.soft(f"{count:,}"))
+        yield ui.Fold(line, (ui.Bullets(rows),), "left-out", "kit-folder", is_bare=True)

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kagura_kernel.domain.events import (
-    MemoriesSeen,
-    MemoriesShown,
-    MemoryWritten,
-    RunCheckpointed,
-    RunPlanned,
-    RunResumed,
-    TrustChanged,
-)
+from kagura_kernel.domain import events as ev
 from kagura_kernel.domain.memory import SeenMemory, ShownMemory, Tier
 from kagura_kernel.domain.patterns import Estimate
 from kagura_kernel.domain.visible import visible
@@ -28,7 +20,7 @@ _TRUST = {
     "applied": "Allowed by earned trust in “{}”",
 }
 
-Learning = MemoriesSeen | MemoriesShown | MemoryWritten | RunPlanned | RunCheckpointed
+Learning = ev.MemoriesSeen | ev.MemoriesShown | ev.MemoryWritten | ev.RunPlanned | ev.RunCheckpointed
 
 
 @dataclass(slots=True)
@@ -39,23 +31,23 @@ class Learned:
     seen: dict[str, tuple[str, SeenMemory]] = field(default_factory=dict)
     # What they say, by id, as long as the display lives: no row of the journal holds it.
     lines: dict[str, ShownMemory] = field(default_factory=dict)
-    written: list[MemoryWritten] = field(default_factory=list)  # memories that it left, in their order
-    planned: RunPlanned | None = None  # what it was expected to need, once that is known
-    checkpoint: RunCheckpointed | None = None  # where it stood last
+    written: list[ev.MemoryWritten] = field(default_factory=list)  # memories that it left, in their order
+    planned: ev.RunPlanned | None = None  # what it was expected to need, once that is known
+    checkpoint: ev.RunCheckpointed | None = None  # where it stood last
 
     def apply(self, event: Learning) -> None:
         """Take one event."""
         match event:
-            case MemoriesSeen():
+            case ev.MemoriesSeen():
                 for memory in event.memories:
                     self.seen.setdefault(memory.id, (event.how, memory))
-            case MemoriesShown():
+            case ev.MemoriesShown():
                 self.lines |= {memory.id: memory for memory in event.memories}
-            case MemoryWritten():
+            case ev.MemoryWritten():
                 self.written.append(event)
-            case RunPlanned():
+            case ev.RunPlanned():
                 self.planned = event
-            case RunCheckpointed():
+            case ev.RunCheckpointed():
                 self.checkpoint = event
 
     @property
@@ -85,7 +77,7 @@ class Learned:
         return bool(self.seen) and not steady
 
 
-def resumed_line(event: RunResumed) -> str:
+def resumed_line(event: ev.RunResumed) -> str:
     """Where it goes on from."""
     files = f", {event.restored_files:,} of its files restored" if event.restored_files else ""
     doubt = f", unsure of {', '.join(map(visible, event.doubtful))}" if event.doubtful else ""
@@ -93,7 +85,7 @@ def resumed_line(event: RunResumed) -> str:
     return f"It goes on from an earlier run, after {steps}{files}{doubt}."
 
 
-def trust_line(event: TrustChanged) -> str:
+def trust_line(event: ev.TrustChanged) -> str:
     """What became of trust; empty for evidence, which is no news by itself."""
     words = _TRUST.get(event.change, "").format(visible(event.category))
     return f"{words}{f': {visible(event.why)}' if words and event.why else ''}{'.' if words else ''}"
@@ -136,7 +128,7 @@ def learned_blocks(learned: Learned, *, steady: bool, unfolded: bool = False) ->
     return (Group(tuple(inside), "kit learned", "Plan and memory"),) if inside else ()
 
 
-def plan_line(planned: RunPlanned, *, steady: bool) -> str:
+def plan_line(planned: ev.RunPlanned, *, steady: bool) -> str:
     """What was expected, on one line; without times where the same has to come out again."""
     estimate = planned.estimate
     lessons = f"; {counted(len(planned.lessons), 'lesson')}" if planned.lessons else ""

@@ -11,26 +11,7 @@ from datetime import datetime
 from typing import Literal
 
 from kagura_kernel.domain.events import LeaseChanged, LeaseUsed
-from kagura_kernel.render.blocks import (
-    SPRING,
-    Block,
-    Blocks,
-    Button,
-    Clock,
-    Fold,
-    Group,
-    Line,
-    Span,
-    Table,
-    Told,
-    Words,
-    chip,
-    code,
-    head,
-    item,
-    label,
-    soft,
-)
+from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.figures import clock_face, counted, data_size, seconds, span
 
 LeaseEnd = Literal["given back", "revoked", "left to expire"]
@@ -136,7 +117,7 @@ class LeaseLine:
 
 def leases_blocks(
     leases: Mapping[str, Holding], now: datetime | None, *, steady: bool, is_over: bool, live: bool = False
-) -> Blocks:
+) -> ui.Blocks:
     """The leases of a run; nothing when it had none.
 
     Args:
@@ -153,15 +134,15 @@ def leases_blocks(
         rows = [lease_row(line_of(lease_id, held), since) for lease_id, held in leases.items()]
     else:
         rows = [_past(lease_id, held, steady=steady, is_over=is_over) for lease_id, held in leases.items()]
-    return (Group(tuple(rows), "leases", "Leases"),)
+    return (ui.Group(tuple(rows), "leases", "Leases"),)
 
 
-def lease_board(lines: Sequence[LeaseLine], now: datetime, *, live: bool) -> Blocks:
+def lease_board(lines: Sequence[LeaseLine], now: datetime, *, live: bool) -> ui.Blocks:
     """All leases that runs hold; without `live` as they were at that time."""
     held = f"{counted(len(lines), 'credential')} held" if lines else "no run holds a credential"
     rows = tuple(lease_row(line, now, live=live) for line in lines)
-    inside = (Group(rows, "leases", "Leases"),) if rows else ()
-    return (head("Leases", soft(held), plain=f"[leases: {held}]"), *inside, Told())
+    inside = (ui.Group(rows, "leases", "Leases"),) if rows else ()
+    return (ui.head("Leases", ui.soft(held), plain=f"[leases: {held}]"), *inside, ui.Told())
 
 
 def line_of(lease_id: str, held: Holding) -> LeaseLine:
@@ -183,25 +164,25 @@ def line_of(lease_id: str, held: Holding) -> LeaseLine:
     )
 
 
-def lease_row(line: LeaseLine, now: datetime, *, live: bool = True) -> Group:
+def lease_row(line: LeaseLine, now: datetime, *, live: bool = True) -> ui.Group:
     """One row; its time left ticks in the browser, counted from `now`. What is not live says when it ends."""
     tone, state = _state(line)
     over = line.state == "released"
     why = line.why or _MEANING.get(line.state, "")
     if over and lease_end(line.why) == "left to expire":
         why = LIVES_ON
-    facts = [] if over else [item(fact) for fact in _facts(line)]
-    facts += [item(Span(line.where, "prose"))] if line.where else []
+    facts = [] if over else [ui.item(fact) for fact in _facts(line)]
+    facts += [ui.item(ui.Span(line.where, "prose"))] if line.where else []
     clock = () if over else (_clock(line, now, live=live),)
-    inside: list[Block] = [
-        Line((code(line.name, "where"), chip(state, tone), *clock, SPRING, *_buttons(line)), "lease-top"),
-        Line(tuple(facts), "facts soft"),
-        *([Line((why,), "why")] if why else []),
+    inside: list[ui.Block] = [
+        ui.Line((ui.code(line.name, "where"), ui.chip(state, tone), *clock, ui.SPRING, *_buttons(line)), "lease-top"),
+        ui.Line(tuple(facts), "facts soft"),
+        *([ui.Line((why,), "why")] if why else []),
         *_used(line),
-        Told(),
+        ui.Told(),
     ]
     plain = "  ".join(filter(None, [line.lease_id, line.name, state, line.where]))
-    return Group(tuple(inside), "lease", f"Lease {line.name}", {"lease": line.lease_id}, plain)
+    return ui.Group(tuple(inside), "lease", f"Lease {line.name}", {"lease": line.lease_id}, plain)
 
 
 def way_words(way: str, place: str) -> str:
@@ -222,13 +203,13 @@ def _state(line: LeaseLine) -> tuple[str, str]:
     return tone, _ENDS[lease_end(line.why)] if line.state == "released" else word
 
 
-def _clock(line: LeaseLine, now: datetime, *, live: bool) -> Span | Clock:
+def _clock(line: LeaseLine, now: datetime, *, live: bool) -> ui.Span | ui.Clock:
     if line.expires_at is None:
-        return soft("no credential now")
+        return ui.soft("no credential now")
     if not live:
-        return soft(f"until {line.expires_at:%Y-%m-%d %H:%M:%S} UTC")
+        return ui.soft(f"until {line.expires_at:%Y-%m-%d %H:%M:%S} UTC")
     left = max(0.0, (line.expires_at - now).total_seconds())
-    return Clock(left, "expires", clock_face(left))
+    return ui.Clock(left, "expires", clock_face(left))
 
 
 def _facts(line: LeaseLine) -> list[str]:
@@ -240,52 +221,52 @@ def _facts(line: LeaseLine) -> list[str]:
     return used
 
 
-def _buttons(line: LeaseLine) -> tuple[Button, ...]:
+def _buttons(line: LeaseLine) -> tuple[ui.Button, ...]:
     if line.state == "released" or not line.steerable:
         return ()
     about = {"id": line.lease_id}
     fresh = "Ask for a fresh budget; the question appears in the run’s card"
     back = "Give the credential back at once; what uses it stops working"
     return (
-        Button("Extend", "extend", about, "small", f"Extend {line.name}", fresh),
-        Button("Revoke now", "revoke", about, "small danger", f"Revoke now: {line.name}", back),
+        ui.Button("Extend", "extend", about, "small", f"Extend {line.name}", fresh),
+        ui.Button("Revoke now", "revoke", about, "small danger", f"Revoke now: {line.name}", back),
     )
 
 
-def _used(line: LeaseLine) -> Blocks:
+def _used(line: LeaseLine) -> ui.Blocks:
     if not line.requests:
         return ()
     last = line.used[-1]
     how = str(last.status) if last.status else last.why or "no answer"
-    inside: list[Block] = [Table([_request(one) for one in reversed(line.used)])]
+    inside: list[ui.Block] = [ui.Table([_request(one) for one in reversed(line.used)])]
     left = line.requests - len(line.used)
-    inside += [label(f"… and {left:,} earlier.")] if left else []
+    inside += [ui.label(f"… and {left:,} earlier.")] if left else []
     said = (
-        soft(f"{counted(line.requests, 'request')}, the last:"),
-        Span(how, tone="warn" if _failed(last) else "soft"),
+        ui.soft(f"{counted(line.requests, 'request')}, the last:"),
+        ui.Span(how, tone="warn" if _failed(last) else "soft"),
     )
-    return (Fold(said, tuple(inside), f"used:{line.lease_id}", "used"),)
+    return (ui.Fold(said, tuple(inside), f"used:{line.lease_id}", "used"),)
 
 
 def _failed(one: LeaseUsed) -> bool:
     return bool(one.why) or not 0 < one.status < _BAD_STATUS
 
 
-def _request(one: LeaseUsed) -> list[Words]:
+def _request(one: LeaseUsed) -> list[ui.Words]:
     answer = " ".join(filter(None, [str(one.status) if one.status else "no answer", one.why]))
     return [
-        (code(f"{one.method} {one.host}{one.path}", "where"),),
-        (Span(answer, tone="warn" if _failed(one) else ""),),
+        (ui.code(f"{one.method} {one.host}{one.path}", "where"),),
+        (ui.Span(answer, tone="warn" if _failed(one) else ""),),
         (f"{data_size(one.bytes_in)} in",),
         (seconds(one.duration),),
     ]
 
 
-def _past(lease_id: str, held: Holding, *, steady: bool, is_over: bool) -> Group:
+def _past(lease_id: str, held: Holding, *, steady: bool, is_over: bool) -> ui.Group:
     used = () if steady else _used(line_of(lease_id, held))
     words = _past_words(held, steady=steady, is_over=is_over)
     plain = f"= lease {held.name}: {_ending(held, steady=steady, is_over=is_over)}"
-    return Group((Line((code(held.name, "where"), soft(words)), "lease-top"), *used), "lease", plain=plain)
+    return ui.Group((ui.Line((ui.code(held.name, "where"), ui.soft(words)), "lease-top"), *used), "lease", plain=plain)
 
 
 def _past_words(held: Holding, *, steady: bool, is_over: bool) -> str:

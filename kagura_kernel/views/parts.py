@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kagura_kernel.domain.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    ChildEnded,
-    ChildStarted,
-    ResultShown,
-    RunVerified,
-    ToolCalled,
-    ToolFinished,
-)
+from kagura_kernel.domain import events as ev
 from kagura_kernel.domain.plugins import PluginAudit, Severity, line_of, report_of
 
 KEPT_OUTPUT = 24_000
@@ -43,9 +34,9 @@ class Call:
     """A tool call: what was asked, what it printed so far, what came of it; `refused` when an approval denied it."""
 
     key: str
-    asked: ToolCalled
+    asked: ev.ToolCalled
     printed: str = ""
-    finished: ToolFinished | None = None
+    finished: ev.ToolFinished | None = None
     refused: bool = False
 
 
@@ -54,8 +45,8 @@ class Ask:
     """An approval: the request, and the decision once there is one."""
 
     key: str  # of its part
-    request: ApprovalRequested  # what is asked
-    decision: ApprovalDecided | None = None  # the answer
+    request: ev.ApprovalRequested  # what is asked
+    decision: ev.ApprovalDecided | None = None  # the answer
     inside: bool = False  # whether another magic blocks the kernel, so that nobody can answer
     brief: bool = False  # whether it joined others of its kind that wait, and takes one line
 
@@ -83,7 +74,7 @@ class Result:
     """Something that a program in the box wants to be looked at."""
 
     key: str
-    said: ResultShown
+    said: ev.ResultShown
 
 
 @dataclass(slots=True)
@@ -100,7 +91,7 @@ class Check:
     """How the finished work was tried out."""
 
     key: str
-    event: RunVerified
+    event: ev.RunVerified
 
 
 @dataclass(slots=True)
@@ -108,14 +99,14 @@ class Part:
     """A part of the work that was handed on, and how it ended once it has."""
 
     key: str
-    started: ChildStarted
-    ended: ChildEnded | None = None
+    started: ev.ChildStarted
+    ended: ev.ChildEnded | None = None
 
 
 Item = Passage | Call | Ask | Note | Printout | Result | Withheld | Check | Part
 
 
-def kept(said: ResultShown, taken: int) -> ResultShown:
+def kept(said: ev.ResultShown, taken: int) -> ev.ResultShown:
     """The result, without its data where that is too large for a card that has `taken` so many characters already."""
     size = len(said.data)
     if size <= KEPT_RESULT and taken + size <= KEPT_OF_RESULTS:

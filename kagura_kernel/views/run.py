@@ -9,47 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from kagura_kernel.domain import events as ev
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import KaguraError
-from kagura_kernel.domain.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    BoxClosed,
-    BoxStarted,
-    ChangesCollected,
-    ChangesSettled,
-    ChildEnded,
-    ChildStarted,
-    EgressClosed,
-    EgressDecided,
-    Event,
-    KitStaged,
-    LeaseChanged,
-    LeaseUsed,
-    MemoriesSeen,
-    MemoriesShown,
-    MemoryWritten,
-    Noted,
-    OutputStreamed,
-    PluginAudited,
-    ResultShown,
-    RunCheckpointed,
-    RunFinished,
-    RunGranted,
-    RunPlanned,
-    RunResumed,
-    RunStarted,
-    RunVerified,
-    TextStreamed,
-    TextWritten,
-    ToolCalled,
-    ToolFinished,
-    ToolsetEnded,
-    ToolsetStarted,
-    TrustChanged,
-    TurnCounted,
-    VariableCrossed,
-)
 from kagura_kernel.domain.events.run import changes_after
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.plugins import PluginAudit
@@ -82,20 +44,20 @@ INSIDE_MAGIC = "notebook, inside another magic"
 class RunView:
     """A run as its events tell it."""
 
-    started: RunStarted | None = None  # the run's first event, once it is there
-    box: BoxStarted | None = None  # its box, once it is there
+    started: ev.RunStarted | None = None  # the run's first event, once it is there
+    box: ev.BoxStarted | None = None  # its box, once it is there
     items: list[Item] = field(default_factory=list)  # passages, calls, approvals and notes in their order
     changes: dict[str, FileChange] = field(default_factory=dict)  # files it would change, with what became of each
-    granted: RunGranted | None = None  # what it was given, once that is known
+    granted: ev.RunGranted | None = None  # what it was given, once that is known
     kit: Kitted = field(default_factory=Kitted)  # what its agent brought: skills, prompt files, toolsets
     network: Network = field(default_factory=Network)  # its connections, made and refused
     # Its leases by id, in the order of their first credentials.
     leases: dict[str, Holding] = field(default_factory=dict)
     # What was copied in and out, by direction and name.
-    variables: dict[tuple[str, str], VariableCrossed] = field(default_factory=dict)
+    variables: dict[tuple[str, str], ev.VariableCrossed] = field(default_factory=dict)
     audit: PluginAudit | None = None  # of a plugin's examination: the report, once it is there
     learned: Learned = field(default_factory=Learned)  # its plan, what it was shown of the memory, and what it left
-    finished: RunFinished | None = None  # its last event
+    finished: ev.RunFinished | None = None  # its last event
     input_tokens: int = 0  # counted so far
     output_tokens: int = 0  # counted so far
     usd: float | None = None  # counted so far; None while nothing is known
@@ -152,36 +114,36 @@ class RunView:
         """Tool calls in their order."""
         return [item for item in self.items if isinstance(item, Call)]
 
-    def apply_all(self, events: Iterable[Event]) -> RunView:
+    def apply_all(self, events: Iterable[ev.Event]) -> RunView:
         """Take several events; returns itself."""
         for event in events:
             self.apply(event)
         return self
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: ev.Event) -> None:
         """Take one event; kinds that no card shows are passed over."""
         self.now = event.at
         match event:
-            case TextStreamed() | TextWritten():
+            case ev.TextStreamed() | ev.TextWritten():
                 self._text(event)
-            case ToolCalled() | OutputStreamed() | ToolFinished():
+            case ev.ToolCalled() | ev.OutputStreamed() | ev.ToolFinished():
                 self._tool(event)
-            case ApprovalRequested() | ApprovalDecided():
+            case ev.ApprovalRequested() | ev.ApprovalDecided():
                 self._approval(event)
-            case ChangesCollected() | ChangesSettled():
+            case ev.ChangesCollected() | ev.ChangesSettled():
                 self._changes(event)
-            case EgressDecided() | EgressClosed():
+            case ev.EgressDecided() | ev.EgressClosed():
                 self.network.apply(event)
                 self._dirty.add("net")
-            case LeaseChanged() | LeaseUsed():
+            case ev.LeaseChanged() | ev.LeaseUsed():
                 hold(self.leases, event)
                 self._dirty.add("leases")
-            case KitStaged() | ToolsetStarted() | ToolsetEnded():
+            case ev.KitStaged() | ev.ToolsetStarted() | ev.ToolsetEnded():
                 self.kit.apply(event)
                 self._dirty.add("kit")
-            case ResultShown():
+            case ev.ResultShown():
                 self._result(event)
-            case VariableCrossed():
+            case ev.VariableCrossed():
                 self.variables[event.direction, event.name] = event
                 self._dirty.add("head")
             case _:
@@ -194,59 +156,61 @@ class RunView:
         code, text = (error.code, error.message) if isinstance(error, KaguraError) else ("", str(error))
         at = self.now or self.started.at
         run_id, session_id = self.started.run_id, self.started.session_id
-        self.apply(RunFinished(run_id=run_id, session_id=session_id, at=at, status="lost", error_code=code, error=text))
+        self.apply(
+            ev.RunFinished(run_id=run_id, session_id=session_id, at=at, status="lost", error_code=code, error=text)
+        )
 
-    def _course(self, event: Event) -> None:
+    def _course(self, event: ev.Event) -> None:
         match event:
-            case RunStarted():
+            case ev.RunStarted():
                 self.started = event
                 self._dirty.add("head")
-            case RunGranted():
+            case ev.RunGranted():
                 self.granted = event
                 self._dirty.add("head")
-            case BoxStarted():
+            case ev.BoxStarted():
                 self.box = event
                 self._dirty.add("head")
-            case BoxClosed(why=why) if why:
+            case ev.BoxClosed(why=why) if why:
                 self._add(Note(self._key(), f"The box is gone: {why}", grave=True))
-            case TurnCounted():
+            case ev.TurnCounted():
                 self._count(event)
-            case Noted():
+            case ev.Noted():
                 self._add(Note(self._key(), event.text))
-            case PluginAudited():
+            case ev.PluginAudited():
                 self.audit = event.audit
                 for text, grave in audit_notes(event.audit):
                     self._add(Note(self._key(), text, grave=grave))
-            case RunFinished():
+            case ev.RunFinished():
                 self._finish(event)
             case _:
                 self._told(event)
 
-    def _told(self, event: Event) -> None:
+    def _told(self, event: ev.Event) -> None:
         match event:
-            case MemoriesSeen() | MemoriesShown() | MemoryWritten() | RunPlanned() | RunCheckpointed():
+            case ev.MemoriesSeen() | ev.MemoriesShown() | ev.MemoryWritten() | ev.RunPlanned() | ev.RunCheckpointed():
                 self.learned.apply(event)
                 self._dirty.add("learned")
-            case RunVerified():
+            case ev.RunVerified():
                 self._add(Check(self._key(), event))
-            case RunResumed():
+            case ev.RunResumed():
                 self._add(Note(self._key(), resumed_line(event)))
-            case TrustChanged() if line := trust_line(event):
+            case ev.TrustChanged() if line := trust_line(event):
                 self._add(Note(self._key(), line, grave=event.change == "demoted"))
-            case ChildStarted():
+            case ev.ChildStarted():
                 self._add(Part(self._key(), event))
-            case ChildEnded():
+            case ev.ChildEnded():
                 for item in self._parts:
                     if item.started.child == event.child:
                         item.ended = event
                         self._dirty.update((item.key, "head"))
 
-    def _text(self, event: TextStreamed | TextWritten) -> None:
+    def _text(self, event: ev.TextStreamed | ev.TextWritten) -> None:
         if self.auditing:
             return
         last = self.items[-1] if self.items else None
         growing = last if isinstance(last, Passage) and last.growing else None
-        if isinstance(event, TextStreamed):
+        if isinstance(event, ev.TextStreamed):
             if growing is None:
                 growing = Passage(self._key(), "", growing=True)
                 self._add(growing)
@@ -259,11 +223,11 @@ class RunView:
             growing.growing = False
         self._dirty.add(growing.key)
 
-    def _tool(self, event: ToolCalled | OutputStreamed | ToolFinished) -> None:
+    def _tool(self, event: ev.ToolCalled | ev.OutputStreamed | ev.ToolFinished) -> None:
         if not self.agent:
             self._print(event)
             return
-        if isinstance(event, ToolCalled):
+        if isinstance(event, ev.ToolCalled):
             call = Call(self._key(), event)
             self._by_call[event.call_id] = call
             self._settle_text()
@@ -272,26 +236,26 @@ class RunView:
         found = self._by_call.get(event.call_id)
         if found is None:
             return
-        if isinstance(event, ToolFinished):
+        if isinstance(event, ev.ToolFinished):
             found.finished = event
             self._dirty.add("head")
         else:
             found.printed = (found.printed + event.text)[-KEPT_OUTPUT:]
         self._dirty.add(found.key)
 
-    def _print(self, event: ToolCalled | OutputStreamed | ToolFinished) -> None:
+    def _print(self, event: ev.ToolCalled | ev.OutputStreamed | ev.ToolFinished) -> None:
         printout = next((item for item in self.items if isinstance(item, Printout)), None)
         if printout is None:
             printout = Printout(self._key())
             self._add(printout)
         match event:
-            case OutputStreamed():
+            case ev.OutputStreamed():
                 printout.text = (printout.text + event.text)[-KEPT_OUTPUT:]
-            case ToolFinished():
+            case ev.ToolFinished():
                 printout.text, printout.spill = event.text, event.spill
         self._dirty.add(printout.key)
 
-    def _result(self, event: ResultShown) -> None:
+    def _result(self, event: ev.ResultShown) -> None:
         shown = [item for item in self.items if isinstance(item, Result)]
         if len(shown) < KEPT_RESULTS:
             self._settle_text()
@@ -305,11 +269,11 @@ class RunView:
         rest.bytes += event.bytes
         self._dirty.add(rest.key)
 
-    def _approval(self, event: ApprovalRequested | ApprovalDecided) -> None:
+    def _approval(self, event: ev.ApprovalRequested | ev.ApprovalDecided) -> None:
         self._dirty.add("head")
-        if len(self.pending) + isinstance(event, ApprovalRequested) > 1:
+        if len(self.pending) + isinstance(event, ev.ApprovalRequested) > 1:
             self._dirty.add("many")
-        if isinstance(event, ApprovalRequested):
+        if isinstance(event, ev.ApprovalRequested):
             inside = self.started is not None and self.started.origin == INSIDE_MAGIC
             # The first of several says at length what it means, and keeps its place when more of them come.
             brief = event.subject == "network" and any(ask.request.subject == "network" for ask in self.pending)
@@ -336,20 +300,20 @@ class RunView:
             left[0].brief = False
             self._dirty.add(left[0].key)
 
-    def _changes(self, event: Event) -> None:
+    def _changes(self, event: ev.Event) -> None:
         changes = changes_after(self.changes, event)
         if changes is not self.changes:
             self.changes = dict(sorted(changes.items()))
             self._dirty.add("changes")
 
-    def _count(self, event: TurnCounted) -> None:
+    def _count(self, event: ev.TurnCounted) -> None:
         self.input_tokens += event.input_tokens
         self.output_tokens += event.output_tokens
         self._unpriced = self._unpriced or event.computed_usd is None
         self.usd = None if self._unpriced else (self.usd or 0.0) + (event.computed_usd or 0.0)
         self._dirty.add("head")
 
-    def _finish(self, event: RunFinished) -> None:
+    def _finish(self, event: ev.RunFinished) -> None:
         self.finished = event
         self._settle_text()
         self._last_words(event.text)

@@ -9,8 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from kagura_kernel.jupyter.memory.cards import LABEL, MEMORIES_MIME, MemoryLine, memories_blocks
-from kagura_kernel.render.html import html_of
-from kagura_kernel.render.style import framed
+from kagura_kernel.render.html import framed, html_of
 from tests.browser.test_accessibility import THEMES, faults
 from tests.support import gallery
 

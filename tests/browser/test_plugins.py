@@ -12,8 +12,8 @@ from kagura_kernel.domain.plugins import Injection, PluginFinding, PluginPermiss
 from kagura_kernel.jupyter.cards.audit import LABEL, audit_html, audit_parts
 from kagura_kernel.jupyter.cards.audit_record import AUDIT_MIME
 from kagura_kernel.jupyter.cards.audit_view import AuditView, FormField
-from kagura_kernel.render.bundle import drawn
-from kagura_kernel.views.plugins import plugins_blocks
+from kagura_kernel.render.html import drawn
+from kagura_kernel.views.boards import plugins_blocks
 from tests.browser.interrupts import LOAD
 from tests.browser.test_accessibility import THEMES, faults
 from tests.browser.test_hostile import nothing_came_of_it, poke, watched

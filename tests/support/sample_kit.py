@@ -17,7 +17,7 @@ from kagura_kernel.domain.kit import (
     UnresolvedTool,
     marker,
 )
-from kagura_kernel.views.kit_files import OpenedFile
+from kagura_kernel.views.kit import OpenedFile
 
 SKILL = "skills/csv-tools"
 

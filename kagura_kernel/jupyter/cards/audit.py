@@ -14,31 +14,11 @@ from typing import TYPE_CHECKING
 from kagura_kernel.domain.plugins import AuditReport, ReportFinding, Severity, report_of
 from kagura_kernel.jupyter.cards.audit_form import form_html
 from kagura_kernel.jupyter.cards.audit_view import STATES, AuditView, Subject
-from kagura_kernel.render.blocks import (
-    Block,
-    Blocks,
-    Button,
-    Fold,
-    Group,
-    Line,
-    Pairs,
-    Pre,
-    Span,
-    Words,
-    chip,
-    code,
-    item,
-    label,
-    listed,
-    quote,
-    soft,
-    strong,
-)
+from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.bounded import bounded
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import counted
-from kagura_kernel.render.html import html_of
-from kagura_kernel.render.style import framed
+from kagura_kernel.render.html import framed, html_of
 from kagura_kernel.render.text import lines_of, words_in_text
 from kagura_kernel.views.body import item_blocks
 from kagura_kernel.views.head import figures
@@ -97,77 +77,80 @@ def _drawn(view: AuditView, *, left: float, live: bool) -> Mapping[str, Callable
     }
 
 
-def _head(view: AuditView, *, live: bool) -> Group:
+def _head(view: AuditView, *, live: bool) -> ui.Group:
     words, tone = STATES[view.state]
     if view.audit is not None and view.state == "audited":
         tone = RISK_TONES[view.audit.risk]
     # The front end announces the end once; a region that speaks by itself would do so at every figure beside it.
-    pill = Span(words, "pill", tone=tone, is_last_word=live and view.ended)
+    pill = ui.Span(words, "pill", tone=tone, is_last_word=live and view.ended)
     about = view.subject
-    name: Words = (LABEL,) if about is None else (about.name, soft(about.version))
+    name: ui.Words = (LABEL,) if about is None else (about.name, ui.soft(about.version))
     going = live and not view.ended
-    stop = [Button("Stop", "stop", {}, "quiet", hint="Call it off; nothing is enabled")] if going else []
-    top = Line((pill, Span(name, "name"), figures(view.run, live=live), *stop), "top")
+    stop = [ui.Button("Stop", "stop", {}, "quiet", hint="Call it off; nothing is enabled")] if going else []
+    top = ui.Line((pill, ui.Span(name, "name"), figures(view.run, live=live), *stop), "top")
     places = tuple(_places(view, about))
-    return Group((top, *([Group(places, "places")] if places else [])), "head")
+    return ui.Group((top, *([ui.Group(places, "places")] if places else [])), "head")
 
 
-def _places(view: AuditView, about: Subject | None) -> Iterator[Block]:
+def _places(view: AuditView, about: Subject | None) -> Iterator[ui.Block]:
     if about is not None:
-        yield Line((strong("Says of itself"), quote(one_line(about.description, _OF_ITSELF), "own")))
+        yield ui.Line((ui.strong("Says of itself"), ui.quote(one_line(about.description, _OF_ITSELF), "own")))
         signed = f", signed by {about.signed_by}, whom you trust" if about.signed_by else ""
-        yield Line((strong("From"), f"{_PLACES[about.place]}{signed}"))
+        yield ui.Line((ui.strong("From"), f"{_PLACES[about.place]}{signed}"))
     started = view.run.started
     if started is not None and view.audit is None:
         why = [f"— {one_line(started.brain_reason, _OF_ITSELF)}"] if started.brain_reason else []
-        yield Line((strong("Auditor"), started.brain or "none, the static scan alone", *why))
+        yield ui.Line((ui.strong("Auditor"), started.brain or "none, the static scan alone", *why))
 
 
-def _said(view: AuditView) -> Blocks:
+def _said(view: AuditView) -> ui.Blocks:
     if not view.writes:
         return ()
     if not view.said:
-        return (label("The auditor reads the source."),)
+        return (ui.label("The auditor reads the source."),)
     line = f"The auditor writes its report, {counted(len(view.said), 'character')} so far"
-    return (Fold((line,), (Pre(view.said, is_followed=True),), "said", "args"),)
+    return (ui.Fold((line,), (ui.Pre(view.said, is_followed=True),), "said", "args"),)
 
 
-def _asks(view: AuditView, *, live: bool) -> Blocks:
+def _asks(view: AuditView, *, live: bool) -> ui.Blocks:
     asks = [block for ask in view.questions for block in item_blocks(ask, view.run, live=live and not view.ended)]
-    return (*asks, *(Line((Span(text, "prose"),), "note") for text in view.notes))
+    return (*asks, *(ui.Line((ui.Span(text, "prose"),), "note") for text in view.notes))
 
 
-def _end(view: AuditView) -> Blocks:
+def _end(view: AuditView) -> ui.Blocks:
     if view.enabled:
-        told = Pairs([(name, (text,)) for name, text in view.configured.items()])
-        return (*(_named(CONFIGURED, told) if told.rows else ()), Line((Span(view.enabled, "prose"),), "end", "good"))
+        told = ui.Pairs([(name, (text,)) for name, text in view.configured.items()])
+        return (
+            *(_named(CONFIGURED, told) if told.rows else ()),
+            ui.Line((ui.Span(view.enabled, "prose"),), "end", "good"),
+        )
     # Of a person's no it is said already whose it was, and by whom it was stopped the cell's error says.
     if view.error is None or view.state in {"rejected", "stopped"}:
         return ()
-    return (Line((Span(view.error.code, look="code"), Span(view.why, "prose")), "end", "bad"),)
+    return (ui.Line((ui.Span(view.error.code, look="code"), ui.Span(view.why, "prose")), "end", "bad"),)
 
 
 # ---------------------------------------------------------------- the report
 
 
-def report_block(audit: PluginAudit, subject: Subject | None, *, cached: bool) -> Group:
+def report_block(audit: PluginAudit, subject: Subject | None, *, cached: bool) -> ui.Group:
     """Badge, verdict, facts, what the jail would open, findings with their lines."""
     report = report_of(audit)
-    pill = Span(report.risk_words, "pill", tone=RISK_TONES[report.risk])
-    words = (pill, Span(report.verdict_words, "title", "ask-title"), soft(report.counts))
-    top = Line(words, "ask-top", plain=f"{report.risk_words}. {report.verdict_words} ({report.counts}).")
-    summary = [Line((one_line(report.summary, _SENTENCE),), "summary")] if report.summary else []
+    pill = ui.Span(report.risk_words, "pill", tone=RISK_TONES[report.risk])
+    words = (pill, ui.Span(report.verdict_words, "title", "ask-title"), ui.soft(report.counts))
+    top = ui.Line(words, "ask-top", plain=f"{report.risk_words}. {report.verdict_words} ({report.counts}).")
+    summary = [ui.Line((one_line(report.summary, _SENTENCE),), "summary")] if report.summary else []
     remarks = [one_line(text, _SENTENCE) for text in (report.remark, CACHED if cached else "") if text]
-    notes = [Line((text,), "note", plain=f"! {text}") for text in remarks]
+    notes = [ui.Line((text,), "note", plain=f"! {text}") for text in remarks]
     # Permissions stand by themselves, as what the jail would open.
     facts = [fact for fact in report.facts if fact.name != "Permissions"]
     rows = [(fact.name, one_line(fact.text, _SENTENCE)) for fact in facts]
     tones = [_FACT_TONES[fact.good] for fact in facts]
     plain = "\n".join(f"  {name}: {text}" for name, text in rows)
-    said = Pairs([(name, (text,)) for name, text in rows], tones, plain)
+    said = ui.Pairs([(name, (text,)) for name, text in rows], tones, plain)
     opens = _opens(audit.permissions, subject.config if subject is not None else {})
     found = (*_findings(audit, report), *_injections(report.injections))
-    return Group((top, *summary, *notes, said, *opens, *found), "report")
+    return ui.Group((top, *summary, *notes, said, *opens, *found), "report")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +168,14 @@ class Opened:
         return f"{self.value} ({self.field})" if self.value else f"what {self.field} says"
 
 
-def _opens(permissions: PluginPermissions, config: Mapping[str, str]) -> Blocks:
+def _opens(permissions: PluginPermissions, config: Mapping[str, str]) -> ui.Blocks:
     """What the jail would open, by kind: declared entries with what their fields are configured with."""
     kinds = [(word, [_filled(entry, config) for entry in getattr(permissions, kind)]) for kind, word in OPENS]
     found = [(word, entries) for word, entries in kinds if entries]
-    shown = Pairs([(word, _entries(entries)) for word, entries in found], plain="")
+    shown = ui.Pairs([(word, _entries(entries)) for word, entries in found], plain="")
     would = "; ".join(f"{word.lower()} {', '.join(one.words for one in entries)}" for word, entries in found)
     plain = f"  {OPENS_NAME}: {one_line(would, _SENTENCE) or 'nothing'}"
-    return _named(OPENS_NAME, shown if found else Line(("Nothing: no files, no network.",), plain=""), plain)
+    return _named(OPENS_NAME, shown if found else ui.Line(("Nothing: no files, no network.",), plain=""), plain)
 
 
 def _filled(entry: str, config: Mapping[str, str]) -> Opened:
@@ -200,66 +183,66 @@ def _filled(entry: str, config: Mapping[str, str]) -> Opened:
     return Opened("", entry) if found is None else Opened(found[1], config.get(found[1], ""))
 
 
-def _entries(entries: Sequence[Opened]) -> Words:
+def _entries(entries: Sequence[Opened]) -> ui.Words:
     left = len(entries) - _MOST_ENTRIES
-    return (*listed([_entry(one) for one in entries[:_MOST_ENTRIES]]), *([f"and {left:,} more"] if left > 0 else []))
+    return (*ui.listed([_entry(one) for one in entries[:_MOST_ENTRIES]]), *([f"and {left:,} more"] if left > 0 else []))
 
 
-def _entry(one: Opened) -> Span:
+def _entry(one: Opened) -> ui.Span:
     if not one.field:
         return _code(one.value)
     if one.value:
-        return Span((_code(one.value), "(", _code(one.field), ")"))
-    return Span(("what", _code(one.field), "says"))
+        return ui.Span((_code(one.value), "(", _code(one.field), ")"))
+    return ui.Span(("what", _code(one.field), "says"))
 
 
-def _code(text: str) -> Span:
-    return code(one_line(text, _LINE), "path")
+def _code(text: str) -> ui.Span:
+    return ui.code(one_line(text, _LINE), "path")
 
 
-def _findings(audit: PluginAudit, report: AuditReport) -> Blocks:
+def _findings(audit: PluginAudit, report: AuditReport) -> ui.Blocks:
     shown = [_finding(shown, one) for shown, one in zip(report.findings, audit.findings, strict=True)]
     if not shown:
         return ()
-    inside: list[Block] = [*shown[:_IN_SIGHT]]
+    inside: list[ui.Block] = [*shown[:_IN_SIGHT]]
     if rest := shown[_IN_SIGHT:_MOST]:
-        inside.append(Fold((counted(len(rest), "more finding"),), tuple(rest), "findings", "args"))
+        inside.append(ui.Fold((counted(len(rest), "more finding"),), tuple(rest), "findings", "args"))
     if (left := len(shown) - _MOST) > 0:
-        inside.append(label(f"… and {left:,} more that a card has no room for"))
+        inside.append(ui.label(f"… and {left:,} more that a card has no room for"))
     told = lines_of(shown[:_TOLD])
     told += [f"- … and {len(shown) - _TOLD:,} more"] if len(shown) > _TOLD else []
-    return _named("Findings", Group(tuple(inside), "findings", plain=""), "\n".join(told))
+    return _named("Findings", ui.Group(tuple(inside), "findings", plain=""), "\n".join(told))
 
 
-def _finding(shown: ReportFinding, one: PluginFinding) -> Group:
+def _finding(shown: ReportFinding, one: PluginFinding) -> ui.Group:
     message, rule = one_line(shown.message, _SENTENCE), one_line(one.rule, _LINE)
     place = [_code(shown.place)] if shown.place else []
-    words = (chip(shown.word, _SEVERITY_TONES[shown.severity]), item(message), *place, soft(rule))
-    source = [Pre(_cut(shown.source))] if shown.source else []
+    words = (ui.chip(shown.word, _SEVERITY_TONES[shown.severity]), ui.item(message), *place, ui.soft(rule))
+    source = [ui.Pre(_cut(shown.source))] if shown.source else []
     plain = f"- {words_in_text((shown.word, *place))}: {message} ({rule})"
     plain += f"\n    | {one_line(shown.source, _LINE)}" if shown.source else ""
-    return Group((Line(words, "finding-top"), *source), "finding", plain=plain)
+    return ui.Group((ui.Line(words, "finding-top"), *source), "finding", plain=plain)
 
 
-def _injections(injections: Sequence[tuple[str, str]]) -> Blocks:
+def _injections(injections: Sequence[tuple[str, str]]) -> ui.Blocks:
     if not injections:
         return ()
     shown = [_injection(text, one_line(why, _SENTENCE)) for text, why in injections[:_TOLD]]
     left = len(injections) - _IN_SIGHT
-    more = [label(f"… and {left:,} more")] if left > 0 else []
-    inside = Group((*shown[:_IN_SIGHT], *more), "findings", plain="")
+    more = [ui.label(f"… and {left:,} more")] if left > 0 else []
+    inside = ui.Group((*shown[:_IN_SIGHT], *more), "findings", plain="")
     return _named("Text in it that talks to whoever reads it", inside, "\n".join(lines_of(shown)))
 
 
-def _injection(text: str, why: str) -> Group:
+def _injection(text: str, why: str) -> ui.Group:
     plain = f"> {one_line(text, _LINE)}" + (f"\n    {why}" if why else "")
-    return Group((Pre(_cut(text)), *([Line((why,), "soft")] if why else [])), "finding", plain=plain)
+    return ui.Group((ui.Pre(_cut(text)), *([ui.Line((why,), "soft")] if why else [])), "finding", plain=plain)
 
 
 def _cut(text: str) -> str:
     return bounded(text, lines=20, characters=2000).whole()
 
 
-def _named(name: str, block: Block, plain: str = "") -> Blocks:
+def _named(name: str, block: ui.Block, plain: str = "") -> ui.Blocks:
     """A block below its name; in text it is what `plain` says."""
-    return (Line((name,), "part-name", plain=plain), block)
+    return (ui.Line((name,), "part-name", plain=plain), block)

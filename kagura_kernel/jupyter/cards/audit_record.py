@@ -13,8 +13,8 @@ from kagura_kernel.jupyter.cards.audit import CONFIGURED, audit_html, report_blo
 from kagura_kernel.jupyter.cards.audit_form import decision_words, title_words
 from kagura_kernel.jupyter.cards.audit_view import STATES, AuditView, Subject
 from kagura_kernel.jupyter.cards.record import audit_record, clean, picked
-from kagura_kernel.render.bundle import Bundle
 from kagura_kernel.render.escape import one_line
+from kagura_kernel.render.html import Bundle
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import verdict_words
 

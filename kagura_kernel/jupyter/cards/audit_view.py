@@ -8,19 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from kagura_kernel.domain import events as ev
 from kagura_kernel.domain.errors import KaguraError, RunKilled
-from kagura_kernel.domain.events import (
-    AnyEvent,
-    ApprovalDecided,
-    ApprovalRequested,
-    Noted,
-    PluginAudited,
-    RunFinished,
-    RunStarted,
-    TextStreamed,
-    TextWritten,
-    TurnCounted,
-)
 from kagura_kernel.domain.plugins import PluginAudit, PluginPlace
 from kagura_kernel.views.parts import Ask
 from kagura_kernel.views.run import RunView
@@ -98,7 +87,7 @@ class AuditView:
     cached: bool = False  # Whether it was made earlier, of these very bytes
     form: PluginForm | None = None  # What a person is asked
     problems: Mapping[str, str] = field(default_factory=dict)  # What is wrong with the form, by field
-    decision: ApprovalDecided | None = None  # The answer, wherever it came from
+    decision: ev.ApprovalDecided | None = None  # The answer, wherever it came from
     cancelled: bool = False  # Whether a form that is no approval was given up here
     filled: bool = False  # Likewise, whether it was filled in
     enabled: str = ""  # What became of an enabling that went well, in words; empty until then
@@ -189,24 +178,24 @@ class AuditView:
         self.error = error
         self._changed("head", "said", "asks", "form", "end")
 
-    def apply(self, event: AnyEvent) -> None:
+    def apply(self, event: ev.AnyEvent) -> None:
         """Take one event of the run."""
         match event:
-            case TextStreamed() | TextWritten():
+            case ev.TextStreamed() | ev.TextWritten():
                 self._text(event)
-            case Noted(text=text):
+            case ev.Noted(text=text):
                 self.notes.append(text)
                 self._changed("asks")
-            case PluginAudited(audit=audit):
+            case ev.PluginAudited(audit=audit):
                 self.reported(audit, cached=self.cached)
-            case ApprovalRequested(subject="plugin", approval_id=about):
+            case ev.ApprovalRequested(subject="plugin", approval_id=about):
                 # The report says all of it, and the form asks; where nobody can be asked there is neither.
                 self._approval = about
-            case ApprovalDecided(approval_id=about) if about == self._approval:
+            case ev.ApprovalDecided(approval_id=about) if about == self._approval:
                 self.decision = event
                 self.problems = {}
                 self._changed("head", "form")
-            case RunStarted() | TurnCounted() | RunFinished() | ApprovalRequested() | ApprovalDecided():
+            case ev.RunStarted() | ev.TurnCounted() | ev.RunFinished() | ev.ApprovalRequested() | ev.ApprovalDecided():
                 self.run.apply(event)
                 self._changed("head", "said", "asks")
 
@@ -242,8 +231,8 @@ class AuditView:
         said_no = self.decision is not None and self.decision.verdict == "deny" and self.decision.via != "policy"
         return "rejected" if said_no or self.cancelled else "refused"
 
-    def _text(self, event: TextStreamed | TextWritten) -> None:
-        if isinstance(event, TextStreamed):
+    def _text(self, event: ev.TextStreamed | ev.TextWritten) -> None:
+        if isinstance(event, ev.TextStreamed):
             self.said += event.text
         else:
             # A passage that was written through tells again what was streamed of it.

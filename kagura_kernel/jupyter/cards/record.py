@@ -14,9 +14,7 @@ from typing import Any
 from kagura_kernel.domain.events import ResultShown
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.plugins import PluginAudit
-from kagura_kernel.render.bundle import Bundle
-from kagura_kernel.render.html import html_of
-from kagura_kernel.render.style import framed
+from kagura_kernel.render.html import Bundle, framed, html_of
 from kagura_kernel.views.approvals import asked
 from kagura_kernel.views.body import withheld_words
 from kagura_kernel.views.card import run_blocks, run_text

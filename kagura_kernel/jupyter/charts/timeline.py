@@ -7,19 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from kagura_kernel.domain.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    BoxStarted,
-    EgressClosed,
-    EgressDecided,
-    Event,
-    LeaseChanged,
-    RunFinished,
-    RunStarted,
-    ToolCalled,
-    ToolFinished,
-)
+from kagura_kernel.domain import events as ev
 from kagura_kernel.jupyter.charts.picture import (
     AMBER,
     BLUE,
@@ -92,7 +80,7 @@ class _Open:
     start: float
 
 
-def bars(events: Iterable[Event], now: datetime) -> list[Bar]:
+def bars(events: Iterable[ev.Event], now: datetime) -> list[Bar]:
     """The bars of one run, lane by lane, in their order.
 
     Args:
@@ -116,7 +104,7 @@ class _Lanes:
         self._boxed = 0.0
         self._bars: list[Bar] = []
         self._calls: dict[str, _Open] = {}
-        self._asks: dict[str, tuple[_Open, ApprovalRequested]] = {}
+        self._asks: dict[str, tuple[_Open, ev.ApprovalRequested]] = {}
         self._connections: dict[str, _Open] = {}
         self._leases: dict[str, _Open] = {}
         self._holds: dict[str, float] = {}
@@ -125,30 +113,30 @@ class _Lanes:
         # When calls and leases waited for an answer, by their ids.
         self._waited: dict[str, list[tuple[float, float]]] = {}
 
-    def take(self, event: Event) -> None:
+    def take(self, event: ev.Event) -> None:
         """Take the next one."""
-        if isinstance(event, RunStarted):
+        if isinstance(event, ev.RunStarted):
             audits = event.flavour == "audit"
             self._began, self._agent = event.at, event.flavour == "agent" or (audits and event.brain != "")
         if self._began is not None:
             self._take(event, max(0.0, (event.at - self._began).total_seconds()))
 
-    def _take(self, event: Event, at: float) -> None:
+    def _take(self, event: ev.Event, at: float) -> None:
         match event:
-            case BoxStarted():
+            case ev.BoxStarted():
                 self._boxed = at
                 self._bars.append(Bar(BOX, f"{event.backend} starts", 0.0, at))
-            case ToolCalled() | ToolFinished():
+            case ev.ToolCalled() | ev.ToolFinished():
                 self._call(event, at)
-            case ApprovalRequested():
+            case ev.ApprovalRequested():
                 self._asks[event.approval_id] = _Open(one_line(event.title, 80), at), event
-            case ApprovalDecided():
+            case ev.ApprovalDecided():
                 self._answer(event.approval_id, event.verdict, at)
-            case EgressDecided() | EgressClosed():
+            case ev.EgressDecided() | ev.EgressClosed():
                 self._connect(event, at)
-            case LeaseChanged():
+            case ev.LeaseChanged():
                 self._lease(event, at)
-            case RunFinished():
+            case ev.RunFinished():
                 self._ended = at
             case _:
                 pass
@@ -168,13 +156,13 @@ class _Lanes:
             self._release(lease_id, end)
         return self._bars + (_thinking(self._spans, self._boxed, end) if self._agent else [])
 
-    def _name(self, event: ToolCalled) -> str:
+    def _name(self, event: ev.ToolCalled) -> str:
         about = one_line(telling_argument(event.arguments), 60)
         name = event.tool if self._agent else "the cell"
         return f"{name}: {about}" if about else name
 
-    def _call(self, event: ToolCalled | ToolFinished, at: float) -> None:
-        if isinstance(event, ToolCalled):
+    def _call(self, event: ev.ToolCalled | ev.ToolFinished, at: float) -> None:
+        if isinstance(event, ev.ToolCalled):
             self._calls[event.call_id] = _Open(self._name(event), at)
             return
         call = self._calls.pop(event.call_id, None)
@@ -206,9 +194,9 @@ class _Lanes:
         elif request.subject == "network":
             self._bars.append(Bar(NETWORK, opened.what, opened.start, at, "waits", YOU))
 
-    def _connect(self, event: EgressDecided | EgressClosed, at: float) -> None:
+    def _connect(self, event: ev.EgressDecided | ev.EgressClosed, at: float) -> None:
         name = one_line(f"{event.host}:{event.port}", 80)
-        if isinstance(event, EgressClosed):
+        if isinstance(event, ev.EgressClosed):
             opened = self._connections.pop(event.connection_id, _Open(name, at))
             state: State = "works" if event.ended == "done" else "failed"
             self._bars.append(Bar(NETWORK, opened.what, opened.start, at, state))
@@ -217,7 +205,7 @@ class _Lanes:
         else:
             self._bars.append(Bar(NETWORK, f"{name} refused", at, at, "refused"))
 
-    def _lease(self, event: LeaseChanged, at: float) -> None:
+    def _lease(self, event: ev.LeaseChanged, at: float) -> None:
         match event.change:
             case "acquired":
                 self._leases[event.lease_id] = _Open(one_line(f"{event.provider}:{event.scope}", 80), at)

@@ -24,31 +24,10 @@ from kagura_kernel.jupyter.answers import aside
 from kagura_kernel.jupyter.cards.record import clean
 from kagura_kernel.jupyter.slots import Slot
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
-from kagura_kernel.render.blocks import (
-    SPRING,
-    Blocks,
-    Button,
-    Fold,
-    Group,
-    Line,
-    Pairs,
-    Pre,
-    Span,
-    Told,
-    Words,
-    chip,
-    code,
-    head,
-    item,
-    label,
-    quote,
-    soft,
-)
-from kagura_kernel.render.bundle import Bundle, drawn
+from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import counted
-from kagura_kernel.render.html import html_of
-from kagura_kernel.render.style import framed
+from kagura_kernel.render.html import Bundle, drawn, framed, html_of
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.memory import MemoryDesk
@@ -108,21 +87,21 @@ SHOWN = 200
 _SUMMARY, _TEXT = 300, 20_000
 
 
-def memories_blocks(lines: Sequence[MemoryLine], now: datetime, *, live: bool) -> Blocks:
+def memories_blocks(lines: Sequence[MemoryLine], now: datetime, *, live: bool) -> ui.Blocks:
     """The list; with `live` each row has buttons. In text a memory takes two lines."""
-    top = head(LABEL, soft(_figures(lines)), plain="" if lines else "Nothing is remembered that fits.")
+    top = ui.head(LABEL, ui.soft(_figures(lines)), plain="" if lines else "Nothing is remembered that fits.")
     if not lines:
-        return (top, Told())
+        return (top, ui.Told())
     rows = tuple(_row(line, now, live=live) for line in lines[:SHOWN])
     left = len(lines) - SHOWN
-    more = Line((f"… and {left:,} more, which the table has.",), "part soft", plain=f"… and {left:,} more")
-    return (top, Told(), Group(rows, "leases", LABEL), *([more] if left > 0 else []))
+    more = ui.Line((f"… and {left:,} more, which the table has.",), "part soft", plain=f"… and {left:,} more")
+    return (top, ui.Told(), ui.Group(rows, "leases", LABEL), *([more] if left > 0 else []))
 
 
-def memory_blocks(line: MemoryLine, memory: Memory, now: datetime) -> Blocks:
+def memory_blocks(line: MemoryLine, memory: Memory, now: datetime) -> ui.Blocks:
     """One memory as a whole, without buttons."""
-    pairs = Pairs([(name, (str(value),)) for name, value in memory.data.items()])
-    whole = Group((Pre(line.text), *([pairs] if pairs.rows else [])), "part")
+    pairs = ui.Pairs([(name, (str(value),)) for name, value in memory.data.items()])
+    whole = ui.Group((ui.Pre(line.text), *([pairs] if pairs.rows else [])), "part")
     return (_row(replace(line, text=line.summary), now, live=False), whole)
 
 
@@ -141,27 +120,27 @@ def _figures(lines: Sequence[MemoryLine]) -> str:
     return f"{found}, {untrusted:,} {UNTRUSTED}" if untrusted else found
 
 
-def _row(line: MemoryLine, now: datetime, *, live: bool) -> Group:
+def _row(line: MemoryLine, now: datetime, *, live: bool) -> ui.Group:
     said = one_line(line.summary, _SUMMARY)
-    buttons = [Span(_buttons(line), look="chips")] if live and not line.gone else []
+    buttons = [ui.Span(_buttons(line), look="chips")] if live and not line.gone else []
     facts = _facts(line, now)
     mark = "" if line.trusted else f"[{UNTRUSTED}] "
     inside = (
-        Line((*_marks(line), SPRING, *buttons), "lease-top"),
+        ui.Line((*_marks(line), ui.SPRING, *buttons), "lease-top"),
         # A mark of its own beside the quotation marks: who cannot see colours is told by both.
-        Line((said if line.trusted else quote(said),), "says"),
-        Line((item(code(line.id)), *map(item, facts)), "facts soft"),
+        ui.Line((said if line.trusted else ui.quote(said),), "says"),
+        ui.Line((ui.item(ui.code(line.id)), *map(ui.item, facts)), "facts soft"),
         *_whole(line, live=live),
     )
     plain = f"{one_line(line.id)}  {mark}{one_line(line.summary)}\n    {' · '.join(facts)}"
-    return Group(inside, "lease", line.id, {"block": ""}, plain=plain)
+    return ui.Group(inside, "lease", line.id, {"block": ""}, plain=plain)
 
 
-def _marks(line: MemoryLine) -> list[Span]:
-    marks = [chip("trusted", "good") if line.trusted else chip(UNTRUSTED, "warn"), chip(line.type)]
-    marks += [chip("pinned", "busy")] if line.pinned else []
-    marks += [chip("forgotten")] if line.forgotten else []
-    marks += [chip("not there any more", "bad")] if line.gone else []
+def _marks(line: MemoryLine) -> list[ui.Span]:
+    marks = [ui.chip("trusted", "good") if line.trusted else ui.chip(UNTRUSTED, "warn"), ui.chip(line.type)]
+    marks += [ui.chip("pinned", "busy")] if line.pinned else []
+    marks += [ui.chip("forgotten")] if line.forgotten else []
+    marks += [ui.chip("not there any more", "bad")] if line.gone else []
     return marks
 
 
@@ -175,7 +154,7 @@ def _facts(line: MemoryLine, now: datetime) -> list[str]:
     return facts
 
 
-def _whole(line: MemoryLine, *, live: bool) -> Blocks:
+def _whole(line: MemoryLine, *, live: bool) -> ui.Blocks:
     """All of what it says, folded; nothing where its summary says it already.
 
     It lies open where it can be promoted: what a person lets agents read has to be in sight.
@@ -183,13 +162,15 @@ def _whole(line: MemoryLine, *, live: bool) -> Blocks:
     if " ".join(line.text.split()) == line.summary and not line.said:
         return ()
     whole = f"{line.text}\nsaid then: {line.said}" if line.said else line.text
-    more = [label("Only its beginning is shown.")] if len(whole) > _TEXT else []
+    more = [ui.label("Only its beginning is shown.")] if len(whole) > _TEXT else []
     can_be_promoted = not (line.trusted or line.forgotten or line.gone)
-    said = (soft(f"All of it, {counted(len(whole), 'character')}"),)
-    return (Fold(said, (Pre(whole[:_TEXT]), *more), f"memory:{line.id}", "used", is_open=live and can_be_promoted),)
+    said = (ui.soft(f"All of it, {counted(len(whole), 'character')}"),)
+    return (
+        ui.Fold(said, (ui.Pre(whole[:_TEXT]), *more), f"memory:{line.id}", "used", is_open=live and can_be_promoted),
+    )
 
 
-def _buttons(line: MemoryLine) -> Words:
+def _buttons(line: MemoryLine) -> ui.Words:
     if line.forgotten:
         return (_button(line, "restore", "Restore", "Let it be recalled again"),)
     trust = (
@@ -205,8 +186,8 @@ def _buttons(line: MemoryLine) -> Words:
     return trust, pin, _button(line, "forget", "Forget", "Take it out of what is recalled; it can be restored")
 
 
-def _button(line: MemoryLine, act: str, word: str, hint: str) -> Button:
-    return Button(word, act, {"id": line.id}, "small", f"{word} {line.id}", hint)
+def _button(line: MemoryLine, act: str, word: str, hint: str) -> ui.Button:
+    return ui.Button(word, act, {"id": line.id}, "small", f"{word} {line.id}", hint)
 
 
 class MemoryText:

@@ -17,8 +17,7 @@ from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.errors import calm
 from kagura_kernel.jupyter.memory.cards import LABEL, MemoryLine, memories_blocks, show_memories
 from kagura_kernel.jupyter.tables import table_of
-from kagura_kernel.render.html import html_of
-from kagura_kernel.render.style import framed
+from kagura_kernel.render.html import framed, html_of
 from kagura_kernel.render.text import lines_of
 
 if TYPE_CHECKING:

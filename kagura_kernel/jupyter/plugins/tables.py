@@ -10,9 +10,8 @@ import pandas as pd
 from kagura_kernel.domain.plugins import PluginPermissions
 from kagura_kernel.jupyter.tables import Columns, table_of
 from kagura_kernel.plugins.configuration import shown
-from kagura_kernel.render.html import html_of
-from kagura_kernel.render.style import framed
-from kagura_kernel.views.plugins import LABEL, plugins_blocks
+from kagura_kernel.render.html import framed, html_of
+from kagura_kernel.views.boards import plugins_blocks
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.plugins import PluginFinding
@@ -123,7 +122,7 @@ class PluginFrame(pd.DataFrame):
 
     def _repr_html_(self) -> str:
         """State, risk and approval as marks; IPython shows this in place of the columns."""
-        return framed(html_of(plugins_blocks([_line(row) for row in self.to_dict("records")])), LABEL)
+        return framed(html_of(plugins_blocks([_line(row) for row in self.to_dict("records")])), "Plugins")
 
 
 class LogFrame(pd.DataFrame):

@@ -10,7 +10,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from kagura_kernel.render.style import STYLE_FILE
+from kagura_kernel.render.html import STYLE_FILE
 
 SCRIPTS = ("redraw.js", "live_card.js")
 """Joined into one, in this order."""

@@ -27,7 +27,7 @@ from kagura_kernel.render.html import html_of
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
-from kagura_kernel.views.costs import costs_blocks
+from kagura_kernel.views.boards import costs_blocks
 from tests.support.card_page import Page
 from tests.support.sample_run import SampleRun
 

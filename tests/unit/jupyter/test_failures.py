@@ -5,7 +5,7 @@ import pytest
 from kagura_kernel.domain.errors import RunKilled
 from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.views.card import run_text
-from kagura_kernel.views.failures import OUT_OF_MEMORY, end_words, failure_reason, failure_word
+from kagura_kernel.views.status import OUT_OF_MEMORY, end_words, failure_reason, failure_word
 
 FAILED = {"exit_code": None, "is_error": True}
 

@@ -14,8 +14,7 @@ from kagura_kernel.jupyter.terminal import TerminalDisplay
 from kagura_kernel.render.html import html_of
 from kagura_kernel.views import card
 from kagura_kernel.views.card import run_text
-from kagura_kernel.views.kit import built_lines, kit_text
-from kagura_kernel.views.kit_files import SHOWN, OpenedFile, file_blocks, file_text, files_block
+from kagura_kernel.views.kit import SHOWN, OpenedFile, built_lines, file_blocks, file_text, files_block, kit_text
 from kagura_kernel.views.run import RunView
 from tests.support.sample_kit import FILES, SampleKit, opened
 from tests.support.sample_run import SampleRun

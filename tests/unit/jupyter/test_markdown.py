@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.render.markdown import MARKDOWN_CHARACTERS, markdown_html
+from kagura_kernel.render.foreign import MARKDOWN_CHARACTERS, markdown_html
 
 SAFE_TAGS = re.compile("p|h[1-6]|ul|ol|li|blockquote|pre|code|strong|em|s|a|span|hr|br|table|thead|tbody|tr|th|td")
 SAFE_ATTRIBUTES = {"href", "rel", "target", "class", "style", "start", "title"}

@@ -18,7 +18,7 @@ from kagura_kernel.render.text import lines_of
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.views.run_board import board_blocks, is_simple
+from kagura_kernel.views.boards import board_blocks, is_simple
 from tests.support.card_page import Page
 from tests.support.sample_run import SampleRun
 
