@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kagura_kernel.cockpit.dispatching import Session
-    from kagura_kernel.jupyter.memory.tables import MemoryFrame
+    from kagura_kernel.jupyter.memories import MemoryFrame
     from kagura_kernel.memory.store import MemoryStore
     from kagura_kernel.plugins.scan import Scan
 
@@ -107,7 +107,7 @@ def recall(
         ConfigurationError: the settings are wrong.
         JournalError: the journal cannot be used.
     """
-    from kagura_kernel.jupyter.memory.tables import recalled
+    from kagura_kernel.jupyter.memories import recalled
 
     return recalled(query, k, types=type, tags=tag, tier=tier, since=since, scopes=scope)
 

@@ -1,6 +1,6 @@
 """The one list of commands: what can be typed, where, with which arguments and options.
 
-Pure data. `jupyter/steering/line.py` says who carries a command out in a notebook, `cli/main.py` in a terminal.
+Pure data. `jupyter/steering/__init__.py` says who carries a command out in a notebook, `cli/main.py` in a terminal.
 """
 
 from __future__ import annotations

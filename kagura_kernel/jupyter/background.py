@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Event, RunFinished
 from kagura_kernel.jupyter.errors import calm, check, shown_as
-from kagura_kernel.jupyter.follow import Attach, Watched, follow, interruptible
-from kagura_kernel.jupyter.live_run import RunDisplay
-from kagura_kernel.jupyter.surface import Surface, person, surface_of
-from kagura_kernel.jupyter.terminal import ring
+from kagura_kernel.jupyter.follow import Attach, Watched, follow, interruptible, wait_in_thread
+from kagura_kernel.jupyter.live_run import HeadlessDisplay, NotebookDisplay, RunDisplay
+from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
+from kagura_kernel.jupyter.terminal import TerminalDisplay, ring
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.views.status import STATUS_WORDS
 
 if TYPE_CHECKING:
+    from kagura_kernel.cockpit.attaching import Feed
+    from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.cockpit.handles import RunHandle
     from kagura_kernel.domain.outcome import RunOutcome
 
@@ -287,3 +289,106 @@ class BackgroundRun:
 
 def _code(text: str) -> str:
     return f'<code style="background: none; padding: 0">{escape(text)}</code>'
+
+
+# One display for each cell and run: a cell that is run again shows the run once.
+_shown: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+
+def attach(cockpit: Cockpit, shell: Any, run_id: str) -> None:
+    """Show a run here.
+
+    Args:
+        cockpit: Knows the run.
+        shell: IPython.
+        run_id: Its whole id.
+
+    Raises:
+        RunUnknown: there is no such run.
+        JournalError: it cannot be read.
+    """
+    feed = cockpit.attach(run_id)
+    surface = surface_of(shell)
+    if surface is Surface.TERMINAL:
+        _print(cockpit, feed)
+    elif surface is Surface.NOTEBOOK and loop_runs():
+        _show(cockpit, feed, _cell_of(shell))
+    else:
+        _show_once(cockpit, feed)
+
+
+def _show(cockpit: Cockpit, feed: Feed, cell: str) -> None:
+    """Begin a live card, which outlives the cell."""
+    key = (cell, feed.run_id)
+    if (before := _shown.pop(key, None)) is not None:
+        before.cancel()
+    # The task carries the cell's context, so that what it shows lands in this cell.
+    task = asyncio.ensure_future(_live(cockpit, feed, NotebookDisplay(cockpit, feed.run_id)))
+    _shown[key] = task
+
+    def forget(done: asyncio.Task[None]) -> None:
+        if _shown.get(key) is done:
+            del _shown[key]
+
+    task.add_done_callback(forget)
+
+
+async def _live(cockpit: Cockpit, feed: Feed, display: Any) -> None:
+    watched = Watched(feed, display, cockpit.attach)
+    ending = asyncio.ensure_future(feed.ended())
+    try:
+        await watched.until(ending, foreground=False)
+    except asyncio.CancelledError:
+        watched.leave()
+        ending.cancel()
+        raise
+    watched.finish(ending.result())
+
+
+def _print(cockpit: Cockpit, feed: Feed) -> None:
+    """Print the run until its end, or until Ctrl-C."""
+    display = TerminalDisplay(cockpit, feed.run_id)
+
+    async def look_on() -> None:
+        watched = Watched(feed, display, cockpit.attach)
+        ending = asyncio.ensure_future(feed.ended())
+        try:
+            await watched.until(ending, foreground=False)
+        except asyncio.CancelledError:
+            watched.leave()
+            display.leave()
+            ending.cancel()
+            raise
+        watched.finish(ending.result())
+
+    if not _wait(look_on()):
+        how = f"`%kagura attach {feed.run_id}` shows it again, `%kagura kill {feed.run_id}` stops it."
+        print(f"{feed.run_id} goes on. {how}")  # noqa: T201  # a magic answers by printing
+
+
+def _show_once(cockpit: Cockpit, feed: Feed) -> None:
+    """Wait for the run's end and show it; interrupting the wait shows the run as it is then."""
+    watched = Watched(feed, HeadlessDisplay(cockpit, feed.run_id))
+    error: list[Exception | None] = []
+
+    async def wait() -> None:
+        error.append(await feed.ended())
+
+    _wait(wait())
+    shown_already(feed.run_id)
+    watched.finish(error[0] if error else None)
+
+
+def _wait(work: Coroutine[Any, Any, None]) -> bool:
+    """Wait for this; False when an interrupt ended it."""
+    try:
+        wait_in_thread(work, "kagura attach")
+    except asyncio.CancelledError:
+        return False
+    return True
+
+
+def _cell_of(shell: Any) -> str:
+    """The id of the cell that runs now, or of its request where the front end names no cells."""
+    parent = shell.kernel.get_parent("shell") or {}
+    return str((parent.get("metadata") or {}).get("cellId") or (parent.get("header") or {}).get("msg_id") or "")

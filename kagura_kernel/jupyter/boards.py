@@ -19,11 +19,9 @@ import pandas as pd
 from kagura_kernel.domain.approvals import ApprovalRequest, asked_fields
 from kagura_kernel.domain.errors import ApprovalError, KaguraError
 from kagura_kernel.domain.events import ApprovalRequested
-from kagura_kernel.jupyter.answers import press_lease
-from kagura_kernel.jupyter.cards.record import leases_record
-from kagura_kernel.jupyter.charts.cost import cost_chart
+from kagura_kernel.jupyter.charts.figures import cost_chart
 from kagura_kernel.jupyter.errors import calm
-from kagura_kernel.jupyter.slots import Slot, write_once
+from kagura_kernel.jupyter.slots import Slot, press_lease, write_once
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
 from kagura_kernel.jupyter.tables import board_table
 from kagura_kernel.render.blocks import Blocks
@@ -32,6 +30,7 @@ from kagura_kernel.render.html import Bundle, drawn, html_of
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.boards import BudgetLine, RunLine, Sum, board_blocks, board_record, costs_blocks
 from kagura_kernel.views.leases import LeaseLine, lease_board
+from kagura_kernel.views.record import leases_record
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit

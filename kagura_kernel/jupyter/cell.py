@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.cockpit.lines.helping import cell_help, usage_lines
+from kagura_kernel.cockpit.lines.parsing import HELP_FLAGS, cell_magic, parse_cell_line
 from kagura_kernel.cockpit.lines.words import Word, unquoted, words_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.errors import calm, check
-from kagura_kernel.jupyter.launching import from_cell, help_text, parse_cell, wants_help
-from kagura_kernel.jupyter.surface import Surface, surface_of
+from kagura_kernel.jupyter.follow import wait_in_thread
+from kagura_kernel.jupyter.surface import Surface, loop_runs, place_of, surface_of
+from kagura_kernel.runs.request import RunRequest
+from kagura_kernel.views.run import INSIDE_MAGIC
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.outcome import RunOutcome
     from kagura_kernel.jupyter.background import BackgroundRun
-    from kagura_kernel.runs.request import RunRequest
 
 
 FLAG = "--fmt"
@@ -154,3 +157,100 @@ def _arrive(shell: Any, request: RunRequest, outcome: RunOutcome) -> None:
     from kagura_kernel.jupyter.variables import bring_back
 
     bring_back(shell, outcome, request)
+
+
+def wants_help(line: str) -> bool:
+    """Whether a cell's first line asks how the magic is used."""
+    return not (HELP_FLAGS | {"?"}).isdisjoint(line.split())
+
+
+def short_usage(magic: str) -> str:
+    """The usage of `kagura` or `sandbox` in a few lines."""
+    return usage_lines(cell_magic(magic))
+
+
+def help_text(magic: str) -> str:
+    """The usage of `kagura` or `sandbox` with a line for each option, and examples."""
+    return cell_help(cell_magic(magic))
+
+
+def parse_options(magic: str, line: str) -> RunRequest:
+    """What the first line of a cell says, without a task.
+
+    Raises:
+        UsageError: unknown or badly formed options; the text ends with the usage.
+    """
+    values = parse_cell_line(cell_magic(magic), line)
+    return RunRequest.of(values, language=values.get("language", ""))
+
+
+def parse_cell(magic: str, line: str, body: str) -> RunRequest:
+    """What a cell asks for, before it is known where it stands.
+
+    Raises:
+        UsageError: bad options, or an empty cell.
+    """
+    request = parse_options(magic, line)
+    if not body.strip() and request.resume is None:
+        what = "program" if request.language else "task"
+        raise UsageError(f"%%{magic}: the cell is empty; the {what} goes into the lines below.\n{short_usage(magic)}")
+    return request._replace(task=body if request.language else body.strip())
+
+
+def from_cell(request: RunRequest, surface: Surface, *, shell: Any = None) -> RunRequest:
+    """The request with where it comes from; with a shell, its variables and its place go along.
+
+    Raises:
+        VariableError: a variable is not there, or cannot cross.
+    """
+    origins = {Surface.TERMINAL: "terminal", Surface.CONSOLE: "terminal", Surface.INSIDE: INSIDE_MAGIC}
+    request = request._replace(
+        headless=surface in {Surface.HEADLESS, Surface.INSIDE}, origin=origins.get(surface, "notebook")
+    )
+    if shell is None:
+        return request._replace(outputs=())
+    request = request._replace(place=place_of(shell))
+    if request.expressions or request.outputs:
+        from kagura_kernel.jupyter.variables import inputs_of
+
+        request = request._replace(inputs=inputs_of(shell, request))
+    return request
+
+
+def run_blocking(shell: Any, magic: str, line: str, body: str) -> Any:
+    """The same as `run_cell`, waited for.
+
+    A kernel that is blocked hears no buttons, so nobody can be asked: what needs an approval is denied by policy.
+    """
+    place = surface_of(shell)
+    with calm():
+        if _in_background(magic, line, body):
+            run = _begun(run_cell(shell, magic, line, body, surface=place, at_once=True))
+            run.wait_begun()
+            return run
+    surface = Surface.INSIDE if place in {Surface.NOTEBOOK, Surface.CONSOLE} else place
+    with calm():
+        return wait_in_thread(run_cell(shell, magic, line, body, surface=surface), "kagura cell")
+
+
+def _in_background(magic: str, line: str, body: str) -> bool:
+    """Whether the cell asks for a run that the caller does not wait for.
+
+    Raises:
+        UsageError: it does, and there is no loop in which its card could live.
+    """
+    if wants_help(line) or "--bg" not in line.split():
+        return False
+    if not loop_runs():
+        raise UsageError(f"%%{magic}: `--bg` needs a cell of its own, with nothing above it.")
+    return parse_cell(magic, line, body).background
+
+
+def _begun(cell: Coroutine[Any, Any, Any]) -> Any:
+    """What a cell that waits for nothing returns."""
+    try:
+        cell.send(None)
+    except StopIteration as over:
+        return over.value
+    cell.close()
+    raise RuntimeError("a run in the background was waited for")

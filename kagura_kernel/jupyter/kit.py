@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.cockpit.kit_words import plan_lines
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.record import clean
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.tables import table_of
 from kagura_kernel.render.blocks import Blocks, Group, Line
@@ -25,6 +24,7 @@ from kagura_kernel.views.kit import (
     staged_lines,
     whose,
 )
+from kagura_kernel.views.record import clean
 
 if TYPE_CHECKING:
     import pandas as pd

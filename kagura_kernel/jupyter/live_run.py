@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kagura_kernel.domain.errors import ChangeConflict, KaguraError
 from kagura_kernel.domain.outcome import FileChange, by_path
-from kagura_kernel.jupyter.answers import aside, press
-from kagura_kernel.jupyter.cards.record import changes_bundle, run_bundle
-from kagura_kernel.jupyter.slots import Slot, write_once
+from kagura_kernel.jupyter.slots import Slot, aside, press, write_once
 from kagura_kernel.jupyter.surface import Surface, person
 from kagura_kernel.render.html import html_of
 from kagura_kernel.views import card
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
 from kagura_kernel.views.changes import changes_blocks, changes_text, wanted
 from kagura_kernel.views.head import head_line
+from kagura_kernel.views.record import changes_bundle, run_bundle
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.status import run_label
 
@@ -239,7 +238,7 @@ def display_for(surface: Surface, cockpit: Cockpit, run_id: str) -> RunDisplay:
 
             return TerminalDisplay(cockpit, run_id)
         case Surface.CONSOLE:
-            from kagura_kernel.jupyter.console import ConsoleDisplay, ConsoleLines
+            from kagura_kernel.jupyter.terminal import ConsoleDisplay, ConsoleLines
 
             return ConsoleDisplay(cockpit, run_id, ConsoleLines.of_this_cell())
         case Surface.HEADLESS | Surface.INSIDE:

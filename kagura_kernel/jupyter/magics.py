@@ -7,9 +7,18 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.jupyter.completion.matcher import plug_in, unplug
-from kagura_kernel.jupyter.dialect import CELLS, COMMANDS, COMMANDS_AWAITED
+from kagura_kernel.jupyter.dialect import (
+    CELL_MAGICS,
+    CELLS,
+    COMMANDS,
+    COMMANDS_AWAITED,
+    ENTRY,
+    ENTRY_COMMAND,
+    ENTRY_INSIDE,
+    rewrite,
+    waits,
+)
 from kagura_kernel.jupyter.errors import calm
-from kagura_kernel.jupyter.transformer import CELL_MAGICS, ENTRY, ENTRY_COMMAND, ENTRY_INSIDE, rewrite, waits
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -144,13 +153,13 @@ class Magics:
     async def command_awaited(self, line: str, prefix: str = "%kagura ") -> Any:
         """A line that asks a person and waits for the answer."""
         with calm():
-            from kagura_kernel.jupyter.steering.line import run_awaited
+            from kagura_kernel.jupyter.steering import run_awaited
 
             return await run_awaited(self._shell, line, prefix=prefix)
 
     def _command(self, line: str, prefix: str) -> Any:
         with calm():
-            from kagura_kernel.jupyter.steering.line import run_line
+            from kagura_kernel.jupyter.steering import run_line
 
             return run_line(self._shell, line, prefix=prefix)
 
@@ -164,7 +173,7 @@ class Magics:
 
     def inside(self, magic: str, line: str, cell: str) -> Any:
         """A cell that other code runs and that cannot be awaited."""
-        from kagura_kernel.jupyter.blocking import run_blocking
+        from kagura_kernel.jupyter.cell import run_blocking
 
         return run_blocking(self._shell, magic, line, cell)
 
@@ -178,7 +187,7 @@ def _described(what: str) -> Any:
             from kagura_kernel.domain.grammar import Surface
 
             return overview(Surface.NOTEBOOK)
-        from kagura_kernel.jupyter.launching import help_text
+        from kagura_kernel.jupyter.cell import help_text
 
         return help_text(what)
 

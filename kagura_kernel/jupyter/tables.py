@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import pandas as pd
 
 from kagura_kernel.cockpit.trust import lacking
+from kagura_kernel.domain.plugins import PluginPermissions
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow
+from kagura_kernel.jupyter.surface import Surface, surface_of
+from kagura_kernel.plugins.configuration import shown
+from kagura_kernel.render.html import framed, html_of
+from kagura_kernel.views.boards import plugins_blocks
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    import pandas as pd
 
     from kagura_kernel.cockpit.brains import BrainReport
     from kagura_kernel.cockpit.records import Board, LeaseView
     from kagura_kernel.cockpit.trust import Report
     from kagura_kernel.domain.patterns import TrustTerms
+    from kagura_kernel.domain.plugins import PluginFinding
+    from kagura_kernel.journal.plugins import PluginLogLine
     from kagura_kernel.journal.session_registry import SessionRow
     from kagura_kernel.membrane.egress.gate import Explanation
     from kagura_kernel.patterns.planning import Calibrated
+    from kagura_kernel.plugins.configuration import Field, Schema
+    from kagura_kernel.plugins.decisions import TrustedAuthor
+    from kagura_kernel.plugins.manager import PluginRow
+    from kagura_kernel.plugins.scan import Scan
 
 
 T = TypeVar("T")
@@ -339,3 +352,230 @@ def trust_table(reports: Sequence[Report], terms: TrustTerms) -> pd.DataFrame:
         for one in reports
     ]
     return pd.DataFrame(cells, columns=list(_TRUST_COLUMNS), dtype=object).astype(_TRUST_COLUMNS)
+
+
+_LEAST = 16
+"""Characters that the longest column needs to say something."""
+_WHOLE = 1000
+"""From here on a figure has no decimals."""
+
+_LONG = frozenset({"task", "missing", "model"})
+"""Columns that may be cut, so that the others stand beside them."""
+
+
+class TextFrame(pd.DataFrame):
+    """A table to work with. What is taken out of it is an ordinary DataFrame, and shown as one."""
+
+    # The columns that are shown, as far as they fit: the last are left out first
+    telling: ClassVar[tuple[str, ...]] = ()
+
+    def __repr__(self) -> str:
+        """As it is where it fits a line; otherwise its telling columns, and beneath them the names of the others."""
+        width = shutil.get_terminal_size().columns
+        if self.empty or not {*self.telling} <= {*self.columns}:
+            return repr(pd.DataFrame(self))
+        most = pd.get_option("display.max_rows") or len(self)
+        rows = self.head(most)
+        if _broad([str(name) for name in self.columns], rows) <= width:
+            return repr(pd.DataFrame(self))
+        lines, shown = _lines(self.telling, rows, width)
+        left = len(self) - len(rows)
+        more = [f"… and {left:,} more"] if left > 0 else []
+        others = ", ".join(str(name) for name in self.columns if name not in shown)
+        return "\n".join([*lines, *more, *textwrap.wrap(f"Other columns: {others}", width)])
+
+
+class RunsText(TextFrame):
+    """Runs."""
+
+    telling = ("run", "status", "task", "seconds", "usd")
+
+
+class CostsText(TextFrame):
+    """What runs cost."""
+
+    telling = ("run", "status", "usd", "total_usd", "input_tokens", "output_tokens", "model")
+
+
+class CalibratedText(TextFrame):
+    """Estimates beside what was needed."""
+
+    telling = ("run", "estimated_usd", "usd", "usd_within", "estimated_seconds", "seconds", "status")
+
+
+class TrustText(TextFrame):
+    """How categories stand."""
+
+    telling = ("category", "state", "successes", "tasks", "days", "missing")
+
+
+def for_text(table: pd.DataFrame, kind: type[TextFrame], shell: Any) -> pd.DataFrame:
+    """The same table; where it is read in a terminal, one that shows its telling columns when not all of them fit."""
+    return kind(table) if surface_of(shell) in {Surface.TERMINAL, Surface.CONSOLE} else table
+
+
+def _lines(telling: Sequence[str], rows: pd.DataFrame, width: int) -> tuple[list[str], list[str]]:
+    """The columns that fit, a line for the heads and one for each row, and their names."""
+    names = list(telling)
+    long = next((name for name in names if name in _LONG), "")
+    while len(names) > 1 and _broad([one for one in names if one != long], rows) + (_LEAST + 2) * bool(long) > width:
+        names.remove(next(one for one in reversed(names) if one != long))
+    room = width - _broad([one for one in names if one != long], rows) - 2
+    columns = [_column(name, rows, room if name == long else width) for name in names]
+    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)], names
+
+
+def _broad(names: list[str], rows: pd.DataFrame) -> int:
+    """How many characters these columns need beside each other."""
+    return sum(len(_column(name, rows)[0]) + 2 for name in names) - 2
+
+
+def _column(name: str, rows: pd.DataFrame, room: int | None = None) -> list[str]:
+    """Its head and its cells, all equally wide and no wider than there is room."""
+    values = list(rows[name])
+    cells = [_cut(one, room) for one in (name, *map(_cell, values))]
+    width = max(map(len, cells))
+    right = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return [one.rjust(width) if right else one.ljust(width) for one in cells]
+
+
+def _cell(value: Any) -> str:
+    if pd.isna(value):
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < _WHOLE else f"{value:,.0f}"
+    if isinstance(value, str):
+        return visible(" ".join(value.split()))
+    return f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, pd.Timestamp) else str(value)
+
+
+def _cut(text: str, room: int | None) -> str:
+    return text if room is None or len(text) <= room else f"{text[: max(1, room) - 1]}…"
+
+
+def _opens(row: PluginRow) -> PluginPermissions:
+    """What its jail opens; before it is configured, what its manifest declares."""
+    return row.permissions if row.opens.nothing else row.opens
+
+
+_PLUGINS: Columns[PluginRow] = {
+    "plugin": ("name", "string"),
+    "version": (lambda row: row.version or None, "string"),
+    "state": (lambda row: "not usable" if row.problem else str(row.state), "string"),
+    "risk": (lambda row: None if row.risk is None else str(row.risk), "string"),
+    "approved": ("approved", "boolean"),
+    "modules": (lambda row: ", ".join(row.modules), "string"),
+    "reads": (lambda row: ", ".join(_opens(row).read), "string"),
+    "writes": (lambda row: ", ".join(_opens(row).write), "string"),
+    "reaches": (lambda row: ", ".join(_opens(row).net), "string"),
+    "place": ("place", "string"),
+    "signed_by": (lambda row: row.signed_by or None, "string"),
+    "audited": ("audited_at", "datetime64[us, UTC]"),
+    "description": ("description", "string"),
+    "problem": (lambda row: row.why_out or None, "string"),
+}
+_FINDINGS: Columns[tuple[str, PluginFinding]] = {
+    "path": (lambda one: one[0], "string"),
+    "severity": (lambda one: str(one[1].severity), "string"),
+    "rule": (lambda one: one[1].rule, "string"),
+    "message": (lambda one: one[1].message, "string"),
+    "file": (lambda one: one[1].file, "string"),
+    "line": (lambda one: one[1].line or None, "Int64"),
+    "source": (lambda one: one[1].source, "string"),
+}
+_LOGS = {
+    "at": ("at", "datetime64[us, UTC]"),
+    "what": ("what", "string"),
+    "ok": ("ok", "boolean"),
+    "text": ("text", "string"),
+    "by": ("by", "string"),
+    "session": ("session_id", "string"),
+    "run": ("run_id", "string"),
+}
+_AUTHORS = {
+    "author": ("name", "string"),
+    "key": ("key", "string"),
+    "since": ("since", "datetime64[us, UTC]"),
+}
+_IN_SIGHT = ["plugin", "version", "state", "risk", "approved", "place"]
+
+
+def plugins_table(rows: Sequence[PluginRow]) -> PluginFrame:
+    """One line for each plugin, which as the end of a cell is a table for people.
+
+    `risk` and `audited` are NA while nobody has audited these very files. `reads`, `writes` and `reaches` are what its
+    jail opens in the session, as it was configured; before that, what its manifest declares. `problem` is why it cannot
+    be enabled: it is no usable plugin, in quarantine, or kept out by a danger.
+    """
+    return PluginFrame(table_of(rows, _PLUGINS))
+
+
+def findings_table(scans: Sequence[Scan]) -> pd.DataFrame:
+    """One line for each finding, the gravest of each path first; `line` is NA for a file as a whole."""
+    return table_of([(scan.path, one) for scan in scans for one in scan.findings], _FINDINGS)
+
+
+def settings_table(schema: Schema, configured: Mapping[str, str]) -> pd.DataFrame:
+    """One line for each thing that a plugin can be told; `configured` is NA where the session has not told it."""
+    defaults = shown({name: field.default for name, field in schema.items() if field.default is not None})
+    columns: Columns[tuple[str, Field]] = {
+        "field": (lambda one: one[0], "string"),
+        "type": (lambda one: one[1].type, "string"),
+        "default": (lambda one: defaults.get(one[0]), "string"),
+        "asked": (lambda one: one[1].asked, "boolean"),
+        "configured": (lambda one: configured.get(one[0]), "string"),
+        "description": (lambda one: one[1].description, "string"),
+    }
+    return table_of(list(schema.items()), columns)
+
+
+def logs_table(lines: Sequence[PluginLogLine]) -> LogFrame:
+    """One line for each thing that happened, the latest last; shown with all of its text."""
+    return LogFrame(table_of(lines, _LOGS))
+
+
+def authors_table(authors: Sequence[TrustedAuthor]) -> pd.DataFrame:
+    """One line for each author that is trusted."""
+    return table_of(authors, _AUTHORS)
+
+
+class PluginFrame(pd.DataFrame):
+    """The plugins as a session has them. What is taken out of it is an ordinary DataFrame, and shown as one."""
+
+    def __repr__(self) -> str:
+        """What fits a line, and beneath it why any cannot be enabled; `columns` names the rest."""
+        if self.empty:
+            return "There are no plugins."
+        shown = pd.DataFrame(self[_IN_SIGHT]).astype(object)
+        table = shown.where(shown.notna(), "-").to_string(index=False)
+        problems = [_line(row) for row in self.to_dict("records") if not pd.isna(row["problem"])]
+        return "\n".join([table, *(f"{row['plugin']}: {row['problem']}" for row in problems)])
+
+    def _repr_html_(self) -> str:
+        """State, risk and approval as marks; IPython shows this in place of the columns."""
+        return framed(html_of(plugins_blocks([_line(row) for row in self.to_dict("records")])), "Plugins")
+
+
+class LogFrame(pd.DataFrame):
+    """What happened to a plugin. No text of it is cut where it is shown: why something failed stands at its end."""
+
+    def __repr__(self) -> str:
+        """A line each, without session and run."""
+        if self.empty:
+            return "Nothing has happened to it yet."
+        return "\n".join(map(_happened, self.to_dict("records")))
+
+    def _repr_html_(self) -> str:
+        """The usual table, with the whole texts."""
+        with pd.option_context("display.max_colwidth", None):
+            return str(pd.DataFrame(self).to_html(max_rows=pd.get_option("display.max_rows")))
+
+
+def _happened(row: dict[Any, Any]) -> str:
+    mark = " " if row["ok"] else "!"
+    who = f" ({row['by']})" if row["by"] else ""
+    return f"{mark} {row['at']:%Y-%m-%d %H:%M:%SZ} {row['what']}{who}: {row['text']}"
+
+
+def _line(row: dict[Any, Any]) -> dict[str, Any]:
+    return {str(name): None if pd.isna(value) else value for name, value in row.items()}

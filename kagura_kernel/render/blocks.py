@@ -200,6 +200,20 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Field:
+    """A place of a form to type in, or to choose in; what is told of it stands below its name. Text has none."""
+
+    name: str
+    key: str  # its id on the page
+    about: Words
+    value: str = ""
+    options: Sequence[tuple[str, str]] = ()  # what there is to choose, each value with its word; none to type
+    is_number: bool = False
+    is_needed: bool = False
+    problem: str = ""  # why what was typed cannot be taken
+
+
+@dataclass(frozen=True, slots=True)
 class Countdown:
     """Seconds that are left of a total, and what it means that they pass; without that it has no bar."""
 
@@ -215,7 +229,9 @@ class Told:
     words: str = ""
 
 
-Block = Line | Table | Pairs | Bullets | Pre | Rich | Picture | Diff | Group | Fold | Question | Countdown | Told
+Block = (
+    Line | Table | Pairs | Bullets | Pre | Rich | Picture | Diff | Group | Fold | Question | Field | Countdown | Told
+)
 Blocks = tuple[Block, ...]
 Cell = tuple[Inline | Block, ...]
 
@@ -225,12 +241,12 @@ _One = TypeVar("_One")
 
 
 def joined(words: Iterable[_One], draw: Callable[[_One], _Text]) -> list[_Text | str]:
-    """The words drawn, and the blanks between them; none before a comma or a full stop of ours, nor in brackets."""
+    """The words drawn, and the blanks between them; none before our commas, colons and full stops, nor in brackets."""
     parts: list[_Text | str] = []
     for one in words:
         if not (drawn := draw(one)):
             continue
-        if parts and parts[-1] != "(" and not (isinstance(one, str) and one.startswith((",", ".", ")"))):
+        if parts and parts[-1] != "(" and not (isinstance(one, str) and one.startswith((",", ".", ")", ": "))):
             parts.append(" ")
         parts.append(drawn)
     return parts

@@ -22,6 +22,7 @@ from kagura_kernel.render.blocks import (
     Countdown,
     Diff,
     Entry,
+    Field,
     Fold,
     Group,
     Inline,
@@ -244,6 +245,27 @@ def _question(question: Question) -> Markup:
     inside = _blocks(question.inside)
     more = reach if question.is_open else {}
     return element("blockquote", inside, class_=look, role="group", aria_label=question.name, **more)
+
+
+@_block.register
+def _field(field: Field) -> Markup:
+    about, wrong = f"{field.key}-help", f"{field.key}-wrong"
+    facts = {"id": field.key, "data_field": field.name}
+    facts |= {"aria_describedby": f"{about} {wrong}" if field.problem else about}
+    facts |= {"aria_required": "true"} if field.is_needed else {}
+    facts |= {"aria_invalid": "true"} if field.problem else {}
+    if field.options:
+        options = [element("option", word, value=key, selected=key == field.value) for key, word in field.options]
+        typed = element("select", Markup("").join(options), class_="kg-input", **facts)
+    else:
+        # A number too: a number field of a browser hides what it does not understand, and a person's words with it.
+        kind = {"inputmode": "decimal"} if field.is_number else {"spellcheck": "false"}
+        typed = _void("input", type="text", **kind, autocomplete="off", value=field.value, class_="kg-input", **facts)
+    inside = element("label", field.name, for_=field.key) + element(
+        "div", words_of(field.about), class_="kg-help", id=about
+    )
+    inside += typed + (element("div", field.problem, class_="kg-wrong", id=wrong) if field.problem else "")
+    return element("div", inside, class_="kg-field")
 
 
 @_block.register

@@ -22,7 +22,7 @@ PACKAGE = ROOT / "kagura_kernel"
 VIOLATIONS = {
     "Rooms lie in their order": ("journal/store.py", "import kagura_kernel.runs.run"),
     "A brain sees only the domain": ("brain/provider.py", "import kagura_kernel.sandbox.backend"),
-    "No siblings in a ring": ("domain/clock.py", "import kagura_kernel.jupyter.launching"),
+    "No siblings in a ring": ("domain/clock.py", "import kagura_kernel.jupyter.cell"),
     "The domain does no I/O": ("domain/commands.py", "import subprocess"),
     "Adapters are named by the assembly alone": ("jupyter/options.py", "import kagura_kernel.sandbox.docker.backend"),
     "Which database it is stays in the journal": ("cockpit/desk.py", "import kagura_kernel.journal.sqlite"),

@@ -17,7 +17,6 @@ ALLOWED = (
     "kagura_kernel.journal",
     "kagura_kernel.memory",
     "kagura_kernel.domain",
-    "kagura_kernel.jupyter.cards",
     "kagura_kernel.render",
     "kagura_kernel.views",
     "kagura_kernel.jupyter.server",

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import expect
 
 from kagura_kernel.journal import views
-from kagura_kernel.jupyter.cards.record import RUN_MIME
 from kagura_kernel.jupyter.slots import LIVE_MIME
+from kagura_kernel.views.record import RUN_MIME
 from tests.browser.interrupts import LOAD, host
 from tests.browser.notebook import PATIENCE_MS
 from tests.browser.sidebar import Sidebar

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from kagura_kernel.jupyter.cards.record import RUN_MIME
+from kagura_kernel.views.record import RUN_MIME
 from tests.support import gallery
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]

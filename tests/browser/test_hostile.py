@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kagura_kernel.domain.outcome import FileChange
-from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.html import framed, html_of
 from kagura_kernel.views.changes import changes_blocks
+from kagura_kernel.views.record import run_html
 from kagura_kernel.views.run import RunView
 from tests.browser.interrupts import LOAD
 from tests.browser.notebook import PATIENCE_MS

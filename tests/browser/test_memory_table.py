@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import expect
 
-from kagura_kernel.jupyter.memory.cards import LABEL, MEMORIES_MIME, MemoryLine, memories_blocks
+from kagura_kernel.jupyter.memories import LABEL, MEMORIES_MIME, MemoryLine, memories_blocks
 from kagura_kernel.render.html import framed, html_of
 from tests.browser.test_accessibility import THEMES, faults
 from tests.support import gallery

@@ -9,10 +9,9 @@ from playwright.sync_api import Page, expect
 
 from kagura_kernel.domain.errors import PluginRefused
 from kagura_kernel.domain.plugins import Injection, PluginFinding, PluginPermissions, Severity
-from kagura_kernel.jupyter.cards.audit import LABEL, audit_html, audit_parts
-from kagura_kernel.jupyter.cards.audit_record import AUDIT_MIME
-from kagura_kernel.jupyter.cards.audit_view import AuditView, FormField
 from kagura_kernel.render.html import drawn
+from kagura_kernel.views.audit import AuditView, FormField
+from kagura_kernel.views.audit_card import AUDIT_MIME, LABEL, audit_html, audit_parts
 from kagura_kernel.views.boards import plugins_blocks
 from tests.browser.interrupts import LOAD
 from tests.browser.test_accessibility import THEMES, faults

@@ -10,7 +10,7 @@ import sys
 import pytest
 from playwright.sync_api import expect
 
-from kagura_kernel.jupyter.cards.record import RUN_MIME
+from kagura_kernel.views.record import RUN_MIME
 from tests.browser.interrupts import LOAD
 from tests.support.gallery import DRAWING, png
 

@@ -18,8 +18,8 @@ import kagura_kernel
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.events import AnyEvent
 from kagura_kernel.domain.settings import settings_model
-from kagura_kernel.jupyter.cards.record import run_bundle
 from kagura_kernel.plugins.manifest import Manifest
+from kagura_kernel.views.record import run_bundle
 from kagura_kernel.views.run import RunView
 from tests.goldens.keeping import hold
 from tests.goldens.plainly import bundle, data, markup

@@ -28,15 +28,15 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.plugins import PluginAudit
-from kagura_kernel.jupyter.cards.audit import audit_html
-from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.widgets.live_card import LiveCard
 from kagura_kernel.render.html import drawn, framed, html_of, style
+from kagura_kernel.views.audit_card import audit_html
 from kagura_kernel.views.boards import BudgetLine, RunLine, Sum, board_blocks, costs_blocks, plugins_blocks
 from kagura_kernel.views.changes import changes_blocks
 from kagura_kernel.views.kit import file_blocks, files_block, kit_head
 from kagura_kernel.views.leases import lease_board, line_of
+from kagura_kernel.views.record import run_html
 from kagura_kernel.views.run import RunView
 from tests.support.sample_audit import SampleAudit, fooled, sample_plugins
 from tests.support.sample_kit import FILES, SampleKit, opened

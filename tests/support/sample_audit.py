@@ -18,8 +18,7 @@ from kagura_kernel.domain.plugins import (
     Risk,
     Severity,
 )
-from kagura_kernel.jupyter.cards.audit_form import APPROVE, CANCEL, ENABLE, REJECT
-from kagura_kernel.jupyter.cards.audit_view import AuditView, FormField, PluginForm, Subject
+from kagura_kernel.views.audit import APPROVE, CANCEL, ENABLE, REJECT, AuditView, FormField, PluginForm, Subject
 from tests.support.sample_run import SampleRun
 
 APPROVAL = "app-7"

@@ -8,10 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import UnknownName
-from kagura_kernel.jupyter.charts.cost import cost_chart
-from kagura_kernel.jupyter.charts.egress import egress_chart
+from kagura_kernel.jupyter.charts.figures import cost_chart, egress_chart, trust_chart
 from kagura_kernel.jupyter.charts.timeline import timeline_chart
-from kagura_kernel.jupyter.charts.trust import trust_chart
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit

@@ -18,13 +18,29 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
-from kagura_kernel.domain.errors import JournalMissing, KaguraError, UsageError
+from kagura_kernel.domain.errors import (
+    ApprovalAlreadyDecided,
+    ApprovalExpired,
+    ApprovalUnknown,
+    ConfigurationError,
+    JournalError,
+    JournalMissing,
+    KaguraError,
+    LeaseEnded,
+    PluginError,
+    RunOver,
+    RunUnknown,
+    SessionGone,
+    UnknownName,
+    UsageError,
+)
+from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryStoreError, MemoryUnknown
 from kagura_kernel.jupyter.server.asking import Words
-from kagura_kernel.jupyter.server.refusing import Refused, refusal
 from kagura_kernel.jupyter.server.source import JournalSource, MemorySource
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
+
 
 SOURCE = "kagura_kernel_source"
 """The name of the `JournalSource` among the server's settings."""
@@ -241,3 +257,39 @@ def _login_name() -> str:
     except (KeyError, OSError):
         # No name for this user id, as in many containers.
         return "user"
+
+
+# The first that fits.
+_STATUS: tuple[tuple[type[KaguraError], int], ...] = (
+    (ApprovalUnknown, 404),
+    (RunUnknown, 404),
+    (UnknownName, 404),
+    (MemoryUnknown, 404),
+    (ApprovalAlreadyDecided, 409),
+    (RunOver, 409),
+    (LeaseEnded, 409),
+    (SessionGone, 409),
+    (PluginError, 409),
+    (ApprovalExpired, 410),
+    (UsageError, 400),
+    (MemoryInvalid, 400),
+    (JournalError, 503),
+    (MemoryStoreError, 503),
+    (ConfigurationError, 503),
+)
+
+
+class Refused(web.HTTPError):
+    """An answer that says no."""
+
+    def __init__(self, status: int, code: str, sentence: str, more: Mapping[str, Any] | None = None) -> None:
+        super().__init__(status)
+        self.code = code  # Stable across releases
+        self.sentence = sentence  # What happened and what to do next
+        self.more = dict(more or {})  # Further fields of the answer
+
+
+def refusal(error: KaguraError, more: Mapping[str, Any] | None = None) -> Refused:
+    """The answer that an error of ours becomes."""
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    return Refused(status, error.code, error.message, more)

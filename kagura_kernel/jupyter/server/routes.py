@@ -8,8 +8,7 @@ from pathlib import Path
 
 from jupyter_server.base.handlers import APIHandler
 
-from kagura_kernel.jupyter.server.handler import JournalHandler, Route, guarded, handler
-from kagura_kernel.jupyter.server.refusing import Refused
+from kagura_kernel.jupyter.server.handler import JournalHandler, Refused, Route, guarded, handler
 
 BASE = "/kagura/api/v1"
 NAMES = {"memory_id": "[A-Za-z0-9_.:-]{1,128}"}

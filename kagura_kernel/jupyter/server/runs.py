@@ -26,7 +26,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import run_events as events_of
 from kagura_kernel.jupyter.server import models
 from kagura_kernel.jupyter.server.asking import Choice, Cursor, Number, Said, Text
-from kagura_kernel.jupyter.server.refusing import refusal
+from kagura_kernel.jupyter.server.handler import refusal
 
 VIA = "sidebar"
 Limit = Annotated[int, Number(50, 500, says="How many items at most.")]
@@ -125,7 +125,7 @@ def run_card(journal: Journal, run_id: str) -> models.RunCard:
     if row.live and not lost:
         return {"over": False, "data": {}, "metadata": {}}
     # Drawing a card brings a second of imports in, which a server that shows none does without.
-    from kagura_kernel.jupyter.cards.record import run_bundle
+    from kagura_kernel.views.record import run_bundle
     from kagura_kernel.views.run import RunView
 
     view = RunView()

@@ -7,14 +7,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.memory import Act, note_of, query_of, read_file, write_file
+from kagura_kernel.cockpit.naming import named_run, told_run
+from kagura_kernel.cockpit.trust import revoked_words
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.steering.asked import Asked, say
+from kagura_kernel.jupyter.steering import Asked, say
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kagura_kernel.jupyter.memory.cards import MemoryText
+    from kagura_kernel.jupyter.memories import MemoryText
+
 
 VIA = "command"
 
@@ -30,7 +33,7 @@ def memory_list(asked: Asked) -> pd.DataFrame:
 
 
 def _table(asked: Asked, *, searched: bool) -> pd.DataFrame:
-    from kagura_kernel.jupyter.memory.tables import memories_table
+    from kagura_kernel.jupyter.memories import memories_table
 
     now = datetime.now(UTC)
     return memories_table(asked.cockpit.memory.recall(query_of(asked.values, now)), now, searched=searched)
@@ -39,7 +42,7 @@ def _table(asked: Asked, *, searched: bool) -> pd.DataFrame:
 def lessons(asked: Asked) -> pd.DataFrame:
     """What went wrong before, and what mended it."""
     from kagura_kernel.cockpit.memory_words import no_lessons
-    from kagura_kernel.jupyter.memory.tables import lessons_table
+    from kagura_kernel.jupyter.memories import lessons_table
 
     found = asked.cockpit.memory.lessons(" ".join(asked["query"]), asked["k"])
     if not found:
@@ -50,14 +53,14 @@ def lessons(asked: Asked) -> pd.DataFrame:
 
 def memory_show(asked: Asked) -> MemoryText:
     """One memory as a whole."""
-    from kagura_kernel.jupyter.memory.cards import MemoryText
+    from kagura_kernel.jupyter.memories import MemoryText
 
     return MemoryText(asked.cockpit.memory.show(asked["memory"]))
 
 
 def memory_explore(asked: Asked) -> pd.DataFrame:
     """What a memory has to do with others."""
-    from kagura_kernel.jupyter.memory.tables import joined_table
+    from kagura_kernel.jupyter.memories import joined_table
 
     return joined_table(asked.cockpit.memory.explore(asked["memory"], depth=asked["depth"], types=asked["type"]))
 
@@ -133,3 +136,37 @@ def _change(asked: Asked, act: Act) -> None:
 def _say(lines: Any) -> None:
     # What a memory says may hold what a terminal obeys.
     say("\n".join(map(visible, lines)))
+
+
+def graduation(asked: Asked) -> pd.DataFrame:
+    """How every category stands."""
+    from kagura_kernel.jupyter.tables import TrustText, for_text, trust_table
+
+    desk = asked.cockpit.trust
+    return for_text(trust_table(desk.reports(), desk.terms), TrustText, asked.shell)
+
+
+def graduation_chart(asked: Asked) -> Any:
+    """How they came there."""
+    from kagura_kernel.jupyter.charts import chart
+
+    return chart(asked.cockpit, "trust")
+
+
+def graduation_grant(asked: Asked) -> None:
+    """Trust a category from now on."""
+    found = asked.cockpit.trust.grant(asked["category"], by=person(), via="command")
+    say(f"{found.category.name} is asked about no more, until it fails once or you take it back.")
+
+
+def graduation_vouch(asked: Asked) -> None:
+    """Say that a run went well."""
+    run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
+    found = asked.cockpit.trust.vouch(run_id, by=person(), via="command")
+    say(f"{told_run(asked.cockpit.journal, run_id)} is evidence for {', '.join(found)}.")
+
+
+def graduation_revoke(asked: Asked) -> None:
+    """Take it back."""
+    found = asked.cockpit.trust.revoke(asked["category"], by=person(), via="command")
+    say(revoked_words(found))

@@ -6,21 +6,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin, as_typed
+from kagura_kernel.cockpit.kits import one_of
+from kagura_kernel.cockpit.naming import named_run
 from kagura_kernel.domain.plugins import Risk
-from kagura_kernel.jupyter.steering.asked import Asked, say
-from kagura_kernel.jupyter.surface import Surface, person, place_of, surface_of
+from kagura_kernel.jupyter.steering import Asked, say
+from kagura_kernel.jupyter.surface import Surface, loop_runs, person, place_of, surface_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from kagura_kernel.cockpit.plugin_talk import PluginTalk
+    from kagura_kernel.jupyter.kit import KitBrowser, PlanText
+
 
 VIA = "command"
 
 
 def plugin_list(asked: Asked) -> pd.DataFrame:
     """All plugins, as this session has them."""
-    from kagura_kernel.jupyter.plugins.tables import plugins_table
+    from kagura_kernel.jupyter.tables import plugins_table
 
     return plugins_table(asked.cockpit.plugins.rows(asked["session"]))
 
@@ -61,7 +65,7 @@ def plugin_unapprove(asked: Asked) -> None:
 
 def plugin_scan(asked: Asked) -> Any:
     """What the static scan finds in these places."""
-    from kagura_kernel.jupyter.plugins.tables import findings_table
+    from kagura_kernel.jupyter.tables import findings_table
     from kagura_kernel.plugins.scan import scan_path
 
     return findings_table([scan_path(Path(path)) for path in asked["path"]])
@@ -69,7 +73,7 @@ def plugin_scan(asked: Asked) -> Any:
 
 def plugin_config(asked: Asked) -> pd.DataFrame:
     """What a plugin can be told, and was."""
-    from kagura_kernel.jupyter.plugins.tables import settings_table
+    from kagura_kernel.jupyter.tables import settings_table
 
     plugins = asked.cockpit.plugins
     return settings_table(
@@ -79,7 +83,7 @@ def plugin_config(asked: Asked) -> pd.DataFrame:
 
 def plugin_logs(asked: Asked) -> pd.DataFrame:
     """What happened to a plugin."""
-    from kagura_kernel.jupyter.plugins.tables import logs_table
+    from kagura_kernel.jupyter.tables import logs_table
 
     return logs_table(asked.cockpit.plugins.logs(asked["name"], asked["limit"]))
 
@@ -101,7 +105,7 @@ def plugin_remove(asked: Asked) -> None:
 
 def plugin_trust(asked: Asked) -> Any:
     """Trust an author's key, or list those that are trusted."""
-    from kagura_kernel.jupyter.plugins.tables import authors_table
+    from kagura_kernel.jupyter.tables import authors_table
 
     plugins = asked.cockpit.plugins
     author, key = asked["author"], asked["key"]
@@ -136,7 +140,49 @@ def _about(asked: Asked) -> dict[str, Any]:
 
 
 async def _follow(asked: Asked, talk: PluginTalk) -> None:
-    from kagura_kernel.jupyter.plugins.following import follow_talk
+    from kagura_kernel.jupyter.plugin_card import follow_talk
 
     surface = surface_of(asked.shell)
     await follow_talk(asked.cockpit, talk, Surface.INSIDE if asked.blocked else surface)
+
+
+def kit_agents(asked: Asked) -> pd.DataFrame:
+    """The agents that have a name."""
+    from kagura_kernel.jupyter.kit import agents_table
+
+    return agents_table(asked.cockpit.kits.named())
+
+
+def kit_plan(asked: Asked) -> PlanText:
+    """What a run of an agent would be given."""
+    from kagura_kernel.jupyter.kit import PlanText
+
+    return PlanText(asked.cockpit.kits.plan(asked["agent"]))
+
+
+def kit_build(asked: Asked) -> None:
+    """Stage an agent's kit."""
+    from kagura_kernel.views.kit import built_lines
+
+    kit = asked.cockpit.kits.build(asked["agent"])
+    say("\n".join(built_lines(kit, unchanged=kit.unchanged)))
+
+
+def kit_show(asked: Asked) -> KitBrowser:
+    """What is staged, to look into."""
+    from kagura_kernel.jupyter.kit import KitBrowser
+
+    one_of(asked["agent"], asked["run"])
+    cockpit = asked.cockpit
+    if asked["run"] is not None:
+        kit = cockpit.kits.of_run(cockpit.journal, named_run(cockpit.journal, asked["run"], asked.here))
+    else:
+        kit = cockpit.kits.build(asked["agent"])
+    return KitBrowser(kit, asked["file"] or "", live=surface_of(asked.shell) is Surface.NOTEBOOK and loop_runs())
+
+
+def kit_redact(asked: Asked) -> Any:
+    """A file without its secrets."""
+    from kagura_kernel.jupyter.kit import RedactedText
+
+    return RedactedText(asked["file"].name, asked.cockpit.kits.redact_file(asked["file"]))

@@ -18,7 +18,7 @@ from kagura_kernel.journal.precedents import estimated
 from kagura_kernel.journal.session_registry import sessions as known
 from kagura_kernel.journal.spending import with_children
 from kagura_kernel.jupyter.status import StatusText
-from kagura_kernel.jupyter.steering.asked import Asked, say
+from kagura_kernel.jupyter.steering import Asked, say
 from kagura_kernel.jupyter.surface import Surface, person, surface_of
 from kagura_kernel.render.escape import shown_path
 
@@ -43,8 +43,7 @@ def status(asked: Asked) -> Any:
 
 def runs(asked: Asked) -> pd.DataFrame:
     """The latest runs, or those named."""
-    from kagura_kernel.jupyter.tables import runs_table
-    from kagura_kernel.jupyter.text_frame import RunsText, for_text
+    from kagura_kernel.jupyter.tables import RunsText, for_text, runs_table
 
     named = _named(asked)
     limit = asked["limit"] or _LATEST
@@ -73,8 +72,7 @@ def approvals(asked: Asked) -> pd.DataFrame:
 
 def cost(asked: Asked) -> pd.DataFrame:
     """What the latest runs cost, in a notebook as a table that shows itself as the cost panel; or those named."""
-    from kagura_kernel.jupyter.tables import costs_table
-    from kagura_kernel.jupyter.text_frame import CostsText, for_text
+    from kagura_kernel.jupyter.tables import CostsText, costs_table, for_text
 
     if asked["calibration"]:
         return _calibration(asked)
@@ -92,8 +90,7 @@ def cost(asked: Asked) -> pd.DataFrame:
 
 def _calibration(asked: Asked) -> pd.DataFrame:
     """What runs were expected to need beside what they needed, and a sentence about all of them."""
-    from kagura_kernel.jupyter.tables import calibration_table
-    from kagura_kernel.jupyter.text_frame import CalibratedText, for_text
+    from kagura_kernel.jupyter.tables import CalibratedText, calibration_table, for_text
     from kagura_kernel.patterns.planning import calibrate, calibration_line
 
     named = _named(asked)
@@ -245,7 +242,7 @@ def _lease_id(asked: Asked, target: str) -> str:
 
 def attach(asked: Asked) -> Any:
     """Show a run, whichever notebook began it."""
-    from kagura_kernel.jupyter.attaching import attach as show
+    from kagura_kernel.jupyter.background import attach as show
 
     return show(asked.cockpit, asked.shell, named_run(asked.cockpit.journal, asked["run"], asked.here))
 

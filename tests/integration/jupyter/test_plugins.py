@@ -8,7 +8,7 @@ import sys
 import pexpect
 import pytest
 
-from kagura_kernel.jupyter.cards.audit_record import AUDIT_MIME
+from kagura_kernel.views.audit_card import AUDIT_MIME
 from tests.support.kernel import kernel_environ
 from tests.support.plugin_rig import write_plugin
 

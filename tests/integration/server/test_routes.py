@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kagura_kernel.journal.views import run_events
-from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
+from kagura_kernel.views.record import RUN_MIME, run_bundle
 from kagura_kernel.views.run import RunView
 from tests.support.jupyter_server import API, HANDLE
 

@@ -9,8 +9,7 @@ from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, GROUPS
 from kagura_kernel.cockpit.lines.helping import cell_help, command_help, overview
 from kagura_kernel.cockpit.lines.parsing import parse_cell_line, parse_line
 from kagura_kernel.domain.grammar import Command, Kind, Surface
-from kagura_kernel.jupyter.steering import kit, memory, plugins, runs, trust
-from kagura_kernel.jupyter.steering.line import executor_of
+from kagura_kernel.jupyter.steering import executor_of, memory, plugins, runs
 
 EVERY = [(command, surface) for command in COMMANDS for surface in sorted(command.surfaces, key=lambda one: one.value)]
 IDS = [f"{surface.value} {command.name}" for command, surface in EVERY]
@@ -55,7 +54,7 @@ def test_every_command_is_carried_out_wherever_it_can_be_typed(command: Command,
 
 def test_nothing_is_carried_out_that_is_not_in_the_list():
     names = {command.name.replace(" ", "_") for command in COMMANDS if Surface.NOTEBOOK in command.surfaces}
-    for file in (kit, memory, plugins, runs, trust):
+    for file in (memory, plugins, runs):
         own = {name for name, one in vars(file).items() if getattr(one, "__module__", "") == file.__name__}
         assert {name for name in own if not name.startswith("_")} - names <= {"told"}
 
@@ -130,7 +129,7 @@ def test_a_choice_has_something_to_choose():
 
 def test_the_choices_are_those_of_the_domain():
     from kagura_kernel.domain.policy import PermissionMode, WriteMode
-    from kagura_kernel.jupyter.launching import parse_options
+    from kagura_kernel.jupyter.cell import parse_options
     from kagura_kernel.sandbox.images.recipes import Lock
 
     options = {(form.name, option.flags[-1]): option for form in (*COMMANDS, *CELL_MAGICS) for option in form.options}

@@ -14,12 +14,12 @@ from kagura_kernel.domain.events import PluginAudited, TextStreamed
 from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, PluginAudit, PluginFinding, Risk, Severity
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.boards import _run_line
-from kagura_kernel.jupyter.cards.record import run_record
 from kagura_kernel.jupyter.charts.timeline import BRAIN, YOU, bars
 from kagura_kernel.render.html import html_of
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.head import head_blocks
 from kagura_kernel.views.parts import Note, Passage, audit_notes
+from kagura_kernel.views.record import run_record
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.status import run_label, status_of
 from tests.support.sample_run import SampleRun

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.outcome import FileChange
-from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.diff import counts
 from kagura_kernel.render.html import html_of, style
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.changes import changes_blocks, summary
+from kagura_kernel.views.record import run_html
 from kagura_kernel.views.run import INSIDE_MAGIC, RunView
 from tests.support.card_page import Page
 

@@ -20,8 +20,7 @@ from kagura_kernel.journal.spending import BudgetUse, DaySpending, Spending
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.boards import sums_of
 from kagura_kernel.jupyter.charts import chart, picture
-from kagura_kernel.jupyter.charts.cost import cost_chart
-from kagura_kernel.jupyter.charts.egress import MAX_HOSTS, egress_chart, places
+from kagura_kernel.jupyter.charts.figures import MAX_HOSTS, cost_chart, egress_chart, places
 from kagura_kernel.jupyter.charts.picture import MARKDOWN_ROWS, VEGA_LITE_MIME
 from kagura_kernel.render.html import html_of
 from kagura_kernel.render.text import lines_of

@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle, run_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.leases import KEPT_REQUESTS
 from kagura_kernel.views.network import KEPT_PLACES, SHOWN_REFUSALS
+from kagura_kernel.views.record import RUN_MIME, run_bundle, run_html
 from tests.support.card_page import Page
 from tests.support.sample_run import SampleRun
 

@@ -7,8 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.errors import UsageError
-from kagura_kernel.jupyter.dialect import Form, escaped, form_of, masked, plain, read
-from kagura_kernel.jupyter.transformer import is_marker
+from kagura_kernel.jupyter.dialect import Form, escaped, form_of, is_marker, masked, plain, read
 
 LINE = st.text(st.characters(exclude_categories=["Cs"]), max_size=30).filter(lambda line: "\n" not in line)
 TEXT = st.lists(LINE, max_size=6).map("\n".join)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.errors import RunKilled
-from kagura_kernel.jupyter.cards.record import run_html
 from kagura_kernel.views.card import run_text
+from kagura_kernel.views.record import run_html
 from kagura_kernel.views.status import OUT_OF_MEMORY, end_words, failure_reason, failure_word
 
 FAILED = {"exit_code": None, "is_error": True}

@@ -7,7 +7,6 @@ import json
 
 import pytest
 
-from kagura_kernel.jupyter.cards.record import run_record
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.escape import shown_path
 from kagura_kernel.render.html import html_of
@@ -15,6 +14,7 @@ from kagura_kernel.views.approvals import asked
 from kagura_kernel.views.body import item_blocks, item_text
 from kagura_kernel.views.changes import changes_blocks, changes_text
 from kagura_kernel.views.parts import Ask
+from kagura_kernel.views.record import run_record
 from kagura_kernel.views.run import RunView
 
 PLACE = "/home/ada/project"

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill, marker
-from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.terminal import TerminalDisplay
 from kagura_kernel.render.html import html_of
 from kagura_kernel.views import card
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.kit import SHOWN, OpenedFile, built_lines, file_blocks, file_text, files_block, kit_text
+from kagura_kernel.views.record import RUN_MIME, run_bundle
 from kagura_kernel.views.run import RunView
 from tests.support.sample_kit import FILES, SampleKit, opened
 from tests.support.sample_run import SampleRun

@@ -15,7 +15,7 @@ from kagura_kernel.jupyter import kit as kit_module
 from kagura_kernel.jupyter.completion.names import ShellNames
 from kagura_kernel.jupyter.kit import KIT_MIME, KitBrowser
 from kagura_kernel.jupyter.slots import Slot
-from kagura_kernel.jupyter.steering.line import steer
+from kagura_kernel.jupyter.steering import steer
 from tests.support.redactors import shared_redactor
 from tests.support.sample_kit import SECRET, lay_out
 

@@ -11,7 +11,6 @@ from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.events import ChangesCollected
 from kagura_kernel.domain.memory import ShownMemory
 from kagura_kernel.domain.outcome import FileChange
-from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.html import html_of, words_of
 from kagura_kernel.views import card
@@ -19,6 +18,7 @@ from kagura_kernel.views.body import item_blocks
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.changes import changes_blocks, changes_text
 from kagura_kernel.views.head import figures, head_blocks
+from kagura_kernel.views.record import RUN_MIME, run_bundle
 from kagura_kernel.views.run import RunView
 from tests.support.sample_learned import ESTIMATE, SampleLearned
 from tests.support.sample_run import SampleRun

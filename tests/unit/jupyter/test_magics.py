@@ -9,10 +9,10 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.policy import WriteMode
-from kagura_kernel.jupyter.launching import from_cell, parse_cell
+from kagura_kernel.jupyter.cell import from_cell, parse_cell
+from kagura_kernel.jupyter.dialect import ENTRY, rewrite
 from kagura_kernel.jupyter.magics import Magics, register, unregister
 from kagura_kernel.jupyter.surface import Surface, surface_of
-from kagura_kernel.jupyter.transformer import ENTRY, rewrite
 from kagura_kernel.runs.request import RunRequest
 
 
@@ -61,7 +61,7 @@ def test_nothing_is_filled_into_the_options_of_a_cell_that_code_runs(shell, monk
 
 
 def test_several_commands_each_show_what_they_have_to_show(shell, monkeypatch, capsys):
-    monkeypatch.setattr("kagura_kernel.jupyter.steering.line.run_line", lambda _shell, line, prefix: prefix + line)
+    monkeypatch.setattr("kagura_kernel.jupyter.steering.run_line", lambda _shell, line, prefix: prefix + line)
     register(shell)
     assert shell.kagura_commands("runs", "cost") == "/cost"
     assert capsys.readouterr().out.strip() == "/runs"

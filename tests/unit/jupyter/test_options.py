@@ -9,7 +9,7 @@ import pytest
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.grammar import InputRequest
 from kagura_kernel.domain.policy import WriteMode
-from kagura_kernel.jupyter.launching import help_text, parse_options, wants_help
+from kagura_kernel.jupyter.cell import help_text, parse_options, wants_help
 from kagura_kernel.runs.request import RunRequest
 
 parse_kagura, parse_sandbox = partial(parse_options, "kagura"), partial(parse_options, "sandbox")

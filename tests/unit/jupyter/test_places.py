@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.visible import shown_place, shown_word
-from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle, run_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.network import SHOWN_REFUSALS
+from kagura_kernel.views.record import RUN_MIME, run_bundle, run_html
 from tests.support.card_page import Page
 from tests.support.sample_run import SampleRun
 

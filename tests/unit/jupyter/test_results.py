@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle, run_html
 from kagura_kernel.render.html import html_of
 from kagura_kernel.views.body import result_block, result_text
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.parts import KEPT_OF_RESULTS, KEPT_RESULT, KEPT_RESULTS
+from kagura_kernel.views.record import RUN_MIME, run_bundle, run_html
 from tests.support.card_page import Page
 from tests.support.gallery import DRAWING, FRAME, crossed, png, shown
 

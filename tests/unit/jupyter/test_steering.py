@@ -25,7 +25,7 @@ from kagura_kernel.domain.events import ChangesCollected
 from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.jupyter.steering.line import run_line, steer
+from kagura_kernel.jupyter.steering import run_line, steer
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from tests.support.plugin_rig import FakeJails, write_plugin
@@ -263,7 +263,7 @@ def test_changes_are_shown_and_given_up(say, cockpit, capsys):
 @pytest.mark.parametrize(
     ("line", "module", "function", "given"),
     [
-        ("attach 1", "attaching", "attach", ("COCKPIT", HEADLESS, "run-1")),
+        ("attach 1", "background", "attach", ("COCKPIT", HEADLESS, "run-1")),
         ("watch", "boards", "watch", ("COCKPIT", HEADLESS)),
         ("chart cost", "charts", "chart", ("COCKPIT", "cost", None)),
         ("chart timeline last", "charts", "chart", ("COCKPIT", "timeline", "run-2")),

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import json
 
-from kagura_kernel.jupyter.cards.record import CHANGES_MIME, RUN_MIME, changes_bundle, run_bundle
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.changes import changes_text
+from kagura_kernel.views.record import CHANGES_MIME, RUN_MIME, changes_bundle, run_bundle
 
 
 def whole(story, **started):

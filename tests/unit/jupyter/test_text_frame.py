@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from kagura_kernel.jupyter.surface import Surface
-from kagura_kernel.jupyter.text_frame import CalibratedText, CostsText, RunsText, TextFrame, TrustText, for_text
+from kagura_kernel.jupyter.tables import CalibratedText, CostsText, RunsText, TextFrame, TrustText, for_text
 
 RUN = "run-1m81echt94r94f"
 OTHERS = {f"more_{number}": "x" * 12 for number in range(6)}
@@ -76,6 +76,6 @@ def test_no_more_rows_are_told_than_pandas_would_tell() -> None:
     ("surface", "kind"), [(Surface.TERMINAL, RunsText), (Surface.CONSOLE, RunsText), (Surface.NOTEBOOK, pd.DataFrame)]
 )
 def test_a_notebook_shows_all_columns(monkeypatch: pytest.MonkeyPatch, surface: Surface, kind: type) -> None:
-    monkeypatch.setattr("kagura_kernel.jupyter.text_frame.surface_of", lambda _shell: surface)
+    monkeypatch.setattr("kagura_kernel.jupyter.tables.surface_of", lambda _shell: surface)
     assert type(for_text(pd.DataFrame({"run": ["run-1"]}), RunsText, SimpleNamespace())) is kind
     assert issubclass(kind, TextFrame) is (surface is not Surface.NOTEBOOK)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from IPython.core.interactiveshell import InteractiveShell
 
-from kagura_kernel.jupyter.transformer import ENTRY, ENTRY_INSIDE, rewrite, without_markers
+from kagura_kernel.jupyter.dialect import ENTRY, ENTRY_INSIDE, rewrite, without_markers
 
 
 def arguments(cell: str) -> list[str]:

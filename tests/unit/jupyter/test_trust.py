@@ -14,7 +14,7 @@ import pytest
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import NotThisTime, UsageError
 from kagura_kernel.jupyter.charts.picture import VEGA_LITE_MIME, Chart
-from kagura_kernel.jupyter.steering.line import steer
+from kagura_kernel.jupyter.steering import steer
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from tests.support.earned_trust import earn_trust, trust_row

@@ -14,8 +14,14 @@ from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.categories import CATEGORIES
 from kagura_kernel.domain.memory import FIXES, LESSON, Author, Draft, Edge, Memory, Recalled, ShownMemory, Source, Tier
 from kagura_kernel.journal.trust import Standing
-from kagura_kernel.jupyter.memory.cards import MemoryText, line_of, memories_blocks, memories_bundle
-from kagura_kernel.jupyter.memory.tables import lessons_table, memories_table
+from kagura_kernel.jupyter.memories import (
+    MemoryText,
+    lessons_table,
+    line_of,
+    memories_blocks,
+    memories_bundle,
+    memories_table,
+)
 from kagura_kernel.memory.drafts import keepable
 from kagura_kernel.patterns.attempts import Attempt, failures_of
 from kagura_kernel.patterns.lessons import Failure, fix_draft, lesson_draft, lesson_of

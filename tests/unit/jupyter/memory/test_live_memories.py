@@ -10,9 +10,8 @@ import pytest
 from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
 from kagura_kernel.domain.memory import Author, Draft, Recalled, Source, Tier
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.jupyter.memory import cards
-from kagura_kernel.jupyter.memory.cards import MEMORIES_MIME, MemoryList, show_memories
-from kagura_kernel.jupyter.memory.tables import memories_table
+from kagura_kernel.jupyter import memories
+from kagura_kernel.jupyter.memories import MEMORIES_MIME, MemoryList, memories_table, show_memories
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.memory import FakeMemory
 from tests.support.card_page import Page
@@ -60,8 +59,8 @@ def journal(tmp_path):
 def slot(memory, journal, tmp_path, monkeypatch):
     """A list of one memory that an agent left; buttons act at once."""
     shown = Shown()
-    monkeypatch.setattr(cards, "Slot", lambda: shown)
-    monkeypatch.setattr(cards, "aside", lambda work: work())
+    monkeypatch.setattr(memories, "Slot", lambda: shown)
+    monkeypatch.setattr(memories, "aside", lambda work: work())
     memory.remember(Draft("Deploy on <b>Fridays</b>.", Source(Author.AGENT, "default"), id="mem-a"))
     desk = MemoryDesk(MemorySurroundings(lambda: memory, lambda: journal, FakeClock(), tmp_path / "home"))
     found = [Recalled(memory.reference("mem-a"), 0.5, ("deploy",))]
@@ -127,5 +126,5 @@ def test_what_a_front_end_makes_up_does_nothing(slot, memory, content):
 
 def test_where_nobody_can_press_there_is_no_live_list(monkeypatch):
     assert show_memories([]) is False
-    monkeypatch.setattr(cards, "_shell", lambda: SimpleNamespace(kernel=None))
+    monkeypatch.setattr(memories, "_shell", lambda: SimpleNamespace(kernel=None))
     assert show_memories([]) is False

@@ -10,8 +10,8 @@ import kagura_kernel
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnknown
 from kagura_kernel.domain.memory import CAME_FROM, LESSON, Author, Draft, Edge, Source, Tier
-from kagura_kernel.jupyter.memory.tables import MemoryFrame
-from kagura_kernel.jupyter.steering.line import run_line, steer
+from kagura_kernel.jupyter.memories import MemoryFrame
+from kagura_kernel.jupyter.steering import run_line, steer
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.memory import FakeMemory
@@ -78,7 +78,7 @@ def test_the_newest_are_listed_without_a_score(asked, memory):
 
 
 def test_a_program_asks_by_a_function(cockpit, memory, monkeypatch):
-    monkeypatch.setattr("kagura_kernel.jupyter.memory.tables.get_cockpit", lambda: cockpit)
+    monkeypatch.setattr("kagura_kernel.jupyter.memories.get_cockpit", lambda: cockpit)
     one = left(memory, "Deploys happen on Fridays.", tags=("ops",))
     assert list(kagura_kernel.recall("deploy", tag="ops", type=["note", "fix"], tier="quarantine").index) == [one]
     assert kagura_kernel.recall("deploy", since="7d").shape[0] == 1

@@ -21,8 +21,17 @@ from kagura_kernel.domain.memory import (
     Source,
     Tier,
 )
-from kagura_kernel.jupyter.memory.cards import MEMORIES_MIME, SHOWN, MemoryText, memories_blocks, memories_bundle
-from kagura_kernel.jupyter.memory.tables import MemoryFrame, joined_table, lessons_table, memories_table
+from kagura_kernel.jupyter.memories import (
+    MEMORIES_MIME,
+    SHOWN,
+    MemoryFrame,
+    MemoryText,
+    joined_table,
+    lessons_table,
+    memories_blocks,
+    memories_bundle,
+    memories_table,
+)
 from kagura_kernel.patterns.lessons import lessons
 from kagura_kernel.render.html import html_of
 from kagura_kernel.testing.clock import FakeClock

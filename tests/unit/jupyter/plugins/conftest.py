@@ -12,9 +12,8 @@ import pytest
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin
 from kagura_kernel.cockpit.plugin_talk import PluginTalk
-from kagura_kernel.jupyter import slots
-from kagura_kernel.jupyter.plugins import following
-from kagura_kernel.jupyter.plugins.following import follow_talk
+from kagura_kernel.jupyter import plugin_card, slots
+from kagura_kernel.jupyter.plugin_card import follow_talk
 from kagura_kernel.jupyter.surface import Surface
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -121,7 +120,7 @@ def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
         return _Handle(outputs)
 
     monkeypatch.setattr(slots, "_display", display)
-    monkeypatch.setattr(following, "person", lambda: "ada")
+    monkeypatch.setattr(plugin_card, "person", lambda: "ada")
     _watch_cards(monkeypatch, cards)
 
     def make(*answers: Any, source: str = SOURCE, **keys: Any) -> Cell:

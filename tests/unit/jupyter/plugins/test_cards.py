@@ -8,10 +8,16 @@ import pytest
 
 from kagura_kernel.domain.errors import PluginRefused
 from kagura_kernel.domain.plugins import CanaryStatus, PluginFinding, PluginPermissions, Risk, Severity
-from kagura_kernel.jupyter.cards.audit import audit_html, audit_parts
-from kagura_kernel.jupyter.cards.audit_form import APPROVE, CANCEL, ENABLE, REJECT
-from kagura_kernel.jupyter.cards.audit_record import AUDIT_MIME, audit_bundle, card_metadata, card_record, card_text
-from kagura_kernel.jupyter.cards.audit_view import FormField
+from kagura_kernel.views.audit import APPROVE, CANCEL, ENABLE, REJECT, FormField
+from kagura_kernel.views.audit_card import (
+    AUDIT_MIME,
+    audit_bundle,
+    audit_html,
+    audit_parts,
+    card_metadata,
+    card_record,
+    card_text,
+)
 from tests.support.sample_audit import SampleAudit, fooled, sample_report, sample_subject
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from kagura_kernel.domain.errors import PluginNotConfigured, PluginRefused, RunKilled
 from kagura_kernel.domain.plugins import PluginState
-from kagura_kernel.jupyter.cards.audit_record import AUDIT_MIME
+from kagura_kernel.jupyter import plugin_card
 from kagura_kernel.jupyter.errors import calm_lines
-from kagura_kernel.jupyter.plugins import following
 from kagura_kernel.jupyter.slots import LIVE_MIME, WIDGET_MIME
 from kagura_kernel.jupyter.surface import Surface
 from kagura_kernel.testing.brain import Hang
 from kagura_kernel.testing.patience import eventually
+from kagura_kernel.views.audit_card import AUDIT_MIME
 from tests.support.auditor import report
 from tests.support.plugin_rig import write_plugin
 
@@ -291,7 +291,7 @@ async def test_a_jail_that_does_not_start_is_told_on_the_card(cell):
 
 
 async def test_a_front_end_without_widgets_is_told_how_to_answer(cell, monkeypatch):
-    monkeypatch.setattr(following, "WIDGET_SECONDS", 0.0)
+    monkeypatch.setattr(plugin_card, "WIDGET_SECONDS", 0.0)
     here = cell()
     task = here.enable()
     await here.asked()

@@ -9,7 +9,7 @@ import pytest
 
 from kagura_kernel.domain.errors import PluginRefused, RunKilled
 from kagura_kernel.domain.plugins import PluginState
-from kagura_kernel.jupyter.plugins import following
+from kagura_kernel.jupyter import plugin_card
 from kagura_kernel.jupyter.surface import Surface
 from kagura_kernel.testing.brain import Hang
 from kagura_kernel.testing.patience import eventually
@@ -44,7 +44,7 @@ def types(monkeypatch):
 
     def make(*lines):
         typist = Typist(*lines)
-        monkeypatch.setattr(following, "lines_of", lambda _surface: typist)
+        monkeypatch.setattr(plugin_card, "lines_of", lambda _surface: typist)
         return typist
 
     return make

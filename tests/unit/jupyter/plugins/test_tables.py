@@ -10,7 +10,7 @@ import pytest
 
 from kagura_kernel.domain.plugins import PluginPermissions, PluginState, Risk
 from kagura_kernel.journal.plugins import PluginLogLine
-from kagura_kernel.jupyter.plugins.tables import logs_table, plugins_table
+from kagura_kernel.jupyter.tables import logs_table, plugins_table
 from kagura_kernel.plugins.manager import PluginRow
 
 DECLARED = PluginPermissions(read=("{base_dir}",), net=("api.example.org",))

@@ -17,6 +17,9 @@ from kagura_kernel.views.run import RunView
 FORM = "form"
 """Stands for the question of an approved plugin, which is a form alone and has no approval."""
 
+ENABLE, APPROVE, REJECT, CANCEL = "Enable", "Approve", "Reject", "Cancel"
+"""Choices of the question; the cockpit asks with the same words."""
+
 _KEPT_SAID = 24_000
 
 STATES = {
