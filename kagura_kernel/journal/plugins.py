@@ -177,8 +177,7 @@ class PluginHistory:
     def look(self) -> list[PluginView]:
         """All plugins, by name; of one name those that come with the package first, then the user's.
 
-        Raises:
-            JournalUnreadable: it cannot be read.
+        Raises `JournalUnreadable`: it cannot be read.
         """
         with self._current() as fold:
             return fold.views()
@@ -222,9 +221,7 @@ def plugin_views(journal: Journal) -> list[PluginView]:
 def one_plugin(journal: Journal, name: str, *, project: str = "") -> PluginView:
     """One plugin: the one that a session in this project gets.
 
-    Raises:
-        UnknownName: nothing is known of it.
-        JournalUnreadable: it cannot be read.
+    Raises `UnknownName`: nothing is known of it; `JournalUnreadable`: it cannot be read.
     """
     known = [view for view in plugin_views(journal) if view.seen.project in ("", project)]
     for view in known:
@@ -236,8 +233,7 @@ def one_plugin(journal: Journal, name: str, *, project: str = "") -> PluginView:
 def plugin_log(journal: Journal, name: str, *, limit: int = 50) -> list[PluginLogLine]:
     """The latest that happened to a plugin, in every session, the latest last.
 
-    Raises:
-        JournalUnreadable: it cannot be read.
+    Raises `JournalUnreadable`: it cannot be read.
     """
     found: list[PluginLogLine] = []
     for event in _newest(journal):
@@ -348,15 +344,14 @@ def find_session(
 ) -> HeldSession | None:
     """The session that is meant; None while nothing is known of it.
 
+    Raises `JournalUnreadable`: it cannot be read.
+
     Args:
         journal: Which journal.
         views: All plugins: a session may have done something with one, and have run nothing.
         session_id: Its id, which says all.
         notebook: Else the notebook whose own session is meant, as Jupyter tells its kernel.
         kernel_id: Its kernel's id, which counts more: a notebook can be renamed.
-
-    Raises:
-        JournalUnreadable: it cannot be read.
     """
     if session_id:
         fits = runs.c.session_id == as_text(session_id)

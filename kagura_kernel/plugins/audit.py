@@ -276,16 +276,7 @@ def deep_audit(
     auditor: str = "",
     at: datetime | None = None,
 ) -> PluginAudit:
-    """The report that an auditor's answer makes, together with what the scan has found.
-
-    Args:
-        found: The plugin that was shown.
-        scan: Of the same bytes.
-        answer: What the auditor said, as it was; may be anything.
-        canaries: What was planted in what it was shown.
-        auditor: Who answered.
-        at: When, UTC.
-    """
+    """The report that an auditor's answer, whatever it looks like, makes together with what the scan has found."""
     parsed = parse_answer(answer)
     if isinstance(parsed, Unreadable):
         return _unread(found, scan, parsed, auditor, at)
@@ -317,14 +308,7 @@ def deep_audit(
 
 
 def static_audit(found: Found, scan: ScanResult, why: str, *, at: datetime | None = None) -> PluginAudit:
-    """The report of the scan alone: the risk is unknown, and never below medium.
-
-    Args:
-        found: The plugin.
-        scan: Of the same bytes.
-        why: Why no brain has looked; a sentence.
-        at: When, UTC.
-    """
+    """The report of the scan alone, and why there is no other: the risk is unknown, and never below medium."""
     findings = merge(scan.findings, ())
     danger = any(finding.severity is Severity.DANGER for finding in findings)
     return PluginAudit(

@@ -87,9 +87,7 @@ class Canaries:
 def inject(source: str, ids: tuple[UUID, UUID] | None = None) -> Canaries:
     """Plant two in a source.
 
-    Args:
-        source: As it is; its lines end as on Unix.
-        ids: For an audit that is replayed: those that were recorded. Fresh ones, version 4, by default.
+    The ids are fresh ones, but for an audit that is replayed: then those that were recorded.
     """
     # In an order that a recording keeps: places and wordings follow from it, and lines are counted by them.
     first, second = sorted(ids or (uuid.uuid4(), uuid.uuid4()))
@@ -109,10 +107,7 @@ def inject(source: str, ids: tuple[UUID, UUID] | None = None) -> Canaries:
 def verify(canaries: Canaries, attempts: Iterable[str], *, source: Iterable[str]) -> CanaryStatus:
     """What the reported attempts say of the auditor.
 
-    Args:
-        canaries: What was planted.
-        attempts: The texts that the auditor reported as injections.
-        source: The plugin as it is: an id that stands in it is not the auditor's invention.
+    An id that stands in the plugin's own source is not the auditor's invention.
 
     Returns:
         `UNRELIABLE` when an id was reported that nobody has shown; otherwise `OK` when both planted ones were, and
@@ -219,13 +214,7 @@ class AuditPrompt:
 def audit_prompt(
     found: Found, findings: Sequence[PluginFinding], ids: tuple[UUID, UUID] | None = None
 ) -> AuditPrompt | None:
-    """The question; None for a plugin that is too large to be shown as a whole.
-
-    Args:
-        found: The plugin.
-        findings: Of the static scan.
-        ids: Of the planted instructions; fresh ones by default.
-    """
+    """The question; None for a plugin that is too large to be shown as a whole."""
     content = found.content
     if sum(map(len, content.files.values())) > MAX_SHOWN:
         return None
@@ -245,8 +234,7 @@ def audit_prompt(
 def replayed_ids(found: Found, task: str) -> tuple[UUID, UUID]:
     """What was planted when an audit of this very plugin was recorded.
 
-    Raises:
-        NotThisTime: the recording is of other files, or of no audit.
+    Raises `NotThisTime`: the recording is of other files, or of no audit.
     """
     ids = recorded_ids(task, source=texts_of(found.content)) if found.content.content_hash in task else None
     if ids is None:

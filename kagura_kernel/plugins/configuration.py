@@ -60,12 +60,7 @@ Schema = Mapping[str, Field]
 def read_schema(literal: Any, plugin: str) -> Schema:
     """The schema that a literal describes; an empty one describes a plugin without configuration.
 
-    Args:
-        literal: What `ast.literal_eval` made of `SCHEMA`.
-        plugin: Its name, for the error.
-
-    Raises:
-        PluginInvalid: with everything that is wrong.
+    Raises `PluginInvalid`: with everything that is wrong.
     """
     if not isinstance(literal, dict):
         raise PluginInvalid(plugin, ["SCHEMA is missing, or no dictionary of fields: SCHEMA = {...}; {} for none"])
@@ -273,8 +268,7 @@ class Configured:
 def parse_inline(words: Sequence[str], schema: Schema, plugin: str) -> dict[str, Value]:
     """The values that words like `baseDir=/data` give; a shell's quoting is undone by whoever splits the line.
 
-    Raises:
-        PluginNotConfigured: with everything that is wrong.
+    Raises `PluginNotConfigured`: with everything that is wrong.
     """
     given: dict[str, Value] = {}
     problems: list[str] = []
@@ -309,8 +303,7 @@ def questions(schema: Schema, given: Mapping[str, Value]) -> list[Question]:
 def parse_answer(field: Field, text: str) -> Value:
     """The value that a person's answer means; one that is empty or blank takes the default.
 
-    Raises:
-        ValueError: it means none; the text says why, and fits behind the field's name.
+    Raises `ValueError`: it means none; the text says why, and fits behind the field's name.
     """
     if text.strip():
         return parse_value(field, text)
@@ -322,8 +315,7 @@ def parse_answer(field: Field, text: str) -> Value:
 def parse_value(field: Field, text: str) -> Value:
     """The value that a text means: y, yes, true, 1; a number; a list with commas, with or without brackets.
 
-    Raises:
-        ValueError: it means none, or one that does not fit; the text says why, and fits behind the field's name.
+    Raises `ValueError`: it means none, or one that does not fit; the text says why, and fits behind the field's name.
     """
     value: Value = _parse_array(field.items, text) if field.type == "array" else _parse_scalar(field.type, text)
     if why := check_value(field, value):
@@ -334,8 +326,7 @@ def parse_value(field: Field, text: str) -> Value:
 def complete(schema: Schema, given: Mapping[str, Value], plugin: str) -> Configured:
     """All values: given ones, and defaults for the rest.
 
-    Raises:
-        PluginNotConfigured: values are wrong, unknown, or missing (`missing` names these).
+    Raises `PluginNotConfigured`: values are wrong, unknown, or missing (`missing` names these).
     """
     problems = [f"there is no field {name[:80]!r}{hint(name, schema)}" for name in given if name not in schema]
     values: dict[str, Value] = {}

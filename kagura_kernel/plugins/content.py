@@ -99,8 +99,7 @@ class PluginContent:
     def signature(self) -> Signature | None:
         """Its signature; None when it has none.
 
-        Raises:
-            SignatureInvalid: it has one that does not hold.
+        Raises `SignatureInvalid`: it has one that does not hold.
         """
         data = self.files.get(SIGNATURE)
         return None if data is None else check_signature(data, self.signed_hash)
@@ -133,13 +132,9 @@ class PluginContent:
 def read_content(root: Path, *, bundled: bool = False) -> PluginContent:
     """Everything in a plugin's directory; what a plugin may not hold becomes a finding, and is not read.
 
-    Args:
-        root: The directory; its parents may be links, it may not.
-        bundled: Whether it came with this package, whose installer compiles and links files as it likes: compiled
-            files are passed over, and a file may have other names.
-
-    Raises:
-        PluginInvalid: it is a link, no directory, or cannot be read.
+    The directory's parents may be links, it may not. One that is `bundled` came with this package, whose installer
+    compiles and links files as it likes: compiled files are passed over, and a file may have other names. Raises
+    `PluginInvalid`: it is a link, no directory, or cannot be read.
     """
     root = root.absolute()  # `.` has no name
     walk = _Walk(bundled)
@@ -343,9 +338,8 @@ def _native(data: bytes) -> str:
 def sign(content: PluginContent, key_path: Path, author: str) -> Signature:
     """Sign a plugin as it was read, and put the signature into its directory as `plugin.sig`.
 
-    Raises:
-        SignatureInvalid: the key is none, others may read it, or the author's name cannot be shown.
-        PluginRefused: the plugin holds what no plugin may hold, or its directory cannot be written to.
+    Raises `SignatureInvalid`: the key is none, others may read it, or the author's name cannot be shown;
+    `PluginRefused`: the plugin holds what no plugin may hold, or its directory cannot be written to.
     """
     odd = [finding for finding in content.oddities if finding.rule != BROKEN]
     if odd:

@@ -47,9 +47,7 @@ class Unfit(Exception):
 class Book:
     """Entries by name, in a JSON file of mode 0600 in a directory of mode 0700; any thread may use it.
 
-    Args:
-        path: The file; it and its directory are made with the first entry.
-        check: Whether an entry is one of this book's; others are passed over.
+    An entry that `check` says no to makes the whole file count as empty.
     """
 
     def __init__(self, path: Path, check: Callable[[Entry], bool]) -> None:
@@ -76,10 +74,8 @@ class Book:
     def change(self, change: Callable[[Entries], bool]) -> bool:
         """Let `change` alter the entries, and keep them where it says that it has: what it said.
 
-        A file that does not count is kept beside the new one, with `.unfit` at its end.
-
-        Raises:
-            ConfigurationError: the file cannot be written.
+        A file that does not count is kept beside the new one, with `.unfit` at its end. Raises `ConfigurationError`:
+        the file cannot be written.
         """
         try:
             with self._turn, self._locked():
@@ -176,12 +172,7 @@ class ApprovalRecord:
 
 
 class ApprovalBook(Book):
-    """The approvals of this machine; a session's end does not end them.
-
-    Args:
-        path: The file.
-        clock: The time.
-    """
+    """The approvals of this machine; a session's end does not end them."""
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         super().__init__(path, _is_approval)
@@ -190,8 +181,7 @@ class ApprovalBook(Book):
     def approve(self, audit: PluginAudit) -> ApprovalRecord:
         """Keep the approval of what was audited; whether it may be approved was decided before.
 
-        Raises:
-            ConfigurationError: it cannot be kept.
+        Raises `ConfigurationError`: it cannot be kept.
         """
         record = ApprovalRecord(audit.content_hash, self._clock.now(), audit.risk, audit.verdict)
         entry = {
@@ -211,8 +201,7 @@ class ApprovalBook(Book):
     def unapprove(self, name: str) -> bool:
         """Take an approval back, of whatever files: whether there was one.
 
-        Raises:
-            ConfigurationError: it cannot be taken back.
+        Raises `ConfigurationError`: it cannot be taken back.
         """
         return self.change(lambda entries: entries.pop(name, None) is not None)
 
@@ -235,23 +224,14 @@ class ApprovalBook(Book):
 
 
 class QuarantineBook(Book):
-    """The plugins of this machine that are off because they failed.
-
-    Args:
-        path: The file.
-        clock: The time.
-    """
+    """The plugins of this machine that are off because they failed."""
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         super().__init__(path, _is_quarantine)
         self._clock = clock or SystemClock()
 
     def put(self, name: str, content_hash: str, reason: str) -> None:
-        """Put these files of a plugin off.
-
-        Raises:
-            ConfigurationError: it cannot be kept.
-        """
+        """Put these files of a plugin off. Raises `ConfigurationError`: it cannot be kept."""
         entry = {"contentHash": content_hash, "reason": reason, "at": self._clock.now().isoformat()}
 
         def put(entries: Entries) -> bool:
@@ -261,11 +241,7 @@ class QuarantineBook(Book):
         self.change(put)
 
     def release(self, name: str, content_hash: str) -> bool:
-        """Let these files of a plugin out: whether they were in.
-
-        Raises:
-            ConfigurationError: it cannot be kept.
-        """
+        """Let these files of a plugin out: whether they were in. Raises `ConfigurationError`: it cannot be kept."""
         return self.change(lambda entries: entries.pop(_key(name, content_hash), None) is not None)
 
     def reason(self, name: str, content_hash: str) -> str:
@@ -319,12 +295,7 @@ class TrustedAuthor:
 
 
 class TrustBook(Book):
-    """Trusted authors, by name.
-
-    Args:
-        path: The file.
-        clock: The time.
-    """
+    """Trusted authors, by name."""
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         super().__init__(path, _is_author)
@@ -333,9 +304,8 @@ class TrustBook(Book):
     def add(self, name: str, key: str) -> TrustedAuthor:
         """Trust an author.
 
-        Raises:
-            SignatureInvalid: the key is none, the name cannot be shown, or it is another author's, or the key is.
-            ConfigurationError: it cannot be kept.
+        Raises `SignatureInvalid`: the key is none, the name cannot be shown, or it is another author's, or the key is;
+        `ConfigurationError`: it cannot be kept.
         """
         author = self.check(name, key)
 
@@ -355,11 +325,7 @@ class TrustBook(Book):
         return author
 
     def remove(self, name: str) -> bool:
-        """Trust an author no longer: whether they were trusted.
-
-        Raises:
-            ConfigurationError: it cannot be kept.
-        """
+        """Trust an author no longer: whether they were trusted. Raises `ConfigurationError`: it cannot be kept."""
         return self.change(lambda entries: entries.pop(name, None) is not None)
 
     def authors(self) -> tuple[TrustedAuthor, ...]:

@@ -50,13 +50,7 @@ if TYPE_CHECKING:
 
 
 def why_barred(examined: Examined, audit: PluginAudit | None, highest: Risk) -> str:
-    """Why nobody can enable or approve it; empty when somebody can.
-
-    Args:
-        examined: The bytes, and what the scan found in them.
-        audit: Of these bytes; None while there is none.
-        highest: The highest risk that is allowed.
-    """
+    """Why nobody can enable or approve it; empty when somebody can."""
     if found := first_danger(examined.scan.findings):
         return f"may not be loaded: {found}"
     if audit is None:
@@ -79,10 +73,6 @@ def why_outlived(approval: ApprovalRecord, audit: PluginAudit | None) -> str:
     """Why an approval counts no more: an audit of the same bytes says worse than the one that it was given on.
 
     Where no brain has looked, only a danger is worse: that the risk is not known says nothing new.
-
-    Args:
-        approval: The approval.
-        audit: Of the bytes that it is about; None where none is known.
     """
     if audit is None:
         return ""
@@ -96,8 +86,7 @@ def why_outlived(approval: ApprovalRecord, audit: PluginAudit | None) -> str:
 def check_bytes(content: PluginContent, content_hash: str) -> None:
     """Make sure that these bytes, hashed anew, are those that a decision was about.
 
-    Raises:
-        PluginChangedSince: they are not.
+    Raises `PluginChangedSince`: they are not.
     """
     # A fresh copy has no hash that was kept from before.
     if replace(content).content_hash != content_hash:
@@ -162,9 +151,7 @@ class Enabler:
     def audit_of(self, examined: Examined) -> PluginAudit:
         """The audit of these very bytes.
 
-        Raises:
-            PluginChangedSince: other bytes of this name were audited.
-            PluginRefused: nothing of this name was.
+        Raises `PluginChangedSince`: other bytes of this name were audited; `PluginRefused`: nothing of this name was.
         """
         audit = self._history.audit(examined.name, examined.content_hash)
         if audit is not None:
@@ -176,9 +163,8 @@ class Enabler:
     def check(self, examined: Examined, audit: PluginAudit | None) -> None:
         """Refuse what nobody can enable or approve.
 
-        Raises:
-            PluginQuarantined: these bytes are put off.
-            PluginRefused: a danger, or a risk above the highest that is allowed.
+        Raises `PluginQuarantined`: these bytes are put off; `PluginRefused`: a danger, or a risk above the highest that
+        is allowed.
         """
         if why := self.why_off(examined.name, examined.content_hash):
             raise PluginQuarantined(examined.name, why)
@@ -188,9 +174,7 @@ class Enabler:
     def check_word(self, examined: Examined, decision: Decision | None) -> str:
         """Make sure that somebody has let these very bytes in: the hash that they meant.
 
-        Args:
-            examined: The bytes.
-            decision: A person's word after the audit; None where an approval takes its place.
+        Without a person's word an approval takes its place.
 
         Raises:
             PluginQuarantined: they are put off.
@@ -236,16 +220,8 @@ class Enabler:
         """Load exactly the bytes that were examined, for this session.
 
         One that is enabled already is replaced when the jail of the new one is up; calls under way in it are cut then.
-        Where that comes to nothing it goes on as it was, unless its files are others by now: then it is off.
-
-        Args:
-            session_id: The session.
-            examined: What `examine` gave.
-            values: What the person configured; what is missing gets its default.
-            project: What `./…` in its configuration is relative to.
-            by: Who.
-            via: Where.
-            decision: The person's word after the audit; None on the fast path, which takes an approval.
+        Where that comes to nothing it goes on as it was, unless its files are others by now: then it is off. What is
+        missing in `values` gets its default. Without a decision, on the fast path, an approval counts.
 
         Raises:
             PluginRefused: it is barred; no approval and no decision; or it has undeclared modules.

@@ -28,11 +28,7 @@ class FrameError(ValueError):
 
 
 def encode(message: Any, most: int = MAX_BYTES) -> bytes:
-    """One frame, header and all.
-
-    Raises:
-        FrameError: the message is no JSON, too deep, or longer than `most` bytes.
-    """
+    """One frame, header and all. Raises `FrameError`: the message is no JSON, too deep, or longer than `most` bytes."""
     try:
         text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except RecursionError as error:
@@ -52,11 +48,7 @@ def encode(message: Any, most: int = MAX_BYTES) -> bytes:
 
 
 def decode(data: bytes | bytearray | memoryview, most: int = MAX_BYTES) -> Any:
-    """What a frame's body says.
-
-    Raises:
-        FrameError: no JSON in UTF-8, too deep, too much of it.
-    """
+    """What a frame's body says. Raises `FrameError`: no JSON in UTF-8, too deep, too much of it."""
     check(data, most)
     try:
         return json.loads(bytes(data).decode("utf-8"), parse_float=_number, parse_constant=_refuse)
@@ -67,11 +59,7 @@ def decode(data: bytes | bytearray | memoryview, most: int = MAX_BYTES) -> Any:
 
 
 def length(header: bytes | bytearray | memoryview, most: int = MAX_BYTES) -> int:
-    """How long the body is that this header announces.
-
-    Raises:
-        FrameError: longer than `most`, or empty.
-    """
+    """How long the body is that this header announces. Raises `FrameError`: longer than `most`, or empty."""
     (count,) = HEADER.unpack(header)
     if not 0 < count <= most:
         raise FrameError(f"it is {count} bytes long, and {most} are allowed")
@@ -81,8 +69,7 @@ def length(header: bytes | bytearray | memoryview, most: int = MAX_BYTES) -> int
 def check(data: bytes | bytearray | memoryview, most: int = MAX_BYTES) -> None:
     """Bounds that are known before anything is parsed.
 
-    Raises:
-        FrameError: too long, too deep, too many lists and objects.
+    Raises `FrameError`: too long, too deep, too many lists and objects.
     """
     if len(data) > most:
         raise FrameError(f"it is {len(data)} bytes long, and {most} are allowed")

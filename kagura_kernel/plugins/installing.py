@@ -58,13 +58,8 @@ class NotUnpacked(Exception):
 def unpack(data: bytes, label: str = "archive") -> PluginContent:
     """The plugin in a `.zip` or `.tar.gz` archive, which is told by its first bytes; it lies in no directory yet.
 
-    Args:
-        data: The archive.
-        label: What it is called.
-
-    Raises:
-        NotUnpacked: it is neither, is broken or encrypted, holds anything but plain files, a name that leads out of
-            it, the same name twice, too much, or not exactly one plugin.
+    Raises `NotUnpacked`: it is neither, is broken or encrypted, holds anything but plain files, a name that leads out
+    of it, the same name twice, too much, or not exactly one plugin.
     """
     if len(data) > MAX_ARCHIVE_BYTES:
         raise NotUnpacked(f"is larger than {MAX_ARCHIVE_BYTES >> 20} MiB")
@@ -198,15 +193,7 @@ _OK = 200
 
 
 def fetch_archive(url: str, transport: httpx.BaseTransport | None = None) -> bytes:
-    """The bytes behind a URL.
-
-    Args:
-        url: `https://…`, without a user name in it.
-        transport: What carries the requests; None is the network.
-
-    Raises:
-        NotUnpacked: it cannot be fetched, is too large, or leads away from HTTPS.
-    """
+    """The bytes behind a URL. Raises `NotUnpacked`: it cannot be fetched, is too large, or leads away from HTTPS."""
     import httpx
 
     try:
@@ -254,12 +241,8 @@ _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.ASCII | re.IGNORECASE)
 def install(source: str, sha256: str | None, into: Path, fetch: Fetch | None = None, *, replace: bool = False) -> Found:
     """Copy a plugin into a place; it is then there, and nothing more.
 
-    Args:
-        source: A directory, a `.zip` or `.tar.gz` file, or the `https://` address of one.
-        sha256: What the archive's SHA-256 must be; of a directory, its content hash. Needed for archives.
-        into: The place; made if it is not there.
-        fetch: Gives the bytes behind an address; None asks the network.
-        replace: Whether one of the same name makes way.
+    The source is a directory, a `.zip` or `.tar.gz` file, or the `https://` address of one. `sha256` is needed for
+    archives; of a directory it is the content hash. With `replace` one of the same name makes way.
 
     Raises:
         UsageError: there is no such source, or the hash is missing or none.
@@ -288,9 +271,7 @@ def install(source: str, sha256: str | None, into: Path, fetch: Fetch | None = N
 def remove(name: str, place: Path) -> None:
     """Delete one plugin of a place, usable or not; of one that is a link, the link alone.
 
-    Raises:
-        UnknownName: it is not there.
-        PluginRefused: it cannot be deleted.
+    Raises `UnknownName`: it is not there; `PluginRefused`: it cannot be deleted.
     """
     try:
         names = sorted(entry.name for entry in place.iterdir() if not entry.name.startswith("."))

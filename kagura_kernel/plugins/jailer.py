@@ -37,14 +37,7 @@ DRIVERS = frozenset({"psycopg", "psycopg_binary", "psycopg_c", "typing_extension
 
 # Neither of the two classes inherits from what `importlib.abc` has for them: to import that takes as long as the rest.
 class SentModules:
-    """Finds and loads the modules of one package whose files were sent.
-
-    Args:
-        package: Its name.
-        files: Bytes of its Python files, by path in it with `/`.
-        place: What tracebacks call its directory.
-        codes: Some of them compiled already, by this very Python.
-    """
+    """Finds and loads the modules of one package whose files were sent, some of them compiled by this very Python."""
 
     def __init__(
         self, package: str, files: Mapping[str, bytes], place: str, codes: Mapping[str, CodeType] | None = None
@@ -128,16 +121,7 @@ def package_of(plugin: str) -> str:
 
 
 def load_plugin(name: str, files: Mapping[str, bytes], sdk: SentModules) -> Any:
-    """The plugin's main module, which has run.
-
-    Args:
-        name: The plugin's.
-        files: Its files.
-        sdk: What it may import of ours.
-
-    Raises:
-        BaseException: whatever it raised.
-    """
+    """The plugin's main module, which has run. Raises `BaseException`: whatever it raised."""
     package = package_of(name)
     # Their methods are all that the import system asks for.
     finders: list[Any] = [sdk, SentModules(package, files, name), *sys.meta_path, Drivers()]
@@ -195,11 +179,7 @@ class HostFunction:
 
 
 def look_at(given: Any) -> dict[str, dict[str, HostFunction]]:
-    """What `create_host_functions` returned, as a table.
-
-    Raises:
-        NotHostFunctions: it is none.
-    """
+    """What `create_host_functions` returned, as a table. Raises `NotHostFunctions`: it is none."""
     if not isinstance(given, dict) or not all(map(is_name, given)):
         raise NotHostFunctions("create_host_functions has to return {module: {function: callable}}")
     if len(given) > MAX_MODULES:
@@ -235,12 +215,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def explain(error: BaseException, package: str) -> dict[str, str]:
-    """An error as an answer, or as a defect, whose traceback goes to the log.
-
-    Args:
-        error: What the plugin raised.
-        package: Name of the plugin's package.
-    """
+    """An error as an answer, or as a defect, whose traceback goes to the log."""
     own = type(error).__module__.partition(".")[0] in (SDK, package) and isinstance(error, Exception)
     # What the system says (a file that is not there) is about what was asked for. Any other class of Python's own may
     # come from anywhere in the code; whoever means to answer has a class for it.
@@ -266,13 +241,7 @@ MAX_HELLO = 32 * 2**20
 
 
 def main(connection: socket, sdk: Mapping[str, str], codes: Mapping[str, CodeType]) -> None:
-    """Be the jailer of the plugin that the host names at the other end of this connection.
-
-    Args:
-        connection: To the host.
-        sdk: Text of what plugins may import of ours, by path.
-        codes: The same compiled, when that was by this very Python.
-    """
+    """Be the jailer of the plugin that the host names at the other end of this connection."""
     stream = open(connection.fileno(), "rb", closefd=False)  # noqa: SIM115 - a socket, until the end
     hello = receive(stream, MAX_HELLO)
     if hello is None:
@@ -314,16 +283,7 @@ def _why(error: BaseException, package: str) -> dict[str, str]:
 
 
 class Serving:
-    """Reads requests and answers them.
-
-    Args:
-        connection: To the host.
-        stream: What it says, buffered.
-        package: Name of the plugin's package.
-        table: Its functions.
-        threads: Calls at once.
-        most: Bytes of an answer.
-    """
+    """Reads requests and answers them."""
 
     def __init__(
         self,

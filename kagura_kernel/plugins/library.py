@@ -54,11 +54,8 @@ class Examined:
 class Library:
     """Looks for plugins, and tells the journal what it sees; any thread may use it.
 
-    Args:
-        parts: Journal, clock, places and trusted authors.
-        history: What the journal says of them so far.
-        replaced: Told, before anything is written down, the name of a plugin whose files are others now, and the hash
-            that they had.
+    `replaced` is told, before anything is written down, the name of a plugin whose files are others now, and the hash
+    that they had.
     """
 
     def __init__(self, parts: ManagerParts, history: PluginHistory, replaced: Callable[[str, str], object]) -> None:
@@ -75,8 +72,7 @@ class Library:
     def look(self, project: Path | None) -> Discovery:
         """Read every plugin anew, and write down what is new, different or gone.
 
-        Raises:
-            JournalError: it cannot be written down.
+        Raises `JournalError`: it cannot be written down.
         """
         places = self._places(project)
         discovery = discover(places)

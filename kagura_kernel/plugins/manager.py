@@ -116,11 +116,6 @@ class PluginManager:
     def examine(self, name: str, project: Path | None, *, content_hash: str = "") -> Examined:
         """Read a plugin's files once, and scan them; takes as long as the scan.
 
-        Args:
-            name: The plugin.
-            project: Whose plugins are looked through too.
-            content_hash: Of the files that are meant; empty for whatever is there.
-
         Raises:
             UnknownName: there is no such plugin.
             PluginInvalid: it cannot be used; with everything that is wrong.
@@ -155,8 +150,7 @@ class PluginManager:
     def check_values(self, examined: Examined, values: Mapping[str, Value], project: Path) -> None:
         """Make sure that a jail could open what these values say.
 
-        Raises:
-            PluginNotConfigured: with everything that is wrong with them.
+        Raises `PluginNotConfigured`: with everything that is wrong with them.
         """
         self._enabler.plan(examined, values, project)
 
@@ -184,17 +178,8 @@ class PluginManager:
         """Take note of a fresh audit: the session's state, a way out of quarantine, and an end of approvals.
 
         One that says worse than the audit that an approval was given on takes that back, for every session and process.
-
-        Args:
-            session_id: The session that asked.
-            examined: What was audited.
-            audit: The report.
-            by: Who asked for it.
-            stored: Whether the audit's run has stored it already.
-
-        Raises:
-            PluginChangedSince: it is about other bytes.
-            ConfigurationError: the approval cannot be taken out of its file; it counts for nothing nevertheless.
+        With `stored` the audit's run has stored it already. Raises `PluginChangedSince`: it is about other bytes;
+        `ConfigurationError`: the approval cannot be taken out of its file; it counts for nothing nevertheless.
         """
         if audit.content_hash != examined.content_hash or audit.plugin != examined.name:
             raise PluginChangedSince(examined.name, "audited")

@@ -166,12 +166,8 @@ _FAULTS = {
 def parse_manifest(data: bytes, directory: str | None) -> Manifest:
     """The manifest in these bytes.
 
-    Args:
-        data: Of `plugin.json`.
-        directory: Name of the directory that it lies in; None where it lies in none yet.
-
-    Raises:
-        PluginInvalid: with everything that is wrong, or as much of it as anybody reads.
+    Without a directory the name is not compared with one. Raises `PluginInvalid`: with everything that is wrong, or as
+    much of it as anybody reads.
     """
     label = directory or "plugin"
     try:
@@ -300,12 +296,7 @@ class Discovery:
     signed: Mapping[str, str] = field(default_factory=dict)
 
     def one(self, name: str) -> Found:
-        """A usable plugin.
-
-        Raises:
-            PluginInvalid: it is there and cannot be used.
-            UnknownName: it is not there.
-        """
+        """A usable plugin. Raises `PluginInvalid`: it is there and cannot be used; `UnknownName`: it is not there."""
         if name in self.found:
             return self.found[name]
         for problem in self.problems:
@@ -341,11 +332,7 @@ def discover(places: Sequence[tuple[PluginPlace, Path]]) -> Discovery:
 
 
 def load_found(path: Path, place: PluginPlace) -> Found:
-    """One plugin directory.
-
-    Raises:
-        PluginInvalid: it is none; with everything that is wrong.
-    """
+    """One plugin directory. Raises `PluginInvalid`: it is none; with everything that is wrong."""
     return _found_at(read_content(path, bundled=place == "bundled"), place)
 
 

@@ -49,9 +49,7 @@ def read_path(text: str) -> Written | None:
     """The path in a text; None for a URL that names none, and for a database in memory.
 
     `sqlite:////data/x.db` and `file:///data/x.db` are absolute; `sqlite:///x.db` and `file:x.db` lie in the project.
-
-    Raises:
-        NotShown: it names no file of this machine.
+    Raises `NotShown`: it names no file of this machine.
     """
     if (found := _SQLITE.match(text)) is not None:
         return _read_sqlite(text[found.end() :])
@@ -133,12 +131,7 @@ def field_of(entry: str) -> str:
 
 
 def check_entry(kind: str, entry: str) -> str:
-    """What is wrong with one entry of a manifest, as a sentence without its end; empty when nothing is.
-
-    Args:
-        kind: `read`, `write` or `net`.
-        entry: As it was written.
-    """
+    """What is wrong with one entry of a manifest, as a sentence without its end; empty when nothing is."""
     if field_of(entry):
         return ""
     if not entry or len(entry) > MAX_ENTRY or not entry.isprintable():
@@ -157,12 +150,8 @@ def check_entry(kind: str, entry: str) -> str:
 def parse_net(text: str, *, person: bool = False) -> NetRule:
     """The rule that an entry, or a person's value, stands for: `NAME`, `*.NAME`, `NAME:PORT` or a URL.
 
-    Args:
-        text: As it was written; no database's URL.
-        person: Whether a person configured it: then a URL may lead to an address, or to a name of one label.
-
-    Raises:
-        HostNotUnderstood: it is none, or wider than any entry may be; a password is not repeated.
+    A URL that a person configured may lead to an address, or to a name of one label. Raises `HostNotUnderstood`: it is
+    none, or wider than any entry may be; a password is not repeated.
     """
     if "://" in text:
         target = _of_url(text)
@@ -181,15 +170,9 @@ def parse_net(text: str, *, person: bool = False) -> NetRule:
 
 
 def check_host(text: str, host: str, *, person: bool) -> None:
-    """Refuse a host that a plugin's author may not name, or that nobody may.
+    """Refuse a host, in its one spelling, that a plugin's author may not name, or that nobody may.
 
-    Args:
-        text: What names it, for the error.
-        host: In its one spelling.
-        person: Whether a person configured it.
-
-    Raises:
-        HostNotUnderstood: it is such a host.
+    Raises `HostNotUnderstood`: it is such a host.
     """
     address = address_of(host)
     if address is not None and (why := why_never(address)):
@@ -229,14 +212,7 @@ class Ground:
 def find_path(written: Written, ground: Ground, *, writable: bool, person: bool) -> Path:
     """The file or directory of the host, absolute and without links.
 
-    Args:
-        written: What names it.
-        ground: What it is relative to.
-        writable: Whether it is to be changed.
-        person: Whether a person named it, not the plugin's author.
-
-    Raises:
-        NotShown: there is none, or it is one that is never shown.
+    Raises `NotShown`: there is none, or it is one that is never shown.
     """
     named = _absolute(written.path, ground)
     try:
@@ -337,17 +313,9 @@ def plan_jail(
     *,
     plugin: str,
 ) -> JailPlan:
-    """The plan for one configured plugin.
+    """The plan for one configured plugin; the values are all of them, as `complete` gives them.
 
-    Args:
-        permissions: As declared.
-        schema: Its fields.
-        values: All of them, as `complete` gives them.
-        ground: What paths begin with, and what no jail sees.
-        plugin: Its name, for the error.
-
-    Raises:
-        PluginNotConfigured: with every path, host and URL that is refused.
+    Raises `PluginNotConfigured`: with every path, host and URL that is refused.
     """
     planner = _Planner(schema, values, ground)
     planner.problems += check_declared(permissions, schema)

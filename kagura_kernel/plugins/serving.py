@@ -59,12 +59,7 @@ class CallRequest:
 
 
 class GuestConnection:
-    """One connection; owns the stream.
-
-    Args:
-        stream: To the program; not accepted yet.
-        serving: Carries its calls out.
-    """
+    """One connection; owns the stream."""
 
     def __init__(self, stream: GuestStream, serving: GuestCalls) -> None:
         self._stream = stream
@@ -98,11 +93,7 @@ class GuestConnection:
             self._reading.cancel()
 
     async def serve(self) -> None:
-        """Answer its requests until the program has gone.
-
-        Raises:
-            JournalError: a call could not be written down.
-        """
+        """Answer its requests until the program has gone. Raises `JournalError`: a call could not be written down."""
         reading = self._reading = asyncio.create_task(self._read(), name="calls of a program")
         try:
             await asyncio.wait({reading})
@@ -248,11 +239,7 @@ class _Call:
 
 
 def read_request(message: Any, size: int) -> CallRequest:
-    """The request that a frame holds.
-
-    Raises:
-        FrameError: it holds none.
-    """
+    """The request that a frame holds. Raises `FrameError`: it holds none."""
     if not isinstance(message, dict) or not message.keys() <= _FIELDS:
         raise framing.FrameError("it is no request")
     number, module, function = message.get("id"), message.get("module"), message.get("function")
@@ -276,14 +263,7 @@ LONGEST_ANSWERED_ERROR = 8000
 
 
 class GuestCalls:
-    """Serves the connections of one run's box to its plugins, on one loop.
-
-    Args:
-        plugins: Those of the run; they stay the same to its end.
-        record: Where each call is written down.
-        clock: The time.
-        limits: On all of it.
-    """
+    """Serves the connections of one run's box to its plugins, on one loop."""
 
     def __init__(
         self,
@@ -310,8 +290,7 @@ class GuestCalls:
     async def serve(self, stream: GuestStream) -> None:
         """One connection to its end; the stream is closed when this returns, however it does.
 
-        Raises:
-            JournalError: a call could not be written down.
+        Raises `JournalError`: a call could not be written down.
         """
         task = asyncio.current_task()
         if self._closed or task is None or not self._has_place():
@@ -357,8 +336,7 @@ class GuestCalls:
     async def answer(self, request: CallRequest) -> bytes:
         """Carry one call out and write it down: the frame that answers it.
 
-        Raises:
-            JournalError: it could not be written down.
+        Raises `JournalError`: it could not be written down.
         """
         began = self._clock.monotonic()
         plugin = self._by_module.get(request.module)

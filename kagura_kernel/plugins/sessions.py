@@ -135,8 +135,7 @@ class JailedPlugin:
     async def close(self, why: str) -> None:
         """End its jail for good; calls under way are cut, and later ones refused. May be called twice.
 
-        Args:
-            why: What those are told who call it nevertheless, half a sentence: `was disabled`.
+        `why` is what those are told who call it nevertheless, half a sentence: `was disabled`.
         """
         self._off = self._off or why
         for waited in (self._starting, self._resting):
@@ -241,11 +240,7 @@ class NoSuchStep(Exception):
 
 
 def after(state: PluginState, step: Step) -> PluginState:
-    """Where a plugin is after a step.
-
-    Raises:
-        NoSuchStep: the step cannot be taken from here.
-    """
+    """Where a plugin is after a step. Raises `NoSuchStep`: the step cannot be taken from here."""
     if state not in _COMES_FROM[step]:
         raise NoSuchStep(state, step)
     if step == "audit":
@@ -277,11 +272,7 @@ class Standing:
 def shown_state(standing: Standing, content_hash: str, *, audited: bool, quarantined: bool) -> PluginState:
     """What a list says of a plugin whose files have this hash now.
 
-    Args:
-        standing: How far the session has come.
-        content_hash: Of the files that are there; empty for what cannot be read.
-        audited: Whether exactly these files have ever been audited.
-        quarantined: Whether they are put off.
+    `audited` says whether exactly these files have ever been audited.
     """
     if quarantined:
         return PluginState.QUARANTINED

@@ -43,8 +43,7 @@ class Signature:
 def make_key(path: Path) -> str:
     """Make a key pair, and keep its secret half in a new file of mode 0600: the public half, `ed25519:…`.
 
-    Raises:
-        SignatureInvalid: the file is there already, or cannot be written.
+    Raises `SignatureInvalid`: the file is there already, or cannot be written.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -62,19 +61,14 @@ def make_key(path: Path) -> str:
 
 
 def check_key(text: str) -> str:
-    """A public key in its one spelling.
-
-    Raises:
-        SignatureInvalid: it is none.
-    """
+    """A public key in its one spelling. Raises `SignatureInvalid`: it is none."""
     return _public_text(_public_key(text))
 
 
 def make_signature(signed_hash: str, key_path: Path, author: str) -> tuple[Signature, bytes]:
     """A signature of files with this hash, and the bytes of `plugin.sig` that hold it.
 
-    Raises:
-        SignatureInvalid: the key is none, others may read it, or the author's name cannot be shown.
+    Raises `SignatureInvalid`: the key is none, others may read it, or the author's name cannot be shown.
     """
     check_author(author)
     key = _secret_key(key_path)
@@ -91,8 +85,7 @@ def make_signature(signed_hash: str, key_path: Path, author: str) -> tuple[Signa
 def check_signature(data: bytes, signed_hash: str) -> Signature:
     """The signature in these bytes of `plugin.sig`, for files with this hash.
 
-    Raises:
-        SignatureInvalid: it does not hold; the text says why.
+    Raises `SignatureInvalid`: it does not hold; the text says why.
     """
     from cryptography.exceptions import InvalidSignature
 
@@ -124,11 +117,7 @@ def _document(data: bytes) -> dict[str, str]:
 
 
 def check_author(author: str) -> None:
-    """Refuse a name that cannot be shown.
-
-    Raises:
-        SignatureInvalid: it cannot.
-    """
+    """Refuse a name that cannot be shown. Raises `SignatureInvalid`: it cannot."""
     if not author.strip() or len(author) > MAX_AUTHOR:
         raise SignatureInvalid(f"An author's name has 1 to {MAX_AUTHOR} letters.")
     if sign := unseen(author):

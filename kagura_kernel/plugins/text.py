@@ -21,13 +21,8 @@ class NotReadable(Exception):
 def read_document(data: bytes, limit: int) -> tuple[dict[str, Any], list[str]]:
     """The JSON object in these bytes, and what is wrong with it although it can be read.
 
-    Args:
-        data: The file.
-        limit: The most bytes that it may have.
-
-    Raises:
-        NotReadable: it has more, is no strict UTF-8 or no JSON object, begins with a BOM, holds NaN or half a pair of
-            surrogates, or lies too deep.
+    Raises `NotReadable`: it has more, is no strict UTF-8 or no JSON object, begins with a BOM, holds NaN or half a pair
+    of surrogates, or lies too deep.
     """
     text = _text(data, limit)
     twice: list[str] = []
@@ -129,9 +124,7 @@ def distance(one: str, other: str) -> int:
 def unseen(text: str, *, lines: bool = False) -> str:
     """The first character that a reader would not see, as `U+202E`; empty when there is none.
 
-    Args:
-        text: Whatever a person or a brain will read.
-        lines: Whether it may have several lines and tabs.
+    With `lines` it may have several lines and tabs.
     """
     for sign in text:
         if is_unseen(sign) and not (lines and sign in _BLANKS):

@@ -42,11 +42,7 @@ class Connection:
         return False
 
     def ask(self, body: bytes) -> bytes:
-        """Send one frame and wait for the answer.
-
-        Raises:
-            OSError: the other side has gone.
-        """
+        """Send one frame and wait for the answer. Raises `OSError`: the other side has gone."""
         self._socket.sendall(len(body).to_bytes(4, "big") + body)
         count = int.from_bytes(self._read(4), "big")
         if count > MAX_FRAME:

@@ -36,11 +36,7 @@ def absent(name: str, function: str, there: Sequence[str]) -> str:
 
 
 class Finder:
-    """Finds `kagura_host.<module>`, and says what there is when there is no such module.
-
-    Args:
-        package: What this package is called here.
-    """
+    """Finds `kagura_host.<module>`, and says what there is when there is no such module."""
 
     def __init__(self, package: str) -> None:
         self.package = package
@@ -49,8 +45,7 @@ class Finder:
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Any:
         """The specification of an enabled plugin's module.
 
-        Raises:
-            ModuleNotFoundError: it is in this package, and there is none.
+        Raises `ModuleNotFoundError`: it is in this package, and there is none.
         """
         if not name.startswith(self._begin):
             return None
@@ -124,11 +119,7 @@ def refuse(name: str, functions: Sequence[str]) -> Callable[[str], Any]:
 
 
 def check(name: str, function: str) -> None:
-    """Whether there is such a function.
-
-    Raises:
-        PluginError: there is none; the text says which there are.
-    """
+    """Whether there is such a function. Raises `PluginError`: there is none; the text says which there are."""
     if name not in known():
         raise PluginError(missing(name) + ".", CALL)
     functions = [one for one, _, _ in known()[name][1]]

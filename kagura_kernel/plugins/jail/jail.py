@@ -62,12 +62,7 @@ class Troubles:
     defects: int = 0  # In a row
 
     def note(self, outcome: Outcome, why: str = "") -> str:
-        """Count it; why the plugin has to go into quarantine, half a sentence, or an empty text.
-
-        Args:
-            outcome: What happened.
-            why: The last of it, half a sentence.
-        """
+        """Count it; why the plugin has to go into quarantine, half a sentence, or an empty text."""
         match outcome:
             case Outcome.ANSWER:
                 self.deaths = self.defects = 0
@@ -112,13 +107,6 @@ class Jail:
         cls, name: str, content: PluginContent, manifest: Manifest, plan: JailPlan, parts: JailParts
     ) -> Self:
         """A jail whose plugin has been loaded and has said what it gives.
-
-        Args:
-            name: The plugin's.
-            content: Its files: these bytes are compiled, and no others.
-            manifest: What it declares.
-            plan: What its box opens.
-            parts: What jails are made of.
 
         Raises:
             PluginRefused: it gives what it does not declare, or nothing of what it does.
@@ -307,13 +295,7 @@ Serve = Callable[["Box", "PostgresService", str, str, RecordEgress], Awaitable[i
 
 
 class JailStarter:
-    """A `StartJail`.
-
-    Args:
-        parts: What every jail is made of; who hears of its connections and of its faults is put in for each.
-        journal: Where its connections are written down.
-        serve: Puts databases into jails; None where nobody can.
-    """
+    """A `StartJail`; each jail tells of its own connections and faults."""
 
     def __init__(self, parts: JailParts, journal: Journal, serve: Serve | None = None) -> None:
         self._parts = parts

@@ -21,12 +21,7 @@ RATE = 2**20
 
 
 class JailLog:
-    """The log of one jail, over all of its boxes.
-
-    Args:
-        keep: Bytes.
-        clock: Measures how fast they come.
-    """
+    """The log of one jail, over all of its boxes: the last bytes of it."""
 
     def __init__(self, keep: int, clock: Clock) -> None:
         self._keep = keep
@@ -92,12 +87,7 @@ class Answer:
 
 
 class Frames:
-    """The frames of one connection, in order.
-
-    Args:
-        stream: The connection, accepted.
-        most: Bytes of one.
-    """
+    """The frames of one connection, in order."""
 
     def __init__(self, stream: GuestStream, most: int) -> None:
         self._stream = stream
@@ -133,11 +123,7 @@ class Frames:
 
 
 def read_beginning(said: Any) -> Table | Trouble:
-    """The functions that a plugin gives, or why it gives none.
-
-    Raises:
-        Breach: it is neither.
-    """
+    """The functions that a plugin gives, or why it gives none. Raises `Breach`: it is neither."""
     match said:
         case {"failed": dict() as error} if len(said) == 1:
             return _trouble(error)
@@ -147,11 +133,7 @@ def read_beginning(said: Any) -> Table | Trouble:
 
 
 def read_answer(said: Any) -> Answer:
-    """One answer.
-
-    Raises:
-        Breach: it is none.
-    """
+    """One answer. Raises `Breach`: it is none."""
     match said:
         case {"id": int() as number, "ok": True, "value": value} if len(said) == 3 and type(number) is int:  # noqa: PLR2004 - its keys
             return Answer(number, value)

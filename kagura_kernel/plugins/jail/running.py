@@ -107,13 +107,7 @@ def box_spec(plan: JailPlan, limits: JailLimits) -> BoxSpec:
 
 
 class WayOut:
-    """What a jail may reach: hosts through the membrane, and databases that the membrane signs in to.
-
-    Args:
-        name: The plugin's.
-        plan: What it may reach.
-        parts: What jails are made of.
-    """
+    """What a jail may reach: hosts through the membrane, and databases that the membrane signs in to."""
 
     def __init__(self, name: str, plan: JailPlan, parts: JailParts) -> None:
         self._name = name
@@ -124,13 +118,8 @@ class WayOut:
     async def open(self, box: Box, failed: Failed) -> dict[str, str]:
         """Open it in a box; the variables by which the jailer's programs find it.
 
-        Args:
-            box: The jail's.
-            failed: Told when a crossing could not be recorded; the jail has to end then.
-
-        Raises:
-            SandboxUnavailable: the box has no loopback, or is gone.
-            KaguraError: what the opening of a service raises.
+        `failed` is told when a crossing could not be recorded; the jail has to end then. Raises `SandboxUnavailable`:
+        the box has no loopback, or is gone; `KaguraError`: what the opening of a service raises.
         """
         for service in self._plan.services:
             port = await self._parts.open_service(box, service)
@@ -254,11 +243,7 @@ def jailer_payload() -> bytes:
 
 
 def hello(content: PluginContent, config: Mapping[str, Any], limits: JailLimits) -> bytes:
-    """The frame after it: the plugin, and what it is to know.
-
-    Raises:
-        FrameError: there is too much of it.
-    """
+    """The frame after it: the plugin, and what it is to know. Raises `FrameError`: there is too much of it."""
     told = {
         "plugin": content.name,
         "files": {path: base64.b64encode(data).decode("ascii") for path, data in content.python.items()},
@@ -309,15 +294,7 @@ class Gone(Exception):
 
 
 class Running:
-    """A plugin that runs in a box of its own.
-
-    Args:
-        content: The plugin's files.
-        plan: What its box opens.
-        parts: What jails are made of.
-        log: Takes what it prints.
-        on_over: Told once, when it is over.
-    """
+    """A plugin that runs in a box of its own; `on_over` is told once, when it is over."""
 
     def __init__(
         self,

@@ -75,13 +75,7 @@ class Read:
 
 
 def read_sources(files: Mapping[str, bytes], source: str, *, seconds: float = _SECONDS) -> Read:
-    """Scan sources; blocks until the process has answered, or is ended.
-
-    Args:
-        files: Bytes of every Python file, by its path in the plugin's directory.
-        source: Which of them is `plugin.py`.
-        seconds: When to end the process.
-    """
+    """Scan sources; blocks until the process has answered, or is ended."""
     request = {"source": source, "files": {path: base64.b64encode(data).decode() for path, data in files.items()}}
     try:
         answer = subprocess.run(  # noqa: S603 - our own program; what is scanned goes in as data
@@ -123,9 +117,8 @@ _WORDS = (".md", ".txt", ".rst", ".json")
 def scan_content(content: PluginContent, permissions: PluginPermissions | None) -> ScanResult:
     """Everything that the rules find in a plugin's bytes, the whole directory's oddities included.
 
-    Args:
-        content: Its files, as they were read once.
-        permissions: What its manifest declares, to be compared with what its source uses; None compares nothing.
+    The permissions are those that its manifest declares, to be compared with what its source uses; None compares
+    nothing.
     """
     if SOURCE not in content.files:
         missing = _finding("missing-entry", f"There is no {SOURCE}.", "", 0, {})
@@ -136,8 +129,7 @@ def scan_content(content: PluginContent, permissions: PluginPermissions | None) 
 def scan_path(path: str | Path) -> Scan:
     """Scan a plugin's directory, or one Python file.
 
-    Raises:
-        UsageError: there is no such file or directory, or it cannot be read.
+    Raises `UsageError`: there is no such file or directory, or it cannot be read.
     """
     place = Path(path)
     result = _of_directory(place) if place.is_dir() or place.is_symlink() else _of_file(place)

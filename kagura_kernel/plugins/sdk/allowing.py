@@ -46,14 +46,7 @@ def is_host(host: str) -> bool:
 
 
 class AllowList:
-    """The hosts that a person has listed.
-
-    Args:
-        entries: As they were configured.
-
-    Raises:
-        ConfigRefused: an entry is no name, or is wider than one level.
-    """
+    """The hosts that a person has listed. Raises `ConfigRefused`: an entry is no name, or is wider than one level."""
 
     def __init__(self, entries: Iterable[str]) -> None:
         names: list[str] = []
@@ -98,9 +91,8 @@ class Url:
 def parse_url(text: object) -> Url:
     """What a URL of guest code asks for; a fragment is dropped.
 
-    Raises:
-        ArgumentRefused: it is no text, too long, or holds what no URL holds.
-        NetworkRefused: it is no https:// URL of a host by name on port 443, or carries a user name.
+    Raises `ArgumentRefused`: it is no text, too long, or holds what no URL holds; `NetworkRefused`: it is no https://
+    URL of a host by name on port 443, or carries a user name.
     """
     if not isinstance(text, str):
         raise ArgumentRefused(f"url must be a text, not {type(text).__name__}.")
@@ -114,15 +106,7 @@ def parse_url(text: object) -> Url:
 
 
 def follow(base: Url, location: str) -> Url:
-    """Where a redirect leads.
-
-    Args:
-        base: What was asked for.
-        location: The answer's `Location`.
-
-    Raises:
-        NetworkRefused: it is nothing that may be asked for.
-    """
+    """Where a redirect's `Location` leads. Raises `NetworkRefused`: it is nothing that may be asked for."""
     if not location or len(location) > MAX_URL or not _SIGNS.issuperset(location) or _ESCAPE.search(location):
         raise NetworkRefused
     if _SCHEME.match(location):

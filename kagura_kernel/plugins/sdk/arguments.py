@@ -21,8 +21,7 @@ def shown(text: str) -> str:
 def text_of(name: str, value: Any, *, most: int, fault: Refusal = ArgumentRefused) -> str:
     """A text of at most so many bytes in UTF-8.
 
-    Raises:
-        ArgumentRefused: it is no text, too long, or holds half a character; or what `fault` says.
+    Raises `ArgumentRefused`: it is no text, too long, or holds half a character; or what `fault` says.
     """
     if not isinstance(value, str):
         raise fault(f"{name} must be a text, not {type(value).__name__}.")
@@ -33,11 +32,7 @@ def text_of(name: str, value: Any, *, most: int, fault: Refusal = ArgumentRefuse
 
 
 def encoded(name: str, value: str, fault: Refusal = ArgumentRefused) -> bytes:
-    """A text in UTF-8.
-
-    Raises:
-        ArgumentRefused: it holds half a character (a lone surrogate); or what `fault` says.
-    """
+    """A text in UTF-8. Raises `ArgumentRefused`: it holds half a character (a lone surrogate); or what `fault` says."""
     try:
         return value.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -47,8 +42,7 @@ def encoded(name: str, value: str, fault: Refusal = ArgumentRefused) -> bytes:
 def whole_of(name: str, value: Any, *, least: int, most: int, fault: Refusal = ArgumentRefused) -> int:
     """A whole number in a range; `3.0` is one, `True` and `"3"` are none.
 
-    Raises:
-        ArgumentRefused: it is none, or outside; or what `fault` says.
+    Raises `ArgumentRefused`: it is none, or outside; or what `fault` says.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not _is_whole(value):
         raise fault(f"{name} must be a whole number, not {type(value).__name__}.")
@@ -58,22 +52,14 @@ def whole_of(name: str, value: Any, *, least: int, most: int, fault: Refusal = A
 
 
 def flag_of(name: str, value: Any, *, fault: Refusal = ArgumentRefused) -> bool:
-    """A truth value.
-
-    Raises:
-        ArgumentRefused: it is anything else; or what `fault` says.
-    """
+    """A truth value. Raises `ArgumentRefused`: it is anything else; or what `fault` says."""
     if not isinstance(value, bool):
         raise fault(f"{name} must be true or false, not {type(value).__name__}.")
     return value
 
 
 def items_of(name: str, value: Any, *, most: int, fault: Refusal = ArgumentRefused) -> list[Any]:
-    """A list of at most so many things.
-
-    Raises:
-        ArgumentRefused: it is none, or too long; or what `fault` says.
-    """
+    """A list of at most so many things. Raises `ArgumentRefused`: it is none, or too long; or what `fault` says."""
     if not isinstance(value, list | tuple):
         raise fault(f"{name} must be a list, not {type(value).__name__}.")
     if len(value) > most:
@@ -88,30 +74,18 @@ class Config:
         self._values = dict(values or {})
 
     def text(self, name: str, default: str | None = None, *, most: int = 4096) -> str:
-        """A text that is not empty.
-
-        Raises:
-            ConfigRefused: it is missing, empty, too long or no text.
-        """
+        """A text that is not empty. Raises `ConfigRefused`: it is missing, empty, too long or no text."""
         value = text_of(name, self._get(name, default), most=most, fault=ConfigRefused)
         if not value:
             raise ConfigRefused(f"{name} is empty.")
         return value
 
     def whole(self, name: str, default: int, *, least: int, most: int) -> int:
-        """A whole number in a range.
-
-        Raises:
-            ConfigRefused: it is none, or outside.
-        """
+        """A whole number in a range. Raises `ConfigRefused`: it is none, or outside."""
         return whole_of(name, self._get(name, default), least=least, most=most, fault=ConfigRefused)
 
     def texts(self, name: str, default: tuple[str, ...] | None = None, *, most: int = 256) -> tuple[str, ...]:
-        """A list of texts, at least one.
-
-        Raises:
-            ConfigRefused: it is missing, empty or no such list.
-        """
+        """A list of texts, at least one. Raises `ConfigRefused`: it is missing, empty or no such list."""
         found = items_of(name, self._get(name, default), most=most, fault=ConfigRefused)
         if not found:
             raise ConfigRefused(f"{name} is empty.")

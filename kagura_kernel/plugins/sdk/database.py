@@ -50,17 +50,12 @@ class Database(Protocol):
     def columns(self, table: str) -> dict[str, Any]:
         """`columns` of a table or view, each with `name`, `type`, `nullable` and `primary_key`.
 
-        Raises:
-            NotFound: there is no such table.
+        Raises `NotFound`: there is no such table.
         """
 
 
 def checked_sql(sql: Any) -> str:
-    """A statement as guest code wrote it.
-
-    Raises:
-        ArgumentRefused: it is empty, too long, no text, or holds NUL.
-    """
+    """A statement as guest code wrote it. Raises `ArgumentRefused`: it is empty, too long, no text, or holds NUL."""
     text = text_of("sql", sql, most=MAX_SQL)
     if not text.strip() or "\0" in text:
         raise ArgumentRefused("sql must be one statement.")
@@ -70,8 +65,7 @@ def checked_sql(sql: Any) -> str:
 def checked_parameters(parameters: Any) -> list[Any]:
     """The values for a statement's placeholders.
 
-    Raises:
-        ArgumentRefused: they are no list of texts, numbers, truth values and nulls.
+    Raises `ArgumentRefused`: they are no list of texts, numbers, truth values and nulls.
     """
     values = [] if parameters is None else items_of("parameters", parameters, most=MAX_PARAMETERS)
     for value in values:
@@ -88,8 +82,7 @@ def checked_parameters(parameters: Any) -> list[Any]:
 def checked_limit(limit: Any, most: int) -> int:
     """How many rows an answer may have; None for as many as may be.
 
-    Raises:
-        ArgumentRefused: it is no number from 1 to that.
+    Raises `ArgumentRefused`: it is no number from 1 to that.
     """
     return most if limit is None else whole_of("limit", limit, least=1, most=most)
 
@@ -97,8 +90,7 @@ def checked_limit(limit: Any, most: int) -> int:
 def checked_table(table: Any) -> str:
     """A table's name, with its schema before a dot where there is one.
 
-    Raises:
-        ArgumentRefused: it is empty, too long, no text, or holds NUL.
+    Raises `ArgumentRefused`: it is empty, too long, no text, or holds NUL.
     """
     name = text_of("table", table, most=MAX_NAME)
     if not name or "\0" in name:
@@ -118,13 +110,7 @@ def plain(value: Any) -> Any:
 def collect(columns: Sequence[str], rows: Iterable[Sequence[Any]], most: int) -> dict[str, Any]:
     """An answer: `columns`, `rows` (lists in their order), `count`, and `complete`, False where there were more.
 
-    Args:
-        columns: Their names.
-        rows: From the database; at most one more than `most` is taken.
-        most: How many the answer may have.
-
-    Raises:
-        TooLarge: one row alone is more than an answer may hold.
+    Of the rows at most one more than `most` is taken. Raises `TooLarge`: one row alone is more than an answer may hold.
     """
     taken: list[list[Any]] = []
     size = 0

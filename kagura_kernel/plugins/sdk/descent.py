@@ -60,9 +60,8 @@ _FAULTS: dict[int, tuple[type[PluginFault], str]] = {
 def components(path: Any) -> tuple[str, ...]:
     """The parts of a relative path, each a plain name.
 
-    Raises:
-        PathRefused: it is no text, empty, absolute, longer than 4096 bytes, or a part of it is empty, begins with a
-            dot (`.`, `..` and hidden files) or holds NUL or another control character.
+    Raises `PathRefused`: it is no text, empty, absolute, longer than 4096 bytes, or a part of it is empty, begins with
+    a dot (`.`, `..` and hidden files) or holds NUL or another control character.
     """
     if not isinstance(path, str):
         raise PathRefused(f"A path must be a text, not {type(path).__name__}.")
@@ -89,11 +88,8 @@ def components(path: Any) -> tuple[str, ...]:
 class Base:
     """One directory, opened once and held: whatever its path leads to later, this stays the directory that it was.
 
-    Args:
-        place: Its absolute path, as configured; no error ever shows it.
-
-    Raises:
-        ConfigRefused: it is no directory that can be opened, a link, or the root of the system.
+    No error ever shows its place, an absolute path as it was configured. Raises `ConfigRefused`: it is no directory
+    that can be opened, a link, or the root of the system.
     """
 
     def __init__(self, place: str) -> None:
@@ -155,14 +151,9 @@ class Base:
 def open_file(directory: int, name: str, access: int, path: str) -> tuple[int, os.stat_result]:
     """A plain file below a directory's descriptor, open, and what it is.
 
-    It is looked at before it is opened, because opening a FIFO or a device is felt on its other side, and again
-    through its descriptor, because something else may have taken its place.
-
-    Args:
-        directory: The descriptor.
-        name: One component.
-        access: `os.O_RDONLY`, or `os.O_WRONLY` with what goes with it; never one that creates.
-        path: As the caller wrote it, for errors.
+    It is looked at before it is opened, because opening a FIFO or a device is felt on its other side, and again through
+    its descriptor, because something else may have taken its place. The access is never one that creates. Errors show
+    the path as the caller wrote it.
 
     Raises:
         PathRefused: it is a link, a directory, a FIFO, a socket, a device, or has more than one name (a hard link).
@@ -182,11 +173,7 @@ def open_file(directory: int, name: str, access: int, path: str) -> tuple[int, o
 
 
 def check_plain(found: os.stat_result, path: str) -> None:
-    """Refuse whatever is no plain file with one name.
-
-    Raises:
-        PathRefused: with what it is.
-    """
+    """Refuse whatever is no plain file with one name. Raises `PathRefused`: with what it is."""
     if stat.S_ISLNK(found.st_mode):
         raise PathRefused(f"{shown(path)} is a link, which is never followed.")
     if stat.S_ISDIR(found.st_mode):

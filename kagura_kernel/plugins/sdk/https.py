@@ -120,17 +120,9 @@ class HttpsLimits:
 class HttpsClient:
     """Asks listed hosts, within its limits. Safe to use from several threads.
 
-    Args:
-        allowed: The hosts, as `allowing` reads them.
-        methods: What may be done there.
-        limits: How much.
-        user_agent: What a request says it comes from, unless its caller does.
-        trust: Certificates (PEM) of the only authority to believe; empty for those of the system.
-        proxy: The port of the proxy on the loopback; None for the jail's.
-        now: The time that rate, age and deadline are measured in.
-
-    Raises:
-        ConfigRefused: an entry of the list is no host to allow, or a method is none of `METHODS`.
+    `trust` holds certificates (PEM) of the only authority to believe, empty for those of the system; `proxy` is the
+    port of the proxy on the loopback, None for the jail's. Raises `ConfigRefused`: an entry of the list is no host to
+    allow, or a method is none of `METHODS`.
     """
 
     def __init__(
@@ -163,12 +155,6 @@ class HttpsClient:
 
     def fetch(self, url: Any, method: Any = "GET", headers: Any = None, body: Any = None) -> dict[str, Any]:
         """What a URL answers.
-
-        Args:
-            url: `https://HOST/…`.
-            method: One of those that are configured.
-            headers: An object of texts.
-            body: A text, sent as UTF-8.
 
         Returns:
             `url` (the last one), `status`, `reason`, `headers` (lower case), `redirects`, `cached`, and `text`, or
@@ -280,9 +266,8 @@ class _Request:
 def checked_headers(given: Any) -> Headers:
     """The headers of a caller.
 
-    Raises:
-        ArgumentRefused: they are no object of texts, too many, too long, name one twice, hold a line break or anything
-            beside printable ASCII, or name one that a caller may not set.
+    Raises `ArgumentRefused`: they are no object of texts, too many, too long, name one twice, hold a line break or
+    anything beside printable ASCII, or name one that a caller may not set.
     """
     if given is None:
         return {}

@@ -14,12 +14,7 @@ Monotonic = Callable[[], float]
 
 
 class Budget:
-    """So many of something, for as long as the plugin is enabled.
-
-    Args:
-        total: How many.
-        what: What is counted, as an error says it: `bytes written`.
-    """
+    """So many of something, for as long as the plugin is enabled; `what` is what an error calls it: `bytes written`."""
 
     def __init__(self, total: int, what: str) -> None:
         self._total = total
@@ -34,11 +29,7 @@ class Budget:
             return self._total - self._used
 
     def take(self, count: int) -> None:
-        """Use some, all or none.
-
-        Raises:
-            LimitReached: fewer are left.
-        """
+        """Use some, all or none. Raises `LimitReached`: fewer are left."""
         with self._lock:
             if count > self._total - self._used:
                 raise LimitReached(
@@ -54,13 +45,7 @@ class Budget:
 
 
 class Rate:
-    """At most so many acts in any window of time.
-
-    Args:
-        windows: Each a number of acts and the seconds in which they may happen.
-        what: What is counted, as an error says it: `requests`.
-        now: The time.
-    """
+    """At most so many acts in any window: a number of acts, and the seconds in which they may happen."""
 
     def __init__(self, windows: tuple[tuple[int, float], ...], what: str, now: Monotonic = time.monotonic) -> None:
         self._windows = windows
@@ -72,8 +57,7 @@ class Rate:
     def take(self) -> None:
         """Count one act, or none when it is one too many.
 
-        Raises:
-            LimitReached: with the seconds until there is room.
+        Raises `LimitReached`: with the seconds until there is room.
         """
         with self._lock:
             now = self._now()

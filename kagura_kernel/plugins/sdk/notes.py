@@ -20,11 +20,7 @@ def note(text: str) -> None:
 
 
 class Notes:
-    """Notes about what guest code asks for: no more in a minute than a person reads, however often it asks.
-
-    Args:
-        now: The time.
-    """
+    """Notes about what guest code asks for: no more in a minute than a person reads, however often it asks."""
 
     def __init__(self, now: Monotonic = time.monotonic) -> None:
         self._rate = Rate(((A_MINUTE, 60.0),), "notes", now)

@@ -64,13 +64,8 @@ ORDER BY a.attnum
 class PostgresDatabase:
     """One database of a PostgreSQL server.
 
-    Args:
-        url: `postgresql://USER@HOST:PORT/DATABASE`, without a password.
-        seconds: What one statement may take.
-
-    Raises:
-        ConfigRefused: it is no such URL, or has a password in it.
-        DatabaseUnavailable: this jail has no client for PostgreSQL.
+    One statement may take so many seconds. Raises `ConfigRefused`: it is no such URL, or has a password in it;
+    `DatabaseUnavailable`: this jail has no client for PostgreSQL.
     """
 
     def __init__(self, url: str, *, seconds: float = 10.0) -> None:

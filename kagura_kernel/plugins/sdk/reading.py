@@ -32,14 +32,8 @@ _LAST_MOMENT = 253_402_300_799
 class ReadJail:
     """Reads below one base directory.
 
-    Args:
-        base: Its absolute path.
-        file_bytes: A larger file is refused, however little of it is asked for.
-        chunk_bytes: What one call gives at most.
-        entries: What one listing gives at most.
-
-    Raises:
-        ConfigRefused: the base cannot be opened.
+    A file larger than `file_bytes` is refused, however little of it is asked for; the other two bound one call. Raises
+    `ConfigRefused`: the base cannot be opened.
     """
 
     def __init__(
@@ -57,16 +51,11 @@ class ReadJail:
     def text(self, path: str, offset: Any = 0, limit: Any = None) -> dict[str, Any]:
         """A piece of a UTF-8 file, never cut within a character.
 
-        Args:
-            path: Relative to the base.
-            offset: In bytes: 0, or the `next_offset` of an earlier answer.
-            limit: Bytes, at least 4; None for as many as one call gives.
+        `offset`, in bytes, is 0 or the `next_offset` of an earlier answer, `limit` at least 4; None is as many as one
+        call gives. Raises `PluginFault`: as in `faults`; `NotText` where it is no UTF-8 or holds NUL.
 
         Returns:
             `path`, `text`, `size` of the file, `offset`, and `next_offset`, which is None at the end of the file.
-
-        Raises:
-            PluginFault: as in `faults`; `NotText` where it is no UTF-8 or holds NUL.
         """
         data, size, start = self._piece(path, offset, limit, least=_LONGEST_CHARACTER)
         text = _decoded(data, path, more=start + len(data) < size)
@@ -86,17 +75,12 @@ class ReadJail:
     def listing(self, path: str = HERE, limit: Any = None) -> dict[str, Any]:
         """What lies in a directory and could be read: plain files with one name, and directories.
 
-        Args:
-            path: Relative to the base; `.` is the base.
-            limit: Entries; None for as many as one call gives.
+        Raises `PluginFault`: as in `faults`.
 
         Returns:
             `path`, `entries` by name, each with `name`, `kind` (`file` or `directory`) and `size` in bytes (0 for a
             directory), `left_out`: how many others were seen (hidden ones, links, special files), and `complete`:
             whether everything was looked at.
-
-        Raises:
-            PluginFault: as in `faults`.
         """
         most = self._entries if limit is None else whole_of("limit", limit, least=1, most=self._entries)
         entries: list[dict[str, Any]] = []
@@ -121,8 +105,7 @@ class ReadJail:
     def stat(self, path: str) -> dict[str, Any]:
         """What a path leads to: `path`, `kind` (`file` or `directory`), `size` in bytes and `modified` (ISO 8601, UTC).
 
-        Raises:
-            PluginFault: as in `faults`; a link, a special file or a file with several names is refused.
+        Raises `PluginFault`: as in `faults`; a link, a special file or a file with several names is refused.
         """
         if path == HERE:
             with self._base.directory(path) as directory, translated(path):

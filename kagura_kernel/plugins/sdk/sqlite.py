@@ -83,13 +83,8 @@ _FORKING = threading.Lock()
 class SqliteDatabase:
     """One SQLite file.
 
-    Args:
-        path: Where it lies in the jail.
-        seconds: What one statement may take.
-        now: Measures them.
-
-    Raises:
-        DatabaseUnavailable: there is no such file, or it is no SQLite database.
+    One statement may take so many seconds. Raises `DatabaseUnavailable`: there is no such file, or it is no SQLite
+    database.
     """
 
     def __init__(self, path: str, *, seconds: float = 10.0, now: Monotonic = time.monotonic) -> None:
@@ -211,10 +206,6 @@ def _apart(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]
     """The answer of `work`, which JSON can hold, out of a child of this process, which the system ends at its time.
 
     A database can be kept busy in one step of its machine for hours, where nothing that only asks it to stop is heard.
-
-    Args:
-        work: Runs in the child; what it changes there is gone with it.
-        seconds: What it may take.
 
     Raises:
         PluginFault: what `work` raised.

@@ -64,10 +64,8 @@ def proxy_port() -> int:
 def client_context(authority: str = "") -> ssl.SSLContext:
     """A client's context: TLS 1.2 or newer, certificates and names are checked, HTTP/1.1 alone is offered.
 
-    Neither `SSL_CERT_FILE` nor `SSLKEYLOGFILE` is heard: what is believed is no matter of the environment.
-
-    Args:
-        authority: Certificates (PEM) of the only authority to believe; empty for those of the system.
+    Neither `SSL_CERT_FILE` nor `SSLKEYLOGFILE` is heard: what is believed is no matter of the environment. `authority`
+    holds certificates (PEM) of the only authority to believe; empty for those of the system.
     """
     # Checks certificates and host names from the start.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -85,23 +83,14 @@ def client_context(authority: str = "") -> ssl.SSLContext:
 
 
 class Deadline:
-    """The end of one exchange.
-
-    Args:
-        seconds: From now.
-        now: The time.
-    """
+    """The end of one exchange, so many seconds from now."""
 
     def __init__(self, seconds: float, now: Monotonic = time.monotonic) -> None:
         self._now = now
         self._end = now() + seconds
 
     def left(self) -> float:
-        """Seconds that are left, more than none.
-
-        Raises:
-            TimeoutError: time is up.
-        """
+        """Seconds that are left, more than none. Raises `TimeoutError`: time is up."""
         left = self._end - self._now()
         if left <= 0:
             raise TimeoutError("time is up")
@@ -112,14 +101,7 @@ class Deadline:
 def connected(url: Url, port: int, context: ssl.SSLContext, deadline: Deadline) -> Iterator[ssl.SSLSocket]:
     """A TLS connection to a URL's host, for the block.
 
-    Args:
-        url: Where to.
-        port: Of the proxy on the loopback.
-        context: Whom to believe.
-        deadline: For all that happens.
-
-    Raises:
-        Unreachable: the proxy refuses, the host does not answer, or it is not who it should be.
+    Raises `Unreachable`: the proxy refuses, the host does not answer, or it is not who it should be.
     """
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=deadline.left()) as plain:
@@ -132,11 +114,7 @@ def connected(url: Url, port: int, context: ssl.SSLContext, deadline: Deadline) 
 
 
 def send(connection: ssl.SSLSocket, data: bytes, deadline: Deadline) -> None:
-    """Send all of it.
-
-    Raises:
-        OSError: the other side is gone, or time is up.
-    """
+    """Send all of it. Raises `OSError`: the other side is gone, or time is up."""
     connection.settimeout(deadline.left())
     connection.sendall(data)
 
@@ -144,15 +122,8 @@ def send(connection: ssl.SSLSocket, data: bytes, deadline: Deadline) -> None:
 class Answer:
     """What a server answers: its head at once, its body piece by piece.
 
-    Args:
-        connection: The request has been sent.
-        method: Of the request: the answer to HEAD has no body.
-        most: Bytes of the body that the caller will take.
-        deadline: For all of it.
-
-    Raises:
-        NoAnswer: it is no HTTP, its head is too long, or it switches to something else.
-        OSError: the connection failed, or time is up.
+    The answer to HEAD has no body. Raises `NoAnswer`: it is no HTTP, its head is too long, or it switches to something
+    else; `OSError`: the connection failed, or time is up.
     """
 
     def __init__(self, connection: ssl.SSLSocket, method: str, most: int, deadline: Deadline) -> None:
@@ -191,9 +162,8 @@ class Answer:
     def pieces(self, size: int) -> Iterator[bytes]:
         """The body in pieces of at most so many bytes.
 
-        Raises:
-            NoAnswer: it ended before its end, or its chunks are none.
-            OSError: the connection failed, or time is up.
+        Raises `NoAnswer`: it ended before its end, or its chunks are none; `OSError`: the connection failed, or time is
+        up.
         """
         with _as_no_answer():
             while piece := self._response.read(size):
@@ -318,10 +288,7 @@ class Fetched:
 def read_answer(answer: Answer, most: int, budget: Budget) -> Fetched:
     """An answer with its body.
 
-    Args:
-        answer: Its head has been read.
-        most: Bytes that the body may have.
-        budget: Pays for them, as they come.
+    The budget pays for its bytes as they come.
 
     Raises:
         TooLarge: it has more.
@@ -344,11 +311,7 @@ def read_answer(answer: Answer, most: int, budget: Budget) -> Fetched:
 
 
 class Cache:
-    """Keeps answers; what was used longest ago goes first. Safe to use from several threads.
-
-    Args:
-        now: The time.
-    """
+    """Keeps answers; what was used longest ago goes first. Safe to use from several threads."""
 
     def __init__(self, now: Monotonic = time.monotonic) -> None:
         self._now = now

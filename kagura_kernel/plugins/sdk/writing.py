@@ -40,18 +40,8 @@ class WriteJail:
     """Writes below one base directory.
 
     A file that exists is replaced as a whole: the new one is written under a hidden name beside it and then takes its
-    place in one step. Whoever reads sees the old or the new one, and a link that is put there meanwhile is replaced
-    and not written through.
-
-    Args:
-        base: Its absolute path.
-        total_bytes: What all calls together may write.
-        chunk_bytes: What one call may write.
-        file_bytes: What one file may grow to.
-        entries: How many files and directories may be made.
-
-    Raises:
-        ConfigRefused: the base cannot be opened.
+    place in one step. Whoever reads sees the old or the new one, and a link that is put there meanwhile is replaced and
+    not written through. Raises `ConfigRefused`: the base cannot be opened.
     """
 
     def __init__(
@@ -77,24 +67,21 @@ class WriteJail:
     def text(self, path: str, text: Any, *, overwrite: Any = True) -> dict[str, Any]:
         """Write a file as a whole, in UTF-8: `path`, `written` and `size` in bytes, and whether it was `created`.
 
-        Raises:
-            PluginFault: as in `faults`; `AlreadyExists` where it may not be overwritten.
+        Raises `PluginFault`: as in `faults`; `AlreadyExists` where it may not be overwritten.
         """
         return self._write(path, self._checked("text", text), overwrite=flag_of("overwrite", overwrite))
 
     def data(self, path: str, content: Any, *, overwrite: Any = True) -> dict[str, Any]:
         """Write a file as a whole from base64; the answer as for `text`.
 
-        Raises:
-            PluginFault: as in `faults`.
+        Raises `PluginFault`: as in `faults`.
         """
         return self._write(path, self._decoded(content), overwrite=flag_of("overwrite", overwrite))
 
     def append(self, path: str, text: Any) -> dict[str, Any]:
         """Add text at the end of a file, which is made where there is none; the answer as for `text`.
 
-        Raises:
-            PluginFault: as in `faults`.
+        Raises `PluginFault`: as in `faults`.
         """
         data = self._checked("text", text)
         # One after the other: what a file may have is looked at before it grows.
@@ -112,14 +99,9 @@ class WriteJail:
         return {"path": path, "written": len(data), "size": found.st_size + len(data), "created": False}
 
     def make_dir(self, path: str, *, parents: Any = False) -> dict[str, Any]:
-        """Make a directory: `path`, and how many were `created`, 0 where all of them were there.
+        """Make a directory, and with `parents` those on the way: `path`, and how many were `created`.
 
-        Args:
-            path: Relative to the base.
-            parents: Whether those on the way are made too.
-
-        Raises:
-            PluginFault: as in `faults`.
+        Raises `PluginFault`: as in `faults`.
         """
         parts = components(path)
         depth = len(parts) if not flag_of("parents", parents) else 1
@@ -224,9 +206,7 @@ class WriteJail:
 def _mode_of(directory: int, name: str, path: str) -> int | None:
     """The permissions of a plain file, None where there is nothing.
 
-    Raises:
-        PathRefused: something else is there.
-        AccessDenied: it may not be written.
+    Raises `PathRefused`: something else is there; `AccessDenied`: it may not be written.
     """
     try:
         descriptor, found = open_file(directory, name, os.O_WRONLY, path)

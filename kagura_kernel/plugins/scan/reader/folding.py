@@ -132,11 +132,7 @@ class Folder:
         self._depth = 0
 
     def fold(self, node: ast.expr) -> Any:
-        """The value.
-
-        Raises:
-            NotConstant: it has none that can be known, or it is too large.
-        """
+        """The value. Raises `NotConstant`: it has none that can be known, or it is too large."""
         self.steps = 0
         try:
             return self.value(node, {})

@@ -216,8 +216,7 @@ class Texts:
     def constant(self, node: ast.expr) -> object:
         """The one constant that an expression stands for.
 
-        Raises:
-            NotConstant: it has none, or several, or to know it takes too long.
+        Raises `NotConstant`: it has none, or several, or to know it takes too long.
         """
         self._budget -= 1
         if self._budget < 0:
