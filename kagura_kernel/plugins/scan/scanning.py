@@ -18,10 +18,29 @@ from kagura_kernel.plugins.configuration import read_schema
 from kagura_kernel.plugins.content import MANIFEST, SOURCE, PluginContent, read_content
 from kagura_kernel.plugins.manifest import Manifest, parse_manifest
 from kagura_kernel.plugins.permissions import check_declared
-from kagura_kernel.plugins.scan.catalogue import RULES
 
 Use = Literal["read", "write", "net"]
 """What a permission can open."""
+
+RULES = {
+    **dict.fromkeys(
+        "process-execution dynamic-code dynamic-import native-code-use interpreter-escape hidden-attribute "
+        "module-through-module module-as-value computed-attribute format-attribute outside-package star-import "
+        "host-path computed-schema missing-entry replaced-entry undeclared-net not-utf-8 too-large long-line "
+        "control-character invisible-character coding-cookie changing-name confusable-name no-python scan-failed "
+        "manifest schema native-code compiled-code packed-code path-file link hard-link special-file odd-name "
+        "unreadable foreign-directory too-much".split(),
+        Severity.DANGER,
+    ),
+    **dict.fromkeys(
+        "file-system network environment global-mutation background-work unfollowed-attribute unknown-name "
+        "unknown-base unknown-hook private-attribute dynamic-class payload-blob prompt-injection undeclared-files "
+        "unused-permission byte-order-mark missing-schema no-functions unread-network".split(),
+        Severity.WARNING,
+    ),
+    **dict.fromkeys(("path-handling", "mitigation", "foreign-name", "star-names"), Severity.INFO),
+}
+"""How grave each rule's findings are; docs/plugin-rules.md says what each finds, and why that matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +243,7 @@ def _finding(rule: str, message: str, file: str, line: int, lines: Mapping[str, 
     text = lines.get(file, [])
     source = text[line - 1].strip()[:_SHOWN] if 0 < line <= len(text) else ""
     shown = "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in source)
-    return PluginFinding(RULES[rule].severity, rule, message, file, line, shown)
+    return PluginFinding(RULES[rule], rule, message, file, line, shown)
 
 
 def _in_words(files: Mapping[str, bytes]) -> Iterator[PluginFinding]:

@@ -1,25 +1,4 @@
-"""The answers that a plugin gives instead of a value.
-
-The class is what guest code tells them apart by.
-
-PluginFault            an answer, not a defect: raising it says nothing against the plugin
-├── ArgumentRefused    an argument of the wrong type or out of its range
-├── ConfigRefused      a configured value that cannot be used
-├── LimitReached       a budget or a rate is used up
-├── TooLarge           a file, a chunk, an answer above its cap
-├── PathRefused        a path that is no plain way to a plain file below the base
-├── NotFound           nothing is there
-├── NotText            a file that is no UTF-8 text
-├── AccessDenied       the system does not let the plugin at it
-├── AlreadyExists      something is there
-├── StorageFailed      the disk is full, or failed
-├── NetworkRefused     a request that is not allowed, or could not be made; one text for all of them
-├── ResponseRefused    a server's answer that is no HTTP or holds what is not taken
-├── QueryRefused       a statement that does more than read
-├── QueryFailed        the database's own word about a statement
-├── QueryTimeout       a statement that took too long
-└── DatabaseUnavailable   no database, or nobody answers there
-"""
+"""The answers that a plugin gives instead of a value; guest code tells them apart by their class."""
 
 from __future__ import annotations
 

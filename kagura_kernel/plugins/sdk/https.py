@@ -62,39 +62,10 @@ Headers = dict[str, str]
 
 # They decide where a request goes, where it ends, as whom it goes, or what a proxy or a platform believes of it.
 _REFUSED = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "cookie",
-        "cookie2",
-        "date",
-        "expect",
-        "forwarded",
-        "host",
-        "http2-settings",
-        "keep-alive",
-        "max-forwards",
-        "metadata",
-        "metadata-flavor",
-        "origin",
-        "referer",
-        "set-cookie",
-        "set-cookie2",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "true-client-ip",
-        "upgrade",
-        "via",
-        "x-google-metadata-request",
-        "x-http-method",
-        "x-http-method-override",
-        "x-method-override",
-        "x-original-url",
-        "x-real-ip",
-        "x-rewrite-url",
-    }
+    "accept-encoding connection content-length cookie cookie2 date expect forwarded host http2-settings "
+    "keep-alive max-forwards metadata metadata-flavor origin referer set-cookie set-cookie2 te trailer "
+    "transfer-encoding true-client-ip upgrade via x-google-metadata-request x-http-method "
+    "x-http-method-override x-method-override x-original-url x-real-ip x-rewrite-url".split()
 )
 _REFUSED_BEGINNINGS = ("proxy-", "sec-", "x-forwarded-", "x-aws-ec2-metadata-", "access-control-request-", "cf-")
 

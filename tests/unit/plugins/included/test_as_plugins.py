@@ -132,9 +132,7 @@ def test_its_readme_tells_every_field_function_and_limit(name):
     assert told <= faults()
 
 
-def test_every_fault_is_drawn_and_told_by_some_readme():
-    drawn = set(re.findall(r"[├└]── (\w+)", sys.modules["kagura_kernel.plugins.sdk.faults"].__doc__ or ""))
-    assert drawn == faults()
+def test_every_fault_is_told_by_some_readme():
     texts = "".join((PLUGINS / name / "README.md").read_text("utf-8") for name in INCLUDED)
     assert {fault for fault in faults() if f"| `{fault}` |" not in texts} == set()
 
