@@ -30,14 +30,7 @@ _NICENESS = 10
 
 
 def compile_ahead(environ: Mapping[str, str]) -> threading.Thread:
-    """Begin to compile the rules if there are none yet; returns at once, and nothing of it is ever an error.
-
-    Args:
-        environ: Variables, which say where the data directory is.
-
-    Returns:
-        The thread that looks, and waits for the process if one was needed.
-    """
+    """Begin to compile the rules if there are none yet; returns at once, and nothing of it is ever an error."""
     thread = threading.Thread(target=_look_and_compile, args=(environ,), name="kagura-ahead", daemon=True)
     thread.start()
     return thread

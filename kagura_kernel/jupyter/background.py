@@ -60,8 +60,7 @@ class LateCard:
     def show(self, *, awaited: bool = False) -> None:
         """Show the card now, in the cell that is running; nothing happens before the run's end, or the second time.
 
-        Args:
-            awaited: Whether that cell awaits the run, and tells itself by whom it was stopped.
+        With `awaited` that cell awaits the run, and tells itself by whom it was stopped.
         """
         if not self._shown and self._handle.done:
             self._watched.view.awaited = awaited
@@ -92,20 +91,8 @@ class LateCard:
         self.show()
 
 
-_EVENT = "post_run_cell"
-
-
 class Bell:
-    """Tells of the questions of one run in the background, each once, until the run is over.
-
-    Attributes:
-        status: `running`, `waiting`, or how the run ended: `done`, `failed`, `stopped`, `killed`, `denied`, `lost`.
-
-    Args:
-        handle: The run.
-        shell: The shell whose cells the lines stand below.
-        surface: Where the run was begun.
-    """
+    """Tells of the questions of one run in the background, each once, until the run is over."""
 
     def __init__(self, handle: RunHandle, shell: Any, surface: Surface) -> None:
         self._run_id = handle.run_id
@@ -119,7 +106,7 @@ class Bell:
         self._in_sight = surface is Surface.NOTEBOOK
         self._stop = handle.subscribe(self._hear)
         if surface in {Surface.NOTEBOOK, Surface.TERMINAL}:
-            shell.events.register(_EVENT, self._cell_over)
+            shell.events.register(_OVER, self._cell_over)
 
     @property
     def status(self) -> str:
@@ -159,7 +146,7 @@ class Bell:
             over = bool(self._ended)
             fresh = [asked for key, asked in self._open.items() if key not in self._told]
         if over:
-            self._shell.events.unregister(_EVENT, self._cell_over)
+            self._shell.events.unregister(_OVER, self._cell_over)
             self._stop()
         elif fresh and surface_of(self._shell) in {Surface.NOTEBOOK, Surface.TERMINAL}:
             self._told.update(asked.approval_id for asked in fresh)
@@ -174,14 +161,8 @@ class Bell:
 class BackgroundRun:
     """A run under way. `await` it for its outcome; interrupting that wait does not stop the run.
 
-    Args:
-        handle: The run.
-        display: Shows it.
-        shell: The shell it was begun in.
-        surface: Where. Without a person its card is shown by a later cell, once the run is over; elsewhere it lives
-            where the run began.
-        arrive: Called with the outcome when it is first awaited: brings its variables back.
-        attach: Finds the runs that it hands work on to; see `follow`.
+    Without a person its card is shown by a later cell, once the run is over; elsewhere it lives where the run began.
+    `arrive` is called with the outcome when it is first awaited.
     """
 
     def __init__(
@@ -298,11 +279,6 @@ _shown: dict[tuple[str, str], asyncio.Task[None]] = {}
 def attach(cockpit: Cockpit, shell: Any, run_id: str) -> None:
     """Show a run here.
 
-    Args:
-        cockpit: Knows the run.
-        shell: IPython.
-        run_id: Its whole id.
-
     Raises:
         RunUnknown: there is no such run.
         JournalError: it cannot be read.
@@ -333,13 +309,15 @@ def _show(cockpit: Cockpit, feed: Feed, cell: str) -> None:
     task.add_done_callback(forget)
 
 
-async def _live(cockpit: Cockpit, feed: Feed, display: Any) -> None:
+async def _live(cockpit: Cockpit, feed: Feed, display: RunDisplay, leave: Callable[[], None] = lambda: None) -> None:
+    """Show a run until its end; when that is called off, `leave` takes away what waits on the display."""
     watched = Watched(feed, display, cockpit.attach)
     ending = asyncio.ensure_future(feed.ended())
     try:
         await watched.until(ending, foreground=False)
     except asyncio.CancelledError:
         watched.leave()
+        leave()
         ending.cancel()
         raise
     watched.finish(ending.result())
@@ -348,20 +326,7 @@ async def _live(cockpit: Cockpit, feed: Feed, display: Any) -> None:
 def _print(cockpit: Cockpit, feed: Feed) -> None:
     """Print the run until its end, or until Ctrl-C."""
     display = TerminalDisplay(cockpit, feed.run_id)
-
-    async def look_on() -> None:
-        watched = Watched(feed, display, cockpit.attach)
-        ending = asyncio.ensure_future(feed.ended())
-        try:
-            await watched.until(ending, foreground=False)
-        except asyncio.CancelledError:
-            watched.leave()
-            display.leave()
-            ending.cancel()
-            raise
-        watched.finish(ending.result())
-
-    if not _wait(look_on()):
+    if not _wait(_live(cockpit, feed, display, display.leave)):
         how = f"`%kagura attach {feed.run_id}` shows it again, `%kagura kill {feed.run_id}` stops it."
         print(f"{feed.run_id} goes on. {how}")  # noqa: T201  # a magic answers by printing
 

@@ -45,11 +45,6 @@ def wants_fmt(line: str) -> bool:
 def filled(text: str, variables: Mapping[str, Any], where: str) -> str:
     """The text with each `{expression}` replaced by its value, as IPython does it; `{{` and `}}` are braces.
 
-    Args:
-        text: The options or the lines below them.
-        variables: What the expressions may name.
-        where: `%%kagura` or `%%sandbox`, for errors.
-
     Raises:
         UsageError: an expression cannot be evaluated, or a brace stands alone.
     """
@@ -111,13 +106,7 @@ async def run_cell(
 ) -> RunOutcome | BackgroundRun | None:
     """Run a cell and wait for it, with `--bg` only for its beginning; with `--help` only the usage is printed.
 
-    Args:
-        shell: IPython.
-        magic: `kagura` or `sandbox`.
-        line: The request.
-        body: The task or the program, as it stands in the cell. Nothing is filled into either of them without `--fmt`.
-        surface: Where it is shown; None finds out.
-        at_once: With `--bg`, wait for nothing at all.
+    Nothing is filled into the line or the body without `--fmt`. With `--bg` and `at_once` nothing is waited for at all.
 
     Raises:
         KaguraError: it could not start, failed, or was stopped; shown as one line.

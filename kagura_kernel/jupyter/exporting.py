@@ -33,10 +33,7 @@ _PYTHON = {
 def export_notebook(path: Path, out: Path | None = None, *, force: bool = False) -> Path:
     """Write the plain notebook; returns where it is.
 
-    Args:
-        path: A notebook of the kagura kernel.
-        out: Where to; None is beside it, with `-python` in its name.
-        force: Write over a file that is there.
+    Without `out` it lies beside the other, with `-python` in its name.
 
     Raises:
         UsageError: there is no such notebook, it belongs to another kernel, or the target exists.

@@ -55,11 +55,8 @@ async def follow(
 ) -> RunOutcome:
     """Show a run until it ends, and return how it ended.
 
-    Args:
-        handle: The run.
-        display: Where it is shown.
-        foreground: Whether a cell waits for it, so that an interrupt means this run.
-        attach: Finds the runs that it hands work on to, whose questions are shown with its own; None shows none.
+    With `foreground` a cell waits for it, and an interrupt means this run. `attach` finds the runs that it hands work
+    on to, whose questions are shown with its own.
 
     Raises:
         RunKilled: the cell was interrupted. The run is being stopped; its card is finished in the background.
@@ -105,9 +102,7 @@ class Watched:
     async def until(self, ending: asyncio.Future[Any], *, foreground: bool) -> None:
         """Show what arrives until this is done: at once, but never twice within a tenth of a second.
 
-        Args:
-            ending: Done once nothing more will come.
-            foreground: Whether the loop has to wake up often, for an interrupt to be heard.
+        With `foreground` the loop wakes up often, for an interrupt to be heard.
         """
         news = asyncio.Event()
         self._waiter = asyncio.get_running_loop(), news
@@ -229,10 +224,6 @@ T = TypeVar("T")
 
 def wait_in_thread(work: Coroutine[Any, Any, T], name: str) -> T:
     """Do this in a thread of its own, wait for it, and return what it returns; an interrupt cancels it.
-
-    Args:
-        work: What to do.
-        name: Of the thread.
 
     Raises:
         CancelledError: an interrupt ended it.

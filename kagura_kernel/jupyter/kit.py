@@ -34,38 +34,15 @@ if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.places import Finding, RedactedFile
 
 
-_FILES = {
-    "file": ("target", "string"),
-    "bytes": ("size", "Int64"),
-    "redactions": ("redactions", "Int64"),
-    "kinds": ("kinds", "string"),
-}
-_AGENTS = {
-    "agent": ("name", "string"),
-    "from": ("origin", "string"),
-    "description": ("description", "string"),
-}
-_PROBLEM = {"problem": ("problem", "string")}
-
-
-@dataclass(frozen=True, slots=True)
-class _FileLine:
-    target: str
-    size: int
-    redactions: int
-    kinds: str
-
-
 def files_table(files: Sequence[StagedFile]) -> pd.DataFrame:
     """One line for each file of a kit; `kinds` is what its redactions were of."""
-    lines = [_FileLine(one.target, one.size, one.redactions, ", ".join(one.kinds)) for one in files]
-    return table_of(lines, _FILES)
+    return table_of(files, "file=target bytes=size:int redactions:int kinds", kinds=lambda one: ", ".join(one.kinds))
 
 
 def agents_table(agents: Sequence[NamedAgent]) -> pd.DataFrame:
     """One line for each agent that has a name; where one cannot be used, `problem` says why, NA for the others."""
     broken = any(one.problem for one in agents)
-    return table_of(agents, _AGENTS | _PROBLEM if broken else _AGENTS)
+    return table_of(agents, f"agent=name from=origin description{' problem' if broken else ''}")
 
 
 class PlanText:
@@ -115,13 +92,7 @@ LABEL = "Kit"
 class KitBrowser:
     """A kit to look into.
 
-    Attributes:
-        files: Its files, as a DataFrame.
-
-    Args:
-        kit: What was staged.
-        opened: The file to open first; empty for none.
-        live: Whether a click can open another one.
+    With `live` a click can open another file than the one that is open first.
 
     Raises:
         KitGone: the kit is not kept any more.

@@ -64,8 +64,8 @@ class MemoryLine:
         return self.tier == Tier.TRUSTED
 
 
-def line_of(memory: Memory) -> MemoryLine:
-    """A memory as a row that nobody has searched for."""
+def line_of(memory: Memory, why: str = "", score: float | None = None) -> MemoryLine:
+    """A memory as a row; with what matched and how well it fits, where somebody has searched for it."""
     return MemoryLine(
         id=memory.id,
         tier=memory.tier.value,
@@ -74,9 +74,11 @@ def line_of(memory: Memory) -> MemoryLine:
         at=memory.at,
         summary=memory.summary,
         text=memory.text,
+        why=why,
         tags=", ".join(memory.tags),
         scope=memory.scope,
         pinned=memory.pinned,
+        score=score,
         forgotten=memory.forgotten_at is not None,
         said=said_in(memory),
     )
@@ -227,12 +229,7 @@ def show_memories(lines: Sequence[MemoryLine]) -> bool:
 
 
 class MemoryList:
-    """A live list. It stays open: nothing in it ends.
-
-    Args:
-        desk: Gives what a person does with memories.
-        lines: What is shown first.
-    """
+    """A live list. It stays open: nothing in it ends."""
 
     def __init__(self, desk: Callable[[], MemoryDesk], lines: Sequence[MemoryLine]) -> None:
         self._desk = desk
@@ -344,55 +341,7 @@ def _shown_line(name: str, row: dict[Any, Any]) -> MemoryLine:
     )
 
 
-COLUMNS = {
-    "memory": ("id", "string"),
-    "score": ("score", "Float64"),
-    "tier": ("tier", "string"),
-    "type": ("type", "string"),
-    "source": ("source", "string"),
-    "why_matched": ("why", "string"),
-    "summary": ("summary", "string"),
-    "text": ("text", "string"),
-    "said": ("said", "string"),
-    "tags": ("tags", "string"),
-    "scope": ("scope", "string"),
-    "pinned": ("pinned", "boolean"),
-    "at": ("at", "datetime64[us, UTC]"),
-}
-_LESSONS = {
-    "trigger": ("trigger", "string"),
-    "said": ("said", "string"),
-    "fix": ("fix", "string"),
-    "seen": ("seen", "Int64"),
-    "prevents": ("prevents", "string"),
-    "task": ("task", "string"),
-}
-_JOINED = {
-    "memory": ("id", "string"),
-    "how": ("how", "string"),
-    "tier": ("tier", "string"),
-    "type": ("type", "string"),
-    "source": ("source", "string"),
-    "summary": ("summary", "string"),
-    "text": ("text", "string"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    id: str
-    score: float | None
-    tier: str
-    type: str
-    source: str
-    why: str
-    summary: str
-    text: str
-    said: str
-    tags: str
-    scope: str
-    pinned: bool
-    at: datetime
+COLUMNS = "memory=id score:float tier type source why_matched=why summary text said tags scope pinned:bool at:time"
 
 
 def memories_table(found: Sequence[Recalled], now: datetime, *, searched: bool = True) -> MemoryFrame:
@@ -410,9 +359,9 @@ def memories_table(found: Sequence[Recalled], now: datetime, *, searched: bool =
         everybody), `pinned` and `at` (UTC); the index is the memory's id.
     """
     import numpy as np
-    import pandas as pd
 
-    table = table_of([_line(one, searched=searched) for one in found], COLUMNS).set_index("memory")
+    lines = [line_of(one.memory, ", ".join(one.why), round(one.score, 4) if searched else None) for one in found]
+    table = table_of(lines, COLUMNS).set_index("memory")
     # By way of nanoseconds an age of 300 years would be out of bounds.
     seconds = [int((now - one.memory.at).total_seconds()) for one in found]
     ages = pd.to_timedelta(np.array(seconds, dtype="timedelta64[s]"))
@@ -430,7 +379,8 @@ def lessons_table(found: Sequence[Lesson], now: datetime) -> MemoryFrame:
     table = memories_table([Recalled(one.memory, 0.0) for one in found], now, searched=False)
     # As a person reads it: with what mended it.
     table["summary"] = [visible(one.shown) for one in found]
-    own = table_of([_lesson(one) for one in found], _LESSONS).set_index(table.index)
+    columns = "trigger=failure.trigger said=failure.said fix=fix_shown seen:int prevents task"
+    own = table_of(found, columns, prevents=lambda one: ", ".join(one.prevents)).set_index(table.index)
     return MemoryFrame(own.join(table.drop(columns="said")))
 
 
@@ -447,58 +397,8 @@ def joined_table(around: Neighbourhood) -> pd.DataFrame:
         how = edge_words(edge, first)
         if first not in (edge.source, edge.target):
             how = f"{edge_words(edge, edge.source)} {edge.target}"
-        lines.append(_joined(known[other], how))
-    return table_of(lines, _JOINED).set_index("memory")
-
-
-@dataclass(frozen=True, slots=True)
-class _LessonLine:
-    trigger: str
-    said: str
-    fix: str
-    seen: int
-    prevents: str
-    task: str
-
-
-def _lesson(one: Lesson) -> _LessonLine:
-    failure = one.failure
-    return _LessonLine(failure.trigger, failure.said, one.fix_shown, one.seen, ", ".join(one.prevents), one.task)
-
-
-@dataclass(frozen=True, slots=True)
-class _JoinedLine:
-    id: str
-    how: str
-    tier: str
-    type: str
-    source: str
-    summary: str
-    text: str
-
-
-def _joined(memory: Memory, how: str) -> _JoinedLine:
-    source = source_words(memory.source)
-    return _JoinedLine(memory.id, how, memory.tier.value, memory.type, source, memory.summary, memory.text)
-
-
-def _line(one: Recalled, *, searched: bool) -> _Line:
-    memory = one.memory
-    return _Line(
-        id=memory.id,
-        score=round(one.score, 4) if searched else None,
-        tier=memory.tier.value,
-        type=memory.type,
-        source=source_words(memory.source),
-        why=", ".join(one.why),
-        summary=memory.summary,
-        text=memory.text,
-        said=said_in(memory),
-        tags=", ".join(memory.tags),
-        scope=memory.scope,
-        pinned=memory.pinned,
-        at=memory.at,
-    )
+        lines.append(line_of(known[other], how))
+    return table_of(lines, "memory=id how=why tier type source summary text").set_index("memory")
 
 
 def recalled(

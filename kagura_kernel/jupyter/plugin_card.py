@@ -93,13 +93,7 @@ def lines_of(surface: Surface) -> Lines:
 
 
 class TextAudit:
-    """Carries a talk on in text.
-
-    Args:
-        cockpit: Where answers about the audit's run go.
-        talk: The audit or the enabling.
-        lines: Where a person types.
-    """
+    """Carries a talk on in text."""
 
     def __init__(self, cockpit: Cockpit, talk: PluginTalk, lines: Lines) -> None:
         self._cockpit = cockpit
@@ -291,11 +285,6 @@ class AuditDisplay(Protocol):
 
 async def follow_talk(cockpit: Cockpit, talk: PluginTalk, surface: Surface) -> PluginRow:
     """Show it until it ends, and return the plugin as it is then.
-
-    Args:
-        cockpit: Where answers go.
-        talk: The audit or the enabling.
-        surface: Where it is shown.
 
     Raises:
         KaguraError: it did not go well, was refused, or was called off.

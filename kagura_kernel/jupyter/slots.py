@@ -61,12 +61,8 @@ class Slot:
     ) -> None:
         """Show a live card.
 
-        Args:
-            label: For screen readers.
-            text: For front ends without widgets.
-            parts: What the card begins with.
-            pressed: Told of its buttons.
-            still: Its finished form as of now, for whoever has the notebook's file alone.
+        `text` is for front ends without widgets, `still` its finished form as of now, for whoever has the notebook's
+        file alone.
         """
         from kagura_kernel.jupyter.widgets.live_card import LiveCard
 

@@ -1,165 +1,74 @@
-"""Rows of the journal as DataFrames, newest first."""
+"""Rows of the journal and of the rooms as DataFrames, the newest first, and what some of them look like as text."""
 
 from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pandas as pd
 
 from kagura_kernel.cockpit.trust import lacking
-from kagura_kernel.domain.plugins import PluginPermissions
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow
 from kagura_kernel.jupyter.surface import Surface, surface_of
 from kagura_kernel.plugins.configuration import shown
 from kagura_kernel.render.html import framed, html_of
 from kagura_kernel.views.boards import plugins_blocks
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from kagura_kernel.cockpit.brains import BrainReport
     from kagura_kernel.cockpit.records import Board, LeaseView
     from kagura_kernel.cockpit.trust import Report
     from kagura_kernel.domain.patterns import TrustTerms
-    from kagura_kernel.domain.plugins import PluginFinding
+    from kagura_kernel.domain.plugins import PluginPermissions
     from kagura_kernel.journal.plugins import PluginLogLine
+    from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow
     from kagura_kernel.journal.session_registry import SessionRow
     from kagura_kernel.membrane.egress.gate import Explanation
     from kagura_kernel.patterns.planning import Calibrated
-    from kagura_kernel.plugins.configuration import Field, Schema
+    from kagura_kernel.plugins.configuration import Schema
     from kagura_kernel.plugins.decisions import TrustedAuthor
     from kagura_kernel.plugins.manager import PluginRow
     from kagura_kernel.plugins.scan import Scan
 
-
 T = TypeVar("T")
-Columns = Mapping[str, tuple[str | Callable[[T], object], str]]
-"""For each column a field of the row, or what makes the cell of the row, and the pandas type."""
 
 # An unknown figure is NA, never 0.
-_RUNS = {
-    "run": ("run_id", "string"),
-    "session": ("session_id", "string"),
-    "kind": ("flavour", "string"),
-    "status": ("status", "string"),
-    "task": ("task", "string"),
-    "brain": ("brain", "string"),
-    "model": ("model", "string"),
-    "box": ("box", "string"),
-    "started": ("started_at", "datetime64[us, UTC]"),
-    "seconds": ("duration", "Float64"),
-    "tool_calls": ("tool_calls", "Int64"),
-    "changed_files": ("changed_files", "Int64"),
-    "usd": ("cost_usd", "Float64"),
-    "error": ("error_code", "string"),
-    "user": ("user", "string"),
-    "project": ("project", "string"),
-    "verified": ("verified", "boolean"),
-    "untrusted": ("untrusted", "boolean"),
-    "resumes": ("resumes", "string"),
-    "parent": ("parent", "string"),
+_KINDS = {
+    "text": "string",
+    "int": "Int64",
+    "float": "Float64",
+    "bool": "boolean",
+    "time": "datetime64[us, UTC]",
+    # Seconds as a number would be taken for the table's own microseconds.
+    "span": "timedelta64[us]",
 }
-_SESSIONS = {
-    "session": ("session_id", "string"),
-    "state": ("state", "string"),
-    "runs": ("runs", "Int64"),
-    "waiting": ("waiting", "Int64"),
-    "last_run": ("last_run", "string"),
-    "task": ("task", "string"),
-    "first": ("first_at", "datetime64[us, UTC]"),
-    "last": ("last_at", "datetime64[us, UTC]"),
-    "notebook": ("notebook", "string"),
-}
-_APPROVALS = {
-    "approval": ("id", "string"),
-    "run": ("run_id", "string"),
-    "kind": ("kind", "string"),
-    "title": ("title", "string"),
-    "detail": ("detail", "string"),
-    "reason": ("reason", "string"),
-    "requested": ("requested_at", "datetime64[us, UTC]"),
-    "verdict": ("verdict", "string"),
-    "by": ("by", "string"),
-    "via": ("via", "string"),
-    "decided": ("decided_at", "datetime64[us, UTC]"),
-    "answer": ("answer", "string"),
-    "hash": ("content_hash", "string"),
-}
-_COSTS = {
-    "run": ("run_id", "string"),
-    "session": ("session_id", "string"),
-    "at": ("at", "datetime64[us, UTC]"),
-    "brain": ("brain", "string"),
-    "model": ("model", "string"),
-    "input_tokens": ("input_tokens", "Int64"),
-    "output_tokens": ("output_tokens", "Int64"),
-    "cache_read_tokens": ("cache_read_tokens", "Int64"),
-    "cache_write_tokens": ("cache_write_tokens", "Int64"),
-    "usd": ("usd", "Float64"),
-    "children": ("children", "Int64"),
-    "children_usd": ("children_usd", "Float64"),
-    "total_usd": ("total_usd", "Float64"),
-    "reported_usd": ("reported_usd", "Float64"),
-    "computed_usd": ("computed_usd", "Float64"),
-    "source": ("source", "string"),
-    "status": ("status", "string"),
-}
-_CALIBRATED = {
-    "run": ("run_id", "string"),
-    "at": ("at", "datetime64[us, UTC]"),
-    "status": ("status", "string"),
-    "estimated_usd": ("estimated_usd", "Float64"),
-    "usd": ("usd", "Float64"),
-    "usd_error": ("usd_error", "Float64"),
-    "usd_within": ("usd_within", "boolean"),
-    "estimated_seconds": ("estimated_seconds", "Float64"),
-    "seconds": ("seconds", "Float64"),
-    "seconds_error": ("seconds_error", "Float64"),
-    "seconds_within": ("seconds_within", "boolean"),
-}
-_LEASES = {
-    "lease": ("lease_id", "string"),
-    "provider": ("provider", "string"),
-    "scope": ("scope", "string"),
-    "run": ("run_id", "string"),
-    "state": ("state", "string"),
-    "expires": ("expires_at", "datetime64[us, UTC]"),
-    "renewals_left": ("renewals_left", "Int64"),
-    "way": ("way", "string"),
-    "place": ("place", "string"),
-}
-_EGRESS = {
-    "run": ("run_id", "string"),
-    "at": ("at", "datetime64[us, UTC]"),
-    "host": ("host", "string"),
-    "port": ("port", "Int64"),
-    "allowed": ("allowed", "boolean"),
-    "rule": ("rule", "string"),
-    "reason": ("reason", "string"),
-    "times": ("times", "Int64"),
-    "bytes_out": ("bytes_out", "Int64"),
-    "bytes_in": ("bytes_in", "Int64"),
-    "seconds": ("duration", "Float64"),
-    "ended": ("ended", "string"),
-    "detail": ("detail", "string"),
-}
-_EXPLAINED = ("target", "host", "port", "allowed", "rule", "reason", "addresses", "advice")
-_BOARD = {
-    "run": ("run_id", "string"),
-    "status": ("status", "string"),
-    "task": ("task", "string"),
-    "brain": ("brain", "string"),
-    "model": ("model", "string"),
-    "box": ("box", "string"),
-    "started": ("started_at", "datetime64[us, UTC]"),
-    "usd": ("cost_usd", "Float64"),
-    "notebook": ("notebook", "string"),
-}
+
+
+def table_of(rows: Iterable[T], columns: str, **made: Callable[[T], object]) -> pd.DataFrame:
+    """One line for each row.
+
+    Args:
+        rows: Whatever has the fields.
+        columns: `column`, `column=field` where the field is called otherwise, each with `:kind` where it is no text.
+        made: By column, what makes its cell of a row, where that is no field.
+    """
+    cells, kinds = [], {}
+    for column in columns.split():
+        name, _, kind = column.partition(":")
+        name, _, field = name.partition("=")
+        cells.append(made.get(name) or attrgetter(field or name))
+        kinds[name] = _KINDS[kind or "text"]
+    values = [[_readable(cell(row)) for cell in cells] for row in rows]
+    return pd.DataFrame(values, columns=list(kinds), dtype=object).astype(kinds)
+
+
+def _readable(value: object) -> object:
+    """A text that may be printed on a terminal: a box's words may hold what a terminal obeys."""
+    return visible(value) if isinstance(value, str) and not value.isprintable() else value
 
 
 def runs_table(rows: Sequence[RunRow]) -> pd.DataFrame:
@@ -168,12 +77,20 @@ def runs_table(rows: Sequence[RunRow]) -> pd.DataFrame:
     `verified` is NA where nothing was to be verified, `untrusted` says whether it was shown memories in quarantine,
     `resumes` is the run that it goes on from, and `parent` the one that handed it on; empty for none. `usd` is its own.
     """
-    return table_of(rows, _RUNS)
+    return table_of(
+        rows,
+        "run=run_id session=session_id kind=flavour status task brain model box started=started_at:time "
+        "seconds=duration:float tool_calls:int changed_files:int usd=cost_usd:float error=error_code user project "
+        "verified:bool untrusted:bool resumes parent",
+    )
 
 
 def sessions_table(rows: Sequence[SessionRow]) -> pd.DataFrame:
     """One line for each session; `state` is `waiting` for a person, `running`, or how its last run ended."""
-    return table_of(rows, _SESSIONS)
+    return table_of(
+        rows,
+        "session=session_id state runs:int waiting:int last_run task first=first_at:time last=last_at:time notebook",
+    )
 
 
 def approvals_table(rows: Sequence[ApprovalRow], lessons: Mapping[str, str] | None = None) -> pd.DataFrame:
@@ -181,19 +98,14 @@ def approvals_table(rows: Sequence[ApprovalRow], lessons: Mapping[str, str] | No
 
     `lineage` names the runs that the asking one works for, the first one first. `lessons` tells what a plan that waits
     would have trusted, NA elsewhere.
-
-    Args:
-        rows: The approvals.
-        lessons: By approval, what its lessons say.
     """
-    import pandas as pd
-
-    frame = table_of(rows, _APPROVALS)
-    above = pd.Series([" → ".join(row.lineage) or None for row in rows], dtype="string")
-    frame.insert(list(_APPROVALS).index("run") + 1, "lineage", above)
-    told = pd.Series([_readable((lessons or {}).get(row.id)) for row in rows], dtype="string")
-    frame.insert(list(frame.columns).index("reason"), "lessons", told)
-    return frame
+    return table_of(
+        rows,
+        "approval=id run=run_id lineage kind title detail lessons reason requested=requested_at:time verdict by via "
+        "decided=decided_at:time answer hash=content_hash",
+        lineage=lambda row: " → ".join(row.lineage) or None,
+        lessons=lambda row: (lessons or {}).get(row.id),
+    )
 
 
 def costs_table(rows: Sequence[CostRow]) -> pd.DataFrame:
@@ -201,12 +113,21 @@ def costs_table(rows: Sequence[CostRow]) -> pd.DataFrame:
 
     It is the run's own, so that it can be summed: its children have lines of their own. `total_usd` is both.
     """
-    return table_of(rows, _COSTS)
+    return table_of(
+        rows,
+        "run=run_id session=session_id at:time brain model input_tokens:int output_tokens:int cache_read_tokens:int "
+        "cache_write_tokens:int usd:float children:int children_usd:float total_usd:float reported_usd:float "
+        "computed_usd:float source status",
+    )
 
 
 def calibration_table(rows: Sequence[Calibrated]) -> pd.DataFrame:
     """One line for each run that had an estimate; an error is a fraction, 0.2 is a fifth more than expected."""
-    return table_of(rows, _CALIBRATED)
+    return table_of(
+        rows,
+        "run=run_id at:time status estimated_usd:float usd:float usd_error:float usd_within:bool "
+        "estimated_seconds:float seconds:float seconds_error:float seconds_within:bool",
+    )
 
 
 def leases_table(rows: Sequence[LeaseView]) -> pd.DataFrame:
@@ -215,39 +136,31 @@ def leases_table(rows: Sequence[LeaseView]) -> pd.DataFrame:
     `expires` is when the present credential ends, UTC, NA while there is none; `budget_left` is the time that the
     budget gives beyond it.
     """
-    import pandas as pd
-
-    frame = table_of(rows, _LEASES)
-    # Seconds as a number would be taken for the table's own microseconds.
-    left = pd.to_timedelta([row.budget_left for row in rows], unit="s").astype("timedelta64[us]")
-    frame.insert(list(_LEASES).index("renewals_left"), "budget_left", left)
-    return frame
+    return table_of(
+        rows,
+        "lease=lease_id provider scope run=run_id state expires=expires_at:time budget_left:span renewals_left:int way "
+        "place",
+        budget_left=lambda row: timedelta(seconds=row.budget_left),
+    )
 
 
 def egress_table(rows: Sequence[EgressRow]) -> pd.DataFrame:
     """One line for each connection that a box asked for; `times` is how often it had got this very refusal."""
-    return table_of(rows, _EGRESS)
+    return table_of(
+        rows,
+        "run=run_id at:time host port:int allowed:bool rule reason times:int bytes_out:int bytes_in:int "
+        "seconds=duration:float ended detail",
+    )
 
 
 def explanations_table(found: Sequence[Explanation]) -> pd.DataFrame:
     """One line for each target; `addresses` are those it resolves to here, the refused ones with why."""
-    import pandas as pd
-
-    cells = [
-        (
-            str(one.target),
-            one.target.host,
-            one.target.port,
-            one.allowed,
-            one.ruling.rule,
-            one.reason,
-            ", ".join(address if why is None else f"{address} ({why})" for address, why in one.addresses),
-            one.advice,
-        )
-        for one in found
-    ]
-    kinds = dict.fromkeys(_EXPLAINED, "string") | {"port": "Int64", "allowed": "boolean"}
-    return pd.DataFrame(cells, columns=list(_EXPLAINED), dtype=object).astype(kinds)
+    return table_of(
+        found,
+        "target host=target.host port=target.port:int allowed:bool rule=ruling.rule reason addresses advice",
+        target=lambda one: str(one.target),
+        addresses=lambda one: ", ".join(where if why is None else f"{where} ({why})" for where, why in one.addresses),
+    )
 
 
 def board_table(board: Board, now: datetime) -> pd.DataFrame:
@@ -256,103 +169,160 @@ def board_table(board: Board, now: datetime) -> pd.DataFrame:
     `waits_for` is the oldest question to a person, NA where there is none; `seconds` is how long the run took, or has
     been going on for.
     """
-    import pandas as pd
 
-    rows = [*board.live, *board.ended]
-    frame = table_of(rows, _BOARD)
-    asked = [board.waiting.get(row.run_id, ()) if row.live else () for row in rows]
-    waits = pd.Series([asks[0].title if asks else None for asks in asked], dtype="string")
-    frame.insert(2, "waits_for", waits)
-    took = [row.duration if row.duration is not None else (now - row.started_at).total_seconds() for row in rows]
-    frame.insert(list(frame.columns).index("usd"), "seconds", pd.Series(took, dtype="Float64"))
-    return frame
+    def waits_for(row: RunRow) -> str | None:
+        asks = board.waiting.get(row.run_id, ()) if row.live else ()
+        return asks[0].title if asks else None
 
-
-def _readable(value: object) -> object:
-    """A text that may be printed on a terminal: a box's words may hold what a terminal obeys."""
-    return visible(value) if isinstance(value, str) and not value.isprintable() else value
-
-
-def table_of(rows: Sequence[T], columns: Columns[T]) -> pd.DataFrame:
-    """One line for each row.
-
-    Args:
-        rows: Whatever has the fields.
-        columns: The table's.
-    """
-    import pandas as pd
-
-    made = [attrgetter(cell) if isinstance(cell, str) else cell for cell, _ in columns.values()]
-    cells = [[_readable(make(row)) for make in made] for row in rows]
-    frame = pd.DataFrame(cells, columns=list(columns), dtype=object)
-    return frame.astype({name: kind for name, (_, kind) in columns.items()})
-
-
-_BRAIN_COLUMNS = {
-    "brain": "string",
-    "ready": "boolean",
-    "model": "string",
-    "window": "Int64",
-    "turn_usd": "Float64",
-    "price_from": "string",
-    "why": "string",
-}
+    return table_of(
+        [*board.live, *board.ended],
+        "run=run_id status waits_for task brain model box started=started_at:time seconds:float usd=cost_usd:float "
+        "notebook",
+        waits_for=waits_for,
+        seconds=lambda row: row.duration if row.duration is not None else (now - row.started_at).total_seconds(),
+    )
 
 
 def brain_table(reports: Sequence[BrainReport]) -> pd.DataFrame:
     """One line for each brain, the preferred first; `turn_usd` is missing where the price is not known."""
-    import pandas as pd
-
-    cells = [
-        (
-            one.name,
-            one.ready,
-            visible(one.model) or None,
-            one.window,
-            one.turn_usd,
-            one.source or None,
-            visible(one.reason),
-        )
-        for one in reports
-    ]
-    return pd.DataFrame(cells, columns=list(_BRAIN_COLUMNS), dtype=object).astype(_BRAIN_COLUMNS)
-
-
-_TRUST_COLUMNS = {
-    "category": "string",
-    "state": "string",
-    "successes": "string",
-    "tasks": "string",
-    "days": "string",
-    "last_failure": "datetime64[us, UTC]",
-    "why": "string",
-    "used": "Int64",
-    "missing": "string",
-    "about": "string",
-}
+    return table_of(
+        reports,
+        "brain=name ready:bool model window:int turn_usd:float price_from why=reason",
+        model=lambda one: one.model or None,
+        price_from=lambda one: one.source or None,
+    )
 
 
 def trust_table(reports: Sequence[Report], terms: TrustTerms) -> pd.DataFrame:
     """One line for each category; `used` is how often its grant has answered, `missing` what it still lacks."""
-    import pandas as pd
+    return table_of(
+        reports,
+        "category=category.name state successes tasks days last_failure:time why used=standing.applied:int missing "
+        "about=category.about",
+        successes=lambda one: f"{len(one.standing.successes)} of {terms.successes}",
+        tasks=lambda one: f"{one.standing.tasks} of {terms.tasks}",
+        days=lambda one: f"{one.days:.3g} of {terms.days:g}",
+        last_failure=lambda one: one.standing.failure and one.standing.failure.at,
+        why=lambda one: one.standing.failure and one.standing.failure.why,
+        missing=lacking,
+    )
 
-    cells = [
-        (
-            one.category.name,
-            one.state,
-            f"{len(one.standing.successes)} of {terms.successes}",
-            f"{one.standing.tasks} of {terms.tasks}",
-            f"{one.days:.3g} of {terms.days:g}",
-            None if one.standing.failure is None else one.standing.failure.at,
-            None if one.standing.failure is None else visible(one.standing.failure.why),
-            one.standing.applied,
-            lacking(one),
-            one.category.about,
-        )
-        for one in reports
-    ]
-    return pd.DataFrame(cells, columns=list(_TRUST_COLUMNS), dtype=object).astype(_TRUST_COLUMNS)
 
+# ---------------------------------------------------------------- plugins
+
+
+def plugins_table(rows: Sequence[PluginRow]) -> PluginFrame:
+    """One line for each plugin, which as the end of a cell is a table for people.
+
+    `risk` and `audited` are NA while nobody has audited these very files. `reads`, `writes` and `reaches` are what its
+    jail opens in the session, as it was configured; before that, what its manifest declares. `problem` is why it cannot
+    be enabled: it is no usable plugin, in quarantine, or kept out by a danger.
+    """
+
+    def opens(row: PluginRow) -> PluginPermissions:
+        return row.permissions if row.opens.nothing else row.opens
+
+    table = table_of(
+        rows,
+        "plugin=name version state risk approved:bool modules reads writes reaches place signed_by "
+        "audited=audited_at:time description problem",
+        version=lambda row: row.version or None,
+        state=lambda row: "not usable" if row.problem else str(row.state),
+        risk=lambda row: None if row.risk is None else str(row.risk),
+        modules=lambda row: ", ".join(row.modules),
+        reads=lambda row: ", ".join(opens(row).read),
+        writes=lambda row: ", ".join(opens(row).write),
+        reaches=lambda row: ", ".join(opens(row).net),
+        signed_by=lambda row: row.signed_by or None,
+        problem=lambda row: row.why_out or None,
+    )
+    return PluginFrame(table)
+
+
+def findings_table(scans: Sequence[Scan]) -> pd.DataFrame:
+    """One line for each finding, the gravest of each path first; `line` is NA for a file as a whole."""
+    table = table_of(
+        [one for scan in scans for one in scan.findings],
+        "severity rule message file line:int source",
+        severity=lambda one: str(one.severity),
+        line=lambda one: one.line or None,
+    )
+    paths = [_readable(scan.path) for scan in scans for _ in scan.findings]
+    table.insert(0, "path", pd.Series(paths, dtype="string"))
+    return table
+
+
+def settings_table(schema: Schema, configured: Mapping[str, str]) -> pd.DataFrame:
+    """One line for each thing that a plugin can be told; `configured` is NA where the session has not told it."""
+    defaults = shown({name: field.default for name, field in schema.items() if field.default is not None})
+    return table_of(
+        schema.items(),
+        "field type default asked:bool configured description",
+        field=lambda one: one[0],
+        type=lambda one: one[1].type,
+        default=lambda one: defaults.get(one[0]),
+        asked=lambda one: one[1].asked,
+        configured=lambda one: configured.get(one[0]),
+        description=lambda one: one[1].description,
+    )
+
+
+def logs_table(lines: Sequence[PluginLogLine]) -> LogFrame:
+    """One line for each thing that happened, the latest last; shown with all of its text."""
+    return LogFrame(table_of(lines, "at:time what ok:bool text by session=session_id run=run_id"))
+
+
+def authors_table(authors: Sequence[TrustedAuthor]) -> pd.DataFrame:
+    """One line for each author that is trusted."""
+    return table_of(authors, "author=name key since:time")
+
+
+_IN_SIGHT = ["plugin", "version", "state", "risk", "approved", "place"]
+
+
+class PluginFrame(pd.DataFrame):
+    """The plugins as a session has them. What is taken out of it is an ordinary DataFrame, and shown as one."""
+
+    def __repr__(self) -> str:
+        """What fits a line, and beneath it why any cannot be enabled; `columns` names the rest."""
+        if self.empty:
+            return "There are no plugins."
+        shown = pd.DataFrame(self[_IN_SIGHT]).astype(object)
+        table = shown.where(shown.notna(), "-").to_string(index=False)
+        problems = [_line(row) for row in self.to_dict("records") if not pd.isna(row["problem"])]
+        return "\n".join([table, *(f"{row['plugin']}: {row['problem']}" for row in problems)])
+
+    def _repr_html_(self) -> str:
+        """State, risk and approval as marks; IPython shows this in place of the columns."""
+        return framed(html_of(plugins_blocks([_line(row) for row in self.to_dict("records")])), "Plugins")
+
+
+class LogFrame(pd.DataFrame):
+    """What happened to a plugin. No text of it is cut where it is shown: why something failed stands at its end."""
+
+    def __repr__(self) -> str:
+        """A line each, without session and run."""
+        if self.empty:
+            return "Nothing has happened to it yet."
+        return "\n".join(map(_happened, self.to_dict("records")))
+
+    def _repr_html_(self) -> str:
+        """The usual table, with the whole texts."""
+        with pd.option_context("display.max_colwidth", None):
+            return str(pd.DataFrame(self).to_html(max_rows=pd.get_option("display.max_rows")))
+
+
+def _happened(row: dict[Any, Any]) -> str:
+    mark = " " if row["ok"] else "!"
+    who = f" ({row['by']})" if row["by"] else ""
+    return f"{mark} {row['at']:%Y-%m-%d %H:%M:%SZ} {row['what']}{who}: {row['text']}"
+
+
+def _line(row: dict[Any, Any]) -> dict[str, Any]:
+    return {str(name): None if pd.isna(value) else value for name, value in row.items()}
+
+
+# ---------------------------------------------------------------- tables in a terminal
 
 _LEAST = 16
 """Characters that the longest column needs to say something."""
@@ -451,131 +421,3 @@ def _cell(value: Any) -> str:
 
 def _cut(text: str, room: int | None) -> str:
     return text if room is None or len(text) <= room else f"{text[: max(1, room) - 1]}…"
-
-
-def _opens(row: PluginRow) -> PluginPermissions:
-    """What its jail opens; before it is configured, what its manifest declares."""
-    return row.permissions if row.opens.nothing else row.opens
-
-
-_PLUGINS: Columns[PluginRow] = {
-    "plugin": ("name", "string"),
-    "version": (lambda row: row.version or None, "string"),
-    "state": (lambda row: "not usable" if row.problem else str(row.state), "string"),
-    "risk": (lambda row: None if row.risk is None else str(row.risk), "string"),
-    "approved": ("approved", "boolean"),
-    "modules": (lambda row: ", ".join(row.modules), "string"),
-    "reads": (lambda row: ", ".join(_opens(row).read), "string"),
-    "writes": (lambda row: ", ".join(_opens(row).write), "string"),
-    "reaches": (lambda row: ", ".join(_opens(row).net), "string"),
-    "place": ("place", "string"),
-    "signed_by": (lambda row: row.signed_by or None, "string"),
-    "audited": ("audited_at", "datetime64[us, UTC]"),
-    "description": ("description", "string"),
-    "problem": (lambda row: row.why_out or None, "string"),
-}
-_FINDINGS: Columns[tuple[str, PluginFinding]] = {
-    "path": (lambda one: one[0], "string"),
-    "severity": (lambda one: str(one[1].severity), "string"),
-    "rule": (lambda one: one[1].rule, "string"),
-    "message": (lambda one: one[1].message, "string"),
-    "file": (lambda one: one[1].file, "string"),
-    "line": (lambda one: one[1].line or None, "Int64"),
-    "source": (lambda one: one[1].source, "string"),
-}
-_LOGS = {
-    "at": ("at", "datetime64[us, UTC]"),
-    "what": ("what", "string"),
-    "ok": ("ok", "boolean"),
-    "text": ("text", "string"),
-    "by": ("by", "string"),
-    "session": ("session_id", "string"),
-    "run": ("run_id", "string"),
-}
-_AUTHORS = {
-    "author": ("name", "string"),
-    "key": ("key", "string"),
-    "since": ("since", "datetime64[us, UTC]"),
-}
-_IN_SIGHT = ["plugin", "version", "state", "risk", "approved", "place"]
-
-
-def plugins_table(rows: Sequence[PluginRow]) -> PluginFrame:
-    """One line for each plugin, which as the end of a cell is a table for people.
-
-    `risk` and `audited` are NA while nobody has audited these very files. `reads`, `writes` and `reaches` are what its
-    jail opens in the session, as it was configured; before that, what its manifest declares. `problem` is why it cannot
-    be enabled: it is no usable plugin, in quarantine, or kept out by a danger.
-    """
-    return PluginFrame(table_of(rows, _PLUGINS))
-
-
-def findings_table(scans: Sequence[Scan]) -> pd.DataFrame:
-    """One line for each finding, the gravest of each path first; `line` is NA for a file as a whole."""
-    return table_of([(scan.path, one) for scan in scans for one in scan.findings], _FINDINGS)
-
-
-def settings_table(schema: Schema, configured: Mapping[str, str]) -> pd.DataFrame:
-    """One line for each thing that a plugin can be told; `configured` is NA where the session has not told it."""
-    defaults = shown({name: field.default for name, field in schema.items() if field.default is not None})
-    columns: Columns[tuple[str, Field]] = {
-        "field": (lambda one: one[0], "string"),
-        "type": (lambda one: one[1].type, "string"),
-        "default": (lambda one: defaults.get(one[0]), "string"),
-        "asked": (lambda one: one[1].asked, "boolean"),
-        "configured": (lambda one: configured.get(one[0]), "string"),
-        "description": (lambda one: one[1].description, "string"),
-    }
-    return table_of(list(schema.items()), columns)
-
-
-def logs_table(lines: Sequence[PluginLogLine]) -> LogFrame:
-    """One line for each thing that happened, the latest last; shown with all of its text."""
-    return LogFrame(table_of(lines, _LOGS))
-
-
-def authors_table(authors: Sequence[TrustedAuthor]) -> pd.DataFrame:
-    """One line for each author that is trusted."""
-    return table_of(authors, _AUTHORS)
-
-
-class PluginFrame(pd.DataFrame):
-    """The plugins as a session has them. What is taken out of it is an ordinary DataFrame, and shown as one."""
-
-    def __repr__(self) -> str:
-        """What fits a line, and beneath it why any cannot be enabled; `columns` names the rest."""
-        if self.empty:
-            return "There are no plugins."
-        shown = pd.DataFrame(self[_IN_SIGHT]).astype(object)
-        table = shown.where(shown.notna(), "-").to_string(index=False)
-        problems = [_line(row) for row in self.to_dict("records") if not pd.isna(row["problem"])]
-        return "\n".join([table, *(f"{row['plugin']}: {row['problem']}" for row in problems)])
-
-    def _repr_html_(self) -> str:
-        """State, risk and approval as marks; IPython shows this in place of the columns."""
-        return framed(html_of(plugins_blocks([_line(row) for row in self.to_dict("records")])), "Plugins")
-
-
-class LogFrame(pd.DataFrame):
-    """What happened to a plugin. No text of it is cut where it is shown: why something failed stands at its end."""
-
-    def __repr__(self) -> str:
-        """A line each, without session and run."""
-        if self.empty:
-            return "Nothing has happened to it yet."
-        return "\n".join(map(_happened, self.to_dict("records")))
-
-    def _repr_html_(self) -> str:
-        """The usual table, with the whole texts."""
-        with pd.option_context("display.max_colwidth", None):
-            return str(pd.DataFrame(self).to_html(max_rows=pd.get_option("display.max_rows")))
-
-
-def _happened(row: dict[Any, Any]) -> str:
-    mark = " " if row["ok"] else "!"
-    who = f" ({row['by']})" if row["by"] else ""
-    return f"{mark} {row['at']:%Y-%m-%d %H:%M:%SZ} {row['what']}{who}: {row['text']}"
-
-
-def _line(row: dict[Any, Any]) -> dict[str, Any]:
-    return {str(name): None if pd.isna(value) else value for name, value in row.items()}

@@ -163,10 +163,7 @@ def forget_typed() -> None:
 def question_text(ask: Ask, memory: Callable[[], MemoryDesk], more: int = 0) -> str:
     """A question as somebody has to know it who answers: all of it, for whom, and what it would have trusted. Blocks.
 
-    Args:
-        ask: The question, not answered yet.
-        memory: Where the lessons of a plan can be read.
-        more: How many other questions wait behind it.
+    `more` questions wait behind it.
     """
     request = ask.request
     lines = [item_text(ask).rsplit("\n", 1)[0]]
@@ -278,8 +275,7 @@ class ConsoleDisplay(TerminalDisplay):
 class ConsoleLines:
     """The kernel's way to ask its console for one line, without waiting.
 
-    Args:
-        kernel: ipykernel's. The request that runs now says which console it is.
+    The request that runs now says which console it is.
     """
 
     def __init__(self, kernel: Any) -> None:

@@ -68,11 +68,7 @@ def inputs_of(
 ) -> tuple[PackedVariable, ...]:
     """The variables that the options name, evaluated in the person's namespace and packed.
 
-    Args:
-        shell: IPython.
-        options: The cell's.
-        room: Bytes that all of them together may have; None asks the settings.
-        project: The project root; None is the working directory.
+    All of them together may have `room` bytes; None asks the settings.
 
     Raises:
         UsageError: a name cannot be used in the box.
@@ -186,12 +182,6 @@ class WithOutputs(Protocol):
 
 def bring_back(shell: Any, outcome: RunOutcome, options: WithOutputs, *, project: Path | None = None) -> None:
     """Assign what came; what did not is told when everything else is there.
-
-    Args:
-        shell: IPython.
-        outcome: The run's.
-        options: The cell's.
-        project: The project root; None is the working directory.
 
     Raises:
         VariableMissing: something did not come.

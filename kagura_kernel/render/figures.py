@@ -57,10 +57,7 @@ def money(usd: float | None) -> str:
 def whole_cost(own: float | None, children: int, theirs: float | None) -> str:
     """`$0.0142, of which 2 children $0.0100`; what is unknown is said, and never left out of a sum silently.
 
-    Args:
-        own: What the run cost itself; None when unknown.
-        children: To how many runs it handed work on.
-        theirs: What these cost; None when that of one is unknown.
+    `theirs` is what the children cost, None when that of one is unknown.
     """
     if not children:
         return money(own)

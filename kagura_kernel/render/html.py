@@ -331,9 +331,7 @@ Bundle = tuple[dict[str, Any], dict[str, Any]]
 def drawn(blocks: Iterable[Block], label: str) -> dict[str, Any]:
     """Plain text and HTML of a card.
 
-    Args:
-        blocks: What is in it.
-        label: What a screen reader calls it.
+    A screen reader says the label.
     """
     whole = tuple(blocks)
     return {"text/plain": "\n".join(lines_of(whole)), "text/html": framed(html_of(whole), label)}

@@ -22,11 +22,7 @@ _TURN = ("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model"
 
 
 class Figures:
-    """Counts events, in the order in which they were stored; for one thread.
-
-    Args:
-        meter: What makes the instruments.
-    """
+    """Counts events, in the order in which they were stored; for one thread."""
 
     def __init__(self, meter: Meter) -> None:
         def seconds(name: str, about: str) -> Histogram:
@@ -74,9 +70,7 @@ class Figures:
     def timed(self, seconds: float, about: Mapping[str, str | bool | int | float]) -> None:
         """Count how long one turn of a model took.
 
-        Args:
-            seconds: As long.
-            about: Attributes of its span, of which those are taken that tell kinds of turns apart.
+        Of the attributes those are taken that tell kinds of turns apart.
         """
         self._operations.record(seconds, {name: about[name] for name in _TURN if name in about})
 

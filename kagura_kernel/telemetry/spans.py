@@ -106,9 +106,7 @@ def nowhere() -> Context:
 def context_of(run_id: str, first: str) -> SpanContext:
     """Where the span of a run lies, whichever process makes it.
 
-    Args:
-        run_id: The run.
-        first: The run in whose trace it lies.
+    `first` is the run in whose trace it lies.
     """
     return SpanContext(trace_id(first), span_id(run_id), is_remote=True, trace_flags=_SAMPLED)
 

@@ -72,11 +72,7 @@ def chooses(request: ApprovalRequested) -> bool:
 def ask_block(ask: Ask, calls: Sequence[Call], now: datetime | None, *, can_answer: bool) -> ui.Question:
     """The approval.
 
-    Args:
-        ask: The question, and its answer once there is one.
-        calls: Of the run, one of which may have asked.
-        now: Time of what was said last.
-        can_answer: Whether it is live, in a run that goes on.
+    It can be answered where it is live, in a run that goes on.
     """
     request = ask.request
     kind, meaning = _KINDS.get(request.subject, (request.subject, ""))
@@ -119,10 +115,8 @@ def ask_text(ask: Ask) -> str:
 def many_block(waiting: Sequence[Ask], *, may_allow: bool) -> ui.Group:
     """One word for several questions, and no accident that says yes to all.
 
-    Args:
-        waiting: The questions.
-        may_allow: Whether all may be allowed at once. That unfolds first, which is one click, and lists what it would
-            open: the button inside is the second one, and speaks of these questions alone.
+    Where all may be allowed at once, that unfolds first, which is one click, and lists what it would open: the button
+    inside is the second one, and speaks of these questions alone.
     """
     about = {"ids": " ".join(ask.request.approval_id for ask in waiting)}
     count = len(waiting)

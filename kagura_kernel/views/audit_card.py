@@ -62,12 +62,7 @@ _FIELD = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)\}")
 
 
 def audit_parts(view: AuditView, *, left: float) -> dict[str, str]:
-    """HTML of the parts of a live card that changed since the last time, by key.
-
-    Args:
-        view: The audit.
-        left: Seconds until no answer to its question is a no.
-    """
+    """HTML of the parts of a live card that changed since the last time, by key."""
     dirty = view.take_dirty()
     sections = _sections(view, left=left, live=True)
     return {key: html_of(draw()) for key, draw in sections.items() if key in dirty}
@@ -152,13 +147,7 @@ def _end(view: AuditView) -> ui.Blocks:
 
 
 def form_blocks(view: AuditView, *, left: float, live: bool) -> ui.Blocks:
-    """The question with its form and its buttons, or what became of it; nothing before it is asked.
-
-    Args:
-        view: The enabling.
-        left: Seconds until no answer is a no.
-        live: Whether it can be answered here.
-    """
+    """The question with its form and its buttons, or what became of it; nothing before it is asked."""
     form = view.form
     if not view.waiting or form is None:
         words = decision_words(view)

@@ -206,11 +206,7 @@ _LINE, _SENTENCE = 160, 300
 
 
 def plugins_blocks(lines: Sequence[Mapping[str, Any]]) -> ui.Blocks:
-    """The list.
-
-    Args:
-        lines: One for each plugin, by the columns of the table; what is missing is None.
-    """
+    """The list."""
     enabled = sum(line["state"] == "enabled" for line in lines)
     figures = f"{counted(len(lines), 'plugin')}, {enabled} enabled in this session" if lines else "There are none."
     if not lines:

@@ -97,10 +97,8 @@ def _places(view: RunView, *, live: bool) -> ui.Blocks:
 def granted_blocks(view: RunView, *, here: bool) -> ui.Blocks:
     """What it was given beyond an ordinary run, on one quiet line; nothing for an ordinary one.
 
-    Args:
-        view: The run.
-        here: Whether paths of this machine and names of people are told: a card that has to come out the same elsewhere
-            has none.
+    Paths of this machine and names of people are told `here` alone: a card that has to come out the same elsewhere has
+    none.
     """
     granted = view.granted
     if granted is None or not granted.beyond:

@@ -177,9 +177,7 @@ def counts(staged: Staged) -> str:
 def staged_lines(staged: Staged, *, every_file: bool) -> list[str]:
     """By skill, then prompt files, sub-agents and what was left out; redacted files are marked.
 
-    Args:
-        staged: What was staged.
-        every_file: Whether files without redactions are named too.
+    Files without redactions are named with `every_file`.
     """
     lines: list[str] = []
     for skill in staged.skills[:SHOWN_SKILLS]:
@@ -242,9 +240,7 @@ def _more(count: int, noun: str, indent: str = "", word: str = "") -> list[str]:
 def kit_blocks(kit: Kitted, *, steady: bool) -> ui.Blocks:
     """The line and what it opens; nothing where the agent brought nothing.
 
-    Args:
-        kit: What is known.
-        steady: For a card that has to come out the same: neither times nor the run's id.
+    A steady card, which has to come out the same, has neither times nor the run's id.
     """
     if not kit:
         return ()
@@ -383,14 +379,7 @@ def kit_head(kit: Staged) -> ui.Group:
 
 
 def files_block(kit: Staged, files: Sequence[StagedFile], opened: str = "", *, live: bool) -> ui.Group:
-    """All files, by skill; a live list has a button for each.
-
-    Args:
-        kit: What was staged.
-        files: The files that are there.
-        opened: The place of the one that is open.
-        live: Whether a click opens one.
-    """
+    """All files, by skill; a live list has a button for each."""
     shown = sorted(files[:LISTED], key=lambda one: (_folder_of(one), one.target))
     groups = [_folder(name, list(found), opened, live=live) for (_, name), found in groupby(shown, _folder_of)]
     left = len(files) - len(shown)

@@ -63,9 +63,7 @@ class Learned:
     def tells_plan(self, *, steady: bool) -> bool:
         """Whether its plan says anything: what it is expected to need, or what went wrong in the like of it.
 
-        Args:
-            steady: For a card that has to come out the same: what this person's earlier runs have cost is no part of
-                it, unless its cell wanted to see that.
+        What this person's earlier runs have cost is no part of a steady card, unless its cell wanted to see that.
         """
         planned = self.planned
         if planned is None or (steady and not planned.wanted):
@@ -112,10 +110,7 @@ HOW = {
 def learned_blocks(learned: Learned, *, steady: bool, unfolded: bool = False) -> Blocks:
     """The plan and the memories: quiet lines that open to what is behind them; nothing where there is nothing to say.
 
-    Args:
-        learned: What is known.
-        steady: For what has to come out the same again: neither times nor ids.
-        unfolded: Whether the plan lies open: what a question that waits is about.
+    What is steady has neither times nor ids. The plan lies open where a question that waits is about it.
     """
     inside: list[Block] = []
     planned = learned.planned

@@ -118,15 +118,7 @@ class LeaseLine:
 def leases_blocks(
     leases: Mapping[str, Holding], now: datetime | None, *, steady: bool, is_over: bool, live: bool = False
 ) -> ui.Blocks:
-    """The leases of a run; nothing when it had none.
-
-    Args:
-        leases: By id.
-        now: Time of what was said last.
-        steady: For what has to come out the same again.
-        is_over: Whether the run is.
-        live: Whether times tick and buttons can be pressed.
-    """
+    """The leases of a run; nothing when it had none."""
     if not leases:
         return ()
     if live and not is_over:

@@ -205,10 +205,8 @@ Place = TypeVar("Place", Reached, Refused)
 def network_blocks(network: Network, *, steady: bool, live: bool = False) -> Blocks:
     """The foot of a run's card; nothing when nothing was asked for.
 
-    Args:
-        network: The connections.
-        steady: For what has to come out the same again: where, and neither how often nor how much.
-        live: Whether it grows: what is new stands last then, and nothing moves.
+    A steady card tells where, and neither how often nor how much. On a live one what is new stands last, and nothing
+    moves.
     """
     if not network:
         return ()

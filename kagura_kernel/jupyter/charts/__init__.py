@@ -21,11 +21,8 @@ CHARTS = ("cost", "timeline", "egress", "trust")
 def chart(cockpit: Cockpit, name: str, run_id: str | None = None) -> Chart:
     """A chart, to be shown as the value of a cell; its `.frame` holds the figures.
 
-    Args:
-        cockpit: What to ask.
-        name: `cost`, of the last thirty days; `timeline`, of one run; `egress`, of one run or of all; `trust`, of all
-            that was earned and lost.
-        run_id: The run's whole id; for a timeline None is the latest run.
+    `cost` is of the last thirty days, `timeline` of one run or of the latest, `egress` of one run or of all, and
+    `trust` of all that was earned and lost.
 
     Raises:
         UnknownName: there is no such chart.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.render.escape import one_line
@@ -26,9 +26,7 @@ _FONT = "system-ui, sans-serif"
 def finished(chart: Any, description: str) -> dict[str, Any]:
     """The chart's Vega-Lite with our look, for the edition that front ends know.
 
-    Args:
-        chart: Of altair, which checks it against the grammar.
-        description: What a screen reader says of it.
+    A screen reader says the description.
     """
     spec: dict[str, Any] = chart.properties(background="transparent").configure(**_config()).to_dict()
     spec["$schema"] = VEGA_LITE_SCHEMA
@@ -36,6 +34,13 @@ def finished(chart: Any, description: str) -> dict[str, Any]:
     # Of no use to whoever reads it, and different in every process.
     spec.get("usermeta", {}).clear()
     return spec
+
+
+def tips(named: Mapping[str, str]) -> list[Any]:
+    """What a pointer is told of a mark: fields of its data, each under a name."""
+    import altair as alt
+
+    return [alt.Tooltip(f"{field}:N", title=name) for field, name in named.items()]
 
 
 def _config() -> dict[str, Any]:
@@ -61,12 +66,8 @@ MARKDOWN_ROWS = 40
 class Chart:
     """One chart.
 
-    Args:
-        name: Which chart.
-        frame: The figures.
-        text: What a terminal shows; where there is nothing to draw, the sentence that says so.
-        spec: The picture.
-        table: The same as Markdown, for readers without pictures.
+    Its text is what a terminal shows; where there is nothing to draw, the sentence that says so. The table is Markdown,
+    for readers without pictures.
     """
 
     def __init__(

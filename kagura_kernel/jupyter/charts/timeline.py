@@ -8,17 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from kagura_kernel.domain import events as ev
-from kagura_kernel.jupyter.charts.picture import (
-    AMBER,
-    BLUE,
-    GREY,
-    RED,
-    WIDTH,
-    Chart,
-    finished,
-    markdown_table,
-    text_table,
-)
+from kagura_kernel.jupyter.charts import picture as look
+from kagura_kernel.jupyter.charts.picture import Chart, finished, markdown_table, text_table
+from kagura_kernel.jupyter.tables import table_of
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import seconds
 from kagura_kernel.views.body import telling_argument
@@ -43,16 +35,8 @@ KINDS = (
 )
 """What the lanes are drawn from; texts and outputs are not read."""
 
-YOU, BRAIN, PROGRAM, TOOLS, COMMANDS, NETWORK, LEASES, BOX = (
-    "you",
-    "brain",
-    "program",
-    "tools",
-    "commands",
-    "network",
-    "credentials",
-    "box",
-)
+YOU, BRAIN, PROGRAM, TOOLS, COMMANDS = "you", "brain", "program", "tools", "commands"
+NETWORK, LEASES, BOX = "network", "credentials", "box"
 ORDER = (BRAIN, PROGRAM, TOOLS, COMMANDS, YOU, NETWORK, LEASES, BOX)
 MAX_BARS = 400
 """Bars in one lane; of more, those that lie close together are drawn as one."""
@@ -83,9 +67,7 @@ class _Open:
 def bars(events: Iterable[ev.Event], now: datetime) -> list[Bar]:
     """The bars of one run, lane by lane, in their order.
 
-    Args:
-        events: Of the run, from its first one on.
-        now: Until when what goes on has lasted.
+    What goes on has lasted until `now`.
     """
     lanes = _Lanes()
     for event in events:
@@ -300,7 +282,7 @@ _TEXT_WIDTH = 60
 MAX_ROWS = 5
 """Rows that a lane may have."""
 _SIGNS = {"works": "█", "waits": "░", "refused": "×", "failed": "▓"}
-_HUES = {"works": BLUE, "waits": AMBER, "refused": RED, "failed": GREY}
+_HUES = {"works": look.BLUE, "waits": look.AMBER, "refused": look.RED, "failed": look.GREY}
 # A bar that is too short to be seen is drawn this part of the whole.
 _SHORTEST = 1 / 300
 
@@ -325,15 +307,7 @@ def timeline_chart(cockpit: Cockpit, run_id: str | None) -> Chart:
     title = f"{run_id}: {seconds(took)}{'' if run.duration is not None else ' so far'}"
     head = ("who", "what", "from", "to", "took", "how", "waited for")
     rows = [
-        (
-            bar.lane,
-            bar.what,
-            seconds(bar.start),
-            seconds(bar.end),
-            seconds(bar.end - bar.start),
-            bar.state,
-            bar.waits_for,
-        )
+        (bar.lane, bar.what, *map(seconds, (bar.start, bar.end, bar.end - bar.start)), bar.state, bar.waits_for)
         for bar in found
     ]
     table = markdown_table(head, rows, title)
@@ -342,12 +316,8 @@ def timeline_chart(cockpit: Cockpit, run_id: str | None) -> Chart:
 
 def timeline_frame(found: Sequence[Bar]) -> pd.DataFrame:
     """One line for each bar; `start` and `end` in seconds since the run began."""
-    import pandas as pd
-
-    cells = [(bar.lane, bar.what, bar.start, bar.end, bar.state, bar.waits_for or None) for bar in found]
-    frame = pd.DataFrame(cells, columns=["lane", "what", "start", "end", "state", "waits_for"], dtype=object)
-    texts = dict.fromkeys(("lane", "what", "state", "waits_for"), "string")
-    return frame.astype({**texts, "start": "Float64", "end": "Float64"})
+    columns = "lane what start:float end:float state waits_for"
+    return table_of(found, columns, waits_for=lambda bar: bar.waits_for or None)
 
 
 def in_rows(found: Sequence[Bar]) -> list[tuple[str, Bar]]:
@@ -394,7 +364,6 @@ def _spec(found: Sequence[Bar], end: float, title: str) -> dict[str, Any]:
     lanes = list(dict.fromkeys(name for lane in _lanes(found) for name, bar in rows if bar.lane == lane))
     states = [state for state in _HUES if any(bar.state == state for bar in found)]
     scale = alt.Scale(domain=states, range=[_HUES[state] for state in states])
-    tips = [alt.Tooltip(f"{name}:N", title=label) for name, label in _TIPS]
     chart = (
         alt.Chart(alt.InlineData(values=[_value(name, bar, end) for name, bar in rows]))
         .mark_bar(cornerRadius=2, stroke="#88888888", strokeWidth=0.5)
@@ -403,14 +372,14 @@ def _spec(found: Sequence[Bar], end: float, title: str) -> dict[str, Any]:
             x2="shown:Q",
             y=alt.Y("row:N", title=None, sort=lanes, scale=alt.Scale(domain=lanes)),
             color=alt.Color("state:N", scale=scale),
-            tooltip=tips,
+            tooltip=look.tips(_TIPS),
         )
-        .properties(width=WIDTH, height=_LANE_HEIGHT * len(lanes), title=title)
+        .properties(width=look.WIDTH, height=_LANE_HEIGHT * len(lanes), title=title)
     )
     return finished(chart, f"Timeline of {title}. Lanes: {', '.join(_lanes(found))}.")
 
 
-_TIPS = (("lane", "Who"), ("what", "What"), ("took", "Took"), ("state", "How"), ("waits_for", "Waited for"))
+_TIPS = {"lane": "Who", "what": "What", "took": "Took", "state": "How", "waits_for": "Waited for"}
 
 
 def _value(name: str, bar: Bar, end: float) -> dict[str, object]:

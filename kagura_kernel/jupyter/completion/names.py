@@ -113,13 +113,7 @@ def names_of(shell: Any) -> ShellNames:
 
 
 class ShellNames:
-    """Names of a shell, of its working directory, of the journal in use, and of the settings.
-
-    Args:
-        shell: IPython.
-        open_journal: Gives the journal for a moment; raises where there is none.
-        blink: Seconds a look-up may take.
-    """
+    """Names of a shell, of its working directory, of the journal in use, and of the settings."""
 
     def __init__(
         self,
@@ -239,11 +233,7 @@ LOOKED_AT = 5000
 def files(base: Path, prefix: str, kind: Kind, *, outside: bool) -> list[Name]:
     """Names that begin like this, folders first and with a slash behind them; sorted.
 
-    Args:
-        base: Where a relative name begins.
-        prefix: What is typed so far, with slashes.
-        kind: `DIRECTORY` for folders alone, `NOTEBOOK` for notebooks and folders.
-        outside: Whether names outside `base` may be typed.
+    A relative name begins at `base`; names outside of it are found where they may be typed.
 
     Raises:
         OSError: the folder cannot be read.
@@ -378,9 +368,6 @@ def _agents(prefix: str) -> list[Name]:
 
 def _staged(given: Sequence[str]) -> list[Name]:
     """Files of the kit that the line is about; nothing is staged.
-
-    Args:
-        given: The words on the line; behind `kit show` the agent, if one is named.
 
     Raises:
         KaguraError: there is no such agent, or the project cannot be used.

@@ -39,13 +39,7 @@ LOST_SECONDS = 5.0
 
 
 class Watcher:
-    """One task on the server's loop.
-
-    Args:
-        source: The journal.
-        events: The server's event stream; its schema is registered there already.
-        log: The server's log.
-    """
+    """One task on the server's loop."""
 
     def __init__(self, source: JournalSource, events: EventLogger, log: Logger | LoggerAdapter[Any]) -> None:
         self._source = source

@@ -68,11 +68,6 @@ def executor_of(name: str) -> Callable[[Asked], Any]:
 def run_line(shell: Any, line: str, *, prefix: str = "%kagura ") -> Any:
     """Carry a line out; returns its value, if it has one. The cockpit is made only by commands that need it.
 
-    Args:
-        shell: IPython.
-        line: Without its prefix.
-        prefix: How commands begin here: `%kagura ` or `/`.
-
     Raises:
         KaguraError: it cannot be understood, or cannot be done.
     """

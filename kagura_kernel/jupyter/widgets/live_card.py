@@ -23,15 +23,6 @@ class LiveCard(anywidget.AnyWidget):
     """A card in the front end.
 
     Parts are sent when they change, not the whole card. A view that is made anew is given all of them.
-
-    Attributes:
-        heard: Whether a front end has answered; one without widgets never does.
-        hosted: Whether the front end leaves the card as it is when its output is written anew.
-
-    Args:
-        label: What a screen reader calls it.
-        parts: The parts it starts with.
-        pressed: Told of the buttons.
     """
 
     _esm = "\n".join(Path(__file__).with_name(name).read_text("utf-8") for name in SCRIPTS)
@@ -44,7 +35,8 @@ class LiveCard(anywidget.AnyWidget):
         self._now = dict(parts)
         self._since = dict.fromkeys(parts, time.monotonic())
         self._pressed = pressed
-        self.heard = self.hosted = False
+        self.heard = False  # Whether a front end has answered; one without widgets never does
+        self.hosted = False  # Whether the front end leaves the card as it is when its output is written anew
         self.once_hosted: Callable[[], None] = _nothing  # Called when that is known
         self._seen = time.monotonic()
         self.on_msg(self._hear)
