@@ -17,10 +17,10 @@ from pathlib import Path
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
 from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.domain.policy import BoxLimits, IsolationClass
-from kagura_kernel.domain.tools import FileSystem
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange, BoxSpec, Failed, Listener, ServeStream
 from kagura_kernel.sandbox.boot import GuestConfig, guest_payload
 from kagura_kernel.sandbox.channel import BoxChannel
+from kagura_kernel.sandbox.populate import send_project
 
 _TAKEN = (
     *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc", "/root"),
@@ -100,7 +100,7 @@ class PipedBox:
         self.image = image
         self.warm = warm
         self.notes = notes if channel.hardened else (*notes, "the guest could not hide itself from its commands")
-        self.files: FileSystem = channel.files
+        self.files = channel.files
         self._on_close = on_close
         self._freed = asyncio.get_running_loop().create_task(self._free_at_end())
 
@@ -110,7 +110,7 @@ class PipedBox:
 
     async def changes(self) -> list[BoxChange]:
         """How the workspace differs from what it was at the start."""
-        return await self.channel.changes()
+        return await self.channel.files.changes()
 
     async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
         """Serve connections that programs in the box make to a loopback port; see `Box.listen`."""
@@ -197,7 +197,8 @@ async def send_workspace(channel: BoxChannel, spec: BoxSpec) -> tuple[str, ...]:
     """
     if spec.workspace is None:
         return ()
-    return await channel.populate(
+    return await send_project(
+        channel,
         spec.workspace,
         exclude=LEFT_OUT,
         limit_bytes=sizes(spec.limits).sendable,

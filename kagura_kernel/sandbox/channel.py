@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Self
 
 from kagura_kernel.domain.commands import Command, CommandResult, Output, OutputListener, Stream
@@ -24,20 +23,19 @@ from kagura_kernel.domain.errors import (
     SandboxUnavailable,
     UsageError,
 )
-from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange, Failed, Listener, ServeStream
+from kagura_kernel.sandbox.backend import WORKSPACE, Failed, Listener, ServeStream
 from kagura_kernel.sandbox.files import BoxFiles
 from kagura_kernel.sandbox.guest import frames
 from kagura_kernel.sandbox.listeners import Listeners
 from kagura_kernel.sandbox.output import Printed
 from kagura_kernel.sandbox.pipe import Buffer, FdPipe, Pipe
-from kagura_kernel.sandbox.populate import send_project
 from kagura_kernel.sandbox.streams import (
     ROOM,
+    Channel,
     DataHandler,
     Frame,
     FrameDecoder,
     HostStream,
-    Opener,
     WireError,
     encode_control,
     header,
@@ -51,14 +49,6 @@ MARGIN = 5.0
 SECOND_LOOK = 0.5
 CANCEL_GRACE = 0.15
 NAMES: dict[int, Stream] = {frames.DATA: "stdout", frames.ERRDATA: "stderr"}
-
-
-async def run_command(channel: Opener, command: Command, on_output: OutputListener | None) -> CommandResult:
-    """Run one command to its end; see `Box.run`."""
-    if not command.argv:
-        raise UsageError("A command needs at least the name of a program.")
-    async with channel.slots:
-        return await _Execution(channel, command, on_output).run()
 
 
 def read_outcome(outcome: dict[str, Any]) -> tuple[int, int | None, str]:
@@ -82,7 +72,7 @@ def read_outcome(outcome: dict[str, Any]) -> tuple[int, int | None, str]:
 class _Execution:
     """One command on its way."""
 
-    def __init__(self, channel: Opener, command: Command, on_output: OutputListener | None) -> None:
+    def __init__(self, channel: Channel, command: Command, on_output: OutputListener | None) -> None:
         self._channel = channel
         self._command = command
         self._printed: Printed | None = Printed(command, on_output)
@@ -94,9 +84,10 @@ class _Execution:
         try:
             stream = self._stream = self._channel.open(self._request(), self._received)
         except ValueError:
-            return CommandResult(126, stderr=_all_of(b"the command line is too long\n"))
+            text = b"the command line is too long\n"
+            return CommandResult(126, stderr=Output(text, b"", len(text)))
         feeder = self._feed(stream)
-        self._watch(stream)
+        self._watch(stream, stream.heard_at)
         try:
             outcome = await asyncio.shield(stream.result)
             return self._result(outcome, time.monotonic() - started)
@@ -132,7 +123,7 @@ class _Execution:
         if not rest:
             stream.send_eof()
             return None
-        return asyncio.get_running_loop().create_task(_feed_rest(stream, rest))
+        return asyncio.get_running_loop().create_task(stream.send_last(rest))
 
     def _received(self, kind: int, payload: memoryview) -> None:
         if self._printed is None:
@@ -145,37 +136,21 @@ class _Execution:
             if self._stream is not None:
                 self._stream.fail(problem)
 
-    # ----------------------------------------------------------------- limits
-
-    def _watch(self, stream: HostStream) -> None:
+    def _watch(self, stream: HostStream, started: float, *, again: bool = False) -> None:
         """Close the box should its guest not keep the limits."""
         limits = self._command.limits
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        due = [now + limits.total + MARGIN] if limits.total is not None else []
-        if limits.idle is not None:
-            due.append(now + limits.idle + MARGIN)
-        if due:
-            self._guard = loop.call_at(min(due), self._check, stream, now)
-
-    def _check(self, stream: HostStream, started: float, *, again: bool = False) -> None:
-        if stream.result.done():
+        since = ((started, limits.total), (stream.heard_at, limits.idle))
+        due = [begun + seconds + MARGIN for begun, seconds in since if seconds is not None]
+        if stream.result.done() or not due:
             return
-        limits = self._command.limits
         loop = asyncio.get_running_loop()
-        now = loop.time()
-        due = [started + limits.total + MARGIN] if limits.total is not None else []
-        if limits.idle is not None:
-            due.append(stream.heard_at + limits.idle + MARGIN)
-        if min(due) > now:
-            self._guard = loop.call_at(min(due), self._check, stream, started)
+        if min(due) > loop.time():
+            self._guard = loop.call_at(min(due), self._watch, stream, started)
         elif not again:
             # If this loop was held up, the guest's word may be waiting to be read.
-            self._guard = loop.call_later(SECOND_LOOK, partial(self._check, stream, started, again=True))
+            self._guard = loop.call_later(SECOND_LOOK, partial(self._watch, stream, started, again=True))
         else:
             self._channel.broke("it did not stop a command at its time limit")
-
-    # ----------------------------------------------------------------- result
 
     def _result(self, outcome: dict[str, Any], duration: float) -> CommandResult:
         code, signal, why = read_outcome(outcome)
@@ -193,15 +168,6 @@ class _Execution:
         if self._printed is not None:
             self._printed.discard()
             self._printed = None
-
-
-async def _feed_rest(stream: HostStream, rest: memoryview) -> None:
-    await stream.send_all(rest)
-    stream.send_eof()
-
-
-def _all_of(text: bytes) -> Output:
-    return Output(text, b"", len(text))
 
 
 Explain = Callable[[], Awaitable[str]]
@@ -333,32 +299,11 @@ class BoxChannel:
     # ------------------------------------------------------------ what it does
 
     async def run(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
-        """Run one command; see `Box.run`."""
-        return await run_command(self, command, on_output)
-
-    async def populate(
-        self, root: Path, *, exclude: Sequence[str] = (), limit_bytes: int, protected: Sequence[str] = ()
-    ) -> tuple[str, ...]:
-        """Send a project into the workspace and let the guest record it as the baseline.
-
-        Args:
-            root: The project.
-            exclude: Relative paths that are left out.
-            limit_bytes: How large it may be, with a page for each entry.
-            protected: Subpaths that arrive without any permission to write.
-
-        Returns:
-            What was left out, as relative paths: excluded ones, sockets, FIFOs, devices, what cannot be read.
-
-        Raises:
-            WorkspaceTooLarge: it holds more than `limit_bytes`.
-            WorkspaceUnreadable: the root cannot be read.
-        """
-        return await send_project(self, root, exclude=exclude, limit_bytes=limit_bytes, protected=protected)
-
-    async def changes(self) -> list[BoxChange]:
-        """How the workspace differs from what it was; see `Box.changes`."""
-        return await self.files.changes()
+        """Run one command to its end; see `Box.run`."""
+        if not command.argv:
+            raise UsageError("A command needs at least the name of a program.")
+        async with self.slots:
+            return await _Execution(self, command, on_output).run()
 
     async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
         """Serve connections that programs in the box make to a loopback port; see `Box.listen`."""
@@ -473,9 +418,11 @@ class BoxChannel:
             raise WireError(f"a frame for stream {frame.stream}, which is not open")
         match frame.type:
             case frames.DATA | frames.ERRDATA:
-                stream.received(frame.type, frame.payload, now)
+                stream.heard_at = now
+                stream.received(frame.type, frame.payload)
             case frames.CREDIT:
-                stream.credited(parse_credit(frame.payload), now)
+                stream.heard_at = now
+                stream.credited(parse_credit(frame.payload))
             case frames.ACCEPT:
                 self._listeners.accepted(frame.stream, parse_object(frame.payload))
             case frames.RESULT:

@@ -13,7 +13,7 @@ from kagura_kernel.domain.errors import BoxFileError
 from kagura_kernel.domain.tools import FileStat
 from kagura_kernel.sandbox.backend import BoxChange
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.streams import HostStream, Opener, WireError, refuse_constant
+from kagura_kernel.sandbox.streams import Channel, HostStream, WireError, refuse_constant
 
 MAX_READ = 256 * 2**20
 SILENCE = 120.0
@@ -31,7 +31,7 @@ T = TypeVar("T")
 class BoxFiles:
     """Files in one box; see `FileSystem`. No file larger than `MAX_READ` is read without a limit."""
 
-    def __init__(self, channel: Opener, root: str) -> None:
+    def __init__(self, channel: Channel, root: str) -> None:
         self._channel = channel
         self.root = root  # the workspace, in the box
 
@@ -100,14 +100,14 @@ class BoxFiles:
             raise self._channel.broke(problem) from problem
 
 
-async def finish(channel: Opener, stream: HostStream, data: bytes | None = None) -> dict[str, Any]:
+async def finish(channel: Channel, stream: HostStream, data: bytes | None = None) -> dict[str, Any]:
     """Send the input of a file stream, if there is any, and wait for its result.
 
     Leaving early calls it off in the box. A guest that does nothing at all for two minutes is closed.
     """
     sender = None
     if data is not None:
-        sender = asyncio.get_running_loop().create_task(_send(stream, data))
+        sender = asyncio.get_running_loop().create_task(stream.send_last(data))
     try:
         return await _result(channel, stream)
     except BaseException:
@@ -118,12 +118,7 @@ async def finish(channel: Opener, stream: HostStream, data: bytes | None = None)
             sender.cancel()
 
 
-async def _send(stream: HostStream, data: bytes) -> None:
-    await stream.send_all(data)
-    stream.send_eof()
-
-
-async def _result(channel: Opener, stream: HostStream) -> dict[str, Any]:
+async def _result(channel: Channel, stream: HostStream) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     while not stream.result.done():
         left = stream.heard_at + SILENCE - loop.time()

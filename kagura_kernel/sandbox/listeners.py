@@ -11,21 +11,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable
 from kagura_kernel.sandbox.backend import Bytes, Failed, Listener, ServeStream
 from kagura_kernel.sandbox.guest import frames
 from kagura_kernel.sandbox.streams import (
-    DataHandler,
+    Channel,
+    CreditedStream,
     Frame,
     HostStream,
-    Sender,
+    News,
     WireError,
-    encode_control,
+    control_payload,
     parse_credit,
     parse_object,
 )
@@ -33,13 +33,13 @@ from kagura_kernel.sandbox.streams import (
 MAX_TEXT = 2000
 
 
-class ServedStream:
-    """A connection that the guest opened and somebody on the host serves.
+class ServedStream(CreditedStream):
+    """A connection that the guest opened and somebody on the host serves; a `GuestStream`.
 
     Args:
         stream: Its id.
         request: What the guest said about it, checked.
-        sender: The channel.
+        channel: Where its frames go.
         turn: Held by whichever stream waits for the pipe, so that each sends a frame in its turn.
         may_send: What the guest takes before it gives credit.
         may_receive: What it may send after `accept` before it is given credit.
@@ -49,38 +49,23 @@ class ServedStream:
         self,
         stream: int,
         request: Mapping[str, Any],
-        sender: Sender,
+        channel: Channel,
         turn: asyncio.Lock,
         *,
         may_send: int,
         may_receive: int,
     ) -> None:
-        self.id = stream
-        self._request = request
-        self._sender = sender
+        super().__init__(stream, channel, may_send=may_send, may_receive=may_receive)
+        self.request = request
+        self.ended = False  # whether the host has let go of it
         self._turn = turn
-        self._window_out = self._may_send = may_send
-        self._window_in = self._may_receive = may_receive
-        self._owed = 0
         self._buffer = bytearray()
         self._accepted = False
         self._told_eof = False
         self._heard_eof = False
-        self._ended = False
         self._problem: OSError | None = None
-        self._came: asyncio.Future[None] | None = None
-        self._left: asyncio.Future[None] | None = None
-        self._credit_came: asyncio.Future[None] | None = None
-
-    @property
-    def request(self) -> Mapping[str, Any]:
-        """What the guest said about it."""
-        return self._request
-
-    @property
-    def ended(self) -> bool:
-        """Whether the host has let go of it."""
-        return self._ended
+        self._came = News()
+        self._left = News()
 
     # -------------------------------------------------------- what comes in
 
@@ -92,16 +77,12 @@ class ServedStream:
         """
         if not self._accepted:
             raise WireError("data on a connection that was not accepted")
-        if not len(payload):
-            raise WireError("an empty data frame")
         if self._heard_eof:
             raise WireError("data after the end of data")
-        self._may_receive -= len(payload)
-        if self._may_receive < 0:
-            raise WireError("more data than it had credit for")
-        if not self._ended:  # otherwise it was under way when the host let go
+        self.charge(len(payload))
+        if not self.ended:  # otherwise it was under way when the host let go
             self._buffer += payload
-            _wake(self._came)
+            self._came.tell()
 
     def heard_eof(self) -> None:
         """The program has no more to send.
@@ -112,18 +93,7 @@ class ServedStream:
         if not self._accepted or self._heard_eof:
             raise WireError("an end of data that cannot be")
         self._heard_eof = True
-        _wake(self._came)
-
-    def credited(self, amount: int) -> None:
-        """The guest has taken `amount` bytes.
-
-        Raises:
-            WireError: more than was ever sent.
-        """
-        self._may_send += amount
-        if self._may_send > self._window_out:
-            raise WireError("more credit than it was sent data")
-        _wake(self._credit_came)
+        self._came.tell()
 
     @property
     def cancelled(self) -> bool:
@@ -135,31 +105,22 @@ class ServedStream:
         if self._problem is None:
             self._problem = ConnectionResetError(errno.ECONNRESET, why)
         self._buffer = bytearray()
-        _wake(self._left)
-        _wake(self._came)
-        _wake(self._credit_came)
+        for news in (self._left, self._came, self._credit_came):
+            news.tell()
 
     # ----------------------------------------------------------- GuestStream
 
     async def gone(self) -> None:
         """Return when the program or the box is gone."""
         while self._problem is None:
-            self._left = asyncio.get_running_loop().create_future()
-            try:
-                await self._left
-            finally:
-                self._left = None
+            await self._left.wait()
 
     async def accept(self) -> None:
-        """Tell the program that it has its connection.
-
-        Raises:
-            OSError: the program or the box is gone.
-        """
+        """Tell the program that it has its connection."""
         self._require_beginning()
         self._require_life()
         self._accepted = True
-        self._say(frames.ACCEPT, {"credit": self._window_in})
+        self._channel.send(frames.ACCEPT, self.id, control_payload({"credit": self._window_in}))
 
     async def refuse(self, status: int, text: str) -> None:
         """Tell the program why it has none."""
@@ -167,52 +128,37 @@ class ServedStream:
         self._end({"status": status, "text": text[:MAX_TEXT]})
 
     async def read(self, limit: int) -> Bytes:
-        """1 to `limit` bytes; empty when the program has no more to send.
-
-        Raises:
-            OSError: the program or the box is gone, or the stream is closed.
-        """
+        """1 to `limit` bytes; empty when the program has no more to send."""
         while not self._buffer:
             self._require_life()
             if self._heard_eof:
                 return b""
-            self._came = asyncio.get_running_loop().create_future()
-            try:
-                await self._came
-            finally:
-                self._came = None
+            await self._came.wait()
         data: Bytes
         if len(self._buffer) <= limit:
             data, self._buffer = self._buffer, bytearray()
         else:
             data = self._buffer[:limit]
             del self._buffer[:limit]
-        self._give_back(len(data))
+        self._owe(len(data), open_still=not (self._heard_eof or self.ended or self._problem))
         return data
 
     async def write(self, data: Bytes) -> None:
-        """Hand all of `data` over; returns when there is room for more.
-
-        Raises:
-            OSError: the program or the box is gone, or the stream is closed.
-        """
+        """Hand all of `data` over; returns when there is room for more."""
         rest = memoryview(data)
         while rest:
             await self._credit()
             async with self._turn:
-                await self._sender.drained()
+                await self._channel.drained()
                 self._require_life()
-                count = min(len(rest), self._may_send, frames.MAX_DATA)
-                self._may_send -= count
-                self._sender.send(frames.DATA, self.id, rest[:count])
-            rest = rest[count:]
+                rest = self._send_piece(rest)
         self._require_life()
 
     async def write_eof(self) -> None:
         """No more bytes for the program."""
-        if self._accepted and not (self._told_eof or self._ended or self._problem):
+        if self._accepted and not (self._told_eof or self.ended or self._problem):
             self._told_eof = True
-            self._sender.send(frames.EOF, self.id)
+            self._channel.send(frames.EOF, self.id)
 
     def abort(self) -> None:
         """End it with a reset."""
@@ -225,49 +171,30 @@ class ServedStream:
     # ---------------------------------------------------------------- within
 
     def _require_beginning(self) -> None:
-        if self._accepted or self._ended:
+        if self._accepted or self.ended:
             raise RuntimeError("a connection is accepted or refused once")
 
     def _require_life(self) -> None:
         if self._problem is not None:
             raise ConnectionResetError(self._problem.errno, self._problem.strerror)
-        if self._ended:
+        if self.ended:
             raise ConnectionAbortedError(errno.ECONNABORTED, "the connection was closed on the host")
 
     async def _credit(self) -> None:
         while self._may_send <= 0:
             self._require_life()
-            self._credit_came = asyncio.get_running_loop().create_future()
-            try:
-                await self._credit_came
-            finally:
-                self._credit_came = None
+            await self._credit_came.wait()
         if not self._accepted or self._told_eof:
             raise RuntimeError("bytes are written after accept and before write_eof")
 
-    def _give_back(self, count: int) -> None:
-        self._owed += count
-        if self._owed >= self._window_in // 4 and not (self._heard_eof or self._ended or self._problem):
-            self._sender.send(frames.CREDIT, self.id, frames.CREDIT_BODY.pack(self._owed))
-            self._may_receive += self._owed
-            self._owed = 0
-
     def _end(self, outcome: Mapping[str, Any]) -> None:
-        if self._ended:
+        if self.ended:
             return
-        self._ended = True
+        self.ended = True
         self._buffer = bytearray()
-        _wake(self._came)
-        _wake(self._credit_came)
-        self._say(frames.RESULT, outcome)
-
-    def _say(self, kind: int, value: Mapping[str, Any]) -> None:
-        self._sender.send(kind, self.id, json.dumps(value, separators=(",", ":")).encode("ascii"))
-
-
-def _wake(waiter: asyncio.Future[None] | None) -> None:
-    if waiter is not None and not waiter.done():
-        waiter.set_result(None)
+        self._came.tell()
+        self._credit_came.tell()
+        self._channel.send(frames.RESULT, self.id, control_payload(outcome))
 
 
 ANSWER_SECONDS = 20.0
@@ -275,28 +202,6 @@ MAX_UNSERVED = 1000
 MAX_REFUSED = 4096
 MAX_HOST = 1024
 MAX_PORT = 65535
-
-
-class Channel(Sender, Protocol):
-    """What listeners need of the channel that they go through."""
-
-    box_id: str
-
-    def open(self, request: Mapping[str, Any], on_data: DataHandler) -> HostStream:
-        """Open a stream with a request."""
-        ...
-
-    async def call_off(self, stream: HostStream, grace: float) -> None:
-        """End a stream early and wait until the guest says that it has."""
-        ...
-
-    def broke(self, why: WireError | str) -> KaguraError:
-        """Close the channel because the guest broke the protocol; the error to raise."""
-        ...
-
-    def fail(self, why: str) -> None:
-        """Close the channel because what it serves failed."""
-        ...
 
 
 @dataclass(slots=True)
@@ -324,12 +229,7 @@ class Listeners:
         self._unserved = 0
         self._last_id = 0
         self._turn = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    @property
-    def tasks(self) -> set[asyncio.Task[None]]:
-        """Those that serve connections now."""
-        return self._tasks
+        self.tasks: set[asyncio.Task[None]] = set()  # those that serve connections now
 
     async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None) -> int:
         """Open one; see `Box.listen`."""
@@ -429,7 +329,7 @@ class Listeners:
         stream = ServedStream(number, told, self._channel, self._turn, may_send=credit, may_receive=window)
         self._streams[number] = stream
         task = asyncio.get_running_loop().create_task(_serve(found.serve, stream))
-        self._tasks.add(task)
+        self.tasks.add(task)
         task.add_done_callback(lambda done: self._served(done, stream, found))
 
     def _refuse(self, number: int, text: str) -> None:
@@ -437,11 +337,10 @@ class Listeners:
         self._refused[number] = None
         if len(self._refused) > MAX_REFUSED:
             del self._refused[next(iter(self._refused))]
-        payload = encode_control(frames.RESULT, number, {"status": 503, "text": text})[frames.HEADER.size :]
-        self._channel.send(frames.RESULT, number, payload)
+        self._channel.send(frames.RESULT, number, control_payload({"status": 503, "text": text}))
 
     def _served(self, task: asyncio.Task[None], stream: ServedStream, found: _Open) -> None:
-        self._tasks.discard(task)
+        self.tasks.discard(task)
         # A task that is cancelled before its first step never runs, and would not end its stream.
         stream.abort()
         self._let_go(stream)
@@ -467,7 +366,7 @@ class Listeners:
         streams, self._streams = self._streams, {}
         for stream in streams.values():
             stream.lost("the box is gone")
-        for task in self._tasks:
+        for task in self.tasks:
             task.cancel()
 
 

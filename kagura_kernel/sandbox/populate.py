@@ -18,7 +18,7 @@ from kagura_kernel.domain.errors import WorkspaceTooLarge, WorkspaceUnreadable
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.files import finish, raise_error
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.streams import HostStream, Opener, WireError
+from kagura_kernel.sandbox.streams import Channel, HostStream, WireError
 
 PIECE = 128 * 1024
 BATCH = 512 * 1024
@@ -32,9 +32,24 @@ REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEX
 
 
 async def send_project(
-    channel: Opener, root: Path, *, exclude: Sequence[str], limit_bytes: int, protected: Sequence[str] = ()
+    channel: Channel, root: Path, *, exclude: Sequence[str] = (), limit_bytes: int, protected: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Send a project into the workspace; see `BoxChannel.populate`."""
+    """Send a project into the workspace and let the guest record it as the baseline.
+
+    Args:
+        channel: The pipe to the guest.
+        root: The project.
+        exclude: Relative paths that are left out.
+        limit_bytes: How large it may be, with a page for each entry.
+        protected: Subpaths that arrive without any permission to write.
+
+    Returns:
+        What was left out, as relative paths: excluded ones, sockets, FIFOs, devices, what cannot be read.
+
+    Raises:
+        WorkspaceTooLarge: it holds more than `limit_bytes`.
+        WorkspaceUnreadable: the root cannot be read.
+    """
     project = Project(root, exclude, limit_bytes, protected)
     async with channel.slots:
         stream = channel.open({"kind": frames.FILE, "op": "populate"}, _nothing)

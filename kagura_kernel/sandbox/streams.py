@@ -39,9 +39,14 @@ def encode(kind: int, stream: int, payload: bytes = b"") -> bytes:
     return header(kind, stream, len(payload)) + payload
 
 
+def control_payload(value: Mapping[str, Any]) -> bytes:
+    """What a control frame says."""
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
 def encode_control(kind: int, stream: int, value: Mapping[str, Any]) -> bytes:
     """A whole control frame."""
-    return encode(kind, stream, json.dumps(value, separators=(",", ":")).encode("ascii"))
+    return encode(kind, stream, control_payload(value))
 
 
 def parse_object(payload: memoryview | bytes) -> dict[str, Any]:
@@ -137,14 +142,15 @@ def _check(length: int, kind: int, stream: int) -> None:
         raise WireError(f"a frame of type {kind} on stream {stream}")
 
 
-GIVE_BACK = frames.WINDOW // 4
-
 DataHandler = Callable[[int, memoryview], None]
 """Called with DATA or ERRDATA and a payload that is valid only during the call."""
 
 
-class Sender(Protocol):
-    """What a stream needs of its channel."""
+class Channel(Protocol):
+    """What streams, listeners, commands and files need of the channel that they go through."""
+
+    box_id: str
+    slots: asyncio.Semaphore  # how many streams may be open at once; held while one is
 
     def send(self, kind: int, stream: int, *parts: bytes | memoryview) -> None:
         """Send one frame; never blocks."""
@@ -152,15 +158,6 @@ class Sender(Protocol):
 
     async def drained(self) -> None:
         """Return when the pipe takes data again."""
-        ...
-
-
-class Opener(Protocol):
-    """What commands and files need of the channel that they go through."""
-
-    @property
-    def slots(self) -> asyncio.Semaphore:
-        """How many streams may be open at once; held while one is."""
         ...
 
     def open(self, request: Mapping[str, Any], on_data: DataHandler) -> HostStream:
@@ -175,58 +172,111 @@ class Opener(Protocol):
         """Close the channel because the guest broke the protocol; the error to raise."""
         ...
 
+    def fail(self, why: str) -> None:
+        """Close the channel because what it serves failed."""
+        ...
 
-class HostStream:
-    """A stream that the host opened and the guest serves.
 
-    What the guest sends is handed over as it comes and given back as credit at once: the host always listens. What the
-    host sends waits for the guest's credit, so that at most one window of it is under way.
+class News:
+    """Something that one task at a time waits for."""
+
+    def __init__(self) -> None:
+        self._coming: asyncio.Future[None] | None = None
+
+    async def wait(self) -> None:
+        """Return when `tell` is called."""
+        self._coming = asyncio.get_running_loop().create_future()
+        try:
+            await self._coming
+        finally:
+            self._coming = None
+
+    def tell(self) -> None:
+        """Let go of whoever waits now."""
+        if self._coming is not None and not self._coming.done():
+            self._coming.set_result(None)
+
+
+class CreditedStream:
+    """Credit both ways: what the guest sends against it is checked, and nothing is sent without it.
+
+    Args:
+        stream: Its id.
+        channel: Where its frames go.
+        may_send: What the guest takes before it gives credit.
+        may_receive: What it may send before it is given credit.
     """
 
-    def __init__(self, stream: int, sender: Sender, on_data: DataHandler) -> None:
+    def __init__(self, stream: int, channel: Channel, *, may_send: int, may_receive: int) -> None:
         self.id = stream
-        self.result: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.heard_at = asyncio.get_running_loop().time()
-        self._sender = sender
-        self._on_data = on_data
-        self._may_send = frames.WINDOW
-        self._may_receive = frames.WINDOW
+        self._channel = channel
+        self._window_out = self._may_send = may_send
+        self._window_in = self._may_receive = may_receive
         self._owed = 0
-        self._credit_came: asyncio.Future[None] | None = None
+        self._credit_came = News()
 
-    def received(self, kind: int, payload: memoryview, now: float) -> None:
-        """The guest sent data.
+    def charge(self, count: int) -> None:
+        """The guest sent so many bytes of data.
 
         Raises:
             WireError: more than it had credit for, or nothing at all.
         """
-        count = len(payload)
-        self._may_receive -= count
         if not count:
             raise WireError("an empty data frame")
+        self._may_receive -= count
         if self._may_receive < 0:
             raise WireError("more data than it had credit for")
-        self.heard_at = now
-        self._on_data(kind, payload)
-        self._owed += count
-        if self._owed >= GIVE_BACK:
-            self._sender.send(frames.CREDIT, self.id, frames.CREDIT_BODY.pack(self._owed))
-            self._may_receive += self._owed
-            self._owed = 0
 
-    def credited(self, amount: int, now: float) -> None:
+    def credited(self, amount: int) -> None:
         """The guest has taken `amount` bytes.
 
         Raises:
             WireError: more than was ever sent.
         """
         self._may_send += amount
-        if self._may_send > frames.WINDOW:
+        if self._may_send > self._window_out:
             raise WireError("more credit than it was sent data")
-        self.heard_at = now
-        if self._credit_came is not None and not self._credit_came.done():
-            self._credit_came.set_result(None)
+        self._credit_came.tell()
+
+    def _owe(self, count: int, *, open_still: bool = True) -> None:
+        """So many bytes are used up here; credit for them goes back in good pieces, while more may come at all."""
+        self._owed += count
+        if self._owed >= self._window_in // 4 and open_still:
+            self._channel.send(frames.CREDIT, self.id, frames.CREDIT_BODY.pack(self._owed))
+            self._may_receive += self._owed
+            self._owed = 0
+
+    def _send_piece(self, data: memoryview) -> memoryview:
+        """Send as much as credit and one frame allow; what is left."""
+        count = min(len(data), self._may_send, frames.MAX_DATA)
+        self._may_send -= count
+        self._channel.send(frames.DATA, self.id, data[:count])
+        return data[count:]
+
+
+class HostStream(CreditedStream):
+    """A stream that the host opened and the guest serves.
+
+    What the guest sends is handed over as it comes and given back as credit at once: the host always listens. What the
+    host sends waits for the guest's credit, so that at most one window of it is under way.
+    """
+
+    def __init__(self, stream: int, channel: Channel, on_data: DataHandler) -> None:
+        super().__init__(stream, channel, may_send=frames.WINDOW, may_receive=frames.WINDOW)
+        self.result: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.heard_at = asyncio.get_running_loop().time()
+        self._on_data = on_data
+
+    def received(self, kind: int, payload: memoryview) -> None:
+        """The guest sent data.
+
+        Raises:
+            WireError: it may not.
+        """
+        self.charge(len(payload))
+        self._on_data(kind, payload)
+        self._owe(len(payload))
 
     def end(self, outcome: dict[str, Any] | BaseException) -> None:
         """No more frames will come."""
@@ -236,8 +286,7 @@ class HostStream:
             self.result.set_result(outcome)
         if not self.over.done():
             self.over.set_result(None)
-        if self._credit_came is not None and not self._credit_came.done():
-            self._credit_came.set_result(None)
+        self._credit_came.tell()
 
     def fail(self, problem: BaseException) -> None:
         """Let whoever waits for the result have this instead; the guest does not know of it, see `call_off`."""
@@ -250,27 +299,25 @@ class HostStream:
         """Send as much as credit allows; what is left."""
         rest = memoryview(data)
         while rest and self._may_send and not self.result.done():
-            count = min(len(rest), self._may_send, frames.MAX_DATA)
-            self._may_send -= count
-            self._sender.send(frames.DATA, self.id, rest[:count])
-            rest = rest[count:]
+            rest = self._send_piece(rest)
         return rest
 
     async def send_all(self, data: bytes | memoryview) -> None:
         """Send all of it, waiting for credit; stops silently when the stream has ended."""
         rest = memoryview(data)
         while True:
-            await self._sender.drained()
+            await self._channel.drained()
             rest = self.send_now(rest)
             if not rest or self.result.done():
                 return
-            self._credit_came = asyncio.get_running_loop().create_future()
-            try:
-                await self._credit_came
-            finally:
-                self._credit_came = None
+            await self._credit_came.wait()
+
+    async def send_last(self, data: bytes | memoryview) -> None:
+        """Send all of it, and that there is no more."""
+        await self.send_all(data)
+        self.send_eof()
 
     def send_eof(self) -> None:
         """There is no more to send."""
         if not self.result.done():
-            self._sender.send(frames.EOF, self.id)
+            self._channel.send(frames.EOF, self.id)

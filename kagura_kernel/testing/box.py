@@ -25,6 +25,7 @@ from kagura_kernel.sandbox.boot import GuestConfig, guest_argv, guest_payload
 from kagura_kernel.sandbox.box import PipedBox, refuse_further
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.guest.processes import family, kill_all
+from kagura_kernel.sandbox.populate import send_project
 
 READY_SECONDS = 60.0
 END_SECONDS = 5.0
@@ -173,7 +174,7 @@ class _Started:
         self.channel.start(self._payload)
         await self.channel.hello(READY_SECONDS)
         if spec.workspace is not None:
-            await self.channel.populate(spec.workspace, limit_bytes=LIMIT_BYTES)
+            await send_project(self.channel, spec.workspace, limit_bytes=LIMIT_BYTES)
 
     async def free(self) -> None:
         """End the guest and remove its directory."""

@@ -33,7 +33,7 @@ from kagura_kernel.sandbox.box import Parked, PipedBox, identities, refuse_furth
 from kagura_kernel.sandbox.bubblewrap.host import advise, advise_root, find_bwrap, find_mapping, read_facts
 from kagura_kernel.sandbox.bubblewrap.python_view import PythonView, current_view
 from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
-from kagura_kernel.sandbox.populate import copy_notes
+from kagura_kernel.sandbox.populate import copy_notes, send_project
 from kagura_kernel.sandbox.supervisor.client import OpenedBox, StartRefused, SupervisorClient, as_setup, open_box
 
 
@@ -280,8 +280,9 @@ async def _copy_in(opened: OpenedBox, spec: BoxSpec, limit_bytes: int) -> tuple[
     if spec.workspace is None:
         return ()
     try:
-        left_out = await opened.channel.populate(
-            spec.workspace, exclude=_LEFT_OUT, limit_bytes=limit_bytes, protected=spec.policy.read_only_subpaths
+        protected = spec.policy.read_only_subpaths
+        left_out = await send_project(
+            opened.channel, spec.workspace, exclude=_LEFT_OUT, limit_bytes=limit_bytes, protected=protected
         )
     except BaseException:
         await asyncio.shield(opened.end())

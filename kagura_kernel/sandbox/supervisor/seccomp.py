@@ -40,166 +40,44 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 
+
+def _numbers(table: str) -> dict[str, int]:
+    return {name: int(number) for name, number in (word.split(":") for word in table.split())}
+
+
 # Numbers that both machines share: everything since the unified table of Linux 5.1.
-_COMMON = {
-    "io_uring_setup": 425,
-    "io_uring_enter": 426,
-    "io_uring_register": 427,
-    "open_tree": 428,
-    "move_mount": 429,
-    "fsopen": 430,
-    "fsconfig": 431,
-    "fsmount": 432,
-    "fspick": 433,
-    "clone3": 435,
-    "pidfd_getfd": 438,
-    "process_madvise": 440,
-    "mount_setattr": 442,
-    "quotactl_fd": 443,
-    "memfd_secret": 447,
-    "process_mrelease": 448,
-    "set_mempolicy_home_node": 450,
-    "statmount": 457,
-    "listmount": 458,
-    "lsm_get_self_attr": 459,
-    "lsm_set_self_attr": 460,
-    "lsm_list_modules": 461,
-    "open_tree_attr": 467,
-}
+_COMMON = _numbers("""
+    io_uring_setup:425 io_uring_enter:426 io_uring_register:427 open_tree:428 move_mount:429 fsopen:430
+    fsconfig:431 fsmount:432 fspick:433 clone3:435 pidfd_getfd:438 process_madvise:440 mount_setattr:442
+    quotactl_fd:443 memfd_secret:447 process_mrelease:448 set_mempolicy_home_node:450 statmount:457
+    listmount:458 lsm_get_self_attr:459 lsm_set_self_attr:460 lsm_list_modules:461 open_tree_attr:467
+""")
 
-_X86_64 = {
-    "socket": 41,
-    "socketpair": 53,
-    "clone": 56,
-    "ioctl": 16,
-    "personality": 135,
-    "ptrace": 101,
-    "syslog": 103,
-    "uselib": 134,
-    "ustat": 136,
-    "sysfs": 139,
-    "vhangup": 153,
-    "modify_ldt": 154,
-    "pivot_root": 155,
-    "_sysctl": 156,
-    "adjtimex": 159,
-    "chroot": 161,
-    "acct": 163,
-    "settimeofday": 164,
-    "mount": 165,
-    "umount2": 166,
-    "swapon": 167,
-    "swapoff": 168,
-    "reboot": 169,
-    "sethostname": 170,
-    "setdomainname": 171,
-    "iopl": 172,
-    "ioperm": 173,
-    "create_module": 174,
-    "init_module": 175,
-    "delete_module": 176,
-    "get_kernel_syms": 177,
-    "query_module": 178,
-    "quotactl": 179,
-    "nfsservctl": 180,
-    "getpmsg": 181,
-    "putpmsg": 182,
-    "afs_syscall": 183,
-    "tuxcall": 184,
-    "security": 185,
-    "io_setup": 206,
-    "io_destroy": 207,
-    "io_getevents": 208,
-    "io_submit": 209,
-    "io_cancel": 210,
-    "lookup_dcookie": 212,
-    "clock_settime": 227,
-    "vserver": 236,
-    "mbind": 237,
-    "set_mempolicy": 238,
-    "get_mempolicy": 239,
-    "kexec_load": 246,
-    "add_key": 248,
-    "request_key": 249,
-    "keyctl": 250,
-    "migrate_pages": 256,
-    "unshare": 272,
-    "move_pages": 279,
-    "perf_event_open": 298,
-    "fanotify_init": 300,
-    "fanotify_mark": 301,
-    "name_to_handle_at": 303,
-    "open_by_handle_at": 304,
-    "clock_adjtime": 305,
-    "setns": 308,
-    "process_vm_readv": 310,
-    "process_vm_writev": 311,
-    "kcmp": 312,
-    "finit_module": 313,
-    "kexec_file_load": 320,
-    "bpf": 321,
-    "userfaultfd": 323,
-    "io_pgetevents": 333,
-}
+_X86_64 = _numbers("""
+    socket:41 socketpair:53 clone:56 ioctl:16 personality:135 ptrace:101 syslog:103 uselib:134 ustat:136
+    sysfs:139 vhangup:153 modify_ldt:154 pivot_root:155 _sysctl:156 adjtimex:159 chroot:161 acct:163
+    settimeofday:164 mount:165 umount2:166 swapon:167 swapoff:168 reboot:169 sethostname:170 setdomainname:171
+    iopl:172 ioperm:173 create_module:174 init_module:175 delete_module:176 get_kernel_syms:177 query_module:178
+    quotactl:179 nfsservctl:180 getpmsg:181 putpmsg:182 afs_syscall:183 tuxcall:184 security:185 io_setup:206
+    io_destroy:207 io_getevents:208 io_submit:209 io_cancel:210 lookup_dcookie:212 clock_settime:227 vserver:236
+    mbind:237 set_mempolicy:238 get_mempolicy:239 kexec_load:246 add_key:248 request_key:249 keyctl:250
+    migrate_pages:256 unshare:272 move_pages:279 perf_event_open:298 fanotify_init:300 fanotify_mark:301
+    name_to_handle_at:303 open_by_handle_at:304 clock_adjtime:305 setns:308 process_vm_readv:310
+    process_vm_writev:311 kcmp:312 finit_module:313 kexec_file_load:320 bpf:321 userfaultfd:323
+    io_pgetevents:333
+""")
 
-_AARCH64 = {
-    "socket": 198,
-    "socketpair": 199,
-    "clone": 220,
-    "ioctl": 29,
-    "personality": 92,
-    "io_setup": 0,
-    "io_destroy": 1,
-    "io_submit": 2,
-    "io_cancel": 3,
-    "io_getevents": 4,
-    "lookup_dcookie": 18,
-    "umount2": 39,
-    "mount": 40,
-    "pivot_root": 41,
-    "nfsservctl": 42,
-    "chroot": 51,
-    "vhangup": 58,
-    "quotactl": 60,
-    "acct": 89,
-    "unshare": 97,
-    "kexec_load": 104,
-    "init_module": 105,
-    "delete_module": 106,
-    "clock_settime": 112,
-    "syslog": 116,
-    "ptrace": 117,
-    "reboot": 142,
-    "sethostname": 161,
-    "setdomainname": 162,
-    "settimeofday": 170,
-    "adjtimex": 171,
-    "add_key": 217,
-    "request_key": 218,
-    "keyctl": 219,
-    "swapon": 224,
-    "swapoff": 225,
-    "mbind": 235,
-    "get_mempolicy": 236,
-    "set_mempolicy": 237,
-    "migrate_pages": 238,
-    "move_pages": 239,
-    "perf_event_open": 241,
-    "fanotify_init": 262,
-    "fanotify_mark": 263,
-    "name_to_handle_at": 264,
-    "open_by_handle_at": 265,
-    "clock_adjtime": 266,
-    "setns": 268,
-    "process_vm_readv": 270,
-    "process_vm_writev": 271,
-    "kcmp": 272,
-    "finit_module": 273,
-    "bpf": 280,
-    "userfaultfd": 282,
-    "io_pgetevents": 292,
-    "kexec_file_load": 294,
-}
+_AARCH64 = _numbers("""
+    socket:198 socketpair:199 clone:220 ioctl:29 personality:92 io_setup:0 io_destroy:1 io_submit:2 io_cancel:3
+    io_getevents:4 lookup_dcookie:18 umount2:39 mount:40 pivot_root:41 nfsservctl:42 chroot:51 vhangup:58
+    quotactl:60 acct:89 unshare:97 kexec_load:104 init_module:105 delete_module:106 clock_settime:112 syslog:116
+    ptrace:117 reboot:142 sethostname:161 setdomainname:162 settimeofday:170 adjtimex:171 add_key:217
+    request_key:218 keyctl:219 swapon:224 swapoff:225 mbind:235 get_mempolicy:236 set_mempolicy:237
+    migrate_pages:238 move_pages:239 perf_event_open:241 fanotify_init:262 fanotify_mark:263
+    name_to_handle_at:264 open_by_handle_at:265 clock_adjtime:266 setns:268 process_vm_readv:270
+    process_vm_writev:271 kcmp:272 finit_module:273 bpf:280 userfaultfd:282 io_pgetevents:292
+    kexec_file_load:294
+""")
 
 # Memory without a mapping, which no limit of a process knows: refused where the box as a whole is not counted.
 _UNCOUNTED = {
