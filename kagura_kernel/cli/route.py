@@ -7,7 +7,7 @@ from dataclasses import asdict
 from types import SimpleNamespace
 
 from kagura_kernel.domain.policy import PermissionMode, SandboxPermission
-from kagura_kernel.runtime.routing import Explanation, explain
+from kagura_kernel.runtime.routing import Explanation, Routing, explain
 
 
 def route(arguments: SimpleNamespace) -> int:
@@ -15,11 +15,8 @@ def route(arguments: SimpleNamespace) -> int:
     explanation = explain(
         " ".join(arguments.command),
         SandboxPermission.REQUIRE_ESCALATED if arguments.escalated else SandboxPermission.AUTO,
-        mode=PermissionMode(arguments.mode),
-        sandbox_ok=arguments.no_sandbox is None,
-        sandbox_why=arguments.no_sandbox or "",
-        strict=arguments.strict,
-        preapproved=arguments.preapproved,
+        Routing(PermissionMode(arguments.mode), arguments.strict, tuple(arguments.preapproved)),
+        missing_box=arguments.no_sandbox,
     )
     print(json.dumps(asdict(explanation), ensure_ascii=False) if arguments.json else _text(explanation))
     return 0

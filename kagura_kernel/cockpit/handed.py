@@ -10,8 +10,9 @@ from kagura_kernel.domain.patterns import DelegationTerms, Handoff
 from kagura_kernel.domain.policy import PermissionMode, WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.patterns.dispatch import tighter
-from kagura_kernel.runs.order import ChildOrder, Routing
+from kagura_kernel.runs.order import ChildOrder
 from kagura_kernel.runs.request import RunRequest
+from kagura_kernel.runtime.routing import Routing
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.references import ResolvedAgent

@@ -12,7 +12,6 @@ __all__ = [
     "BoxLimits",
     "CommandDecision",
     "CommandLimits",
-    "EscalationReason",
     "ExecutionRoute",
     "IsolationClass",
     "PermissionMode",
@@ -81,19 +80,11 @@ class SandboxPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class EscalationReason:
-    """Why a command has to leave the box, in words for the person who is asked."""
-
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class CommandDecision:
     """Where one command runs, and why."""
 
     route: ExecutionRoute  # Sandbox or host
     needs_approval: bool = False  # Whether a person has to agree first
-    escalation: EscalationReason | None = None  # Why it leaves the box; None on the sandbox route
     reasons: tuple[str, ...] = ()  # Every rule that spoke, in order, for `kagura-kernel route`
 
 

@@ -37,7 +37,7 @@ from kagura_kernel.runs.sealing import OwnTools, offered, open_inside, paced
 from kagura_kernel.runs.toolsets import OpenToolsets, open_toolsets
 from kagura_kernel.runs.variables import make_exchange
 from kagura_kernel.runtime.host import HostRunner
-from kagura_kernel.runtime.router import Runtime, RuntimeSettings, use_approver
+from kagura_kernel.runtime.router import Runtime, use_approver
 from kagura_kernel.tools.briefing import Powers, Variables, system_prompt
 from kagura_kernel.tools.own import own_tools
 from kagura_kernel.tools.shell import LONGEST_SECONDS, BoxPrograms, CommandLeases, ToolTimes
@@ -341,16 +341,9 @@ def _powers(context: RunContext) -> Powers:
 
 
 def _runtime(context: RunContext, host: HostRunner) -> Runtime:
-    order, routing = context.order, context.order.routing
-    settings = RuntimeSettings(
-        mode=routing.mode,
-        policy=order.spec.policy,
-        strict=routing.strict,
-        preapproved=routing.preapproved,
-        deadline=routing.approval_deadline,
-    )
+    order = context.order
     clock = context.parts.clock
-    return Runtime(context.box, host, settings, run_id=order.run_id, session_id=order.session_id, clock=clock)
+    return Runtime(context.box, host, order.routing, run_id=order.run_id, session_id=order.session_id, clock=clock)
 
 
 async def _listen(context: RunContext, brain: BrainProvider, turn: Turn) -> Ending:

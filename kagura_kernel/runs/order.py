@@ -14,7 +14,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.domain.patterns import Checkpoint, DelegationTerms, Handoff, PlanTerms, TrustTerms
-from kagura_kernel.domain.policy import CommandLimits, PermissionMode, WriteMode
+from kagura_kernel.domain.policy import CommandLimits, WriteMode
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.journal.store import Journal
@@ -29,6 +29,7 @@ from kagura_kernel.membrane.protection import GitRules
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.plugins.calling import CallLimits, PluginAccess
 from kagura_kernel.runs.request import RunRequest
+from kagura_kernel.runtime.routing import Routing
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.tools.own import ToolMaker
 
@@ -46,16 +47,6 @@ class LaunchedBox:
 
 StartBox = Callable[[str, BoxSpec], Awaitable[LaunchedBox]]
 """Choose a back-end by name, or by itself for `auto`, and start a box; raises `SandboxError` or `WorkspaceError`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Routing:
-    """The settings that decide where commands run."""
-
-    mode: PermissionMode = PermissionMode.DEFAULT
-    strict: bool = False
-    preapproved: tuple[str, ...] = ()
-    approval_deadline: float = DEFAULTS.approval_deadline
 
 
 @dataclass(frozen=True, slots=True)

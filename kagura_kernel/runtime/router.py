@@ -35,13 +35,12 @@ from kagura_kernel.domain.policy import (
     ExecutionRoute,
     PermissionMode,
     SandboxPermission,
-    SandboxPolicy,
 )
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.tools import FileSystem
 from kagura_kernel.runtime.files import HostFiles
 from kagura_kernel.runtime.host import HostRunner
-from kagura_kernel.runtime.routing import REQUESTED, SAFE_COMMANDS, SYSTEM_DIRECTORIES, ask_first, decide_route, judge
+from kagura_kernel.runtime.routing import REQUESTED, SYSTEM_DIRECTORIES, Routing, ask_first, decide_route, judge
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.sandbox.output import make_spill_directory
 
@@ -189,21 +188,7 @@ def _paths_in(word: str) -> Iterator[str]:
 
 NOT_FOUND = 127
 """What a shell returns for a program that does not exist."""
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeSettings:
-    """What the person in charge decided for a run."""
-
-    mode: PermissionMode = PermissionMode.DEFAULT  # How much was handed over
-    # The box's boundary, for those who ask; the box itself was started with it
-    policy: SandboxPolicy = field(default_factory=SandboxPolicy)
-    strict: bool = False  # Whether the safe list holds in the box as well
-    safe_commands: tuple[str, ...] = SAFE_COMMANDS  # Programs that only look
-    # Programs, or whole lines, that may run on the host unasked as long as they are safe
-    preapproved: tuple[str, ...] = ()
-    sandbox_why: str = ""  # Why there is no box, when there is none
-    deadline: float = DEFAULTS.approval_deadline  # Seconds until an unanswered approval is a denial
+_NO_BOX = "no box was started"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +205,9 @@ class Runtime:
     """The run's box and the way to the host, behind one door.
 
     Args:
-        box: The run's box; None when none can be had (`settings.sandbox_why` says why) or none is wanted.
+        box: The run's box; None when none can be had, or none is wanted.
         host: Runs approved commands on the host, in the project.
-        settings: What the person in charge decided.
+        routing: What the person in charge decided.
         run_id: The run that asks; stands in every approval.
         session_id: Its session.
         clock: Where the time of asking comes from.
@@ -232,42 +217,17 @@ class Runtime:
         self,
         box: Box | None,
         host: HostRunner,
-        settings: RuntimeSettings | None = None,
+        routing: Routing | None = None,
         *,
         run_id: str = "",
         session_id: str = "",
         clock: Clock | None = None,
     ) -> None:
-        self._box = box
-        self._host = host
-        self._settings = settings or RuntimeSettings()
+        self.box = box
+        self.host = host  # whoever calls it past `run` has to have asked
+        self._routing = routing or Routing()
         self._closed = False
-        self.asker = Asker(run_id, session_id, clock or SystemClock(), self._settings.deadline)
-
-    @property
-    def permission_mode(self) -> PermissionMode:
-        """How much the person in charge has handed over."""
-        return self._settings.mode
-
-    @property
-    def sandbox_type(self) -> str:
-        """Name of the box's back-end; empty without a box."""
-        return self._box.backend if self._box else ""
-
-    @property
-    def sandbox_policy(self) -> SandboxPolicy:
-        """The box's boundary."""
-        return self._settings.policy
-
-    @property
-    def fallback_to_host(self) -> bool:
-        """Whether commands go to the host (after an approval each) because there is no box."""
-        return self._box is None and self._settings.mode is PermissionMode.DEFAULT
-
-    @property
-    def fallback_reason(self) -> str:
-        """Why there is no box; empty when there is one, or none was wanted."""
-        return (self._settings.sandbox_why or "no box was started") if self.fallback_to_host else ""
+        self.asker = Asker(run_id, session_id, clock or SystemClock(), self._routing.approval_deadline)
 
     @property
     def files(self) -> FileSystem:
@@ -276,49 +236,20 @@ class Runtime:
         Raises:
             SandboxUnavailable: there is no box, and nobody handed the host's files over.
         """
-        if self._box is not None:
-            return self._box.files
-        if self._settings.mode is PermissionMode.FULL_CONTROL:
-            return HostFiles(self._host.directory)
-        raise SandboxUnavailable(self.fallback_reason)
+        if self.box is not None:
+            return self.box.files
+        if self._full_control:
+            return HostFiles(self.host.directory)
+        raise SandboxUnavailable(_NO_BOX)
 
     @property
     def has_files(self) -> bool:
         """Whether `files` answers."""
-        return not self.fallback_to_host
+        return self.box is not None or self._full_control
 
     @property
-    def host_runner(self) -> HostRunner:
-        """What runs commands on the host; whoever calls it past `run` has to have asked."""
-        return self._host
-
-    @property
-    def sandbox_runner(self) -> Box | None:
-        """The run's box."""
-        return self._box
-
-    @property
-    def safe_commands(self) -> tuple[str, ...]:
-        """Programs that only look."""
-        return self._settings.safe_commands
-
-    @property
-    def deny_meta_chars(self) -> bool:
-        """Whether a meta-character alone takes a command out of the box."""
-        return self._settings.strict
-
-    def decide(self, command: str, permission: SandboxPermission = SandboxPermission.AUTO) -> CommandDecision:
-        """Where a command would run, and why; runs nothing."""
-        return decide_route(
-            command,
-            permission,
-            mode=self._settings.mode,
-            sandbox_ok=self._box is not None,
-            sandbox_why=self._settings.sandbox_why,
-            safe_commands=self._settings.safe_commands,
-            strict=self._settings.strict,
-            preapproved=self._settings.preapproved,
-        )
+    def _full_control(self) -> bool:
+        return self._routing.mode is PermissionMode.FULL_CONTROL
 
     async def run(  # noqa: PLR0913 - one command's surroundings, each a fact
         self,
@@ -356,25 +287,24 @@ class Runtime:
             SandboxUnavailable: the box is gone, or the runtime was closed.
         """
         self._refuse_when_closed()
-        decision = self._looked_at(command, self.decide(command, permission))
+        decision = self.decide(command, permission)
         _make_private(spill_dir)
         line = shell_command(command, stdin=stdin, limits=limits, spill_dir=spill_dir)
-        if decision.route is ExecutionRoute.SANDBOX and self._box is not None:
-            result = await self._box.run(replace(line, env=box_env or {}, secret_env=secret_env or {}), on_output)
+        if decision.route is ExecutionRoute.SANDBOX and self.box is not None:
+            result = await self.box.run(replace(line, env=box_env or {}, secret_env=secret_env or {}), on_output)
             return Routed(result, decision, hint=_not_found_hint(result))
-        if not decision.needs_approval and self._settings.mode is PermissionMode.DEFAULT:
+        if not decision.needs_approval and not self._full_control:
             # Nobody looks at a pre-approved line, so neither a profile nor a PATH that leads into the project may
             # decide which program its name means.
             line = replace(line, env={"PATH": ":".join(SYSTEM_DIRECTORIES)})
-            return Routed(await self._host.run(line, on_output), decision)
+            return Routed(await self.host.run(line, on_output), decision)
         approval = None
         if decision.needs_approval:
-            rule = decision.escalation.message if decision.escalation else ""
-            rule = "" if rule.startswith(REQUESTED) else rule
+            rule = "" if decision.reasons[0] == REQUESTED else "; ".join(decision.reasons)
             approval = await self.ask_host(command, reason=reason, rule=rule, call_id=call_id, stdin=stdin)
             self._refuse_when_closed()
         login = replace(line, argv=("bash", "-lc", command))
-        return Routed(await self._host.run(login, on_output), decision, approval)
+        return Routed(await self.host.run(login, on_output), decision, approval)
 
     async def ask_host(
         self, command: str, *, reason: str = "", rule: str = "", call_id: str = "", stdin: bytes = b""
@@ -393,7 +323,7 @@ class Runtime:
             ApprovalDenied: the answer was no, or none came.
             ApprovalAborted: the person called the run off.
         """
-        arguments = host_arguments(command, str(self._host.directory), stdin)
+        arguments = host_arguments(command, str(self.host.directory), stdin)
         subject = "The host command"
         decision = await self.asker.ask(
             ApprovalKind.HOST_COMMAND,
@@ -413,27 +343,28 @@ class Runtime:
             SandboxUnavailable: there is no box (and no full control), it is gone, or the runtime was closed.
         """
         self._refuse_when_closed()
-        if self._box is not None:
-            return await self._box.run(command, on_output)
-        if self._settings.mode is PermissionMode.FULL_CONTROL:
-            return await self._host.run(command, on_output)
-        raise SandboxUnavailable(self.fallback_reason)
+        if self.box is not None:
+            return await self.box.run(command, on_output)
+        if self._full_control:
+            return await self.host.run(command, on_output)
+        raise SandboxUnavailable(_NO_BOX)
 
     async def close(self) -> None:
         """Stop what still runs, close the box, and refuse whatever comes later; may be called twice."""
         self._closed = True
         try:
-            await self._host.close()
+            await self.host.close()
         finally:
-            if self._box is not None:
-                await self._box.close()
+            if self.box is not None:
+                await self.box.close()
 
-    def _looked_at(self, command: str, decision: CommandDecision) -> CommandDecision:
-        """The decision, or that a person is asked after all: a pre-approved line may name a link out of the project."""
+    def decide(self, command: str, permission: SandboxPermission = SandboxPermission.AUTO) -> CommandDecision:
+        """Where a command would run, and why; a pre-approved line that names a link out of the project is asked for."""
+        decision = decide_route(command, permission, self._routing, missing_box=None if self.box else "")
         unasked = decision.route is ExecutionRoute.HOST and not decision.needs_approval
-        if not unasked or self._settings.mode is not PermissionMode.DEFAULT:
+        if not unasked or self._full_control:
             return decision
-        word = leads_out(judge(command).words[1:], self._host.directory)
+        word = leads_out(judge(command).words[1:], self.host.directory)
         return ask_first(f"the command is pre-approved, but {word!r} leads out of the project") if word else decision
 
     def _refuse_when_closed(self) -> None:

@@ -18,14 +18,10 @@ import re
 import string
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from kagura_kernel.domain.policy import (
-    CommandDecision,
-    EscalationReason,
-    ExecutionRoute,
-    PermissionMode,
-    SandboxPermission,
-)
+from kagura_kernel.domain.policy import CommandDecision, ExecutionRoute, PermissionMode, SandboxPermission
+from kagura_kernel.domain.settings import DEFAULTS
 
 _BARE = frozenset(string.ascii_letters + string.digits + "_-./,:=+@%^")
 # Inside double quotes these still mean something to bash; `!` does where history expansion is on.
@@ -125,44 +121,16 @@ def find_problem(arguments: Sequence[str]) -> str:
     return ""
 
 
-def tail_problem(arguments: Sequence[str]) -> str:
-    """`-f`, bundled and abbreviated too: it never ends."""
-    for word in arguments:
-        # `--` alone is looked past on purpose: it may be the value of the option before it.
-        if re.match(r"--[fr]", word) or re.match(r"[-+][^-]*[fF]", word):
-            return f"tail {word} does not end by itself"
-    return ""
-
-
-def ls_problem(arguments: Sequence[str]) -> str:
-    """`-L` and `-H`: with `-R` they list what links lead to."""
-    return _first_match(r"--der|-[^-]*[LH]", arguments, "ls {} follows links")
-
-
-def grep_problem(arguments: Sequence[str]) -> str:
-    """`-R` follows links, and `-f` reads a file of patterns, which an error message or a match may tell."""
-    return _first_match(r"--der|--fil(e?=|e?$)|-[^-]*[Rf]", arguments, "grep {} may read other files than those named")
-
-
-def wc_problem(arguments: Sequence[str]) -> str:
-    """`--files0-from`: the files are named in another file."""
-    return _first_match(r"--f", arguments, "wc {} reads files that are not named")
-
-
 def rg_problem(arguments: Sequence[str]) -> str:
     """`--pre`, `--hostname-bin` and `-z` start other programs; `-L`, `-f` and `--ignore-file` read other files."""
     follows = r"--fo|--fil(e?=|e?$)|--ignore-file(=|$|-c)|-[^-]*[Lf]"
-    if problem := _first_match(follows, arguments, "rg {} may read other files than those named"):
-        return problem
-    for word in arguments:
-        if re.match(r"--(p|ho|se)", word) and not re.match(r"--(path-separator|passthru|pcre2|pretty)\b", word):
-            return f"rg {word} may start other programs"
-        if re.match(r"-[^-]*z", word):
-            return f"rg {word} may start other programs"
-    return ""
+    starts = r"--(?!(?:path-separator|passthru|pcre2|pretty)\b)(p|ho|se)|-[^-]*z"
+    return _first_match(follows, "rg {} may read other files than those named", arguments) or _first_match(
+        starts, "rg {} may start other programs", arguments
+    )
 
 
-def _first_match(pattern: str, arguments: Sequence[str], words: str) -> str:
+def _first_match(pattern: str, words: str, arguments: Sequence[str]) -> str:
     return next((words.format(word) for word in arguments if re.match(pattern, word)), "")
 
 
@@ -248,18 +216,8 @@ def _harmless(script: str) -> bool:
 
 
 SAFE_COMMANDS: tuple[str, ...] = (
-    "pwd",
-    "ls",
-    "find",
-    "cat",
-    "head",
-    "tail",
-    "wc",
-    "echo",
-    "grep",
-    "sed",
-    "awk",
-    "rg",
+    *("pwd", "ls", "find", "cat", "head", "tail"),
+    *("wc", "echo", "grep", "sed", "awk", "rg"),
 )
 """Programs that only look, when their arguments are harmless."""
 
@@ -270,11 +228,15 @@ _ARGUMENT_CHECKS: dict[str, Callable[[Sequence[str]], str]] = {
     "find": find_problem,
     "sed": sed_problem,
     "awk": awk_problem,
-    "grep": grep_problem,
-    "ls": ls_problem,
+    # `-R` follows links, and `-f` reads a file of patterns, which an error message or a match may tell.
+    "grep": partial(_first_match, r"--der|--fil(e?=|e?$)|-[^-]*[Rf]", "grep {} may read other files than those named"),
+    # `-L` and `-H`: with `-R` they list what links lead to.
+    "ls": partial(_first_match, r"--der|-[^-]*[LH]", "ls {} follows links"),
     "rg": rg_problem,
-    "tail": tail_problem,
-    "wc": wc_problem,
+    # `-f`, bundled and abbreviated too. `--` alone is looked past: it may be the value of the option before it.
+    "tail": partial(_first_match, r"--[fr]|[-+][^-]*[fF]", "tail {} does not end by itself"),
+    # `--files0-from`: the files are named in another file.
+    "wc": partial(_first_match, r"--f", "wc {} reads files that are not named"),
 }
 
 
@@ -289,7 +251,7 @@ class Judgement:
     reasons: tuple[str, ...]  # Why it is not safe; empty when it is
 
 
-def judge(command: str, safe_commands: Collection[str] = SAFE_COMMANDS) -> Judgement:
+def judge(command: str) -> Judgement:
     """What the safe list says of a command, with every reason."""
     line = split_line(command)
     base = base_command(line)
@@ -299,16 +261,11 @@ def judge(command: str, safe_commands: Collection[str] = SAFE_COMMANDS) -> Judge
     program = re.split(r"[;&|<>(){}$`]", line.words[0])[0] if line.words else ""
     if not program:
         reasons.append("command names no program")
-    elif base not in safe_commands and not (line.meta and program in safe_commands):
+    elif base not in SAFE_COMMANDS and not (line.meta and program in SAFE_COMMANDS):
         reasons.append(f"command {program!r} is not in the safe list")
-    elif not line.meta and (problem := _argument_problem(base, line.words[1:])):
+    elif not line.meta and base in _ARGUMENT_CHECKS and (problem := _ARGUMENT_CHECKS[base](line.words[1:])):
         reasons.append(problem)
     return Judgement(not reasons, base, line.words, line.meta, tuple(reasons))
-
-
-def is_safe(command: str, safe_commands: Collection[str] = SAFE_COMMANDS) -> bool:
-    """Whether a command only looks."""
-    return judge(command, safe_commands).safe
 
 
 def base_command(line: Line) -> str:
@@ -330,11 +287,6 @@ def is_preapproved(judgement: Judgement, command: str, preapproved: Collection[s
     return named and judgement.safe and not any(_leaves_directory(word) for word in judgement.words[1:])
 
 
-def _argument_problem(base: str, arguments: Sequence[str]) -> str:
-    check = _ARGUMENT_CHECKS.get(base)
-    return check(arguments) if check else ""
-
-
 def _leaves_directory(word: str) -> bool:
     if re.search(r"(^|[/=:])\.\.($|/)", word):
         return True
@@ -345,92 +297,72 @@ REQUESTED = "command requests host execution, which requires approval"
 """The reason that says nothing new to a person who is being asked."""
 
 
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """What the person in charge decided about where commands run."""
+
+    mode: PermissionMode = PermissionMode.DEFAULT  # `full_control` sends everything to the host without asking
+    strict: bool = False  # whether the safe list holds in the box as well
+    preapproved: tuple[str, ...] = ()  # programs, or whole lines, that may run on the host unasked while they are safe
+    approval_deadline: float = DEFAULTS.approval_deadline  # seconds until an unanswered approval is a denial
+
+
 def decide_route(
-    command: str,
-    permission: SandboxPermission,
-    *,
-    mode: PermissionMode = PermissionMode.DEFAULT,
-    sandbox_ok: bool = True,
-    sandbox_why: str = "",
-    safe_commands: Collection[str] = SAFE_COMMANDS,
-    strict: bool = False,
-    preapproved: Collection[str] = (),
+    command: str, permission: SandboxPermission, routing: Routing = Routing(), *, missing_box: str | None = None
 ) -> CommandDecision:
     """Where one command may run, and why.
 
     Args:
         command: The shell line.
         permission: Whether it asks for the host.
-        mode: `full_control` sends everything to the host without asking; a person chose that.
-        sandbox_ok: Whether there is a box. Without one the host is used only after an approval, pre-approved or not.
-        sandbox_why: Why there is none.
-        safe_commands: Programs that only look.
-        strict: Whether rule 4 holds in the box as well.
-        preapproved: Programs, or whole lines, that may run on the host unasked as long as they are safe.
+        routing: What was decided about all commands.
+        missing_box: Why there is no box, empty when that is not known; None where there is one. Without a box the host
+            is used only after an approval, pre-approved or not.
     """
-    if mode is PermissionMode.FULL_CONTROL:
+    if routing.mode is PermissionMode.FULL_CONTROL:
         why = "full control: commands run on the host without approval"
-        return CommandDecision(ExecutionRoute.HOST, escalation=EscalationReason(why), reasons=(why,))
-    if not sandbox_ok:
-        why = "sandbox unavailable, host execution requires approval" + (f": {sandbox_why}" if sandbox_why else "")
-        return ask_first(why)
-    judgement = judge(command, safe_commands)
+        return CommandDecision(ExecutionRoute.HOST, reasons=(why,))
+    if missing_box is not None:
+        why = "sandbox unavailable, host execution requires approval"
+        return ask_first(f"{why}: {missing_box}" if missing_box else why)
+    judgement = judge(command)
     if permission is SandboxPermission.REQUIRE_ESCALATED:
-        if not strict and is_preapproved(judgement, command, preapproved):
+        if not routing.strict and is_preapproved(judgement, command, routing.preapproved):
             why = "host execution requested: the command is safe and pre-approved by settings"
-            return CommandDecision(ExecutionRoute.HOST, escalation=EscalationReason(why), reasons=(why,))
+            return CommandDecision(ExecutionRoute.HOST, reasons=(why,))
         return ask_first(REQUESTED, *judgement.reasons)
-    if strict and not judgement.safe:
+    if routing.strict and not judgement.safe:
         return ask_first(*judgement.reasons)
-    why = "command is safe and runs in the sandbox" if strict else "commands run in the sandbox without approval"
-    return CommandDecision(ExecutionRoute.SANDBOX, reasons=(why,))
+    safe, any_line = "command is safe and runs in the sandbox", "commands run in the sandbox without approval"
+    return CommandDecision(ExecutionRoute.SANDBOX, reasons=(safe if routing.strict else any_line,))
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """A decision, for reading."""
 
-    command: str  # The shell line
+    command: str  # the shell line
     route: str  # `sandbox` or `host`
-    approval_needed: bool  # Whether a person has to agree first
-    reasons: tuple[str, ...]  # Every rule that spoke
-    safe: bool  # Whether the safe list has no objection
-    meta: tuple[str, ...]  # Characters that need a shell, each once
+    approval_needed: bool  # whether a person has to agree first
+    reasons: tuple[str, ...]  # every rule that spoke
+    safe: bool  # whether the safe list has no objection
+    meta: tuple[str, ...]  # characters that need a shell, each once
 
 
 def explain(
     command: str,
     permission: SandboxPermission = SandboxPermission.AUTO,
+    routing: Routing = Routing(),
     *,
-    mode: PermissionMode = PermissionMode.DEFAULT,
-    sandbox_ok: bool = True,
-    sandbox_why: str = "",
-    strict: bool = False,
-    preapproved: Collection[str] = (),
+    missing_box: str | None = None,
 ) -> Explanation:
     """What `decide_route` would say, together with what the safe list thinks of the command."""
-    decision = decide_route(
-        command,
-        permission,
-        mode=mode,
-        sandbox_ok=sandbox_ok,
-        sandbox_why=sandbox_why,
-        strict=strict,
-        preapproved=preapproved,
-    )
-    judgement = judge(command)
-    return Explanation(
-        command=command,
-        route=decision.route.value,
-        approval_needed=decision.needs_approval,
-        reasons=decision.reasons,
-        safe=judgement.safe,
-        meta=judgement.meta,
-    )
+    decision = decide_route(command, permission, routing, missing_box=missing_box)
+    judged = judge(command)
+    approval = decision.needs_approval
+    return Explanation(command, decision.route.value, approval, decision.reasons, judged.safe, judged.meta)
 
 
 def ask_first(*reasons: str) -> CommandDecision:
     """Host execution after an approval, and why."""
-    return CommandDecision(
-        ExecutionRoute.HOST, needs_approval=True, escalation=EscalationReason("; ".join(reasons)), reasons=reasons
-    )
+    return CommandDecision(ExecutionRoute.HOST, needs_approval=True, reasons=reasons)

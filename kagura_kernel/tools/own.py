@@ -61,13 +61,13 @@ class BoxPlace:
     @property
     def files(self) -> FileSystem:
         """Files in the box."""
-        if self._runtime.sandbox_runner is None:
+        if self._runtime.box is None:
             raise UsageError("This run has no box, and this tool works in one only.")
         return self._runtime.files
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
         """Run a program in the box."""
-        box = self._runtime.sandbox_runner
+        box = self._runtime.box
         if box is None:
             raise UsageError("This run has no box, and this tool works in one only.")
         limits = CommandLimits(total=seconds, idle=seconds)

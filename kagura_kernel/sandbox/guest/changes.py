@@ -18,19 +18,14 @@ from .processes import text_bytes
 
 TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from typing import Any
 
-    from .files import Operation
+    from .files import Input, Operation
 
     Mark = tuple[int, int, int, int, int]
     Baseline = dict[bytes, Mark]
     Change = dict[str, Any]
-    from collections.abc import Generator
-    from typing import Any
-
-    from .files import Input
-
     Reading = Generator[Input, bytes | None, bytes]
 
 

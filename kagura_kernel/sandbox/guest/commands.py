@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import fcntl
 import os
 import time
 
 from . import frames
 from .link import Link
-from .loop import GONE, PAUSED, READ, SIGTERM, WRITE, Loop
+from .loop import GONE, PAUSED, READ, WRITE, Loop
 from .processes import NOT_EXECUTABLE, CannotStart, family, kill_all, signal_all, spawn, words
 
 TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds
@@ -270,7 +271,7 @@ class Running:
         self._give_up_at = self._kill_at + GIVE_UP
         members = self._members()
         if members:
-            signal_all(members, SIGTERM)
+            signal_all(members, _signal.SIGTERM)
         self._check_gone()
 
     def _members(self) -> set[int]:

@@ -1,7 +1,4 @@
-"""One poll loop, one thread: descriptors, timers, and long work cut into short steps; and the signals that are known.
-
-The `signal` package costs three milliseconds, its engine nothing.
-"""
+"""One poll loop, one thread: descriptors, timers, and long work cut into short steps."""
 
 from __future__ import annotations
 
@@ -15,55 +12,6 @@ if TYPE_CHECKING:
     Handler = Callable[[int], None]
     Work = Iterator[bool]
 
-
-if TYPE_CHECKING:
-    from signal import (
-        SIG_DFL,
-        SIG_IGN,
-        SIGCHLD,
-        SIGHUP,
-        SIGINT,
-        SIGKILL,
-        SIGPIPE,
-        SIGQUIT,
-        SIGSTOP,
-        SIGTERM,
-        SIGXFSZ,
-        set_wakeup_fd,
-        signal,
-    )
-else:
-    from _signal import (
-        SIG_DFL,
-        SIG_IGN,
-        SIGCHLD,
-        SIGHUP,
-        SIGINT,
-        SIGKILL,
-        SIGPIPE,
-        SIGQUIT,
-        SIGSTOP,
-        SIGTERM,
-        SIGXFSZ,
-        set_wakeup_fd,
-        signal,
-    )
-
-__all__ = [
-    "SIGCHLD",
-    "SIGHUP",
-    "SIGINT",
-    "SIGKILL",
-    "SIGPIPE",
-    "SIGQUIT",
-    "SIGSTOP",
-    "SIGTERM",
-    "SIGXFSZ",
-    "SIG_DFL",
-    "SIG_IGN",
-    "set_wakeup_fd",
-    "signal",
-]
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT

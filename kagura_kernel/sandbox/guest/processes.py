@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import errno
 import os
-
-from .loop import SIG_DFL, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGSTOP, SIGTERM, SIGXFSZ, signal
 
 TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds
 if TYPE_CHECKING:
@@ -89,22 +88,13 @@ def kill_all(find: Callable[[], set[int]]) -> None:
         new = find() - seen
         if not new:
             break
-        signal_all(new, SIGSTOP)
+        signal_all(new, _signal.SIGSTOP)
         seen |= new
-    signal_all(seen, SIGKILL)
+    signal_all(seen, _signal.SIGKILL)
 
 
 def _look(name: str) -> Process | None:
-    try:
-        fd = os.open("/proc/" + name + "/stat", os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        text = os.read(fd, 1024)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
+    text = _content("/proc/" + name + "/stat", 1)
     # The name in parentheses may hold spaces and parentheses of its own.
     fields = text[text.rfind(b")") + 2 :].split()
     if len(fields) < FIELDS or fields[0] in (b"Z", b"X"):
@@ -113,22 +103,24 @@ def _look(name: str) -> Process | None:
 
 
 def _carries(pid: int, marker: bytes) -> bool:
+    return marker in _content(f"/proc/{pid}/environ", MOST_ENVIRON)
+
+
+def _content(path: str, most: int) -> bytes:
+    """At most so many pieces of a file of the system's; empty where it cannot be read."""
+    parts: list[bytes] = []
     try:
-        fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
+        fd = os.open(path, os.O_RDONLY)
     except OSError:
-        return False
+        return b""
     try:
-        parts: list[bytes] = []
-        while len(parts) < MOST_ENVIRON:
-            part = os.read(fd, 65536)
-            if not part:
-                break
+        while len(parts) < most and (part := os.read(fd, 65536)):
             parts.append(part)
-        return marker in b"".join(parts)
     except OSError:
-        return False
+        return b""
     finally:
         os.close(fd)
+    return b"".join(parts)
 
 
 def _with_descendants(roots: set[int], everyone: list[Process]) -> set[int]:
@@ -145,7 +137,7 @@ def _with_descendants(roots: set[int], everyone: list[Process]) -> set[int]:
     return found
 
 
-DEFAULTS = (SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXFSZ)
+DEFAULTS = tuple(getattr(_signal, name) for name in ("SIGHUP", "SIGINT", "SIGPIPE", "SIGQUIT", "SIGTERM", "SIGXFSZ"))
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 
@@ -230,7 +222,7 @@ def _fork(program: bytes, argv: list[bytes], env: dict[bytes, bytes], fds: tuple
         for target, fd in enumerate(fds):
             os.dup2(fd, target)
         for number in DEFAULTS:
-            signal(number, SIG_DFL)
+            _signal.signal(number, _signal.SIG_DFL)
         os.execve(program, argv, env)  # noqa: S606 - the caller chose the program
     finally:
         os._exit(NOT_FOUND)

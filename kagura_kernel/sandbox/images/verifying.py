@@ -11,10 +11,10 @@ import hashlib
 import json
 import posixpath
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.images.building import ImageDaemon
@@ -75,23 +75,6 @@ _TAR_MAGIC = slice(257, 262)
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
-class LayerReader(Protocol):
-    """Looks at one entry of a layer after the other."""
-
-    def entry(self, member: tarfile.TarInfo, content: IO[bytes] | None) -> None:
-        """One entry; `content` is there for a regular file and is gone when this returns."""
-
-    def broken(self, why: str) -> None:
-        """The layer cannot be read on."""
-
-
-class LayerMaker(Protocol):
-    """Gives each layer its reader."""
-
-    def __call__(self, name: str) -> LayerReader:
-        """The reader of a layer, by its name in the archive."""
-
-
 @dataclass(frozen=True, slots=True)
 class ExportedImage:
     """An image as its archive describes it."""
@@ -108,7 +91,7 @@ class _Seen:
     links: dict[str, str] = field(default_factory=dict)
 
 
-def read_export(pieces: Iterable[bytes], reader_for: LayerMaker) -> list[ExportedImage]:
+def read_export(pieces: Iterable[bytes], reader_for: Callable[[str], LayerFacts]) -> list[ExportedImage]:
     """Hand every layer's entries to its reader and return the images.
 
     Raises:
@@ -128,7 +111,9 @@ def read_export(pieces: Iterable[bytes], reader_for: LayerMaker) -> list[Exporte
     return [_image(entry, seen) for entry in manifest]
 
 
-def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, seen: _Seen, reader_for: LayerMaker) -> None:
+def _read_member(
+    archive: tarfile.TarFile, member: tarfile.TarInfo, seen: _Seen, reader_for: Callable[[str], LayerFacts]
+) -> None:
     name = posixpath.normpath(member.name)
     if member.issym() or member.islnk():
         target = member.linkname if member.islnk() else posixpath.join(posixpath.dirname(name), member.linkname)
@@ -137,14 +122,14 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, seen: _Seen,
     content = archive.extractfile(member) if member.isfile() else None
     if content is None:
         return
-    head = content.read(_SNIFFED)
+    head = content.peek(_SNIFFED)[:_SNIFFED]
     if head[_TAR_MAGIC] == b"ustar" or head.startswith((_GZIP, _ZSTD)) or name.endswith("layer.tar"):
-        _read_layer(_Peeked(head, content), reader_for(name))
+        _read_layer(content, reader_for(name))
     elif head[:1] in (b"{", b"[") and member.size <= _LARGEST_JSON:
-        seen.documents[name] = json.loads(head + content.read())
+        seen.documents[name] = json.loads(content.read())
 
 
-def _read_layer(content: Any, reader: LayerReader) -> None:
+def _read_layer(content: IO[bytes], reader: LayerFacts) -> None:
     try:
         with tarfile.open(fileobj=content, mode="r|*") as layer:
             for member in layer:
@@ -192,20 +177,6 @@ class _Pieces:
         return whole[:size]
 
 
-class _Peeked:
-    """A file whose beginning was read already."""
-
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
-        self._head, self._rest = head, rest
-
-    def read(self, size: int, /) -> bytes:
-        """So many bytes, fewer only at the end."""
-        if not self._head:
-            return self._rest.read(size)
-        taken, self._head = self._head[:size], self._head[size:]
-        return taken + (self._rest.read(size - len(taken)) if len(taken) < size else b"")
-
-
 _PIECE = 1024 * 1024
 _SETUID = 0o6000
 _WORLD_WRITABLE = 0o002
@@ -224,19 +195,12 @@ KNOWN_SETUID = frozenset(
 Mark = tuple[Kind, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Inspector:
-    """What is looked for."""
-
-    ours: OurCode
-    machine: Machine
-
-
 @dataclass(slots=True)
 class LayerFacts:
     """One layer, read to its end. Grows with the number of its entries, not with their size."""
 
-    inspector: Inspector
+    ours: OurCode
+    machine: Machine
     found: dict[str, list[Mark]] = field(default_factory=dict)  # what may not be in any layer, seen or not: by path
     # What counts only where no later layer changes it: by path.
     modes: dict[str, list[Mark]] = field(default_factory=dict)
@@ -257,7 +221,8 @@ class LayerFacts:
             self.entries += 1
             self.paths.add(path)
             self._judge_mode(path, member)
-            marks = [*self._name_marks(path), *(self._content_marks(path, content) if content is not None else ())]
+            marks = [(Kind.FIRST_PARTY, "the name of a package of ours")] if self.ours.named(path) else []
+            marks += self._content_marks(path, content) if content is not None else ()
             if marks:
                 self.found[path] = list(dict.fromkeys(marks))
 
@@ -274,9 +239,6 @@ class LayerFacts:
         if marks:
             self.modes[path] = marks
 
-    def _name_marks(self, path: str) -> list[Mark]:
-        return [(Kind.FIRST_PARTY, "the name of a package of ours")] if self.inspector.ours.named(path) else []
-
     def _content_marks(self, path: str, content: IO[bytes]) -> list[Mark]:
         marks: list[Mark] = []
         digest = hashlib.sha256()
@@ -287,9 +249,9 @@ class LayerFacts:
             marks += self._piece_marks(path, piece)
             kept = piece[-OVERLAP:]
         whole = digest.hexdigest()
-        if whole in self.inspector.ours.digests:
+        if whole in self.ours.digests:
             marks.append((Kind.FIRST_PARTY, "a file of ours, byte by byte"))
-        if whole in self.inspector.machine.digests:
+        if whole in self.machine.digests:
             marks.append((Kind.MACHINE, "a certificate or setting of this machine, byte by byte"))
         return marks
 
@@ -299,9 +261,9 @@ class LayerFacts:
             marks.append((Kind.CREDENTIAL, held))
         if password_in_address(path, piece):
             marks.append((Kind.CREDENTIAL, "an address with a password"))
-        if self.inspector.ours.in_piece(piece):
+        if self.ours.in_piece(piece):
             marks.append((Kind.FIRST_PARTY, "speaks of our package, or shares lines with a file of ours"))
-        if trace := self.inspector.machine.trace_in(path, piece):
+        if trace := self.machine.trace_in(path, piece):
             marks.append((Kind.MACHINE, trace))
         return marks
 
@@ -324,10 +286,10 @@ def verify_images(daemon: ImageDaemon, images: Sequence[str], machine: Machine |
             )
         ids[image] = str(found["Id"])
     layers: dict[str, LayerFacts] = {}
-    inspector = Inspector(OurCode.here(), machine or Machine())
+    looked_for = OurCode.here(), machine or Machine()
 
     def reader(name: str) -> LayerFacts:
-        layers[name] = LayerFacts(inspector)
+        layers[name] = LayerFacts(*looked_for)
         return layers[name]
 
     try:

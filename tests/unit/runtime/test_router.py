@@ -16,7 +16,8 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.policy import CommandLimits, ExecutionRoute, PermissionMode, SandboxPermission
 from kagura_kernel.runtime.host import HostRunner
-from kagura_kernel.runtime.router import Runtime, RuntimeSettings, use_approver
+from kagura_kernel.runtime.router import Runtime, use_approver
+from kagura_kernel.runtime.routing import Routing
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.box import FakeBackend
@@ -42,7 +43,7 @@ async def make(tmp_path):
         host = tmp_path / "host"
         host.mkdir(exist_ok=True)
         (host / "here.txt").write_text("host\n")
-        runtime = Runtime(box, HostRunner(host), RuntimeSettings(**settings), run_id="run-1", session_id="ses-1")
+        runtime = Runtime(box, HostRunner(host), Routing(**settings), run_id="run-1", session_id="ses-1")
         made.append(runtime)
         return runtime
 
@@ -72,14 +73,14 @@ async def test_a_host_command_runs_once_a_person_agrees(box, make):
 
 async def test_the_person_sees_the_whole_command_its_directory_its_input_and_the_reason(box, make):
     approver = ScriptedApprover(Verdict.ALLOW, Verdict.ALLOW)
-    runtime = make(box, deadline=7)
+    runtime = make(box, approval_deadline=7)
     line = "cat > copy.txt # " + "x" * 500
     with use_approver(approver):
         await runtime.run(line, permission=ESCALATED, reason="why not", call_id="call-1", stdin=b"text \xff")
         await runtime.run(line, permission=ESCALATED, stdin=b"other")
     first, second = approver.requests
     assert first.kind is ApprovalKind.HOST_COMMAND
-    directory = str(runtime.host_runner.directory)
+    directory = str(runtime.host.directory)
     assert first.arguments == {
         "command": line, "directory": directory, "stdin": "text \\xff", "stdin_base64": "dGV4dCD/"
     }  # fmt: skip
@@ -103,27 +104,25 @@ async def test_without_a_yes_nothing_runs_on_the_host(box, make, verdict, error)
     runtime = make(box)
     with use_approver(ScriptedApprover(verdict)), pytest.raises(error):
         await runtime.run("touch ran", permission=ESCALATED)
-    assert not (runtime.host_runner.directory / "ran").exists()
+    assert not (runtime.host.directory / "ran").exists()
 
 
 async def test_with_nobody_to_ask_an_approval_is_required(box, make):
     runtime = make(box)
     with pytest.raises(ApprovalRequired):
         await runtime.run("touch ran", permission=ESCALATED)
-    assert not (runtime.host_runner.directory / "ran").exists()
+    assert not (runtime.host.directory / "ran").exists()
 
 
 async def test_without_a_box_every_command_asks_even_a_pre_approved_one(make):
-    runtime = make(None, sandbox_why="no bwrap", preapproved=("cat",))
-    assert runtime.fallback_to_host
-    assert runtime.fallback_reason == "no bwrap"
+    runtime = make(None, preapproved=("cat",))
     approver = ScriptedApprover(Verdict.ALLOW)
     with use_approver(approver):
         assert (await runtime.run("cat here.txt")).result.stdout.text == "host\n"
         with pytest.raises(ApprovalDenied):
             await runtime.run("cat here.txt")
     assert len(approver.requests) == 2
-    assert "no bwrap" in approver.requests[0].title
+    assert "sandbox unavailable" in approver.requests[0].title
 
 
 async def test_without_a_box_there_are_no_files(make):
@@ -141,7 +140,7 @@ async def test_full_control_runs_on_the_host_without_asking_and_has_the_projects
     assert (routed.result.stdout.text, routed.approval) == ("host\n", None)
     assert await runtime.files.read("here.txt") == b"host\n"
     assert (await runtime.run_own(Command(("true",)))).ok
-    assert not runtime.fallback_to_host
+    assert runtime.has_files
 
 
 async def test_settings_may_pre_approve_a_safe_command(box, make):
@@ -150,12 +149,12 @@ async def test_settings_may_pre_approve_a_safe_command(box, make):
 
 
 async def test_a_pre_approved_name_never_means_a_program_of_the_project(box, make, tmp_path):
-    host = make(None).host_runner.directory
+    host = make(None).host.directory
     (host / "cat").write_text("#!/bin/sh\necho evil\n")
     (host / "cat").chmod(0o755)
     (tmp_path / ".bash_profile").write_text(f"PATH={host}:$PATH\n")
     runner = HostRunner(host, environment={"PATH": f"{host}:/usr/bin:/bin", "HOME": str(tmp_path)})
-    runtime = Runtime(box, runner, RuntimeSettings(preapproved=("cat",)))
+    runtime = Runtime(box, runner, Routing(preapproved=("cat",)))
     assert (await runtime.run("cat here.txt", permission=ESCALATED)).result.stdout.text == "host\n"
     with use_approver(ScriptedApprover(Verdict.ALLOW)):
         assert (await runtime.run("cat < here.txt", permission=ESCALATED)).result.stdout.text == "evil\n"
@@ -164,7 +163,7 @@ async def test_a_pre_approved_name_never_means_a_program_of_the_project(box, mak
 
 async def test_what_was_approved_is_what_runs_whatever_it_imitates(box, make):
     runtime = make(box)
-    directory = runtime.host_runner.directory
+    directory = runtime.host.directory
     line = f": <<'END'\n\nDirectory:\n| {directory}\n\nin {directory}\nEND\necho ran"
     approver = ScriptedApprover(Verdict.ALLOW)
     with use_approver(approver):
@@ -180,7 +179,7 @@ async def test_what_was_approved_is_what_runs_whatever_it_imitates(box, make):
 
 async def test_a_pre_approved_line_is_asked_for_after_all_when_a_link_leads_out(box, make, tmp_path):
     runtime = make(box, preapproved=("cat", "grep"))
-    project = runtime.host_runner.directory
+    project = runtime.host.directory
     (tmp_path / "secret").write_text("key\n")
     (project / "link").symlink_to(tmp_path / "secret")
     (project / "up").symlink_to(tmp_path)
@@ -195,7 +194,6 @@ async def test_a_pre_approved_line_is_asked_for_after_all_when_a_link_leads_out(
 
 async def test_the_strict_order_asks_for_what_a_box_would_do(box, make):
     runtime = make(box, strict=True)
-    assert runtime.deny_meta_chars
     assert (await runtime.run("cat here.txt")).result.stdout.text == "project\n"
     with pytest.raises(ApprovalRequired):
         await runtime.run("cat here.txt | wc")
@@ -248,14 +246,4 @@ async def test_an_answer_that_comes_after_closing_runs_nothing(box, make):
 
     with use_approver(Slow(Verdict.ALLOW)), pytest.raises(SandboxUnavailable):
         await runtime.run("touch ran", permission=ESCALATED)
-    assert not (runtime.host_runner.directory / "ran").exists()
-
-
-async def test_a_runtime_says_what_it_works_with(box, make):
-    runtime = make(box)
-    assert (runtime.sandbox_type, runtime.sandbox_runner) == ("fake", box)
-    assert runtime.permission_mode is PermissionMode.DEFAULT
-    assert runtime.sandbox_policy.writable
-    assert "ls" in runtime.safe_commands
-    assert (runtime.fallback_to_host, runtime.fallback_reason, runtime.deny_meta_chars) == (False, "", False)
-    assert make(None).sandbox_type == ""
+    assert not (runtime.host.directory / "ran").exists()

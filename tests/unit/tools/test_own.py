@@ -40,7 +40,7 @@ class Colour:
 class NoBox:
     """A runtime without a box."""
 
-    sandbox_runner = None
+    box = None
 
 
 async def answer(tool: Colour, **arguments: Any) -> ToolResult:

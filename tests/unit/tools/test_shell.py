@@ -4,7 +4,8 @@ from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import UnknownName
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.runtime.host import HostRunner
-from kagura_kernel.runtime.router import Runtime, RuntimeSettings, use_approver
+from kagura_kernel.runtime.router import Runtime, use_approver
+from kagura_kernel.runtime.routing import Routing
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.tools.fences import TEXT_BYTES
 from kagura_kernel.tools.shell import BoxPrograms, CommandLeases
@@ -168,7 +169,7 @@ async def test_a_command_on_the_host_finds_no_variable_of_the_box(hand):
 
 
 async def test_python_that_a_person_is_asked_about_is_the_plain_line_with_its_code(hand, tmp_path):
-    strict = Runtime(hand.runtime.sandbox_runner, HostRunner(tmp_path), RuntimeSettings(strict=True))
+    strict = Runtime(hand.runtime.box, HostRunner(tmp_path), Routing(strict=True))
     toolbox = standard_toolbox(strict, programs=programs(strict))
     approver = ScriptedApprover(Verdict.DENY)
     with use_approver(approver):

@@ -4,7 +4,8 @@ import pytest
 
 from kagura_kernel.domain.policy import PermissionMode
 from kagura_kernel.runtime.host import HostRunner
-from kagura_kernel.runtime.router import Runtime, RuntimeSettings
+from kagura_kernel.runtime.router import Runtime
+from kagura_kernel.runtime.routing import Routing
 from kagura_kernel.tools.standard import standard_toolbox
 
 ALL = ["bash", "python", "read_file", "write_file", "edit_file", "list_files", "glob", "grep", "ask_user"]
@@ -23,7 +24,7 @@ def test_without_a_box_only_what_asks_is_offered(tmp_path):
 
 
 def test_full_control_has_every_tool_without_a_box(tmp_path):
-    settings = RuntimeSettings(mode=PermissionMode.FULL_CONTROL)
+    settings = Routing(mode=PermissionMode.FULL_CONTROL)
     assert names(Runtime(None, HostRunner(tmp_path), settings)) == ALL
 
 

@@ -12,7 +12,6 @@ import pytest
 from kagura_kernel.sandbox.images.secrets import Machine, OurCode
 from kagura_kernel.sandbox.images.verifying import (
     Finding,
-    Inspector,
     Kind,
     LayerFacts,
     judge_configuration,
@@ -21,7 +20,7 @@ from kagura_kernel.sandbox.images.verifying import (
 )
 
 NETRC = b"machine h password secret1"
-INSPECTOR = Inspector(OurCode(frozenset(), frozenset()), Machine())
+LOOKED_FOR = OurCode(frozenset(), frozenset()), Machine()
 
 
 def tar(**files: bytes | tuple[str, int, bytes]) -> bytes:
@@ -44,7 +43,7 @@ def exported(*layers: bytes, cut: int | None = None):
     whole = tar(**files, **{"c.json": b'{"config": {}}', "manifest.json": json.dumps(manifest).encode()})[:cut]
     read: dict[str, LayerFacts] = {}
     pieces = (whole[start : start + 1000] for start in range(0, len(whole), 1000))
-    images = read_export(pieces, lambda name: read.setdefault(name, LayerFacts(INSPECTOR)))
+    images = read_export(pieces, lambda name: read.setdefault(name, LayerFacts(*LOOKED_FOR)))
     return images, [read[name] for name in images[0].layers]
 
 
