@@ -75,6 +75,10 @@ _TAR_MAGIC = slice(257, 262)
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
+LayerMaker = Callable[[str], "LayerFacts"]
+"""Gives each layer its reader, by its name in the archive."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExportedImage:
     """An image as its archive describes it."""
@@ -91,7 +95,7 @@ class _Seen:
     links: dict[str, str] = field(default_factory=dict)
 
 
-def read_export(pieces: Iterable[bytes], reader_for: Callable[[str], LayerFacts]) -> list[ExportedImage]:
+def read_export(pieces: Iterable[bytes], reader_for: LayerMaker) -> list[ExportedImage]:
     """Hand every layer's entries to its reader and return the images.
 
     Raises:
@@ -111,15 +115,13 @@ def read_export(pieces: Iterable[bytes], reader_for: Callable[[str], LayerFacts]
     return [_image(entry, seen) for entry in manifest]
 
 
-def _read_member(
-    archive: tarfile.TarFile, member: tarfile.TarInfo, seen: _Seen, reader_for: Callable[[str], LayerFacts]
-) -> None:
+def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, seen: _Seen, reader_for: LayerMaker) -> None:
     name = posixpath.normpath(member.name)
     if member.issym() or member.islnk():
         target = member.linkname if member.islnk() else posixpath.join(posixpath.dirname(name), member.linkname)
         seen.links[name] = posixpath.normpath(target)
         return
-    content = archive.extractfile(member) if member.isfile() else None
+    content: Any = archive.extractfile(member) if member.isfile() else None
     if content is None:
         return
     head = content.peek(_SNIFFED)[:_SNIFFED]
