@@ -12,7 +12,7 @@ import difflib
 import hashlib
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceTooLarge
 from kagura_kernel.domain.outcome import ChangeState, ChangeStatus, FileChange, in_order
@@ -124,19 +124,15 @@ class Taken:
     is_script: bool = False  # Whether they name what runs them
 
 
+@dataclass(eq=False, repr=False)
 class Contents:
-    """Takes the contents of one run, however often it is asked.
+    """Takes the contents of one run, however often it is asked."""
 
-    Args:
-        blobs: Where they go.
-        limit_bytes: What the run may store in all. A content that it has stored before costs nothing.
-        scrubber: Knows the secrets that no stored content may hold.
-    """
+    blobs: BlobStore  # Where they go
+    limit_bytes: int  # What the run may store in all. A content that it has stored before costs nothing.
+    scrubber: Scrubber | None = None  # Knows the secrets that no stored content may hold
 
-    def __init__(self, blobs: BlobStore, limit_bytes: int, scrubber: Scrubber | None = None) -> None:
-        self._blobs = blobs
-        self._limit = limit_bytes
-        self._scrubber = scrubber
+    def __post_init__(self) -> None:
         self._stored = 0
         self._known: set[str] = set()
         self._sizes: dict[str, int] = {}
@@ -152,7 +148,7 @@ class Contents:
         kept = bytearray()
         most = max(0, told.size)
         digest = hashlib.sha256()
-        search = self._scrubber.search() if self._scrubber is not None else None
+        search = self.scrubber.search() if self.scrubber is not None else None
         # Probably what is stored already; only its hash can tell, at its end.
         looks_known = self._sizes.get(told.path) == most
 
@@ -171,13 +167,13 @@ class Contents:
                 # Less than was asked for is the end, so that a small file takes one question.
                 ended = len(piece) < asked
                 is_new = digest.hexdigest() not in self._known if ended else not looks_known
-                if is_new and self._stored + offset > self._limit:
-                    raise WorkspaceTooLarge(told.path, self._stored + offset, self._limit)
+                if is_new and self._stored + offset > self.limit_bytes:
+                    raise WorkspaceTooLarge(told.path, self._stored + offset, self.limit_bytes)
                 if len(kept) <= MAX_DIFF_INPUT:
                     kept.extend(piece[: MAX_DIFF_INPUT + 1 - len(kept)])
                 yield piece
 
-        sha256, size = await self._blobs.put(pieces())
+        sha256, size = await self.blobs.put(pieces())
         if sha256 not in self._known:
             self._known.add(sha256)
             self._stored += size
@@ -241,41 +237,24 @@ class _Round:
         return numbered
 
 
+@dataclass(eq=False, repr=False)
 class Collector:
-    """Collects one run's changes; may be asked again as the run goes on.
+    """Collects one run's changes; may be asked again as the run goes on."""
 
-    Args:
-        project: The project on the host.
-        blobs: Where new contents go.
-        since: When the run began, seconds since 1970: what changed in the project later than that is a conflict.
-        protected: Relative paths that never change, beside those that `Protection` knows.
-        limit_bytes: How much all new contents of the run may weigh together.
-        diff_bytes: How much all its diffs may; with 0 none is made, None is the usual.
-        scrubber: Knows the secrets that neither the project nor the store may get.
-        git: What git reads and runs of the project; None where nobody asked it.
-    """
+    project: ProjectFiles  # The project on the host
+    blobs: BlobStore  # Where new contents go
+    _: KW_ONLY
+    since: float  # When the run began, seconds since 1970: what changed in the project later than that is a conflict
+    protected: tuple[str, ...]  # Relative paths that never change, beside those that `Protection` knows
+    limit_bytes: int  # How much all new contents of the run may weigh together
+    diff_bytes: int | None = None  # How much all its diffs may; with 0 none is made, None is the usual
+    scrubber: Scrubber | None = None  # Knows the secrets that neither the project nor the store may get
+    git: GitRules | None = None  # What git reads and runs of the project; None where nobody asked it
 
-    def __init__(
-        self,
-        project: ProjectFiles,
-        blobs: BlobStore,
-        *,
-        since: float,
-        protected: tuple[str, ...],
-        limit_bytes: int,
-        diff_bytes: int | None = None,
-        scrubber: Scrubber | None = None,
-        git: GitRules | None = None,
-    ) -> None:
-        self._project = project
-        self._contents = Contents(blobs, limit_bytes, scrubber)
-        self._scrubber = scrubber
-        self._since = since
-        self._protected = protected
-        self._git = git
-        self._limit = limit_bytes
+    def __post_init__(self) -> None:
+        self._contents = Contents(self.blobs, self.limit_bytes, self.scrubber)
         self._compared: dict[str, _Compared] = {}
-        self._diff_room = MAX_RUN_DIFF_BYTES if diff_bytes is None else diff_bytes
+        self._diff_room = MAX_RUN_DIFF_BYTES if self.diff_bytes is None else self.diff_bytes
 
     async def collect(
         self, box: Box, ours: Mapping[str, str], into: list[FileChange] | None = None
@@ -320,11 +299,11 @@ class Collector:
         return changes
 
     async def _protection(self, told: Sequence[BoxChange]) -> Protection:
-        if self._git is None:
-            return Protection(self._project, present(told), self._protected)
-        await asyncio.to_thread(self._git.finish)
-        held = (*self._protected, *self._git.held)
-        return Protection(self._project, present(told), held, self._git.held_in)
+        if self.git is None:
+            return Protection(self.project, present(told), self.protected)
+        await asyncio.to_thread(self.git.finish)
+        held = (*self.protected, *self.git.held)
+        return Protection(self.project, present(told), held, self.git.held_in)
 
     def _left(self, told: BoxChange, this: _Round) -> FileChange:
         if self._is_secret(told):
@@ -367,22 +346,22 @@ class Collector:
         return await self._with_diff(change, old, new.content)
 
     def _runs(self, path: str, *, added: bool) -> str:
-        packages: frozenset[str] = self._git.packages if self._git is not None else frozenset()
+        packages: frozenset[str] = self.git.packages if self.git is not None else frozenset()
         return runs_by_itself(path, added=added, is_package=packages.__contains__)
 
     def _called(self, change: FileChange, *, is_script: bool = False) -> FileChange:
         """The change, with a reason to wait where something of the project may run it."""
-        starter = self._git.starter if self._git is not None else ""
+        starter = self.git.starter if self.git is not None else ""
         is_plain = change.kind == "file" and not change.mode & 0o111 and not is_script
         if change.runs or not starter or (is_plain and is_data(change.path)):
             return change
         return replace(change, runs=called_by(starter))
 
     def _holds(self, content: str | bytes | None) -> bool:
-        return self._scrubber is not None and bool(content) and self._scrubber.holds(os.fsencode(content or b""))
+        return self.scrubber is not None and bool(content) and self.scrubber.holds(os.fsencode(content or b""))
 
     def _without_secret(self, told: BoxChange, this: _Round) -> FileChange:
-        shown = self._scrubber.scrub if self._scrubber is not None else str
+        shown = self.scrubber.scrub if self.scrubber is not None else str
         path, target = this.unlike_others(shown(told.path)), shown(told.target)
         mode = told.mode & 0o777
         change = FileChange(path, told.status, told.kind, told.size, mode, target=target, state="protected")
@@ -404,7 +383,7 @@ class Collector:
 
     def _old_state(self, path: str) -> HostState:
         try:
-            return self._project.state(path, keep=MAX_DIFF_INPUT)
+            return self.project.state(path, keep=MAX_DIFF_INPUT)
         except OSError:
             # Something unreadable or unwalkable stands there; it is in the way, and that is all we need to know.
             return HostState(kind="other", changed=float("inf"))
@@ -413,12 +392,12 @@ class Collector:
         if told.kind == "link":
             return Taken(link_hash(told.target), len(told.target), os.fsencode(told.target))
         this.weight += max(0, told.size)
-        if this.weight > self._limit:
-            raise WorkspaceTooLarge(told.path, this.weight, self._limit)
+        if this.weight > self.limit_bytes:
+            raise WorkspaceTooLarge(told.path, this.weight, self.limit_bytes)
         return await self._contents.take(box.files, told)
 
     def _verdict(self, told: BoxChange, old: HostState, ours: Mapping[str, str]) -> ChangeState:
-        if old.kind and old.changed > self._since and ours.get(told.path) != old.sha256:
+        if old.kind and old.changed > self.since and ours.get(told.path) != old.sha256:
             return "conflict"
         return "proposed"
 

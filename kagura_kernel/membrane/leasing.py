@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.approvals import Approver
@@ -66,46 +67,33 @@ def check_grants(grants: Sequence[Grant], registry: Registry) -> None:
             )
 
 
+@dataclass(eq=False, repr=False)
 class Leasing:
-    """One run's leases; belongs to one loop.
+    """One run's leases; belongs to one loop."""
 
-    Args:
-        credentials: What the run may lease.
-        parts: What membranes are made of.
-        holder: The run.
-        approver: Who is asked when a budget is used up.
-        record: Where every change is written down.
-        fatal: Told of what must end the run.
-        clock: The time.
-    """
+    credentials: Sequence[Grant]  # What the run may lease
+    parts: MembraneParts  # What membranes are made of
+    holder: Holder  # The run
+    approver: Approver  # Who is asked when a budget is used up
+    _: KW_ONLY
+    record: RecordFact  # Where every change is written down
+    fatal: Callable[[BaseException], None]  # Told of what must end the run
+    clock: Clock  # The time
 
-    def __init__(
-        self,
-        credentials: Sequence[Grant],
-        parts: MembraneParts,
-        holder: Holder,
-        approver: Approver,
-        *,
-        record: RecordFact,
-        fatal: Callable[[BaseException], None],
-        clock: Clock,
-    ) -> None:
-        self._credentials = tuple(credentials)
-        self._terms = parts.terms
-        self._injections = parts.registry().injections
-        self._limits = parts.limits
-        self._resolver = parts.resolver()
-        self._record = record
-        self._fatal = fatal
-        self._clock = clock
+    def __post_init__(self) -> None:
+        self._credentials = tuple(self.credentials)
+        self._terms = self.parts.terms
+        self._injections = self.parts.registry().injections
+        self._limits = self.parts.limits
+        self._resolver = self.parts.resolver()
         self._broker = CredentialBroker(
-            parts.ledger,
-            parts.registry().providers,
-            Grants(credentials),
-            holder,
-            approver=approver,
-            terms=parts.terms,
-            clock=clock,
+            self.parts.ledger,
+            self.parts.registry().providers,
+            Grants(self.credentials),
+            self.holder,
+            approver=self.approver,
+            terms=self.parts.terms,
+            clock=self.clock,
             on_change=self._changed,
         )
         self._injector: Injector | None = None
@@ -129,7 +117,7 @@ class Leasing:
 
         uses = self._uses = Summing(self._used)
         self._injector = Injector(
-            box, self._broker, self._injections, self._gate_for, uses.add, failed=self._fatal, clock=self._clock
+            box, self._broker, self._injections, self._gate_for, uses.add, failed=self.fatal, clock=self.clock
         )
         done = await asyncio.gather(
             *(self._acquire(self._injector, grant, budgets.get(grant)) for grant in self._credentials),
@@ -262,7 +250,7 @@ class Leasing:
     def _tell(self, change: LeaseChange, lease: Lease) -> None:
         views = [view for view in self._views() if view.name == f"{lease.provider}:{lease.scope}"]
         try:
-            self._record(
+            self.record(
                 LeaseChanged,
                 lease_id=lease.id,
                 provider=lease.provider,
@@ -276,7 +264,7 @@ class Leasing:
                 why=self._why_of(change, lease),
             )
         except JournalError as error:
-            self._fatal(error)
+            self.fatal(error)
 
     def _why_of(self, change: LeaseChange, lease: Lease) -> str:
         if change != "released":
@@ -286,7 +274,7 @@ class Leasing:
         return "; ".join(filter(None, (said, left)))
 
     def _used(self, request: InjectedRequest, times: int) -> None:
-        self._record(
+        self.record(
             LeaseUsed,
             lease_id=request.lease_id,
             provider=request.provider,
@@ -299,7 +287,7 @@ class Leasing:
         try:
             await work()
         except (JournalError, ApprovalAborted) as error:
-            self._fatal(error)
+            self.fatal(error)
         except KaguraError as error:
             self._note(f"Lease {lease_id}: {error.message}")
 
@@ -308,13 +296,13 @@ class Leasing:
             if self._uses is not None:
                 self._uses.end()
         except JournalError as error:
-            self._fatal(error)
+            self.fatal(error)
 
     def _note(self, text: str) -> None:
         try:
-            self._record(Noted, text=text)
+            self.record(Noted, text=text)
         except JournalError as error:
-            self._fatal(error)
+            self.fatal(error)
 
     def _gate_for(self, policy: EgressPolicy) -> Gate:
         return Gate(policy, self._resolver, limits=self._limits)

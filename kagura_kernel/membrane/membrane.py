@@ -7,7 +7,7 @@ is given back). Nothing is opened that the grant does not name, and whatever goe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver
@@ -60,43 +60,22 @@ class MembraneBox(ScrubbedBox):
 _MEANT_FOR_THE_RUN = frozenset({"run_id", "session_id", "at", "kind"})
 
 
+@dataclass(eq=False, repr=False)
 class Membrane:
-    """One run's membrane; belongs to one loop.
+    """One run's membrane; belongs to one loop."""
 
-    Args:
-        grant: What the run is given.
-        parts: What it is made of.
-        holder: The run.
-        approver: Who is asked for more.
-        asks: Whether somebody can be asked; where nobody can, an unknown host is refused without a question.
-        powers: What was allowed for the whole session.
-        record: Where every crossing is written down.
-        fatal: Told of what must end the run.
-        clock: The time.
-    """
+    grant: RunGrant  # What the run is given
+    parts: MembraneParts  # What it is made of
+    holder: Holder  # The run
+    approver: Approver  # Who is asked for more
+    _: KW_ONLY
+    asks: bool  # Whether somebody can be asked; where nobody can, an unknown host is refused without a question
+    powers: SessionPowers  # What was allowed for the whole session
+    record: RecordFact  # Where every crossing is written down
+    fatal: Callable[[BaseException], None]  # Told of what must end the run
+    clock: Clock  # The time
 
-    def __init__(  # noqa: PLR0913 - one run's surroundings, each a fact
-        self,
-        grant: RunGrant,
-        parts: MembraneParts,
-        holder: Holder,
-        approver: Approver,
-        *,
-        asks: bool,
-        powers: SessionPowers,
-        record: RecordFact,
-        fatal: Callable[[BaseException], None],
-        clock: Clock,
-    ) -> None:
-        self._grant = grant
-        self._parts = parts
-        self._holder = holder
-        self._approver = approver
-        self._asks = asks
-        self._powers = powers
-        self._record = record
-        self._fatal = fatal
-        self._clock = clock
+    def __post_init__(self) -> None:
         self._for_session = False
         self._carried: dict[Grant, Budget] = {}
         self._kept: tuple[Lease, ...] = ()
@@ -114,11 +93,6 @@ class Membrane:
         return None if self._closed else self._leasing
 
     @property
-    def grant(self) -> RunGrant:
-        """What the run is given."""
-        return self._grant
-
-    @property
     def left(self) -> tuple[Lease, ...]:
         """What is left of the budgets of its leases; never a credential."""
         return self._kept or (self._leasing.left() if self._leasing is not None else ())
@@ -127,7 +101,7 @@ class Membrane:
 
     def widen(self, grant: RunGrant) -> None:
         """Take a wider grant in the place of the one that the order has; before anybody is asked about it."""
-        self._grant = grant
+        self.grant = grant
 
     def carry(self, budgets: Mapping[Grant, Budget]) -> None:
         """Take what is left of budgets that a person gave the run that this one goes on from; before `approve`.
@@ -147,71 +121,71 @@ class Membrane:
         """
         notes = self._notes()
         asked_for, by = self._unasked()
-        self._record(RunGranted, **self._grant.to_event(), beyond=self._grant.beyond(self._parts.terms), by=by)
+        self.record(RunGranted, **self.grant.to_event(), beyond=self.grant.beyond(self.parts.terms), by=by)
         if not asked_for:
             return
-        decision = await self._approver.approve(self._question(notes))
+        decision = await self.approver.approve(self._question(notes))
         if not decision.allowed:
             raise ApprovalDenied("The start of this run", f"{decision.verdict} by {decision.by}")
         if decision.answer == THIS_SESSION:
             self._for_session = True
-            self._powers.writable_root |= self._grant.writable_root
-            self._powers.asked |= self._asked()
+            self.powers.writable_root |= self.grant.writable_root
+            self.powers.asked |= self._asked()
 
     def _unasked(self) -> tuple[bool, str]:
         """Whether something needs a person's word, and else who has given it before."""
-        session, settings = self._powers, self._parts.preapproved
-        root = self._grant.writable_root and not session.writable_root
+        session, settings = self.powers, self.parts.preapproved
+        root = self.grant.writable_root and not session.writable_root
         more = self._asked() - session.asked
-        new = [grant for grant in self._grant.credentials if not self._has_budget(grant)]
+        new = [grant for grant in self.grant.credentials if not self._has_budget(grant)]
         if root or more or any(grant not in settings for grant in new):
             return True, ""
         if new:
             return False, "settings"
-        if any(grant in self._carried for grant in self._grant.credentials):
+        if any(grant in self._carried for grant in self.grant.credentials):
             return False, "the run it goes on from"
-        given = self._grant.credentials or self._grant.writable_root or self._grant.asked
+        given = self.grant.credentials or self.grant.writable_root or self.grant.asked
         return False, "this session" if given else ""
 
     def _asked(self) -> set[tuple[str, str]]:
-        return {(self._grant.asker_id, word) for word in self._grant.asked}
+        return {(self.grant.asker_id, word) for word in self.grant.asked}
 
     def _has_budget(self, grant: Grant) -> bool:
         budget = self._budgets().get(grant)
-        return budget is not None and not budget.exhausted and not self._powers.asks_anew(grant)
+        return budget is not None and not budget.exhausted and not self.powers.asks_anew(grant)
 
     def _budgets(self) -> dict[Grant, Budget]:
-        return self._powers.budgets | self._carried
+        return self.powers.budgets | self._carried
 
     def _notes(self) -> list[str]:
         """What a person should know about the credentials; every one of them is there to be had."""
-        if not self._grant.credentials:
+        if not self.grant.credentials:
             return []
 
-        sources = sources_of(self._grant.credentials, self._parts.registry())
+        sources = sources_of(self.grant.credentials, self.parts.registry())
         return [f"For {grant}: {source.traits.note}" for grant, source in sources if source.traits.note]
 
     def _question(self, notes: Sequence[str]) -> ApprovalRequest:
-        beyond = self._grant.beyond(self._parts.terms)
-        only_credentials = not self._grant.writable_root and not self._grant.asked
-        names = ", ".join(map(str, self._grant.credentials))
+        beyond = self.grant.beyond(self.parts.terms)
+        only_credentials = not self.grant.writable_root and not self.grant.asked
+        names = ", ".join(map(str, self.grant.credentials))
         title = f"Let this run hold {names}" if only_credentials else "Start this run with a box that it may change"
-        if self._grant.asked:
-            title = f"Start this run as {self._grant.asker}"
-        seen = [f"sees {mount.shown} as {mount.target}" for mount in self._grant.mounts]
-        image = [f"runs the image {self._grant.image}"] if self._grant.image else []
+        if self.grant.asked:
+            title = f"Start this run as {self.grant.asker}"
+        seen = [f"sees {mount.shown} as {mount.target}" for mount in self.grant.mounts]
+        image = [f"runs the image {self.grant.image}"] if self.grant.image else []
         return ApprovalRequest(
             id=new_approval_id(),
-            run_id=self._holder.run_id,
-            session_id=self._holder.session_id,
+            run_id=self.holder.run_id,
+            session_id=self.holder.session_id,
             kind=ApprovalKind.CREDENTIAL if only_credentials else ApprovalKind.LAUNCH,
             title=title,
             detail="\n".join(
                 f"{clause[:1].upper()}{clause[1:].rstrip('.')}." for clause in (*beyond, *notes, *image, *seen)
             ),
-            arguments={**self._grant.to_event(), **({"asked": self._grant.asked} if self._grant.asked else {})},
-            requested_at=self._clock.now(),
-            deadline=self._parts.terms.ask_deadline,
+            arguments={**self.grant.to_event(), **({"asked": self.grant.asked} if self.grant.asked else {})},
+            requested_at=self.clock.now(),
+            deadline=self.parts.terms.ask_deadline,
             options=(THIS_RUN, THIS_SESSION),
         )
 
@@ -232,27 +206,27 @@ class Membrane:
         self._egress = Egress(
             self._gate(),
             self._crossed,
-            run_id=self._holder.run_id,
-            session_id=self._holder.session_id,
-            limits=self._parts.limits,
-            clock=self._clock,
+            run_id=self.holder.run_id,
+            session_id=self.holder.session_id,
+            limits=self.parts.limits,
+            clock=self.clock,
         )
-        port = await open_egress(box, self._egress, failed=self._fatal)
+        port = await open_egress(box, self._egress, failed=self.fatal)
         await self._forward(box, self._egress)
         # Boxes are started with the variables of the usual port.
         self._proxy = {} if port == PROXY_PORT else proxy_variables(port)
-        if not self._grant.credentials:
+        if not self.grant.credentials:
             passes = not self._proxy and after is None
             return box if passes else MembraneBox(box, self.scrubber, self._variables, after)
 
         self._leasing = Leasing(
-            self._grant.credentials,
-            self._parts,
-            self._holder,
-            self._approver,
-            record=self._record,
-            fatal=self._fatal,
-            clock=self._clock,
+            self.grant.credentials,
+            self.parts,
+            self.holder,
+            self.approver,
+            record=self.record,
+            fatal=self.fatal,
+            clock=self.clock,
         )
         await self._leasing.open(box, self._budgets())
         return MembraneBox(box, self.scrubber, self._variables, after)
@@ -272,15 +246,15 @@ class Membrane:
             raise RuntimeError("the brain of this run does not think in its box")
         from kagura_kernel.membrane.model_api import ModelAccess
 
-        resolver = self._parts.resolver()
+        resolver = self.parts.resolver()
         self._model = ModelAccess(
             self._model_api,
-            lambda policy: Gate(policy, resolver, limits=self._parts.limits),
-            self._record,
+            lambda policy: Gate(policy, resolver, limits=self.parts.limits),
+            self.record,
             counting,
-            clock=self._clock,
+            clock=self.clock,
         )
-        await self._model.open(box, self._fatal)
+        await self._model.open(box, self.fatal)
         return self._model.url
 
     async def close(self) -> None:
@@ -304,18 +278,18 @@ class Membrane:
         self._kept = await self._leasing.close()
         for kept in self._kept:
             grant = Grant(kept.provider, kept.scope)
-            if self._for_session or grant in self._powers.budgets:
-                self._powers.budgets[grant] = kept.budget
+            if self._for_session or grant in self.powers.budgets:
+                self.powers.budgets[grant] = kept.budget
 
     async def _forward(self, box: Box, egress: Egress) -> None:
         """Let programs in the box find a granted port of this machine's loopback where they look for it: on theirs."""
-        for target in self._grant.egress.granted:
+        for target in self.grant.egress.granted:
             if target.address is None or not target.address.is_loopback:
                 continue
             try:
-                await forward(box, egress, target, failed=self._fatal)
+                await forward(box, egress, target, failed=self.fatal)
             except SandboxUnavailable as error:
-                self._record(Noted, text=f"{target} can be reached through the proxy only: {error.reason}.")
+                self.record(Noted, text=f"{target} can be reached through the proxy only: {error.reason}.")
 
     def _variables(self) -> dict[str, str]:
         return self._proxy | (self._leasing.variables() if self._leasing is not None else {})
@@ -327,15 +301,15 @@ class Membrane:
 
     def _gate(self) -> Gate:
         asking = Asking(
-            self._approver if self._asks else None,
-            run_id=self._holder.run_id,
-            session_id=self._holder.session_id,
-            session=self._powers.answers,
-            clock=self._clock,
-            deadline=self._parts.terms.ask_deadline,
+            self.approver if self.asks else None,
+            run_id=self.holder.run_id,
+            session_id=self.holder.session_id,
+            session=self.powers.answers,
+            clock=self.clock,
+            deadline=self.parts.terms.ask_deadline,
         )
-        return Gate(self._grant.egress, self._parts.resolver(), asking=asking, limits=self._parts.limits)
+        return Gate(self.grant.egress, self.parts.resolver(), asking=asking, limits=self.parts.limits)
 
     def _crossed(self, fact: EgressDecided | EgressClosed) -> None:
         fields = {name: getattr(fact, name) for name in type(fact).model_fields if name not in _MEANT_FOR_THE_RUN}
-        self._record(type(fact), **fields)
+        self.record(type(fact), **fields)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -369,31 +369,27 @@ class Counting:
     refused_model: Callable[[str], str] = lambda _model: ""
 
 
+@dataclass(eq=False, repr=False)
 class ModelAccess:
-    """The API of one run; belongs to the loop of its box.
+    """The API of one run; belongs to the loop of its box."""
 
-    Args:
-        api: Where it is, and the key.
-        gate_for: Makes the gate of the upstream from a policy that grants only it.
-        record: Where every request is written down.
-        counting: Keeps the books.
-        clock: Measures requests.
-    """
+    api: ModelApi  # Where it is, and the key
+    gate_for: GateFor  # Makes the gate of the upstream from a policy that grants only it
+    record: RecordFact  # Where every request is written down
+    counting: Counting  # Keeps the books
+    _: KW_ONLY
+    clock: Clock  # Measures requests
 
-    def __init__(
-        self, api: ModelApi, gate_for: GateFor, record: RecordFact, counting: Counting, *, clock: Clock
-    ) -> None:
-        self._record = record
+    def __post_init__(self) -> None:
         self._under_way = 0
         self._calls = Summing(self._called)
-        self._counting = counting
         self._endpoint = Endpoint(
-            api.injection,
-            _Key(api.key),
-            gate_for,
+            self.api.injection,
+            _Key(self.api.key),
+            self.gate_for,
             self._calls.add,
             limits=_LIMITS,
-            clock=clock,
+            clock=self.clock,
             watch=lambda: _Request(self),
         )
 
@@ -430,7 +426,7 @@ class ModelAccess:
         Raises:
             BadRequest: not now, or not any more.
         """
-        if why := self._counting.refused():
+        if why := self.counting.refused():
             raise BadRequest(400, why)
         if self._under_way >= MOST_AT_ONCE:
             raise BadRequest(429, f"{MOST_AT_ONCE} answers are under way already: wait for one of them.")
@@ -442,7 +438,7 @@ class ModelAccess:
         Raises:
             BadRequest: nobody could say what it costs.
         """
-        if why := self._counting.refused_model(model):
+        if why := self.counting.refused_model(model):
             raise BadRequest(400, why)
 
     def end(self) -> None:
@@ -451,10 +447,10 @@ class ModelAccess:
 
     def counted(self, answer: Counted | None) -> None:
         """What it cost."""
-        self._counting.counted(answer)
+        self.counting.counted(answer)
 
     def _called(self, request: InjectedRequest, times: int) -> None:
-        self._record(ModelCalled, times=times, **request.facts())
+        self.record(ModelCalled, times=times, **request.facts())
 
 
 class _Key:

@@ -129,30 +129,22 @@ class GitRules(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class Protection:
-    """Answers for one project and one list of changes.
+    """Answers for one project and one list of changes."""
 
-    Args:
-        project: The project on the host.
-        present: The paths that the changes leave in place, with the target of each that is a link.
-        subpaths: Paths below the root that a policy protects, with everything below them.
-        held_in: A folder that is a repository of its own to further such paths; is asked when a change lies below it.
-    """
+    project: ProjectFiles  # The project on the host
+    present: Mapping[str, str]  # The paths that the changes leave in place, with the target of each that is a link
+    subpaths: Iterable[str] = ()  # Paths below the root that a policy protects, with everything below them
+    # A folder that is a repository of its own to further such paths; is asked when a change lies below it
+    held_in: Callable[[str], tuple[str, ...]] = lambda _: ()
 
-    def __init__(
-        self,
-        project: ProjectFiles,
-        present: Mapping[str, str],
-        subpaths: Iterable[str] = (),
-        held_in: Callable[[str], tuple[str, ...]] = lambda _: (),
-    ) -> None:
-        self._project = project
-        self._subpaths = tuple(subpaths)
-        self._held_in = held_in
+    def __post_init__(self) -> None:
+        self._subpaths = tuple(self.subpaths)
         self._links: dict[str, list[str]] = {}
         self._proposed: dict[str, set[str]] = {}
         self._found: dict[str, frozenset[str]] = {}
-        for path, target in present.items():
+        for path, target in self.present.items():
             self._propose(path)
             if target:
                 self._links.setdefault(folded_path(path), []).append(target)
@@ -176,7 +168,7 @@ class Protection:
 
     def _links_at(self, path: str) -> Iterator[str]:
         yield from self._links.get(folded_path(path), ())
-        standing = self._project.target(path)
+        standing = self.project.target(path)
         if standing is not None:
             yield standing
 
@@ -190,11 +182,11 @@ class Protection:
     def _look(self, path: str) -> bool:
         """Note what the directories on the way hold; whether the way ends at a link to an environment, or at one."""
         parts = path.split("/")
-        for directory, handle in self._project.directories(path):
+        for directory, handle in self.project.directories(path):
             if directory not in self._found:
                 self._found[directory] = frozenset(name for name in _MARKERS if _is_there(handle, name))
                 if directory and _is_there(handle, ".git"):
-                    self._subpaths += self._held_in(directory)
+                    self._subpaths += self.held_in(directory)
             following = parts[directory.count("/") + 1 if directory else 0]
             if any(_leads_to(handle, f"{following}/{name}") for name in _ENVIRONMENT):
                 return True

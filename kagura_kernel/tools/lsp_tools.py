@@ -186,24 +186,21 @@ class _Kind:
     answer: Answer  # Does it
 
 
+@dataclass(eq=False, repr=False)
 class LspTool:
-    """One question to a language server.
+    """One question to a language server."""
 
-    Args:
-        name: Under which the brain sees it.
-        kind: What is asked.
-        client: The server.
-        redact: What answers go through before a brain reads them.
-    """
+    name: str  # Under which the brain sees it
+    kind: _Kind  # What is asked
+    client: LspClient  # The server
+    redact: Redact  # What answers go through before a brain reads them
 
-    def __init__(self, name: str, kind: _Kind, client: LspClient, redact: Redact) -> None:
-        self._kind = kind
-        self._client = client
-        self._redact = redact
+    def __post_init__(self) -> None:
         self.spec = ToolSpec(
-            name,
-            f"{kind.description} Answered by the language server {client.name}, which sees the files as they are now.",
-            kind.schema,
+            self.name,
+            f"{self.kind.description} Answered by the language server {self.client.name}, which sees the files as they "
+            "are now.",
+            self.kind.schema,
             read_only=True,
         )
 
@@ -214,13 +211,13 @@ class LspTool:
             ToolsetError: the server is gone, too busy, not for this file, or did not answer in time.
             BoxFileError: the file cannot be read.
         """
-        root = self._client.root
+        root = self.client.root
         path = posixpath.normpath(posixpath.join(root, workspace_path(root, arguments["path"])))
         try:
-            text = await self._kind.answer(self._client, path, arguments)
+            text = await self.kind.answer(self.client, path, arguments)
         except NoSuchPlace as error:
             return ToolResult(f"{arguments['path']}: {error}.", is_error=True)
-        return ToolResult(shorten_middle(await asyncio.to_thread(self._redact, text)))
+        return ToolResult(shorten_middle(await asyncio.to_thread(self.redact, text)))
 
 
 def lsp_tools(toolset: str, client: LspClient, taken: Sequence[str], redact: Redact) -> list[Tool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -160,38 +160,30 @@ Redact = Callable[[Any], Any]
 """Takes secrets out of every text in a value of JSON; the value itself where there are none."""
 
 
+@dataclass(eq=False, repr=False)
 class McpTool:
-    """One tool.
+    """One tool."""
 
-    Args:
-        name: Under which the brain sees it.
-        offered: What its server says of it.
-        client: Carries calls out.
-        questions: A person's word, where it is needed.
-        remote: Whether the server lies outside of the box.
-        redact: What its texts go through before a brain reads them.
-    """
+    name: str  # Under which the brain sees it
+    offered: OfferedTool  # What its server says of it
+    client: McpClient  # Carries calls out
+    questions: ToolQuestions  # A person's word, where it is needed
+    _: KW_ONLY
+    remote: bool  # Whether the server lies outside of the box
+    redact: Redact  # What its texts go through before a brain reads them
 
-    def __init__(
-        self,
-        name: str,
-        offered: OfferedTool,
-        client: McpClient,
-        questions: ToolQuestions,
-        *,
-        remote: bool,
-        redact: Redact,
-    ) -> None:
-        self._tool = offered.name
-        self._client = client
-        self._questions = questions
-        self._remote = remote
-        self._redact = redact
+    def __post_init__(self) -> None:
+        self._tool = self.offered.name
         self.spec = ToolSpec(
-            name,
-            _description(client.name, redact(offered.description), asks=questions.asks(offered.name), remote=remote),
-            redact(offered.schema),
-            read_only=offered.read_only and not questions.asks(offered.name),
+            self.name,
+            _description(
+                self.client.name,
+                self.redact(self.offered.description),
+                asks=self.questions.asks(self.offered.name),
+                remote=self.remote,
+            ),
+            self.redact(self.offered.schema),
+            read_only=self.offered.read_only and not self.questions.asks(self.offered.name),
             foreign=True,
         )
 
@@ -202,11 +194,11 @@ class McpTool:
             ToolsetError: its server is gone, too busy, or did not answer in time.
             ApprovalError: it may not be called.
         """
-        await self._questions.require(self._tool, arguments, context.call_id)
-        text, is_error = await self._client.call(self._tool, arguments)
+        await self.questions.require(self._tool, arguments, context.call_id)
+        text, is_error = await self.client.call(self._tool, arguments)
         # Before it is shortened: half a secret looks like none.
-        shown = await asyncio.to_thread(self._redact, text)
-        return ToolResult(shorten_middle(shown), is_error=is_error, route="" if self._remote else "sandbox")
+        shown = await asyncio.to_thread(self.redact, text)
+        return ToolResult(shorten_middle(shown), is_error=is_error, route="" if self.remote else "sandbox")
 
 
 def _description(toolset: str, said: str, *, asks: bool, remote: bool) -> str:

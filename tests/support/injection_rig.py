@@ -75,7 +75,7 @@ class InjectionRig:
             self._record,
             failed=self.failures.append,
             home=home,
-            limits=limits,
+            limits=limits or InjectionLimits(),
             clock=self.clock,
             trust=trust,
         )

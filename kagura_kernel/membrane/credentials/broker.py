@@ -14,7 +14,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -128,48 +128,28 @@ _RELEASED = "it was released"
 _REVOKED = "it was revoked"
 
 
+@dataclass(eq=False, repr=False)
 class CredentialBroker:
     """Leases for one run."""
 
-    def __init__(  # noqa: PLR0913 - one run's surroundings, each a fact
-        self,
-        ledger: LeaseLedger,
-        providers: Mapping[str, CredentialProvider],
-        grants: Grants,
-        holder: Holder,
-        *,
-        approver: Approver | None = None,
-        terms: LeaseTerms | None = None,
-        clock: Clock = _SYSTEM,
-        chance: Callable[[], float] = random.random,
-        on_change: Callable[[LeaseChange, Lease], None] | None = None,
-    ) -> None:
-        """A broker without leases.
+    ledger: LeaseLedger  # Where every credential is written down
+    providers: Mapping[str, CredentialProvider]  # Those that are configured, by name
+    grants: Grants  # What this run may have
+    holder: Holder  # Whose leases these are
+    _: KW_ONLY
+    approver: Approver | None = None  # Who is asked for budgets; None when nobody can be
+    terms: LeaseTerms = field(default_factory=LeaseTerms)  # How leases are handled
+    clock: Clock = _SYSTEM  # For everything that ends
+    chance: Callable[[], float] = random.random  # From 0 to 1; spreads renewals and retries
+    # Told of every change, with the lease without its credential; neither raises nor waits
+    on_change: Callable[[LeaseChange, Lease], None] = lambda _change, _lease: None
 
-        Args:
-            ledger: Where every credential is written down.
-            providers: Those that are configured, by name.
-            grants: What this run may have.
-            holder: Whose leases these are.
-            approver: Who is asked for budgets; None when nobody can be.
-            terms: How leases are handled.
-            clock: For everything that ends.
-            chance: From 0 to 1; spreads renewals and retries.
-            on_change: Told of every change, with the lease without its credential; neither raises nor waits.
-        """
-        self._ledger = ledger
-        self._providers = dict(providers)
-        self._grants = grants
-        self._holder = holder
-        self._terms = terms or LeaseTerms()
-        self._approver = approver
-        self._clock = clock
-        self._chance = chance
-        self._on_change = on_change or (lambda _change, _lease: None)
+    def __post_init__(self) -> None:
+
         self._held: dict[str, _Held] = {}
         self._shielding = _Shielding()
         self._seen: list[Secret] = []
-        self._giving_back = GivingBack(ledger, self._providers, clock, chance, holder.owner)
+        self._giving_back = GivingBack(self.ledger, self.providers, self.clock, self.chance, self.holder.owner)
         self._closed = False
 
     # ------------------------------------------------------------------ asking
@@ -200,7 +180,7 @@ class CredentialBroker:
         if budget is None or budget.exhausted:
             budget = await self._ask(grant, source.traits, reason=reason, again=budget is not None)
         held = await self._patiently(Lease.ask(grant, budget), source)
-        self._on_change("acquired", held.lease.without_credential())
+        self.on_change("acquired", held.lease.without_credential())
         return held.lease.without_credential()
 
     async def renew(self, lease_id: str) -> Lease:
@@ -240,7 +220,7 @@ class CredentialBroker:
             if held.lease.ended:
                 await self._shielding.run(self._renewed(held))
             else:
-                self._on_change("extended", held.lease.without_credential())
+                self.on_change("extended", held.lease.without_credential())
         finally:
             self._keep(held)
         return held.lease.without_credential()
@@ -257,10 +237,10 @@ class CredentialBroker:
         """
         held = self._find(lease_id)
         lease = held.lease
-        self._grants.check(lease.provider, lease.scope)
+        self.grants.check(lease.provider, lease.scope)
         if lease.ended:
             raise LeaseEnded(lease.provider, lease.scope, lease.ended, on_hold=True)
-        if lease.credential is None or held.seconds_left(self._clock) <= 0:
+        if lease.credential is None or held.seconds_left(self.clock) <= 0:
             raise LeaseEnded(lease.provider, lease.scope, "its time is up")
         if self._is_taken(held):
             raise LeaseEnded(lease.provider, lease.scope, _REVOKED)
@@ -284,7 +264,7 @@ class CredentialBroker:
 
     def regrant(self, grants: Grants) -> None:
         """From now on only these count: a credential outside them is neither given out nor renewed."""
-        self._grants = grants
+        self.grants = grants
 
     # ------------------------------------------------------------------ ending
 
@@ -301,7 +281,7 @@ class CredentialBroker:
         if held is None:
             return None
         # Before anything can be cancelled: from here on it is not given out, and whoever comes next can revoke it.
-        left, row_id = held.seconds_left(self._clock), held.lease.row_id
+        left, row_id = held.seconds_left(self.clock), held.lease.row_id
         held.lease = held.lease.hold(_RELEASED)
         if row_id:
             self._giving_back.note(row_id, _RELEASED)
@@ -320,7 +300,7 @@ class CredentialBroker:
             if row_id:
                 self._giving_back.later(row_id, _RELEASED)
             raise
-        self._on_change("released", held.lease)
+        self.on_change("released", held.lease)
         return held.lease
 
     async def close(self) -> tuple[Lease, ...]:
@@ -349,7 +329,7 @@ class CredentialBroker:
         if not release.cancelled():
             return release.result()
         # Its provider does not answer: its time is spent, and it stays owed.
-        self._on_change("released", held.lease)
+        self.on_change("released", held.lease)
         return held.lease.without_credential()
 
     # ------------------------------------------------------------------- parts
@@ -362,14 +342,14 @@ class CredentialBroker:
             ApprovalDenied: somebody said no, or did not answer.
             ApprovalAborted: somebody called the run off.
         """
-        if self._approver is None:
+        if self.approver is None:
             raise ApprovalRequired(f"The credential {grant}", "it is held under a budget, and nobody can be asked")
-        now = self._clock.now()
-        request = ask_for(grant, self._terms, self._holder, now, note=traits.note, reason=reason, again=again)
-        decision = await self._approver.approve(request)
+        now = self.clock.now()
+        request = ask_for(grant, self.terms, self.holder, now, note=traits.note, reason=reason, again=again)
+        decision = await self.approver.approve(request)
         if not decision.allowed:
             raise ApprovalDenied(f"The credential {grant}", f"{decision.verdict} by {decision.by}")
-        return self._terms.budget
+        return self.terms.budget
 
     async def _patiently(self, asked: Lease, source: CredentialProvider) -> _Held:
         """A first credential, tried again with growing pauses while the provider has trouble."""
@@ -379,14 +359,14 @@ class CredentialBroker:
                 return await self._shielding.run(self._first(asked, source), self._unwanted)
             except LeaseUnavailable as error:
                 failures += 1
-                if failures >= self._terms.attempts:
+                if failures >= self.terms.attempts:
                     raise
-                pause = self._terms.pause(failures, self._chance(), error.retry_after)
-            await self._clock.sleep(pause)
+                pause = self.terms.pause(failures, self.chance(), error.retry_after)
+            await self.clock.sleep(pause)
 
     async def _first(self, asked: Lease, source: CredentialProvider) -> _Held:
         lease = await self._minted(source, asked.acquire(self._ttl(source)))
-        held = _Held(lease, self._clock.monotonic() + lease.lifetime)
+        held = _Held(lease, self.clock.monotonic() + lease.lifetime)
         if self._closed:
             self._giving_back.later(lease.row_id, _RELEASED)
             raise LeaseEnded(lease.provider, lease.scope, "the run is over")
@@ -399,26 +379,26 @@ class CredentialBroker:
             lease = held.lease
             self._find(lease.id)
             _, source = self._checked(lease.provider, lease.scope)
-            fresh = await self._minted(source, lease.renew(self._ttl(source), held.seconds_left(self._clock)))
+            fresh = await self._minted(source, lease.renew(self._ttl(source), held.seconds_left(self.clock)))
             if self._closed or lease.id not in self._held:
                 self._giving_back.later(fresh.row_id, _RELEASED)
                 raise LeaseEnded(lease.provider, lease.scope, _RELEASED)
             old = held.lease.row_id
-            held.lease, held.ends = fresh, self._clock.monotonic() + fresh.lifetime
+            held.lease, held.ends = fresh, self.clock.monotonic() + fresh.lifetime
             if old:
                 held.replaced.append(old)
-                self._giving_back.later(old, "it was renewed", pause=self._terms.overlap)
-        self._on_change("renewed", held.lease.without_credential())
+                self._giving_back.later(old, "it was renewed", pause=self.terms.overlap)
+        self.on_change("renewed", held.lease.without_credential())
         return held.lease.without_credential()
 
     def _ttl(self, source: CredentialProvider) -> float:
-        return min(self._terms.ttl, source.traits.longest)
+        return min(self.terms.ttl, source.traits.longest)
 
     async def _minted(self, source: CredentialProvider, wanted: Lease) -> Lease:
         if self._closed:
             # Whoever waited for another attempt: nobody would give it back before the next start.
             raise LeaseEnded(wanted.provider, wanted.scope, "the run is over")
-        lease = await mint(source, wanted, self._holder, self._ledger, self._clock, owe=self._giving_back.later)
+        lease = await mint(source, wanted, self.holder, self.ledger, self.clock, owe=self._giving_back.later)
         self._seen.extend(lease.credential or ())
         self._giving_back.know(lease.row_id, source.name, lease.handle)
         return lease
@@ -430,34 +410,34 @@ class CredentialBroker:
     async def _kept(self, held: _Held) -> None:
         """Renew until the end; past the budget, ask once; then hold, and give the credential back at its end."""
         failures = 0
-        wait = self._terms.renewal_in(held.seconds_left(self._clock), self._chance())
+        wait = self.terms.renewal_in(held.seconds_left(self.clock), self.chance())
         while True:
-            await sleep_through(self._clock, min(wait, held.seconds_left(self._clock)))
+            await sleep_through(self.clock, min(wait, held.seconds_left(self.clock)))
             try:
                 if held.lease.budget.renewable:
                     await self._shielding.run(self._renewed(held))
                 else:
                     await self._held_up(held)
                 failures = 0
-                wait = self._terms.renewal_in(held.seconds_left(self._clock), self._chance())
+                wait = self.terms.renewal_in(held.seconds_left(self.clock), self.chance())
             except LeaseUnavailable as error:
                 failures += 1
-                wait = self._terms.pause(failures, self._chance(), error.retry_after)
-                if held.seconds_left(self._clock) <= 0:
+                wait = self.terms.pause(failures, self.chance(), error.retry_after)
+                if held.seconds_left(self.clock) <= 0:
                     self._hold(held, error.message)
-                    await sleep_through(self._clock, wait)
+                    await sleep_through(self.clock, wait)
             except KaguraError as error:
                 # A no, or a journal that does not write: the present credential is good to its end, and that was it.
-                await sleep_through(self._clock, held.seconds_left(self._clock))
+                await sleep_through(self.clock, held.seconds_left(self.clock))
                 self._hold(held, error.message)
                 return
 
     async def _held_up(self, held: _Held) -> None:
         """Ask for another budget while the rest of this one runs; at its end the lease is on hold until the answer."""
-        self._on_change("held up", held.lease.without_credential())
+        self.on_change("held up", held.lease.without_credential())
         grant, source = self._checked(held.lease.provider, held.lease.scope)
         asking = asyncio.create_task(self._ask(grant, source.traits, reason=USED_UP, again=True))
-        ending = asyncio.create_task(sleep_through(self._clock, held.seconds_left(self._clock)))
+        ending = asyncio.create_task(sleep_through(self.clock, held.seconds_left(self.clock)))
         try:
             await asyncio.wait({asking, ending}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
@@ -481,23 +461,23 @@ class CredentialBroker:
             # A journal that does not write stops the run elsewhere; the attempt to revoke is under way.
             with suppress(JournalError):
                 self._giving_back.later(row_id, why)
-        self._on_change("on hold", held.lease)
+        self.on_change("on hold", held.lease)
 
     async def _unwanted(self, held: _Held) -> None:
         await self.release(held.lease.id)
 
     def _checked(self, provider: str, scope: str) -> tuple[Grant, CredentialProvider]:
-        grant = self._grants.check(provider, scope)
-        source = self._providers.get(provider)
+        grant = self.grants.check(provider, scope)
+        source = self.providers.get(provider)
         if source is None:
-            raise UnknownName("credential provider", provider, sorted(self._providers))
+            raise UnknownName("credential provider", provider, sorted(self.providers))
         if scope not in source.scopes:
             raise UnknownName(f"scope of {provider}", scope, sorted(source.scopes))
         return grant, source
 
     def _is_taken(self, held: _Held) -> bool:
         # One on hold has given its credential back itself.
-        return bool(held.lease.row_id) and not self._ledger.is_live(held.lease.row_id)
+        return bool(held.lease.row_id) and not self.ledger.is_live(held.lease.row_id)
 
     def _find(self, lease_id: str) -> _Held:
         held = self._held.get(lease_id)

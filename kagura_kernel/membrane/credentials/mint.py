@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 
 from kagura_kernel.domain.clock import Clock
@@ -134,22 +135,18 @@ async def _complete(provider: CredentialProvider, lease: Lease, minted: Minted, 
 _BROKEN_OFF = "its revocation was broken off before its provider answered"
 
 
+@dataclass(eq=False, repr=False)
 class GivingBack:
     """What one broker owes. What it cannot settle stays in the ledger for the next sweep."""
 
-    def __init__(
-        self,
-        ledger: LeaseLedger,
-        providers: Mapping[str, CredentialProvider],
-        clock: Clock,
-        chance: Callable[[], float],
-        owner: str,
-    ) -> None:
-        self._ledger = ledger
-        self._providers = providers
-        self._clock = clock
-        self._chance = chance
-        self._claim = claim_name(owner)
+    ledger: LeaseLedger
+    providers: Mapping[str, CredentialProvider]
+    clock: Clock
+    chance: Callable[[], float]
+    owner: str
+
+    def __post_init__(self) -> None:
+        self._claim = claim_name(self.owner)
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._handles: dict[str, tuple[str, str]] = {}
         self._closing = False
@@ -161,7 +158,7 @@ class GivingBack:
     def note(self, row_id: str, why: str) -> None:
         """Write down that it is owed, if that can be done; `now` or `later` tell when it cannot."""
         with suppress(JournalError):
-            self._ledger.owe(row_id, why)
+            self.ledger.owe(row_id, why)
 
     async def now(self, row_id: str, why: str) -> Settled:
         """Try once; if that is not enough, go on in the background. Whoever is cancelled meanwhile calls `later`.
@@ -170,7 +167,7 @@ class GivingBack:
             JournalError: it could not be written down; the provider was told all the same.
         """
         try:
-            self._ledger.owe(row_id, why)
+            self.ledger.owe(row_id, why)
             settled = await self._once(row_id)
         except JournalError:
             await self._off_the_book(row_id)
@@ -185,9 +182,9 @@ class GivingBack:
         Raises:
             JournalError: it could not be written down; it is tried all the same.
         """
-        due = self._clock.now() + timedelta(seconds=pause) if pause else None
+        due = self.clock.now() + timedelta(seconds=pause) if pause else None
         try:
-            self._ledger.owe(row_id, why, due=due)
+            self.ledger.owe(row_id, why, due=due)
         finally:
             self._start(row_id, pause)
 
@@ -219,7 +216,7 @@ class GivingBack:
     async def _again(self, row_id: str, pause: float) -> None:
         while True:
             if pause > 0:
-                await self._clock.sleep(pause)
+                await self.clock.sleep(pause)
             try:
                 settled = await self._once(row_id)
             except JournalError:
@@ -230,20 +227,20 @@ class GivingBack:
             pause = max(1.0, settled.retry_in)
 
     async def _once(self, row_id: str) -> Settled:
-        row = self._ledger.row(row_id)
+        row = self.ledger.row(row_id)
         if row is None or row.state == "gone":
             return Settled(row_id, "", "", "forgotten")
-        if not self._ledger.claim(row_id, by=self._claim, until=self._clock.now() + CLAIM):
+        if not self.ledger.claim(row_id, by=self._claim, until=self.clock.now() + CLAIM):
             return Settled(row_id, row.provider, row.scope, "kept", "another process settles it", CLAIM.total_seconds())
-        self._ledger.owe(row_id, "it was given back")
-        provider = self._providers.get(row.provider)
+        self.ledger.owe(row_id, "it was given back")
+        provider = self.providers.get(row.provider)
         try:
-            settled = await settle(row, provider, self._ledger, self._clock, chance=self._chance())
+            settled = await settle(row, provider, self.ledger, self.clock, chance=self.chance())
         except asyncio.CancelledError:
             # Not ours any more: the next sweep need not wait for the claim to lapse.
             with suppress(JournalError):
-                self._ledger.postpone(
-                    row_id, until=self._clock.now(), why=_BROKEN_OFF if row.handle else f"{UNSURE}: {_BROKEN_OFF}"
+                self.ledger.postpone(
+                    row_id, until=self.clock.now(), why=_BROKEN_OFF if row.handle else f"{UNSURE}: {_BROKEN_OFF}"
                 )
             raise
         if settled.done:
@@ -253,7 +250,7 @@ class GivingBack:
     async def _off_the_book(self, row_id: str) -> None:
         """Tell the provider although it cannot be written down: a journal that fails must not keep a secret alive."""
         name, handle = self._handles.get(row_id, ("", ""))
-        provider = self._providers.get(name)
+        provider = self.providers.get(name)
         if provider is not None and provider.traits.revocable:
             with suppress(CredentialError):
                 await bounded(provider.name, provider.revoke(handle))

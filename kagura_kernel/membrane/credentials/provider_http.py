@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -83,19 +83,18 @@ class Answer:
         return parse_date(self.headers.get("date", ""))
 
 
+@dataclass(eq=False, repr=False)
 class ProviderHttp:
     """Requests to one provider."""
 
-    def __init__(self, provider: str, base_url: str, *, timeout: float = TIMEOUT) -> None:
-        """Nothing is connected.
+    provider: str
+    base_url: str
+    _: KW_ONLY
+    timeout: float = TIMEOUT
 
-        Raises:
-            ValueError: the URL is neither HTTPS nor loopback.
-        """
-        check_url(base_url)
-        self._provider = provider
-        self._base = base_url.rstrip("/")
-        self._timeout = timeout
+    def __post_init__(self) -> None:
+        check_url(self.base_url)
+        self._base = self.base_url.rstrip("/")
 
     async def send(
         self,
@@ -115,9 +114,9 @@ class ProviderHttp:
 
         try:
             async with (
-                asyncio.timeout(2 * self._timeout),
+                asyncio.timeout(2 * self.timeout),
                 httpx.AsyncClient(
-                    verify=_trust(), timeout=self._timeout, follow_redirects=False, mounts=DIRECT
+                    verify=_trust(), timeout=self.timeout, follow_redirects=False, mounts=DIRECT
                 ) as client,
                 client.stream(
                     method, self._base + path, headers=dict(headers), json=json_body, params=parameters
@@ -130,7 +129,7 @@ class ProviderHttp:
                         raise self.unclear("its answer is too large")
                 return Answer(response.status_code, bytes(body), dict(response.headers))
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
-            raise LeaseUnavailable(self._provider, "it cannot be reached") from error
+            raise LeaseUnavailable(self.provider, "it cannot be reached") from error
         except (TimeoutError, httpx.TimeoutException) as error:
             raise self.unclear("it did not answer in time") from error
         except (httpx.HTTPError, httpx.StreamError) as error:
@@ -147,17 +146,17 @@ class ProviderHttp:
             return answer
         if answer.too_often:
             why = f"it is asked too often (HTTP {answer.status})"
-            raise LeaseUnavailable(self._provider, why, retry_after=answer.retry_after)
+            raise LeaseUnavailable(self.provider, why, retry_after=answer.retry_after)
         if answer.status >= 500:  # noqa: PLR2004 - where HTTP's server errors begin
             raise LeaseUnavailable(
-                self._provider,
+                self.provider,
                 f"it has trouble of its own (HTTP {answer.status})",
                 uncertain=True,
                 retry_after=answer.retry_after,
             )
         if answer.status in _WRONG_KEY:
-            raise LeaseRefused(self._provider, f"it does not accept our key for this (HTTP {answer.status})")
-        raise LeaseRefused(self._provider, f"it answered HTTP {answer.status}")
+            raise LeaseRefused(self.provider, f"it does not accept our key for this (HTTP {answer.status})")
+        raise LeaseRefused(self.provider, f"it answered HTTP {answer.status}")
 
     def object(self, answer: Answer) -> dict[str, Any]:
         """The JSON object of a good answer.
@@ -202,7 +201,7 @@ class ProviderHttp:
 
     def unclear(self, why: str) -> LeaseUnavailable:
         """The error for an answer that leaves open whether the provider acted."""
-        return LeaseUnavailable(self._provider, why, uncertain=True)
+        return LeaseUnavailable(self.provider, why, uncertain=True)
 
 
 class ApiSettings(Protocol):

@@ -39,18 +39,16 @@ LONGEST_GLUE = 256
 """Bytes that do not count, between two that do, for which a beginning is still held back."""
 
 
+@dataclass(eq=False, repr=False)
 class Hiding:
-    """What might be the beginning of a needle is held back until the next piece, or the end, tells.
+    """What might be the beginning of a needle is held back until the next piece, or the end, tells."""
 
-    Args:
-        mark: What stands for a needle.
-        least: At a line end, beginnings of fewer bytes are shown: otherwise a finished line would often wait for the
-            next one. They still count as the beginning.
-    """
+    mark: Mark  # What stands for a needle
+    # At a line end, beginnings of fewer bytes are shown: otherwise a finished line would often wait for the next one.
+    # They still count as the beginning.
+    least: int = 1
 
-    def __init__(self, mark: Mark, least: int = 1) -> None:
-        self._mark = mark
-        self._least = least
+    def __post_init__(self) -> None:
         self._index: NeedleIndex | None = None
         self.found = False
         """Whether anything has been hidden yet."""
@@ -115,7 +113,7 @@ class Hiding:
             first, last = place(start), place(end - 1) + 1
             if last > done:
                 again = start < hidden
-                shown += (raw[done:first], self._mark(last - (done if again else max(first, done)), again))
+                shown += (raw[done:first], self.mark(last - (done if again else max(first, done)), again))
                 done, self.found = last, True
             hidden = end
         if held == len(flat):
@@ -139,7 +137,7 @@ class Hiding:
         # Line ends without number: no program means them, and what is held back may not fill the memory.
         if glue > LONGEST_GLUE or len(self._raw) > 4 * (index.longest + LONGEST_GLUE):
             return self._look(index, b"", b"", whole=True)
-        if len(self._flat) < self._least and self._raw[-1:] in _LINE_ENDS:
+        if len(self._flat) < self.least and self._raw[-1:] in _LINE_ENDS:
             rest = bytes(self._raw[self._passed :])
             self._passed = len(self._raw)
             return rest
@@ -247,22 +245,21 @@ class Scrubber:
         self._count = len(secrets)
 
 
+@dataclass(eq=False, repr=False)
 class Covering:
     """One stream of bytes in which something stands for every secret.
 
     Of a secret that begins in the last three characters of a finished line those three may be seen, and no more.
-
-    Args:
-        look_for: Asked for each piece, for there may be more.
-        mark: What stands for a secret.
-        least: See `Hiding`.
     """
 
-    def __init__(self, look_for: Callable[[], LookedFor], mark: Mark, least: int = 1) -> None:
-        self._look_for = look_for
-        self._exact = Hiding(mark, least)
-        self._plain = Hiding(mark, least)
-        self._decorated = Hiding(mark, least)
+    look_for: Callable[[], LookedFor]  # Asked for each piece, for there may be more
+    mark: Mark  # What stands for a secret
+    least: int = 1  # See `Hiding`
+
+    def __post_init__(self) -> None:
+        self._exact = Hiding(self.mark, self.least)
+        self._plain = Hiding(self.mark, self.least)
+        self._decorated = Hiding(self.mark, self.least)
         self._cut = b""
         """The beginning of a decoration, perhaps."""
         self._before = b""
@@ -275,7 +272,7 @@ class Covering:
 
     def feed(self, data: bytes) -> bytes:
         """What may be seen after these bytes; the rest follows later."""
-        looked_for = self._look_for()
+        looked_for = self.look_for()
         if not looked_for:
             return data
         if looked_for.exact or not self._exact.idle:
@@ -284,7 +281,7 @@ class Covering:
 
     def finish(self) -> bytes:
         """What was held back; the stream is at its end."""
-        looked_for = self._look_for()
+        looked_for = self.look_for()
         data = self._exact.finish(looked_for.exact)
         data = self._plain.feed(looked_for.wide, data, data) + self._plain.finish(looked_for.wide)
         shown = self._without_marks(looked_for.wide, data)
@@ -404,76 +401,70 @@ def scrubbed(box: Box, scrubber: Scrubber) -> Box:
     return ScrubbedBox(box, scrubber)
 
 
+@dataclass(eq=False, repr=False)
 class ScrubbedBox:
-    """A box around a box. Output goes through the scrubber, and so does why it died; files pass as they are.
+    """A box around a box. Output goes through the scrubber, and so does why it died; files pass as they are."""
 
-    Args:
-        box: Does the work.
-        scrubber: Knows what must not be shown.
-        after: What output goes through when nothing leased is in it any more.
-    """
-
-    def __init__(self, box: Box, scrubber: Scrubber, after: OutputFilter | None = None) -> None:
-        self._box = box
-        self._scrubber = scrubber
-        self._after = after
+    box: Box  # Does the work
+    scrubber: Scrubber  # Knows what must not be shown
+    after: OutputFilter | None = None  # What output goes through when nothing leased is in it any more
 
     @property
     def id(self) -> str:
         """As the box within."""
-        return self._box.id
+        return self.box.id
 
     @property
     def backend(self) -> str:
         """As the box within."""
-        return self._box.backend
+        return self.box.backend
 
     @property
     def isolation(self) -> IsolationClass:
         """As the box within."""
-        return self._box.isolation
+        return self.box.isolation
 
     @property
     def image(self) -> str:
         """As the box within."""
-        return self._box.image
+        return self.box.image
 
     @property
     def warm(self) -> bool:
         """As the box within."""
-        return self._box.warm
+        return self.box.warm
 
     @property
     def notes(self) -> tuple[str, ...]:
         """As the box within."""
-        return self._box.notes
+        return self.box.notes
 
     @property
     def files(self) -> FileSystem:
         """As the box within: what a tool says of a file is scrubbed where it says it."""
-        return self._box.files
+        return self.box.files
 
     async def run(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
         """As the box within; what is heard, kept and spilled has passed the scrubber behind a filter of the command."""
-        return await self._box.run(self._filtered(command), on_output)
+        return await self.box.run(self._filtered(command), on_output)
 
     async def changes(self) -> list[BoxChange]:
         """As the box within; whoever collects them looks for secrets."""
-        return await self._box.changes()
+        return await self.box.changes()
 
     async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
         """As the box within."""
-        return await self._box.listen(listener, serve, failed)
+        return await self.box.listen(listener, serve, failed)
 
     async def wait_closed(self) -> str:
         """As the box within: the last words of a box may be anything."""
-        return self._scrubber.scrub(await self._box.wait_closed())
+        return self.scrubber.scrub(await self.box.wait_closed())
 
     async def close(self) -> None:
         """Close the box within."""
-        await self._box.close()
+        await self.box.close()
 
     def _filtered(self, command: Command) -> Command:
         # A command's own filter could make a secret whole, so it comes first.
-        filters = one_after_another(command.output_filter, self._scrubber.filter, self._after)
+        filters = one_after_another(command.output_filter, self.scrubber.filter, self.after)
         return replace(command, output_filter=filters)

@@ -15,7 +15,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 from weakref import WeakValueDictionary
@@ -271,27 +271,17 @@ class SecretReference:
     place: str = field(repr=False)  # A variable's name, a path, or `service/username`
 
 
+@dataclass(eq=False, repr=False)
 class SecretReader:
     """Reads secrets at the moment they are used, so that a rotated one is found. For any loop."""
 
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        keyring: Callable[[str, str], str | None] | None = None,
-        *,
-        seconds: float = READ_SECONDS,
-    ) -> None:
-        """A reader.
+    environ: Mapping[str, str]  # For `env`
+    # For `keyring`: the secret of a service and a user name; may block. None is the keychain of this machine.
+    keyring: Callable[[str, str], str | None] | None = None
+    _: KW_ONLY
+    seconds: float = READ_SECONDS  # How long a file or a keychain may take
 
-        Args:
-            environ: For `env`.
-            keyring: For `keyring`: the secret of a service and a user name; may block. None is the keychain of this
-                machine.
-            seconds: How long a file or a keychain may take.
-        """
-        self._environ = environ
-        self._keyring = keyring
-        self._seconds = seconds
+    def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._late: dict[SecretReference, Future[Secret]] = {}
 
@@ -307,7 +297,7 @@ class SecretReader:
             return self._read(reference)
         under_way = self._begin(reference)
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self.seconds):
                 return await asyncio.wrap_future(under_way)
         except TimeoutError:
             self._remember(reference, under_way)
@@ -331,7 +321,7 @@ class SecretReader:
                 del self._late[reference]
 
     def _silence(self, reference: SecretReference) -> str:
-        silence = f"did not answer within {self._seconds:g} s"
+        silence = f"did not answer within {self.seconds:g} s"
         if reference.source == "keyring":
             return f"the keychain {silence}; if it is locked, unlock it and try again"
         return f"the file {silence}; see whether the disk it lies on can be reached"
@@ -340,10 +330,10 @@ class SecretReader:
         setting = f"{reference.setting}_{reference.source}"
         match reference.source:
             case "env":
-                text = self._environ.get(reference.place, "")
+                text = self.environ.get(reference.place, "")
                 missing = "no such environment variable is set"
             case "file":
-                text = _read_file(setting, reference.place, self._environ.get("CREDENTIALS_DIRECTORY", ""))
+                text = _read_file(setting, reference.place, self.environ.get("CREDENTIALS_DIRECTORY", ""))
                 missing = "the file is empty"
             case "keyring":
                 text = self._from_keyring(setting, reference.place)
@@ -355,8 +345,8 @@ class SecretReader:
 
     def _from_keyring(self, setting: str, place: str) -> str:
         service, _, username = place.rpartition("/")
-        if self._keyring is not None:
-            return self._keyring(service, username) or ""
+        if self.keyring is not None:
+            return self.keyring(service, username) or ""
         try:
             return from_keychain(service, username) or ""
         except KeychainUnusable as error:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import count
 from typing import Any, TypeVar
 
@@ -94,19 +94,19 @@ class _Batch:
         return f"{self.ended} connections: {ends}.{others} {self.detail}".rstrip()
 
 
+@dataclass(slots=True, eq=False)
 class Connection:
     """One allowed connection while it lasts: what would be recorded if it ended now."""
 
-    def __init__(self, connection_id: str, admitted: Admitted, out: Meter, into: Meter, began: float) -> None:
-        self.id = connection_id
-        self.admitted = admitted
-        self.out = out
-        self.into = into
-        self.began = began
-        self.address = ""
-        self.ended: EgressEnd = "cancelled"
-        self.detail = ""
-        self.batch: _Batch | None = None
+    id: str
+    admitted: Admitted
+    out: Meter
+    into: Meter
+    began: float
+    address: str = ""
+    ended: EgressEnd = "cancelled"
+    detail: str = ""
+    batch: _Batch | None = None
 
     def over(self, ended: EgressEnd, detail: str = "") -> None:
         """It has ended, and how."""
@@ -114,14 +114,16 @@ class Connection:
         self.detail = detail
 
 
+@dataclass(eq=False, repr=False)
 class Records:
     """Writes the facts of one run; `end` when it gets no more connections."""
 
-    def __init__(self, record: Record, run_id: str, session_id: str, clock: Clock) -> None:
-        self._record = record
-        self._run_id = run_id
-        self._session_id = session_id
-        self._clock = clock
+    record: Record
+    run_id: str
+    session_id: str
+    clock: Clock
+
+    def __post_init__(self) -> None:
         self._refusals: Counter[tuple[str, int, str]] = Counter()
         self._single: Counter[tuple[str, int]] = Counter()
         self._batches: dict[tuple[str, int], _Batch] = {}
@@ -135,11 +137,11 @@ class Records:
         times = self._refusals[key]
         if times & (times - 1):
             return
-        self._record(
+        self.record(
             EgressDecided(
-                run_id=self._run_id,
-                session_id=self._session_id,
-                at=self._clock.now(),
+                run_id=self.run_id,
+                session_id=self.session_id,
+                at=self.clock.now(),
                 connection_id=connection_id,
                 host=refusal.host,
                 port=refusal.port,
@@ -167,7 +169,7 @@ class Records:
     def closed(self, connection: Connection) -> None:
         """An allowed connection is over."""
         batch = connection.batch or _Batch(connection, 1, 1)
-        batch.add(connection, self._clock.monotonic() - connection.began)
+        batch.add(connection, self.clock.monotonic() - connection.began)
         if batch.over:
             self._closed(batch)
 
@@ -184,11 +186,11 @@ class Records:
     def _decided(self, connection: Connection, times: int) -> None:
         admitted = connection.admitted
         several = f" This row stands for up to {times} connections." if times > 1 else ""
-        self._record(
+        self.record(
             EgressDecided(
-                run_id=self._run_id,
-                session_id=self._session_id,
-                at=self._clock.now(),
+                run_id=self.run_id,
+                session_id=self.session_id,
+                at=self.clock.now(),
                 connection_id=connection.id,
                 host=admitted.target.host,
                 port=admitted.target.port,
@@ -203,11 +205,11 @@ class Records:
 
     def _closed(self, batch: _Batch) -> None:
         host, port = _place(batch.first)
-        self._record(
+        self.record(
             EgressClosed(
-                run_id=self._run_id,
-                session_id=self._session_id,
-                at=self._clock.now(),
+                run_id=self.run_id,
+                session_id=self.session_id,
+                at=self.clock.now(),
                 connection_id=batch.first.id,
                 host=host,
                 port=port,
@@ -240,38 +242,25 @@ class _HungUp(Exception):
     """The program has left before it had its connection; there is nobody to tell."""
 
 
+@dataclass(eq=False, repr=False)
 class Egress:
-    """Serves the connections of one run's box, on one loop.
+    """Serves the connections of one run's box, on one loop."""
 
-    Args:
-        gate: Decides and connects.
-        record: Where each decision and each end goes.
-        run_id: The run.
-        session_id: Its session.
-        limits: On one connection and on all of them; give the gate the same.
-        clock: Measures idle and total time, and stamps the records.
-        places: What connections may be held; all runs of a process share them.
-    """
+    gate: Gate  # Decides and connects
+    record: Record  # Where each decision and each end goes
+    _: KW_ONLY
+    run_id: str = ""  # The run
+    session_id: str = ""  # Its session
+    # On one connection and on all of them; give the gate the same
+    limits: EgressLimits = field(default_factory=EgressLimits)
+    clock: Clock = field(default_factory=SystemClock)  # Measures idle and total time, and stamps the records
+    places: Places = PLACES  # What connections may be held; all runs of a process share them
 
-    def __init__(
-        self,
-        gate: Gate,
-        record: Record,
-        *,
-        run_id: str = "",
-        session_id: str = "",
-        limits: EgressLimits | None = None,
-        clock: Clock | None = None,
-        places: Places = PLACES,
-    ) -> None:
-        self._gate = gate
-        self._limits = limits or EgressLimits()
-        self._clock: Clock = clock or SystemClock()
-        self._records = Records(record, run_id, session_id, self._clock)
-        self._out = Meter(self._limits.run_bytes_out)
-        self._into = Meter(self._limits.run_bytes_in)
-        self._pace = Pace(self._limits.rate, self._limits.burst, self._limits.patience)
-        self._places = places
+    def __post_init__(self) -> None:
+        self._records = Records(self.record, self.run_id, self.session_id, self.clock)
+        self._out = Meter(self.limits.run_bytes_out)
+        self._into = Meter(self.limits.run_bytes_in)
+        self._pace = Pace(self.limits.rate, self.limits.burst, self.limits.patience)
         self._waiting = 0
         self._connected = 0
         self._closed = False
@@ -310,15 +299,15 @@ class Egress:
             ApprovalAborted: the person who was asked called the run off; the stream has been refused.
         """
         connection_id = f"con-{next(self._numbers)}"
-        began = self._clock.monotonic()
+        began = self.clock.monotonic()
         try:
             admitted = await self._admit(stream, target_host, target_port)
             self._take_place(admitted)
             connection = Connection(
                 connection_id,
                 admitted,
-                Meter(self._limits.bytes_out, self._out),
-                Meter(self._limits.bytes_in, self._into),
+                Meter(self.limits.bytes_out, self._out),
+                Meter(self.limits.bytes_in, self._into),
                 began,
             )
             await self._keep(stream, connection, connect or self._connect)
@@ -345,17 +334,17 @@ class Egress:
 
     async def _admit(self, stream: BoxStream, host: str, port: int) -> Admitted:
         self._require_open(_shown(host), port)
-        if self._waiting >= self._limits.waiting:
+        if self._waiting >= self.limits.waiting:
             raise EgressBusy(_shown(host), port, "has to wait, and too many connections do already")
-        pause = self._pace.take(self._clock.monotonic())
+        pause = self._pace.take(self.clock.monotonic())
         if pause is None:
-            why = f"is asked for too fast: only {self._limits.rate:g} new connections a second are made for a run"
+            why = f"is asked for too fast: only {self.limits.rate:g} new connections a second are made for a run"
             raise EgressBusy(_shown(host), port, why, "Try again later, or use a connection for more than one request.")
         self._waiting += 1
         try:
             if pause:
-                await _while_wanted(stream, self._clock.sleep(pause))
-            return await _while_wanted(stream, self._gate.admit(host, port), linger=self._limits.linger)
+                await _while_wanted(stream, self.clock.sleep(pause))
+            return await _while_wanted(stream, self.gate.admit(host, port), linger=self.limits.linger)
         finally:
             self._waiting -= 1
 
@@ -367,13 +356,13 @@ class Egress:
         target = admitted.target
         # A person, or a resolver, may have taken their time.
         self._require_open(target.host, target.port)
-        if self._connected >= self._limits.connections:
+        if self._connected >= self.limits.connections:
             why = f"is one connection too many: the box has {self._connected} open"
             raise EgressBusy(target.host, target.port, why, "Close some first.")
         if not self._out.left or not self._into.left:
             raise EgressDenied(target.host, target.port, "is granted, but the run has used up its bytes")
-        if not self._places.take(self._connected):
-            why = f"is one connection too many: all runs together have {self._places.taken} open"
+        if not self.places.take(self._connected):
+            why = f"is one connection too many: all runs together have {self.places.taken} open"
             raise EgressBusy(target.host, target.port, why, "Close some first, or raise the limit of open files.")
 
     async def _keep(self, stream: BoxStream, connection: Connection, connect: Connect) -> None:
@@ -386,10 +375,10 @@ class Egress:
                 self._records.closed(connection)
         finally:
             self._connected -= 1
-            self._places.give()
+            self.places.give()
 
     async def _connect(self, admitted: Admitted) -> tuple[BoxStream, Address]:
-        connection, address = await self._gate.connect(admitted)
+        connection, address = await self.gate.connect(admitted)
         return SocketStream(connection), address
 
     async def _carry(self, stream: BoxStream, connection: Connection, connect: Connect) -> None:
@@ -406,18 +395,18 @@ class Egress:
         connection.address = str(address)
         with contextlib.closing(other):
             try:
-                async with asyncio.timeout(self._limits.answer):
+                async with asyncio.timeout(self.limits.answer):
                     await stream.accept()
             except (TimeoutError, OSError):
                 connection.over("reset", "The box did not take the connection that it asked for.")
                 stream.abort()
                 return
-            how = await relay(stream, other, connection.out, connection.into, self._limits, self._clock)
+            how = await relay(stream, other, connection.out, connection.into, self.limits, self.clock)
             connection.over(how.ended, how.detail)
 
     async def _refuse(self, stream: BoxStream, refusal: EgressRefused) -> None:
         try:
-            async with asyncio.timeout(self._limits.answer):
+            async with asyncio.timeout(self.limits.answer):
                 await stream.refuse(refusal)
         except (TimeoutError, OSError):
             # A box that does not want to hear why it gets nothing still gets nothing.

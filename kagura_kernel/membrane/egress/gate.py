@@ -12,7 +12,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from kagura_kernel.domain.errors import EgressDenied, EgressUnreachable, HostNotUnderstood
@@ -192,31 +192,19 @@ class Admitted:
     checked: Checked  # Its addresses; at least one is allowed
 
 
+@dataclass(eq=False, repr=False)
 class Gate:
-    """Lets the connections of one run through, or does not.
+    """Lets the connections of one run through, or does not."""
 
-    Args:
-        policy: What is granted.
-        resolver: Who turns names into addresses.
-        asking: Who answers for hosts that nothing grants; asked only when the policy says `ask`.
-        limits: Times, and how many addresses are tried.
-        dial_one: How one address is connected to.
-    """
+    policy: EgressRules  # What is granted
+    resolver: Resolver  # Who turns names into addresses
+    _: KW_ONLY
+    asking: Asking | None = None  # Who answers for hosts that nothing grants; asked only when the policy says `ask`
+    limits: EgressLimits = field(default_factory=EgressLimits)  # Times, and how many addresses are tried
+    dial_one: Dial = dial  # How one address is connected to
 
-    def __init__(
-        self,
-        policy: EgressRules,
-        resolver: Resolver,
-        *,
-        asking: Asking | None = None,
-        limits: EgressLimits | None = None,
-        dial_one: Dial = dial,
-    ) -> None:
-        self._policy = policy
-        self._resolver = resolver
-        self._asking = asking or Asking(None)
-        self._limits = limits or EgressLimits()
-        self._dial = dial_one
+    def __post_init__(self) -> None:
+        self._asking = self.asking or Asking(None)
         self._look_ups: Once[Target, Sequence[str]] = Once()
 
     async def admit(self, host: str, port: int) -> Admitted:
@@ -232,12 +220,12 @@ class Gate:
             target = make_target(host, port)
         except HostNotUnderstood as error:
             raise EgressDenied(ascii(host[:80])[1:-1], port, f"is no host that can be reached: {error.why}") from error
-        ruling = self._policy.decide(target)
+        ruling = self.policy.decide(target)
         rule, reason, granted = ruling.rule, ruling.reason, ruling.verdict is EgressVerdict.ALLOW
         if ruling.verdict is EgressVerdict.DENY:
             raise EgressDenied(target.host, target.port, ruling.reason, self._advice(target))
         if ruling.verdict is EgressVerdict.ASK:
-            rule, reason = "asked", f"approved by {await self._asking.require(target, self._policy.sets or {})}"
+            rule, reason = "asked", f"approved by {await self._asking.require(target, self.policy.sets or {})}"
         return Admitted(target, rule, reason, await self._check(target, granted=granted))
 
     async def connect(self, admitted: Admitted) -> tuple[socket.socket, Address]:
@@ -248,10 +236,10 @@ class Gate:
         """
         target = admitted.target
         try:
-            async with asyncio.timeout(self._limits.connect):
-                return await dial_first(admitted.checked.allowed, target.port, self._dial)
+            async with asyncio.timeout(self.limits.connect):
+                return await dial_first(admitted.checked.allowed, target.port, self.dial_one)
         except TimeoutError as error:
-            why = f"did not answer within {self._limits.connect:g} s"
+            why = f"did not answer within {self.limits.connect:g} s"
             raise EgressUnreachable(target.host, target.port, why) from error
         except OSError as error:
             why = f"cannot be reached: {(error.strerror or str(error)).lower()}"
@@ -260,30 +248,30 @@ class Gate:
     async def _check(self, target: Target, *, granted: bool) -> Checked:
         literal = target.address
         answers = [str(literal)] if literal is not None else await self._resolve(target)
-        checked = check_answers(self._policy, answers, target.port)
-        if not checked.allowed or (self._policy.all_answers and checked.refused):
+        checked = check_answers(self.policy, answers, target.port)
+        if not checked.allowed or (self.policy.all_answers and checked.refused):
             found = "; ".join(f"{address} is {why}" for address, why in checked.refused[:4])
             advised = self._address_advice(target, checked, granted=granted)
             where = "also leads to" if checked.allowed else "leads to no public address"
             what = f"addresses that are not public ({found})" if checked.allowed else f"({found})"
             raise EgressDenied(target.host, target.port, f"{where} {what}", advised)
-        return Checked(checked.allowed[: self._limits.addresses], checked.refused)
+        return Checked(checked.allowed[: self.limits.addresses], checked.refused)
 
     def _advice(self, target: Target) -> str:
-        return "" if self._policy.sets is None else advice(target, self._policy.sets)
+        return "" if self.policy.sets is None else advice(target, self.policy.sets)
 
     def _address_advice(self, target: Target, checked: Checked, *, granted: bool) -> str:
-        if self._policy.sets is None:
+        if self.policy.sets is None:
             return ""
         refused = (address for address, _ in checked.refused)
-        return address_advice(target, refused, granted=granted, sets=self._policy.sets)
+        return address_advice(target, refused, granted=granted, sets=self.policy.sets)
 
     async def _resolve(self, target: Target) -> Sequence[str]:
         try:
-            async with asyncio.timeout(self._limits.resolve):
+            async with asyncio.timeout(self.limits.resolve):
                 answers = await self._look_ups.share(target, lambda: self._look_up(target))
         except TimeoutError as error:
-            why = f"could not be looked up within {self._limits.resolve:g} s"
+            why = f"could not be looked up within {self.limits.resolve:g} s"
             raise EgressUnreachable(target.host, target.port, why) from error
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or "the resolver did not take it"
@@ -293,7 +281,7 @@ class Gate:
         return answers
 
     async def _look_up(self, target: Target) -> Sequence[str]:
-        return await self._resolver(target.host, target.port)
+        return await self.resolver(target.host, target.port)
 
 
 def check_answers(policy: EgressRules, answers: Sequence[str], port: int) -> Checked:

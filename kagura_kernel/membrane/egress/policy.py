@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -349,35 +349,21 @@ class Answers:
     said: dict[Target, tuple[bool, str]] = field(default_factory=dict)
 
 
+@dataclass(eq=False, repr=False)
 class Asking:
-    """The questions of one run about where it may connect to.
+    """The questions of one run about where it may connect to."""
 
-    Args:
-        approver: Who is asked; None when nobody can be.
-        run_id: The run that asks.
-        session_id: Its session.
-        session: What was said for the whole session; hand the same one to all its runs.
-        clock: Where the time of asking comes from.
-        deadline: Seconds until no answer is a denial.
-    """
+    approver: Approver | None  # Who is asked; None when nobody can be
+    _: KW_ONLY
+    run_id: str = ""  # The run that asks
+    session_id: str = ""  # Its session
+    # What was said for the whole session; hand the same one to all its runs
+    session: Answers = field(default_factory=Answers)
+    clock: Clock = field(default_factory=SystemClock)  # Where the time of asking comes from
+    deadline: float = DEFAULTS.approval_deadline  # Seconds until no answer is a denial
 
-    def __init__(
-        self,
-        approver: Approver | None,
-        *,
-        run_id: str = "",
-        session_id: str = "",
-        session: Answers | None = None,
-        clock: Clock | None = None,
-        deadline: float = DEFAULTS.approval_deadline,
-    ) -> None:
-        self._approver = approver
-        self._run_id = run_id
-        self._session_id = session_id
-        self._clock: Clock = clock or SystemClock()
-        self._deadline = deadline
+    def __post_init__(self) -> None:
         self._run = Answers()
-        self._session = session or Answers()
         self._open: Once[Target, tuple[bool, str]] = Once()
         self._asked = 0
         self._patience = Patience()
@@ -395,13 +381,13 @@ class Asking:
             ApprovalAborted: the person called the run off.
         """
         how = advice(target, sets)
-        said = self._run.said.get(target) or self._session.said.get(target)
+        said = self._run.said.get(target) or self.session.said.get(target)
         if said is None:
-            if self._approver is None:
+            if self.approver is None:
                 raise EgressDenied(target.host, target.port, "is not granted and nobody can be asked", how)
             if target not in self._open:
                 self._require_patience(target, how)
-            approver = self._approver
+            approver = self.approver
             said = await self._open.share(target, lambda: self._ask(approver, target))
         allowed, by = said
         if not allowed:
@@ -430,22 +416,22 @@ class Asking:
         for_session = decision.answer == (THIS_SESSION if allowed else NEVER)
         self._patience.heard(ApprovalKind.NETWORK, decision)
         said = (allowed, _who(decision, allowed=allowed, for_session=for_session))
-        (self._session if for_session else self._run).said[target] = said
+        (self.session if for_session else self._run).said[target] = said
         return said
 
     def _request(self, target: Target) -> ApprovalRequest:
         scheme = {HTTPS: " (HTTPS)", HTTP: " (plain HTTP)"}.get(target.port, "")
         return ApprovalRequest(
             id=new_approval_id(),
-            run_id=self._run_id,
-            session_id=self._session_id,
+            run_id=self.run_id,
+            session_id=self.session_id,
             kind=ApprovalKind.NETWORK,
             title=f"Let the box connect to {target}",
             detail=f"TCP connections from the box to {target}{scheme}. What the box knows can be sent there.",
             reason="A program in the box asks for a host that is not granted.",
             arguments={"host": target.host, "port": target.port},
-            requested_at=self._clock.now(),
-            deadline=self._deadline,
+            requested_at=self.clock.now(),
+            deadline=self.deadline,
             options=OPTIONS,
         )
 

@@ -22,7 +22,7 @@ import ssl
 import stringprep
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -446,16 +446,19 @@ async def sign_in(
         raise talk.refusal(str(error)) from error
 
 
+@dataclass(eq=False, repr=False)
 class _Talk:
-    def __init__(self, stream: BoxStream, service: PostgresService, *, secure: bool) -> None:
-        self._stream = stream
-        self._service = service
-        self._secure = secure
+    stream: BoxStream
+    service: PostgresService
+    _: KW_ONLY
+    secure: bool
+
+    def __post_init__(self) -> None:
         self._bytes = 0
         self._messages = 0
 
     def refusal(self, why: str, state: str = "", advice: str = "") -> EgressSignInRefused:
-        return EgressSignInRefused(self._service.host, self._service.port, why, advice, state=state)
+        return EgressSignInRefused(self.service.host, self.service.port, why, advice, state=state)
 
     async def prove(self) -> None:
         """Do what the server asks for until it lets us in."""
@@ -486,21 +489,21 @@ class _Talk:
                 raise WireBroken("does not speak PostgreSQL 3.0")
 
     async def _tell(self, _body: bytes) -> None:
-        if not self._secure:
+        if not self.secure:
             raise self.refusal(_NEEDS_DEMAND, advice="Add sslmode=verify-full, or require, to the URL.")
         await self._answer(self._password().encode() + b"\0")
 
     async def _digest(self, salt: bytes) -> None:
         if len(salt) != _SALT_BYTES:
             raise WireBroken("does not speak PostgreSQL")
-        inner = _md5((self._password() + self._service.user).encode())
+        inner = _md5((self._password() + self.service.user).encode())
         await self._answer(b"md5" + _md5(inner + salt) + b"\0")
 
     async def _scram(self, offered: bytes) -> None:
         if MECHANISM.encode() not in offered.split(b"\0"):
             raise self.refusal(f"offers no way to sign in by {MECHANISM}")
         self._password()
-        exchange = ScramExchange(self._service.password, secrets.token_urlsafe(24))
+        exchange = ScramExchange(self.service.password, secrets.token_urlsafe(24))
         first = exchange.first
         await self._answer(MECHANISM.encode() + b"\0" + len(first).to_bytes(4) + first)
         challenge = await self._expect(SASL_CONTINUE)
@@ -509,12 +512,12 @@ class _Talk:
         exchange.check(await self._expect(SASL_FINAL))
 
     def _password(self) -> str:
-        if not self._service.password:
+        if not self.service.password:
             raise self.refusal("asks for a password, and the URL that was configured has none", "28P01")
-        return self._service.password.reveal()
+        return self.service.password.reveal()
 
     async def _answer(self, body: bytes) -> None:
-        await self._stream.write(message(b"p", body))
+        await self.stream.write(message(b"p", body))
 
     async def _expect(self, wanted: int) -> bytes:
         code, body = await self._request()
@@ -531,13 +534,13 @@ class _Talk:
                 raise WireBroken("does not speak PostgreSQL 3.0")
 
     async def _next(self) -> tuple[bytes, bytes]:
-        kind, body = await read_message(self._stream)
+        kind, body = await read_message(self.stream)
         self._bytes += len(body)
         self._messages += 1
         if self._bytes > MOST_BYTES or self._messages > MOST_MESSAGES:
             raise WireBroken("talks without end")
         if kind == b"E":
-            raise refused_by_server(self._service.target, parse_fields(body))
+            raise refused_by_server(self.service.target, parse_fields(body))
         return kind, body
 
 

@@ -199,25 +199,27 @@ async def _close_with(box: ListeningBox, door: _Door, failed: Failed | None) -> 
         failed(error)
 
 
+@dataclass(eq=False, repr=False)
 class _Door:
     """Serves the connections to one database from one box."""
 
-    def __init__(self, service: PostgresService, parts: PostgresParts, trust: ssl.SSLContext | None) -> None:
-        self._service = service
-        self._parts = parts
-        self._trust = trust
+    service: PostgresService
+    parts: PostgresParts
+    trust: ssl.SSLContext | None
+
+    def __post_init__(self) -> None:
         self._keys = Keys()
         self._name = f"postgres-{next(_numbers)}"
-        rule = f"plugin {parts.plugin}" if parts.plugin else "configured"
-        policy = ServicePolicy(service.target, service.private, rule)
-        self._gate = Gate(policy, parts.resolver, limits=parts.limits)
+        rule = f"plugin {self.parts.plugin}" if self.parts.plugin else "configured"
+        policy = ServicePolicy(self.service.target, self.service.private, rule)
+        self._gate = Gate(policy, self.parts.resolver, limits=self.parts.limits)
         self._egress = Egress(
             self._gate,
             self._record,
-            run_id=parts.run_id,
-            session_id=parts.session_id,
-            limits=parts.limits,
-            clock=parts.clock,
+            run_id=self.parts.run_id,
+            session_id=self.parts.session_id,
+            limits=self.parts.limits,
+            clock=self.parts.clock,
         )
 
     def close(self) -> None:
@@ -228,12 +230,12 @@ class _Door:
         """One connection of a program to its end."""
         try:
             await guest.accept()
-            async with asyncio.timeout(self._parts.limits.answer):
+            async with asyncio.timeout(self.parts.limits.answer):
                 asked = await ask(guest)
         except OSError:  # a timeout is one too
             guest.abort()
             return
-        host, port = self._service.host, self._service.port
+        host, port = self.service.host, self.service.port
         if isinstance(asked, Startup):
             client = ClientStream(guest, asked)
             await self._egress.serve(client, host, port, partial(self._open, client, asked))
@@ -247,7 +249,7 @@ class _Door:
     def _record(self, fact: EgressDecided | EgressClosed) -> None:
         # A box has other ways out, each with a first connection of its own.
         named = f"{fact.connection_id}-{self._name}"
-        self._parts.record(fact.model_copy(update={"plugin": self._parts.plugin, "connection_id": named}))
+        self.parts.record(fact.model_copy(update={"plugin": self.parts.plugin, "connection_id": named}))
 
     # ------------------------------------------------------- towards the server
 
@@ -255,8 +257,8 @@ class _Door:
         connection, address = await self._gate.connect(admitted)
         async with self._opening(connection):
             stream = await self._secured(connection)
-            secure = isinstance(stream, TlsStream) and self._service.sslmode != "prefer"
-            welcome = await sign_in(stream, self._service, self._parameters(asked), secure=secure)
+            secure = isinstance(stream, TlsStream) and self.service.sslmode != "prefer"
+            welcome = await sign_in(stream, self.service, self._parameters(asked), secure=secure)
         if welcome.key is None:
             client.greeting = welcome.status + welcome.ready
             return stream, address
@@ -288,24 +290,24 @@ class _Door:
 
     async def _secured(self, connection: socket.socket) -> SocketStream:
         plain = SocketStream(connection)
-        if self._trust is None:
+        if self.trust is None:
             return plain
         await plain.write(ssl_request())
         # One byte and not more: whatever else came along in the clear would be taken for a part of TLS.
         answer = await read_exactly(plain, 1)
         if answer == b"S":
-            secured = TlsStream(connection, self._trust, self._service.host)
+            secured = TlsStream(connection, self.trust, self.service.host)
             await secured.shake_hands()
             return secured
         if answer != b"N":
             raise self._refused("does not speak PostgreSQL", BROKEN)
-        if self._service.sslmode != "prefer":
+        if self.service.sslmode != "prefer":
             raise self._refused("does not speak TLS, which the URL that was configured demands")
         return plain
 
     def _parameters(self, asked: Startup) -> dict[str, str]:
-        options = self._service.options
-        name = options.get("application_name") or f"kagura-kernel plugin {self._parts.plugin}".strip()
+        options = self.service.options
+        name = options.get("application_name") or f"kagura-kernel plugin {self.parts.plugin}".strip()
         given = {"options": options["options"]} if options.get("options") else {}
         return {
             **wishes(asked.parameters),
@@ -313,15 +315,15 @@ class _Door:
             # A server sets these after what stands in `options`, so that nothing there undoes them.
             "application_name": name.encode()[:MOST_OF_A_NAME].decode("utf-8", "ignore"),
             "default_transaction_read_only": "on",
-            "statement_timeout": str(max(1, int(self._parts.statement_seconds * 1000))),
+            "statement_timeout": str(max(1, int(self.parts.statement_seconds * 1000))),
         }
 
     @property
     def _seconds(self) -> float:
-        return self._service.connect_seconds or self._parts.limits.connect
+        return self.service.connect_seconds or self.parts.limits.connect
 
     def _refused(self, why: str, state: str = "") -> EgressSignInRefused:
-        return EgressSignInRefused(self._service.host, self._service.port, why, state=state)
+        return EgressSignInRefused(self.service.host, self.service.port, why, state=state)
 
     def _why(self, error: BaseException) -> str:
         if isinstance(error, ssl.SSLCertVerificationError):

@@ -8,6 +8,7 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -95,28 +96,21 @@ Over = Callable[[str], None]
 """Told once why it is over, half a sentence."""
 
 
+@dataclass(eq=False, repr=False)
 class Boxed:
-    """A bridge and what is behind it; made on the box's loop, opened once.
+    """A bridge and what is behind it; made on the box's loop, opened once."""
 
-    Args:
-        name: The toolset's.
-        box: The run's.
-        start: What is bridged; see `bridge.main.main`.
-        heard: Takes what the server sends.
-        over: Told when it is over.
-        clock: Measures how fast it complains.
-        log_bytes: Kept of what it writes to its standard error.
-    """
+    name: str  # The toolset's
+    box: Box  # The run's
+    start: Mapping[str, Any]  # What is bridged; see `bridge.main.main`
+    heard: Heard  # Takes what the server sends
+    over: Over  # Told when it is over
+    _: KW_ONLY
+    clock: Clock  # Measures how fast it complains
+    log_bytes: int  # Kept of what it writes to its standard error
 
-    def __init__(
-        self, name: str, box: Box, start: Mapping[str, Any], heard: Heard, over: Over, *, clock: Clock, log_bytes: int
-    ) -> None:
-        self._name = name
-        self._box = box
-        self._start = start
-        self._heard = heard
-        self._on_over = over
-        self._log = JailLog(log_bytes, clock)
+    def __post_init__(self) -> None:
+        self._log = JailLog(self.log_bytes, self.clock)
         self._token = secrets.token_hex(_TOKEN)
         self._stream: GuestStream | None = None
         self._connected = asyncio.Event()
@@ -142,9 +136,9 @@ class Boxed:
         Raises:
             SandboxError: the box is gone, or has no port.
         """
-        port = await self._box.listen(Listener(0, "raw", f"toolset {self._name}"), self._serve, self._failed)
-        start = {**self._start, "port": port, "token": self._token}
-        self._command = asyncio.create_task(self._run(bridge_payload(start)), name=f"toolset {self._name}")
+        port = await self.box.listen(Listener(0, "raw", f"toolset {self.name}"), self._serve, self._failed)
+        start = {**self.start, "port": port, "token": self._token}
+        self._command = asyncio.create_task(self._run(bridge_payload(start)), name=f"toolset {self.name}")
         connected = asyncio.create_task(self._connected.wait())
         try:
             await asyncio.wait({connected, self._command}, return_when=asyncio.FIRST_COMPLETED)
@@ -217,9 +211,9 @@ class Boxed:
     async def _listen(self, stream: GuestStream, data: bytes) -> None:
         try:
             if data:
-                await self._heard(data)
+                await self.heard(data)
             while data := bytes(await stream.read(_CHUNK)):
-                await self._heard(data)
+                await self.heard(data)
         except Breach as breach:
             self.end(str(breach))
         except OSError:
@@ -233,10 +227,10 @@ class Boxed:
     async def _run(self, payload: bytes) -> None:
         command = Command(bridge_argv(), stdin=payload, limits=_NO_LIMITS, keep_bytes=1024)
         try:
-            result = await self._box.run(command, self._printed)
+            result = await self.box.run(command, self._printed)
             why = _why(result, bridged=self._connected.is_set())
         except KaguraError as error:
-            why = await self._box.wait_closed() or error.message
+            why = await self.box.wait_closed() or error.message
         if self._stream is not None:
             # What it said before its end may still be on its way.
             with suppress(TimeoutError):
@@ -250,7 +244,7 @@ class Boxed:
         self._ending = why
         if self._stream is not None:
             self._stream.abort()
-        self._on_over(why)
+        self.over(why)
 
     def _printed(self, chunk: OutputChunk) -> None:
         if not self._log.add(chunk.data):

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
@@ -381,24 +381,22 @@ def matches(tool: str, patterns: Collection[str]) -> bool:
     return any(fnmatchcase(tool, pattern) for pattern in patterns)
 
 
+@dataclass(eq=False, repr=False)
 class ToolQuestions:
-    """The questions about one toolset in one run.
+    """The questions about one toolset in one run."""
 
-    Args:
-        toolset: Its name.
-        patterns: Of the tools that are asked about.
-        asker: Puts them.
-        remote: Whether its server lies outside of the box.
-    """
+    toolset: str  # Its name
+    patterns: Sequence[str]  # Of the tools that are asked about
+    asker: Asker  # Puts them
+    _: KW_ONLY
+    remote: bool  # Whether its server lies outside of the box
 
-    def __init__(self, toolset: str, patterns: Sequence[str], asker: Asker, *, remote: bool) -> None:
-        self._toolset = toolset
-        self._patterns = tuple(patterns)
-        self._asker = asker
+    def __post_init__(self) -> None:
+        self._patterns = tuple(self.patterns)
         self._reason = (
             "Its server lies outside of the box: what a call holds is sent there."
-            if remote
-            else "The agent's toolset is set to ask before this tool is called."
+            if self.remote
+            else "The agent's self.toolset is set to ask before this tool is called."
         )
         self._allowed: set[str] = set()
 
@@ -421,18 +419,18 @@ class ToolQuestions:
         """
         if tool in self._allowed or not self.asks(tool):
             return
-        title = f"Call {tool} of the toolset {self._toolset}"
+        title = f"Call {tool} of the toolset {self.toolset}"
         written = json.dumps(dict(arguments), ensure_ascii=False, indent=2)
-        decision = await self._asker.ask(
+        decision = await self.asker.ask(
             ApprovalKind.TOOL,
             title,
-            f"{self._toolset}: {tool}\n{written}",
-            subject=f"{tool} of the toolset {self._toolset}",
+            f"{self.toolset}: {tool}\n{written}",
+            subject=f"{tool} of the toolset {self.toolset}",
             reason=self._reason,
-            arguments={"toolset": self._toolset, "tool": tool, "arguments": dict(arguments)},
+            arguments={"toolset": self.toolset, "tool": tool, "arguments": dict(arguments)},
             call_id=call_id,
             options=OPTIONS,
         )
-        require_allowed(decision, f"{tool} of the toolset {self._toolset}")
+        require_allowed(decision, f"{tool} of the toolset {self.toolset}")
         if decision.answer == THIS_RUN:
             self._allowed.add(tool)

@@ -8,7 +8,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeVar
 
 from kagura_kernel.domain.clock import Clock
@@ -46,41 +46,26 @@ class Gone(Exception):
     """There is no server any more; the text says why, half a sentence."""
 
 
+@dataclass(eq=False, repr=False)
 class Peer:
-    """One conversation.
+    """One conversation."""
 
-    Args:
-        cutter: Tells messages apart.
-        send: Hands bytes over; raises `OSError` when nobody takes them.
-        told: Hears notifications.
-        asked: Answers requests.
-        limits: On all of it.
-        clock: Measures how fast it comes.
-    """
+    cutter: Cutter  # Tells messages apart
+    send: Callable[[bytes], Awaitable[None]]  # Hands bytes over; raises `OSError` when nobody takes them
+    _: KW_ONLY
+    told: Told  # Hears notifications
+    asked: Asked  # Answers requests
+    limits: ToolsetLimits  # On all of it
+    clock: Clock  # Measures how fast it comes
 
-    def __init__(
-        self,
-        cutter: Cutter,
-        send: Callable[[bytes], Awaitable[None]],
-        *,
-        told: Told,
-        asked: Asked,
-        limits: ToolsetLimits,
-        clock: Clock,
-    ) -> None:
-        self._cutter = cutter
-        self._send = send
-        self._told = told
-        self._asked = asked
-        self._limits = limits
-        self._clock = clock
-        self._pace = Pace(limits.rate, limits.burst, SHORTEST)
+    def __post_init__(self) -> None:
+        self._pace = Pace(self.limits.rate, self.limits.burst, SHORTEST)
         self._untold = 0.0
-        self._untold_at = clock.monotonic()
+        self._untold_at = self.clock.monotonic()
         self._numbers = itertools.count(1)
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._given_up: deque[int] = deque(maxlen=_REMEMBERED)
-        self._banner = limits.banner_lines
+        self._banner = self.limits.banner_lines
         self._answering = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._gone = ""
@@ -91,9 +76,9 @@ class Peer:
         Raises:
             Breach: no good server would have sent this.
         """
-        for body in self._cutter.feed(data):
-            if self._pace.take(self._clock.monotonic()) is None:
-                raise Breach(f"it sent more than {self._limits.rate:g} messages a second")
+        for body in self.cutter.feed(data):
+            if self._pace.take(self.clock.monotonic()) is None:
+                raise Breach(f"it sent more than {self.limits.rate:g} messages a second")
             await self._message(body)
 
     def number(self) -> int:
@@ -145,16 +130,16 @@ class Peer:
     # ------------------------------------------------------------------ within
 
     def _encoded(self, message: Mapping[str, Any]) -> bytes:
-        return self._cutter.wrap(encode({"jsonrpc": "2.0", **message}, self._limits.message_bytes))
+        return self.cutter.wrap(encode({"jsonrpc": "2.0", **message}, self.limits.message_bytes))
 
     async def _hand_over(self, data: bytes) -> None:
         try:
-            await self._send(data)
+            await self.send(data)
         except OSError as error:
             raise Gone(self._gone or "it does not listen any more") from error
 
     async def _message(self, body: bytes) -> None:
-        most = self._limits.message_bytes
+        most = self.limits.message_bytes
         try:
             large = len(body) > _IN_A_THREAD
             said = await asyncio.to_thread(decode, body, most) if large else decode(body, most)
@@ -174,7 +159,7 @@ class Peer:
                 self._answer(number, method, said.get("params"))
             case {"method": str() as method}:
                 self._count(size)
-                self._told(method, said.get("params"))
+                self.told(method, said.get("params"))
             case {"id": int() as number, "result": result} if type(number) is int:
                 self._settle(number, result)
             case {"id": int() as number, "error": dict() as error} if type(number) is int:
@@ -198,17 +183,17 @@ class Peer:
 
     def _count(self, size: int) -> None:
         """What nobody asked for is counted by its length as well."""
-        now = self._clock.monotonic()
-        self._untold = max(0.0, self._untold - (now - self._untold_at) * self._limits.untold_rate) + size
+        now = self.clock.monotonic()
+        self._untold = max(0.0, self._untold - (now - self._untold_at) * self.limits.untold_rate) + size
         self._untold_at = now
-        if self._untold > self._limits.untold_bytes:
+        if self._untold > self.limits.untold_bytes:
             raise Breach("it says more than anybody asked for")
 
     def _answer(self, number: int | str, method: str, params: Any) -> None:
-        if self._answering >= self._limits.questions:
+        if self._answering >= self.limits.questions:
             raise Breach("it asks without end and reads no answer")
         try:
-            reply: dict[str, Any] = {"id": number, "result": self._asked(method, params)}
+            reply: dict[str, Any] = {"id": number, "result": self.asked(method, params)}
         except Unanswered as error:
             reply = {"id": number, "error": {"code": NO_METHOD, "message": str(error)}}
         self._answering += 1
@@ -255,41 +240,33 @@ class Speech:
     proof: Proof  # Asks it for a sign of life
 
 
+@dataclass(eq=False, repr=False)
 class Server:
-    """A server that answers requests; made and used on the box's loop.
+    """A server that answers requests; made and used on the box's loop."""
 
-    Args:
-        name: The toolset's.
-        box: The run's.
-        start: What the bridge is told.
-        speech: What its protocol adds.
-        over: Told once when it is over, why, half a sentence; also when it was closed.
-        clock: The time.
-        limits: On all of it.
-    """
+    name: str  # The toolset's
+    box: Box  # The run's
+    start: Mapping[str, Any]  # What the bridge is told
+    speech: Speech  # What its protocol adds
+    _: KW_ONLY
+    over: Callable[[str], None]  # Told once when it is over, why, half a sentence; also when it was closed
+    clock: Clock  # The time
+    limits: ToolsetLimits  # On all of it
 
-    def __init__(
-        self,
-        name: str,
-        box: Box,
-        start: Mapping[str, Any],
-        speech: Speech,
-        *,
-        over: Callable[[str], None],
-        clock: Clock,
-        limits: ToolsetLimits,
-    ) -> None:
-        self.name = name
-        self.limits = limits
-        self._clock = clock
-        self._over = over
-        self._speech = speech
+    def __post_init__(self) -> None:
         self._farewells: set[asyncio.Task[None]] = set()
-        self._boxed = Boxed(name, box, start, self._heard, self._ended, clock=clock, log_bytes=limits.log_bytes)
-        self._peer = Peer(
-            speech.cutter, self._boxed.write, told=speech.told, asked=speech.asked, limits=limits, clock=clock
+        self._boxed = Boxed(
+            self.name, self.box, self.start, self._heard, self._ended, clock=self.clock, log_bytes=self.limits.log_bytes
         )
-        self._slots = asyncio.Semaphore(limits.calls)
+        self._peer = Peer(
+            self.speech.cutter,
+            self._boxed.write,
+            told=self.speech.told,
+            asked=self.speech.asked,
+            limits=self.limits,
+            clock=self.clock,
+        )
+        self._slots = asyncio.Semaphore(self.limits.calls)
         self._under_way = 0
 
     @property
@@ -402,7 +379,7 @@ class Server:
 
     def _ended(self, why: str) -> None:
         self._peer.end(why)
-        self._over(why)
+        self.over(why)
 
     def _gone(self) -> ToolsetError:
         return ToolsetError(self.name, f"is gone: {self.ending or 'it hung up'}", _GONE_ADVICE)
@@ -410,11 +387,11 @@ class Server:
     async def _tell(self, number: int) -> None:
         # A server that does not even read this shows itself in the sign of life, or at the next call.
         with contextlib.suppress(TimeoutError, Gone, ToolsetError):
-            await self._within(self.limits.ping_seconds, self._speech.gave_up(self, number))
+            await self._within(self.limits.ping_seconds, self.speech.gave_up(self, number))
 
     async def _require_life(self) -> None:
         try:
-            alive = await self._within(self.limits.ping_seconds, self._speech.proof(self))
+            alive = await self._within(self.limits.ping_seconds, self.speech.proof(self))
         except Failed:
             # Whoever says no is there.
             alive = True
@@ -425,7 +402,7 @@ class Server:
 
     async def _within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
         task = asyncio.ensure_future(work)
-        deadline = asyncio.ensure_future(self._clock.sleep(seconds))
+        deadline = asyncio.ensure_future(self.clock.sleep(seconds))
         try:
             await asyncio.wait({task, deadline}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():

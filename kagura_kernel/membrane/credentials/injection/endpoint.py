@@ -13,7 +13,7 @@ import base64
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
 import h11
@@ -85,21 +85,23 @@ class Way:
     into: Meter  # and all that come in
 
 
+@dataclass(eq=False, repr=False)
 class Exchange:
     """One request, from the moment its head was understood."""
 
-    def __init__(self, caller: Caller, request: h11.Request, way: Way, watch: RequestWatch | None = None) -> None:
-        self._caller = caller
-        self._request = request
-        self._watched = watch
+    caller: Caller
+    request: h11.Request
+    way: Way
+    watch: RequestWatch | None = None
+
+    def __post_init__(self) -> None:
         self._held: bytes | None = None
-        self._way = way
-        self._limits = way.limits
-        self._patience = way.limits.idle
+        self._limits = self.way.limits
+        self._patience = self.way.limits.idle
         self._idle = asyncio.timeout(self._patience)
         self.status = 0  # What the program was answered; 0 before
-        self.out = Meter(way.limits.bytes_out, way.out)  # Counts its body,
-        self.into = Meter(way.limits.bytes_in, way.into)  # and the answer's
+        self.out = Meter(self.way.limits.bytes_out, self.way.out)  # Counts its body,
+        self.into = Meter(self.way.limits.bytes_in, self.way.into)  # and the answer's
 
     async def carry(self, injected: tuple[bytes, bytes]) -> bool:
         """Carry it to its end with this header added; whether the program's connection can have another request.
@@ -119,9 +121,9 @@ class Exchange:
             raise Refusal(504, f"The request was given up: {why}.", ended="time") from None
 
     async def _carried(self, injected: tuple[bytes, bytes]) -> bool:
-        if self._watched is not None:
-            await self._hold(self._watched)
-        connection = await self._way.pool.connection()
+        if self.watch is not None:
+            await self._hold(self.watch)
+        connection = await self.way.pool.connection()
         while True:
             sender = asyncio.create_task(self._send(connection, injected))
             both = sender, asyncio.create_task(self._watch(connection, sender))
@@ -137,10 +139,10 @@ class Exchange:
                     task.cancel()
                 await asyncio.gather(*both, return_exceptions=True)
                 if whole:
-                    self._way.pool.give_back(connection)
+                    self.way.pool.give_back(connection)
                 else:
                     connection.close()
-            connection = await self._way.pool.connection(fresh=True)
+            connection = await self.way.pool.connection(fresh=True)
 
     async def _send(self, connection: UpstreamConnection, injected: tuple[bytes, bytes]) -> None:
         """What this raises is the program's fault: an upstream that takes no more may still have answered."""
@@ -174,7 +176,7 @@ class Exchange:
             if self._held:
                 yield self._held
             return
-        async for piece in self._caller.body():
+        async for piece in self.caller.body():
             self._count(self.out, piece, "out of the box")
             yield piece
 
@@ -185,10 +187,10 @@ class Exchange:
         waited with for a shorter silence.
         """
         await asyncio.wait({sender})
-        if not self._caller.heard:
+        if not self.caller.heard:
             return
         try:
-            await self._caller.said_all()
+            await self.caller.said_all()
         except OSError:
             connection.close()
             raise
@@ -196,13 +198,13 @@ class Exchange:
         self._seen()
 
     def _head(self, injected: tuple[bytes, bytes]) -> h11.Request:
-        request = self._request
-        headers = list(request.headers) if self._watched is None else self._watched.headers(list(request.headers))
+        request = self.request
+        headers = list(request.headers) if self.watch is None else self.watch.headers(list(request.headers))
         try:
             return h11.Request(
                 method=request.method,
-                target=self._way.upstream.path(request.target),
-                headers=outgoing(headers, self._way.upstream, injected),
+                target=self.way.upstream.path(request.target),
+                headers=outgoing(headers, self.way.upstream, injected),
             )
         except h11.LocalProtocolError:
             # Not chained: the library's error repeats the value, and it may be the secret.
@@ -214,35 +216,35 @@ class Exchange:
             response = await connection.response()
         except OSError as error:
             _raise_of(*both)
-            if connection.used and self._caller.heard and self._request.method in _REPEATABLE and not self.out.count:
+            if connection.used and self.caller.heard and self.request.method in _REPEATABLE and not self.out.count:
                 return None
-            why = f"{self._way.upstream.target} gave no answer: {error}"
+            why = f"{self.way.upstream.target} gave no answer: {error}"
             raise Refusal(502, f"{why}.", ended="broken") from error
         self._seen()
         encodings = [value.strip().lower() for name, value in response.headers if name == b"content-encoding"]
         if any(encoding != b"identity" for encoding in encodings):
             raise Refusal(
                 502,
-                f"{self._way.upstream.target} encoded its answer although it was asked not to; what cannot be looked "
+                f"{self.way.upstream.target} encoded its answer although it was asked not to; what cannot be looked "
                 "into is not passed on.",
                 ended="broken",
             )
         return response
 
     async def _deliver(self, response: h11.Response, connection: UpstreamConnection, both: Both) -> bool:
-        way = self._way
-        asked = way.upstream.path(self._request.target)
+        way = self.way
+        asked = way.upstream.path(self.request.target)
         headers = incoming(response.headers, way.upstream, asked, way.base, way.forms.hide)
         self.status = response.status_code
-        await self._caller.answer(response.status_code, way.forms.hide(bytes(response.reason)), headers)
+        await self.caller.answer(response.status_code, way.forms.hide(bytes(response.reason)), headers)
         censor = Censor(way.forms)
-        heard = None if self._watched is None else self._watched.answer(response.status_code)
+        heard = None if self.watch is None else self.watch.answer(response.status_code)
         try:
             async for piece in connection.body():
                 self._count(self.into, piece, "into the box")
                 if heard is not None:
                     heard.heard(piece)
-                await self._caller.send(censor.feed(piece))
+                await self.caller.send(censor.feed(piece))
         except OSError as error:
             _raise_of(*both)
             raise Refusal(502, f"{way.upstream.target} broke off its answer: {error}.", ended="broken") from error
@@ -250,8 +252,8 @@ class Exchange:
             if heard is not None:
                 heard.ended()
         _raise_of(*both)
-        await self._caller.send(censor.finish())
-        return await self._caller.finish()
+        await self.caller.send(censor.finish())
+        return await self.caller.finish()
 
     def _count(self, meter: Meter, piece: bytes, direction: str) -> None:
         self._seen()
@@ -296,47 +298,35 @@ class CredentialSource(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class Endpoint:
-    """Serves what connects to one port in the box; belongs to one loop.
+    """Serves what connects to one port in the box; belongs to one loop."""
 
-    Args:
-        injection: What is added, and for which upstream.
-        source: Gives the credential.
-        gate_for: Makes the upstream's gate.
-        record: Takes each request when it is over.
-        limits: On connections and requests.
-        clock: Measures how long a request took.
-        trust: For TLS; None is what this machine trusts.
-        watch: Makes what looks into each request and its answer; None lets all pass that is well formed.
-    """
+    injection: HeaderInjection  # What is added, and for which upstream
+    source: CredentialSource  # Gives the credential
+    gate_for: GateFor  # Makes the upstream's gate
+    record: RecordRequest  # Takes each request when it is over
+    _: KW_ONLY
+    limits: InjectionLimits  # On connections and requests
+    clock: Clock  # Measures how long a request took
+    trust: ssl.SSLContext | None = None  # For TLS; None is what this machine trusts
+    # Makes what looks into each request and its answer; None lets all pass that is well formed
+    watch: Callable[[], RequestWatch] | None = None
 
-    def __init__(
-        self,
-        injection: HeaderInjection,
-        source: CredentialSource,
-        gate_for: GateFor,
-        record: RecordRequest,
-        *,
-        limits: InjectionLimits,
-        clock: Clock,
-        trust: ssl.SSLContext | None = None,
-        watch: Callable[[], RequestWatch] | None = None,
-    ) -> None:
-        self.injection = injection
-        self._watch = watch
-        self.upstream = Upstream.parse(injection.upstream)
+    def __post_init__(self) -> None:
+        self.upstream = Upstream.parse(self.injection.upstream)
         self.port = 0
-        self._source = source
-        self._record = record
-        self._limits = limits
-        self._clock = clock
         self._forms = Forms()
         self._pool = UpstreamPool(
-            self.upstream, gate_for, addresses=injection.addresses, seconds=limits.connect, trust=trust
+            self.upstream,
+            self.gate_for,
+            addresses=self.injection.addresses,
+            seconds=self.limits.connect,
+            trust=self.trust,
         )
-        self._out = Meter(limits.lease_bytes_out)
-        self._into = Meter(limits.lease_bytes_in)
-        self._pace = Pace(limits.rate, limits.burst, 0.0)
+        self._out = Meter(self.limits.lease_bytes_out)
+        self._into = Meter(self.limits.lease_bytes_in)
+        self._pace = Pace(self.limits.rate, self.limits.burst, 0.0)
         self._lease: Lease | None = None
         self._last: Lease | None = None
         self._work: set[asyncio.Task[None]] = set()
@@ -379,8 +369,8 @@ class Endpoint:
         orderly = False
         try:
             await stream.accept()
-            caller = Caller(stream, self._limits)
-            if len(self._work) > self._limits.connections:
+            caller = Caller(stream, self.limits)
+            if len(self._work) > self.limits.connections:
                 await self._one_too_many(caller)
             else:
                 while await self._one(caller):
@@ -397,13 +387,13 @@ class Endpoint:
 
     async def _one_too_many(self, caller: Caller) -> None:
         """Told before a word was read: whoever opens connections only to hold them gets none."""
-        text = f"More than {self._limits.connections} connections are open; close some first."
-        self._note(None, None, self._clock.monotonic(), 503, "refused", f"{InjectionFailed.code}: {text}")
+        text = f"More than {self.limits.connections} connections are open; close some first."
+        self._note(None, None, self.clock.monotonic(), 503, "refused", f"{InjectionFailed.code}: {text}")
         await caller.refuse(503, InjectionFailed.code, text, close=True)
 
     async def _one(self, caller: Caller) -> bool:
         """One request; whether there can be another."""
-        began = self._clock.monotonic()
+        began = self.clock.monotonic()
         try:
             request = await caller.request()
         except BadRequest as error:
@@ -412,9 +402,9 @@ class Endpoint:
             return False
         if request is None:
             return False
-        began = self._clock.monotonic()
-        way = Way(self.upstream, self._pool, self.base, self._forms, self._limits, self._out, self._into)
-        watch = None if self._watch is None else self._watch()
+        began = self.clock.monotonic()
+        way = Way(self.upstream, self._pool, self.base, self._forms, self.limits, self._out, self._into)
+        watch = None if self.watch is None else self.watch()
         exchange = Exchange(caller, request, way, watch)
         ended: RequestEnd = "broken"
         detail = ""
@@ -445,8 +435,8 @@ class Endpoint:
         """Carry a request, with everything that speaks against it as a `Refusal`."""
         try:
             check_request(request, self.port)
-            if self._pace.take(self._clock.monotonic()) is None:
-                text = f"More than {self._limits.rate:g} requests a second; wait a moment, and ask more slowly."
+            if self._pace.take(self.clock.monotonic()) is None:
+                text = f"More than {self.limits.rate:g} requests a second; wait a moment, and ask more slowly."
                 raise Refusal(429, text, ended="refused", close=True)
             if watch is not None:
                 watch.admit(bytes(request.method), bytes(request.target))
@@ -474,7 +464,7 @@ class Endpoint:
                 (self._last.provider, self._last.scope) if self._last else ("the lease", "of this address")
             )
             raise LeaseEnded(provider, scope, "it was given back")
-        credential = self._source.credential(lease.id)
+        credential = self.source.credential(lease.id)
         self._forms.add(tuple(credential))
         try:
             value = fill(self.injection.value, {name: credential.part(name).reveal() for name in credential.names})
@@ -503,7 +493,7 @@ class Endpoint:
         method, path = b"", b""
         if request is not None:
             method, path = bytes(request.method), self._forms.hide(bytes(request.target).partition(b"?")[0])
-        self._record(
+        self.record(
             InjectedRequest(
                 lease_id=lease.id if lease else "",
                 provider=lease.provider if lease else "",
@@ -514,7 +504,7 @@ class Endpoint:
                 status=status,
                 bytes_out=exchange.out.count if exchange else 0,
                 bytes_in=exchange.into.count if exchange else 0,
-                duration=self._clock.monotonic() - began,
+                duration=self.clock.monotonic() - began,
                 ended=ended,
                 detail=detail,
             )

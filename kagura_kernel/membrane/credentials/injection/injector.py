@@ -12,7 +12,7 @@ import re
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC
 
 from kagura_kernel.domain.clock import Clock, SystemClock
@@ -49,23 +49,19 @@ _SECONDS = 20.0
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
+@dataclass(eq=False, repr=False)
 class LeaseFile:
-    """One file of one lease.
+    """One file of one lease."""
 
-    Args:
-        box: Where it is.
-        home: The box's home.
-        injection: What it looks like.
-        lease: Whose it is.
-    """
+    box: Box  # Where it is
+    home: str  # The box's home
+    injection: FileInjection  # What it looks like
+    lease: Lease  # Whose it is, without its credential
 
-    def __init__(self, box: Box, home: str, injection: FileInjection, lease: Lease) -> None:
-        self.injection = injection
-        self._box = box
-        self._lease = lease.without_credential()
-        self._home = home
-        name = injection.name or _UNSAFE.sub("-", f"{lease.provider}-{lease.scope}") + _ending(injection)
-        self.path = f"{home}/{FOLDER}/{name}"
+    def __post_init__(self) -> None:
+        made = _UNSAFE.sub("-", f"{self.lease.provider}-{self.lease.scope}")
+        ending = ".json" if self.injection.format == "gcp" else ""
+        self.path = f"{self.home}/{FOLDER}/{self.injection.name or made + ending}"
 
     async def write(self, lease: Lease, credential: Credential) -> None:
         """Write it, or write it anew, for nobody but the box's user.
@@ -76,8 +72,8 @@ class LeaseFile:
         """
         try:
             text = render(self.injection, lease, credential)
-            await self._run("sh", "-c", _MAKE, "sh", self._home, FOLDER, self.path)
-            await self._box.files.write(self.path, text.encode("utf-8", "surrogatepass"), mode=_MODE)
+            await self._run("sh", "-c", _MAKE, "sh", self.home, FOLDER, self.path)
+            await self.box.files.write(self.path, text.encode("utf-8", "surrogatepass"), mode=_MODE)
         except SandboxUnavailable:
             raise
         except KaguraError as error:
@@ -102,20 +98,20 @@ class LeaseFile:
     async def _empty(self, problem: KaguraError) -> None:
         """A box without `rm` can still be made to hold nothing."""
         try:
-            await self._box.files.write(self.path, b"", mode=_MODE)
+            await self.box.files.write(self.path, b"", mode=_MODE)
         except SandboxUnavailable:
             return
         except KaguraError as error:
             why = f"its file {self.path} cannot be taken away ({problem.code}, {error.code})"
-            raise InjectionFailed(self._lease.provider, self._lease.scope, why) from error
+            raise InjectionFailed(self.lease.provider, self.lease.scope, why) from error
 
     async def _run(self, *argv: str) -> None:
-        result = await self._box.run(Command(argv, limits=CommandLimits(total=_SECONDS)))
+        result = await self.box.run(Command(argv, limits=CommandLimits(total=_SECONDS)))
         if not result.ok:
             why = f"{argv[0]} failed in the box with exit code {result.exit_code}"
             if result.exit_code == _LINKED:
                 why = f"a program in the box has made a link of {self.path} or of a folder above it"
-            raise InjectionFailed(self._lease.provider, self._lease.scope, why)
+            raise InjectionFailed(self.lease.provider, self.lease.scope, why)
 
 
 def render(injection: FileInjection, lease: Lease, credential: Credential) -> str:
@@ -157,10 +153,6 @@ def _one_word(value: str, lease: Lease) -> str:
     if not value or any(sign.isspace() or not sign.isprintable() for sign in value):
         raise InjectionFailed(lease.provider, lease.scope, "its secret is not one word, as this format needs it")
     return value
-
-
-def _ending(injection: FileInjection) -> str:
-    return ".json" if injection.format == "gcp" else ""
 
 
 GitSetting = tuple[str, str]
@@ -266,46 +258,25 @@ class _Injected:
         return f"{self.lease.provider}:{self.lease.scope}"
 
 
+@dataclass(eq=False, repr=False)
 class Injector:
-    """What one run's box has of the run's leases; belongs to the loop of the box.
+    """What one run's box has of the run's leases; belongs to the loop of the box."""
 
-    Args:
-        box: The box.
-        source: The run's broker.
-        injections: For each provider by name, how its credentials are used; from the registry.
-        gate_for: Makes the gate of an upstream from a policy that grants only it.
-        record: Takes each request that went through a lease, when it is over.
-        failed: Told what serving a connection raised; without it, that ends the box.
-        home: The box's home, which lies in its memory.
-        limits: On each loopback URL.
-        clock: Measures requests.
-        trust: For TLS to upstreams; None is what this machine trusts.
-    """
+    box: Box  # The box
+    source: CredentialSource  # The run's broker
+    # For each provider by name, how its credentials are used; from the registry
+    injections: Mapping[str, Sequence[Injection]]
+    gate_for: GateFor  # Makes the gate of an upstream from a policy that grants only it
+    record: RecordRequest  # Takes each request that went through a lease, when it is over
+    _: KW_ONLY
+    failed: Failed | None = None  # Told what serving a connection raised; without it, that ends the box
+    home: str = HOME  # The box's home, which lies in its memory
+    limits: InjectionLimits = field(default_factory=InjectionLimits)  # On each loopback URL
+    clock: Clock = _SYSTEM  # Measures requests
+    trust: ssl.SSLContext | None = None  # For TLS to upstreams; None is what this machine trusts
 
-    def __init__(  # noqa: PLR0913 - one run's surroundings, each a fact
-        self,
-        box: Box,
-        source: CredentialSource,
-        injections: Mapping[str, Sequence[Injection]],
-        gate_for: GateFor,
-        record: RecordRequest,
-        *,
-        failed: Failed | None = None,
-        home: str = HOME,
-        limits: InjectionLimits | None = None,
-        clock: Clock = _SYSTEM,
-        trust: ssl.SSLContext | None = None,
-    ) -> None:
-        self._box = box
-        self._source = source
-        self._injections = dict(injections)
-        self._gate_for = gate_for
-        self._record = record
-        self._failed = failed
-        self._home = home
-        self._limits = limits or InjectionLimits()
-        self._clock = clock
-        self._trust = trust
+    def __post_init__(self) -> None:
+
         self._injected: dict[str, _Injected] = {}
         self._endpoints: dict[tuple[str, str], list[Endpoint]] = {}
         self._turn = asyncio.Lock()
@@ -329,8 +300,8 @@ class Injector:
                 return
             if self._closed:
                 raise InjectionFailed(lease.provider, lease.scope, "the run is over")
-            credential = self._source.credential(lease.id)
-            ways = self._injections.get(lease.provider, ())
+            credential = self.source.credential(lease.id)
+            ways = self.injections.get(lease.provider, ())
             if not ways:
                 why = "its configuration does not say how a program uses it; add `inject` to the provider"
                 raise InjectionFailed(lease.provider, lease.scope, why)
@@ -354,7 +325,7 @@ class Injector:
                 return
             injected.lease = lease.without_credential()
             try:
-                credential = self._source.credential(lease.id)
+                credential = self.source.credential(lease.id)
                 for file in injected.files:
                     await file.write(lease, credential)
             except BaseException:
@@ -428,7 +399,7 @@ class Injector:
             injected = self._find(name)
             if not injected.env:
                 raise NotThisTime(f"{injected.name} is not used by variables. {_how(injected)}")
-            credential = self._source.credential(injected.lease.id)
+            credential = self.source.credential(injected.lease.id)
             for injection in injected.env:
                 found |= _filled(injection, injected.lease, credential)
         return found
@@ -446,7 +417,7 @@ class Injector:
             injected.endpoints = await self._urls(lease, headers)
         for way in ways:
             if isinstance(way, FileInjection):
-                file = LeaseFile(self._box, self._home, way, lease)
+                file = LeaseFile(self.box, self.home, way, lease)
                 injected.files.append(file)
                 await file.write(lease, credential)
             elif isinstance(way, EnvInjection):
@@ -463,15 +434,15 @@ class Injector:
         for way in ways[len(endpoints) :]:
             endpoint = Endpoint(
                 way,
-                self._source,
-                self._gate_for,
-                self._record,
-                limits=self._limits,
-                clock=self._clock,
-                trust=self._trust,
+                self.source,
+                self.gate_for,
+                self.record,
+                limits=self.limits,
+                clock=self.clock,
+                trust=self.trust,
             )
             name = f"{lease.provider}:{lease.scope}"
-            endpoint.port = await self._box.listen(Listener(0, "raw", name), endpoint.serve, self._failed)
+            endpoint.port = await self.box.listen(Listener(0, "raw", name), endpoint.serve, self.failed)
             endpoints.append(endpoint)
         return endpoints
 

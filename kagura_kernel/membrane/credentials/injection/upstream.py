@@ -16,7 +16,7 @@ import contextlib
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urljoin, urlsplit
@@ -355,30 +355,19 @@ class UpstreamConnection:
                 raise UpstreamBroke("it hung up, or what it says is not HTTP/1.1") from error
 
 
+@dataclass(eq=False, repr=False)
 class UpstreamPool:
-    """Connections to one upstream.
+    """Connections to one upstream."""
 
-    Args:
-        upstream: Which.
-        gate_for: Makes its gate.
-        addresses: Addresses outside the public network that it may have.
-        seconds: Until a connection stands, TLS included.
-        trust: For TLS; None is what this machine trusts.
-    """
+    upstream: Upstream  # Which
+    gate_for: GateFor  # Makes its gate
+    _: KW_ONLY
+    addresses: tuple[str, ...] = ()  # Addresses outside the public network that it may have
+    seconds: float  # Until a connection stands, TLS included
+    trust: ssl.SSLContext | None = None  # For TLS; None is what this machine trusts
 
-    def __init__(
-        self,
-        upstream: Upstream,
-        gate_for: GateFor,
-        *,
-        addresses: tuple[str, ...] = (),
-        seconds: float,
-        trust: ssl.SSLContext | None = None,
-    ) -> None:
-        self._upstream = upstream
-        self._gate = gate_for(policy_for(upstream, addresses))
-        self._seconds = seconds
-        self._trust = trust
+    def __post_init__(self) -> None:
+        self._gate = self.gate_for(policy_for(self.upstream, self.addresses))
         self._idle: list[UpstreamConnection] = []
 
     async def connection(self, *, fresh: bool = False) -> UpstreamConnection:
@@ -408,15 +397,15 @@ class UpstreamPool:
             self._idle.pop().close()
 
     async def _connect(self) -> UpstreamConnection:
-        upstream = self._upstream
+        upstream = self.upstream
         socket, _ = await self._gate.connect(await self._gate.admit(upstream.host, upstream.port))
         secure = upstream.scheme == "https"
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self.seconds):
                 reader, writer = await asyncio.open_connection(
                     sock=socket,
                     limit=CHUNK,
-                    ssl=(self._trust or _machine_trust()) if secure else None,
+                    ssl=(self.trust or _machine_trust()) if secure else None,
                     server_hostname=upstream.host if secure else None,
                 )
         except ssl.SSLCertVerificationError as error:
@@ -424,7 +413,7 @@ class UpstreamPool:
             raise EgressUnreachable(upstream.host, upstream.port, why) from error
         except TimeoutError as error:
             raise EgressUnreachable(
-                upstream.host, upstream.port, f"did not agree on TLS within {self._seconds:g} s"
+                upstream.host, upstream.port, f"did not agree on TLS within {self.seconds:g} s"
             ) from error
         except OSError as error:
             raise EgressUnreachable(upstream.host, upstream.port, "broke off the connection") from error

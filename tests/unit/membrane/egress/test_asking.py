@@ -17,7 +17,9 @@ B = Target("b.example", 443)
 
 
 def asking(approver, session: Answers | None = None) -> Asking:
-    return Asking(approver, run_id="run-1", session_id="ses-1", session=session, clock=FakeClock(), deadline=20)
+    return Asking(
+        approver, run_id="run-1", session_id="ses-1", session=session or Answers(), clock=FakeClock(), deadline=20
+    )
 
 
 async def test_without_anybody_to_ask_the_answer_is_no_and_says_how_to_grant():
