@@ -235,7 +235,6 @@ class RecordFact(Protocol):
 
     def __call__(self, kind: type[Event], /, **fields: Any) -> object:
         """Record one fact."""
-        ...
 
 
 @dataclass(slots=True)

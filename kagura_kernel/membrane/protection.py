@@ -108,25 +108,20 @@ class GitRules(Protocol):
     @property
     def held(self) -> tuple[str, ...]:
         """Paths below the project's root that stay as they are, each as a whole."""
-        ...
 
     @property
     def starter(self) -> str:
         """What may run any other file of the project, in a few words; empty where nothing does."""
-        ...
 
     @property
     def packages(self) -> frozenset[str]:
         """Folders below the root that are packages by what git follows."""
-        ...
 
     def finish(self) -> None:
         """Make all of it known, where only what a start needs was looked for; may block."""
-        ...
 
     def held_in(self, folder: str) -> tuple[str, ...]:
         """Further paths that stay as they are, for a repository in a folder below the root; may block."""
-        ...
 
 
 @dataclass(eq=False, repr=False)

@@ -47,50 +47,39 @@ class MemoryAccess(Protocol):
     @property
     def agent(self) -> str:
         """Who writes."""
-        ...
 
     @property
     def run_id(self) -> str:
         """In which run."""
-        ...
 
     @property
     def scopes(self) -> tuple[str, ...]:
         """Whose memories concern the run: everybody's, its project's, its session's."""
-        ...
 
     @property
     def written(self) -> Sequence[str]:
         """Ids of what its brain has written so far."""
-        ...
 
     def now(self) -> datetime:
         """The time."""
-        ...
 
     async def keep(self, draft: Draft, how: Written, *, call_id: str = "") -> Memory:
         """Remember it and record that; it came from everything that the brain has been shown so far."""
-        ...
 
     async def find(self, query: Query) -> Sequence[Recalled]:
         """What fits, of the run's scopes."""
-        ...
 
     async def look_up(self, memory_id: str) -> Memory:
         """One that the run may see; raises `MemoryUnknown` for every other."""
-        ...
 
     async def around(self, memory_id: str) -> Sequence[Edge]:
         """The edges at one."""
-        ...
 
     async def join(self, edge: Edge) -> None:
         """Draw an edge."""
-        ...
 
     async def see(self, how: Shown, memories: Sequence[Memory | Recalled], *, call_id: str = "") -> None:
         """Record that these are about to be shown."""
-        ...
 
 
 MOST_WRITTEN = 64

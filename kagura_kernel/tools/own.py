@@ -36,7 +36,6 @@ class ToolPlace(Protocol):
     @property
     def files(self) -> FileSystem:
         """Files in the box; relative paths start at the workspace."""
-        ...
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
         """Run a program in the box to its end; no shell comes between.
@@ -45,7 +44,6 @@ class ToolPlace(Protocol):
             SandboxCommandTimeout: it took too long.
             SandboxUnavailable: the box is gone.
         """
-        ...
 
 
 ToolMaker = Callable[[ToolPlace], Tool]

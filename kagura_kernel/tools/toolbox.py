@@ -137,7 +137,6 @@ class Tool(Protocol):
     @property
     def spec(self) -> ToolSpec:
         """Name, description and schema; the same at every call."""
-        ...
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         """Do it. The arguments fit the schema, if it is one of ours.
@@ -145,7 +144,6 @@ class Tool(Protocol):
         Raises:
             KaguraError: it could not be done; the toolbox decides whether the brain may hear of it.
         """
-        ...
 
 
 class Toolbox:

@@ -247,7 +247,9 @@ def cloudflare_provider(
     """The real provider, towards a fake."""
     scope = {"permission_groups": ["dns-read"], "resources": {"com.cloudflare.api.account.zone.1": "*"}}
     settings = cloudflare.CloudflareSettings.model_validate({"api_url": url, "scopes": {SCOPE: scope}})
-    return cloudflare.CloudflareProvider("cloudflare", settings, reference(), reader, clock=clock, timeout=timeout)
+    return cloudflare.CloudflareProvider(
+        "cloudflare", settings, {"key": reference()}, reader, clock=clock, timeout=timeout
+    )
 
 
 @contextmanager
@@ -266,7 +268,7 @@ def github_rig() -> Iterator[ProviderRig]:
             service,
             service.live,
             lambda reader, clock, timeout: github_app.GitHubAppProvider(
-                "github", settings, reference(), reader, clock=clock, timeout=timeout
+                "github", settings, {"key": reference()}, reader, clock=clock, timeout=timeout
             ),
             {"KEY": private_pem(1)},
             {"KEY": private_pem(2)},
@@ -288,7 +290,7 @@ def memory_cloud_rig() -> Iterator[ProviderRig]:
             service,
             service.live,
             lambda reader, clock, timeout: memory_cloud.MemoryCloudProvider(
-                "memory", settings, reference(), reader, clock=clock, timeout=timeout
+                "memory", settings, {"key": reference()}, reader, clock=clock, timeout=timeout
             ),
             {"KEY": OWNER_KEY},
             {"KEY": "kagura_wrong_" + "2" * 24},
@@ -315,7 +317,7 @@ def gcp_rig() -> Iterator[ProviderRig]:
             service,
             service.live,
             lambda reader, clock, timeout: gcp.GcpProvider(
-                "google", settings, reference(), reader, clock=clock, timeout=timeout
+                "google", settings, {"key": reference()}, reader, clock=clock, timeout=timeout
             ),
             {"KEY": service_account(token_uri, 1)},
             {"KEY": service_account(token_uri, 2)},
@@ -331,7 +333,7 @@ def aws_rig() -> Iterator[ProviderRig]:
         settings = aws_sts.AwsSettings.model_validate(
             {"endpoint_url": service.url, "scopes": {SCOPE: {"role_arn": credential_aws.ROLE}}}
         )
-        both = (reference("KEY_ID"), reference("KEY"))
+        both = {"access_key_id": reference("KEY_ID"), "secret_access_key": reference("KEY")}
         yield ProviderRig(
             service,
             service.live,

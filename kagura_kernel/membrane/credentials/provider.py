@@ -71,22 +71,18 @@ class CredentialProvider(Protocol):
     @property
     def name(self) -> str:
         """Its name in the registry."""
-        ...
 
     @property
     def kind(self) -> str:
         """What sort of provider it is."""
-        ...
 
     @property
     def traits(self) -> ProviderTraits:
         """How its credentials behave."""
-        ...
 
     @property
     def scopes(self) -> frozenset[str]:
         """The scopes it can mint for."""
-        ...
 
     async def mint(self, request: MintRequest) -> Minted:
         """Make one credential.
@@ -96,7 +92,6 @@ class CredentialProvider(Protocol):
             LeaseUnavailable: it could not be asked or gave no good answer; `uncertain` when something may exist.
             SecretUnavailable: its own key cannot be read.
         """
-        ...
 
     async def revoke(self, handle: str) -> Revocation:
         """End one credential. May be called twice.
@@ -105,7 +100,6 @@ class CredentialProvider(Protocol):
             LeaseUnavailable: it could not be asked; keep the handle.
             SecretUnavailable: its own key cannot be read; keep the handle.
         """
-        ...
 
     async def find(self, mark: str) -> str:
         """The handle of the credential with this mark; empty when there is none, or when this cannot be known.
@@ -115,18 +109,3 @@ class CredentialProvider(Protocol):
             LeaseRefused: it may not be asked.
             SecretUnavailable: its own key cannot be read.
         """
-        ...
-
-
-class LeftToExpire:
-    """A part of a provider whose credentials nobody can end early: giving one back does nothing, none is looked for."""
-
-    async def revoke(self, handle: str) -> Revocation:
-        """There is no such call; the credential ends by itself."""
-        del handle
-        return Revocation(Verdict.GONE)
-
-    async def find(self, mark: str) -> str:
-        """Nothing can be ended, so nothing is looked for."""
-        del mark
-        return ""

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable
+from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
+from kagura_kernel.membrane.credentials.revoke import judge
 from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference
 
 if TYPE_CHECKING:
@@ -31,7 +34,6 @@ TIMEOUT = 10.0
 LARGEST = 1 << 20
 """Bytes of an answer; a longer one is none."""
 
-_SYSTEM = SystemClock()
 _TOO_MANY = 429
 _FORBIDDEN = 403
 _WRONG_KEY = frozenset({401, _FORBIDDEN})
@@ -45,6 +47,26 @@ class Strict(BaseModel):
     """A part of a configuration: no other names than these, and no error that repeats a value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+def check_url(url: str) -> str:
+    """The URL, when a key may be sent there.
+
+    Raises:
+        ValueError: it is neither HTTPS nor loopback, or holds a name and password.
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        raise ValueError("it is no URL") from None
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("it must not hold a name or password")
+    if not host or parts.scheme not in {"https", "http"}:
+        raise ValueError("it is no URL of the form https://host")
+    if parts.scheme == "http" and host not in _LOOPBACK:
+        raise ValueError("it must be https, except on loopback")
+    return url
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,63 +226,77 @@ class ProviderHttp:
         return LeaseUnavailable(self.provider, why, uncertain=True)
 
 
-class ApiSettings(Protocol):
-    """What the settings of a provider with an HTTP API have."""
-
-    @property
-    def api_url(self) -> str:
-        """Where it answers."""
-        ...
+class ProviderSettings(Protocol):
+    """What a provider is told beside its secrets."""
 
     @property
     def scopes(self) -> Mapping[str, Any]:
         """What can be minted, by name."""
-        ...
 
 
-SettingsT = TypeVar("SettingsT", bound=ApiSettings)
+SettingsT = TypeVar("SettingsT", bound=ProviderSettings)
 
 
-class ApiProvider(Generic[SettingsT]):
-    """What providers with one key and an HTTP API have in common."""
+@dataclass(eq=False, repr=False)
+class Provider(ABC, Generic[SettingsT]):
+    """What our own providers have in common. Of one that says nothing else nobody can end a credential early."""
 
-    def __init__(
-        self,
-        name: str,
-        settings: SettingsT,
-        key: SecretReference,
-        reader: SecretReader,
-        *,
-        clock: Clock = _SYSTEM,
-        timeout: float = TIMEOUT,
-    ) -> None:
-        self.name = name
-        self.scopes = frozenset(settings.scopes)
-        self._settings = settings
-        self._key = key
-        self._reader = reader
-        self._clock = clock
-        self._http = ProviderHttp(name, settings.api_url, timeout=timeout)
+    kind: ClassVar[str]
+    traits: ClassVar[ProviderTraits]
+
+    name: str
+    settings: SettingsT
+    secrets: Mapping[str, SecretReference]  # Its keys, by the names that the registry has for them
+    reader: SecretReader
+    _: KW_ONLY
+    clock: Clock = field(default_factory=SystemClock)
+    timeout: float = TIMEOUT  # Seconds
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The scopes it can mint for."""
+        return frozenset(self.settings.scopes)
+
+    @abstractmethod
+    async def mint(self, request: MintRequest) -> Minted:
+        """Make one credential; errors are those of `CredentialProvider`."""
+
+    async def revoke(self, handle: str) -> Revocation:  # noqa: ARG002 - a provider's shape
+        """There is no such call; the credential ends by itself."""
+        return Revocation(Verdict.GONE)
+
+    async def find(self, mark: str) -> str:  # noqa: ARG002 - a provider's shape
+        """Nothing is looked for."""
+        return ""
 
 
-def check_url(url: str) -> str:
-    """The URL, when a key may be sent there.
+class ApiSettings(ProviderSettings, Protocol):
+    """Those of a provider with an HTTP API."""
 
-    Raises:
-        ValueError: it is neither HTTPS nor loopback, or holds a name and password.
-    """
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname
-    except ValueError:
-        raise ValueError("it is no URL") from None
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("it must not hold a name or password")
-    if not host or parts.scheme not in {"https", "http"}:
-        raise ValueError("it is no URL of the form https://host")
-    if parts.scheme == "http" and host not in _LOOPBACK:
-        raise ValueError("it must be https, except on loopback")
-    return url
+    @property
+    def api_url(self) -> str:
+        """Where it answers."""
+
+
+ApiSettingsT = TypeVar("ApiSettingsT", bound=ApiSettings)
+
+
+@dataclass(eq=False, repr=False)
+class ApiProvider(Provider[ApiSettingsT]):
+    """One with a single key and an HTTP API."""
+
+    def __post_init__(self) -> None:
+        (self._key,) = self.secrets.values()
+        self._http = ProviderHttp(self.name, self.settings.api_url, timeout=self.timeout)
+
+    async def _ask(self, method: str, path: str, **more: Any) -> Answer:
+        """What it answers to a request with the key; `more` is for `ProviderHttp.send`."""
+        key = await self.reader.read(self._key)
+        return await self._http.send(method, path, headers={"authorization": f"Bearer {key.reveal()}"}, **more)
+
+    async def _end(self, path: str) -> Revocation:
+        answer = await self._ask("DELETE", path)
+        return judge(answer.status, retry_after=answer.retry_after)
 
 
 def is_loopback(url: str) -> bool:

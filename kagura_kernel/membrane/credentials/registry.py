@@ -30,6 +30,7 @@ from pydantic import BaseModel, ValidationError
 
 from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken
 from kagura_kernel.domain.extensions import CREDENTIALS, Extension, installed, load_instance
+from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection, read_injections, told
 from kagura_kernel.membrane.credentials.lease import is_provider_name, is_scope_name
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
@@ -59,28 +60,44 @@ class Kind:
 
 
 KINDS: Mapping[str, Kind] = {
-    "static": Kind(static.StaticSettings, static.SECRETS, static.make, static.injections),
+    # Nothing is known of the secret, so the configuration has to say how it is used.
+    "static": Kind(static.StaticSettings, ("secret",), static.StaticProvider, lambda _settings: ()),
     "aws_sts": Kind(
         aws_sts.AwsSettings,
-        aws_sts.SECRETS,
-        aws_sts.make,
-        aws_sts.injections,
+        ("access_key_id", "secret_access_key"),
+        aws_sts.AwsStsProvider,
+        lambda settings: presets.aws(settings.region),
         parts=aws_sts.PARTS,
         modules=("boto3",),
         extra="aws",
     ),
-    "gcp": Kind(gcp.GcpSettings, gcp.SECRETS, gcp.make, gcp.injections, modules=("google", "google.auth"), extra="gcp"),
+    "gcp": Kind(
+        gcp.GcpSettings,
+        ("key",),
+        gcp.GcpProvider,
+        lambda _settings: presets.gcp(),
+        modules=("google", "google.auth"),
+        extra="gcp",
+    ),
     "github_app": Kind(
         github_app.GitHubSettings,
-        github_app.SECRETS,
-        github_app.make,
-        github_app.injections,
+        ("private_key",),
+        github_app.GitHubAppProvider,
+        lambda settings: presets.github(settings.api_url),
         modules=("jwt", "cryptography"),
         extra="github",
     ),
-    "cloudflare": Kind(cloudflare.CloudflareSettings, cloudflare.SECRETS, cloudflare.make, cloudflare.injections),
+    "cloudflare": Kind(
+        cloudflare.CloudflareSettings,
+        ("token",),
+        cloudflare.CloudflareProvider,
+        lambda settings: presets.cloudflare(settings.api_url),
+    ),
     "memory_cloud": Kind(
-        memory_cloud.MemoryCloudSettings, memory_cloud.SECRETS, memory_cloud.make, memory_cloud.injections
+        memory_cloud.MemoryCloudSettings,
+        ("api_key",),
+        memory_cloud.MemoryCloudProvider,
+        lambda settings: presets.memory_cloud(settings.api_url),
     ),
 }
 
@@ -107,7 +124,11 @@ def parse_registry(toml: str, reader: SecretReader, source: str = "credentials.t
         # Not chained, and only the place: the parser's error may carry the text.
         place = str(error).rpartition("(")[2].rstrip(")")
         raise ConfigurationError(source, [f"it is not TOML ({place})"]) from None
-    problems = [f"{name!r}: there is no such section; providers stand below [providers]" for name in _foreign(document)]
+    problems = [
+        f"{name!r}: there is no such section; providers stand below [providers]"
+        for name in document
+        if name != "providers"
+    ]
     tables = document.get("providers", {})
     providers: dict[str, CredentialProvider] = {}
     injections: dict[str, tuple[Injection, ...]] = {}
@@ -122,10 +143,6 @@ def parse_registry(toml: str, reader: SecretReader, source: str = "credentials.t
     if problems:
         raise ConfigurationError(source, problems)
     return Registry(providers, injections, source)
-
-
-def _foreign(document: Mapping[str, Any]) -> list[str]:
-    return [name for name in document if name != "providers"]
 
 
 def _provider(

@@ -67,20 +67,16 @@ class EgressRules(Protocol):
     @property
     def sets(self) -> HostSets | None:
         """The sets of hosts that words after `--net` may name; None where no such word would open anything."""
-        ...
 
     @property
     def all_answers(self) -> bool:
         """Whether one answer of a resolver that must not be dialled speaks against the others too."""
-        ...
 
     def decide(self, target: Target) -> EgressRuling:
         """The ruling on one target."""
-        ...
 
     def refuse_address(self, address: IPv4Address | IPv6Address, port: int) -> str | None:
         """Why this answer of a resolver must not be dialled; None when it may be."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,17 +160,14 @@ class HostRule(Protocol):
     @property
     def kind(self) -> Literal["name", "one-level", "exact"]:
         """`name`: this name and all below it; `one-level`: exactly one label before it; `exact`: this host alone."""
-        ...
 
     @property
     def host(self) -> str:
         """Normalised, without `*.`."""
-        ...
 
     @property
     def port(self) -> int:
         """The only one."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,15 +159,12 @@ class BoxStream(Protocol):
 
     async def gone(self) -> None:
         """Return when the box's end has hung up before it was answered; a half-close is no hang-up. Never raises."""
-        ...
 
     async def accept(self) -> None:
         """Tell the box that it has its connection."""
-        ...
 
     async def refuse(self, refusal: EgressRefused) -> None:
         """Tell the box why it has none; `status` and `message` are meant for it. Nothing else follows but `close`."""
-        ...
 
     async def read(self, limit: int) -> Bytes:
         """1 to `limit` bytes from the box, waiting for the first; empty when it has no more to send.
@@ -177,7 +174,6 @@ class BoxStream(Protocol):
         Raises:
             OSError: the box's end is gone.
         """
-        ...
 
     async def write(self, data: Bytes) -> None:
         """Hand all of `data` over; returns when there is room for more. The buffer is the caller's again after it.
@@ -185,19 +181,15 @@ class BoxStream(Protocol):
         Raises:
             OSError: the box's end is gone.
         """
-        ...
 
     async def write_eof(self) -> None:
         """No more bytes for the box; it may go on sending."""
-        ...
 
     def abort(self) -> None:
         """End it so that the box cannot take what it has for the whole: a reset, no end of file."""
-        ...
 
     def close(self) -> None:
         """End it, and free what it holds; in order only if `write_eof` was called, where the box can tell."""
-        ...
 
 
 class SocketStream:

@@ -141,11 +141,9 @@ class ListeningBox(Protocol):
 
     async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
         """See `Box.listen`."""
-        ...
 
     async def wait_closed(self) -> str:
         """See `Box.wait_closed`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

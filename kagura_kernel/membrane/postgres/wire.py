@@ -45,7 +45,6 @@ class Readable(Protocol):
 
     async def read(self, limit: int) -> Bytes:
         """1 to `limit` bytes; empty at the end. Raises OSError."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,11 +52,9 @@ class Cutter(Protocol):
         Raises:
             Breach: one is longer than it may be, or cannot be told from the next.
         """
-        ...
 
     def wrap(self, body: bytes) -> bytes:
         """A message of ours, as it is sent."""
-        ...
 
 
 class Lines:

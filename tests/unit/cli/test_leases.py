@@ -19,7 +19,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.lease import Budget, Grant, Holder, Lease
 from kagura_kernel.membrane.credentials.mint import mint
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, Scope
-from kagura_kernel.membrane.credentials.providers.static import StaticProvider
+from kagura_kernel.membrane.credentials.providers.static import StaticProvider, StaticSettings
 from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference
 from kagura_kernel.testing.credential_service import SCOPE, Trouble
 from tests.support.credential_cloudflare import PARENT, FakeCloudflare
@@ -69,7 +69,9 @@ def of_cloudflare(service: FakeCloudflare) -> CredentialProvider:
 
 def of_static() -> CredentialProvider:
     reference = SecretReference("providers.key.secret", "env", "STATIC_KEY")
-    return StaticProvider("key", reference, SecretReader({"STATIC_KEY": "a-key-for-good"}), frozenset({"default"}))
+    return StaticProvider(
+        "key", StaticSettings(), {"secret": reference}, SecretReader({"STATIC_KEY": "a-key-for-good"})
+    )
 
 
 def test_what_is_out_is_listed_without_what_revokes_it(

@@ -295,7 +295,6 @@ class CredentialSource(Protocol):
             LeaseEnded: the lease is over or on hold.
             GrantMissing: the run may not have it any more.
         """
-        ...
 
 
 @dataclass(eq=False, repr=False)

@@ -221,11 +221,9 @@ class AnswerWatch(Protocol):
 
     def heard(self, piece: bytes) -> None:
         """A piece of its body, as the upstream sent it."""
-        ...
 
     def ended(self) -> None:
         """There is no more of it, whole or broken off; called once."""
-        ...
 
 
 class RequestWatch(Protocol):
@@ -234,7 +232,6 @@ class RequestWatch(Protocol):
     @property
     def longest(self) -> int:
         """Bytes that its body may have: it is held until it has been looked at."""
-        ...
 
     def admit(self, method: bytes, target: bytes) -> None:
         """Look at what is asked for.
@@ -242,11 +239,9 @@ class RequestWatch(Protocol):
         Raises:
             BadRequest: it is not passed on.
         """
-        ...
 
     def headers(self, headers: Headers) -> Headers:
         """Those of the request's headers that may leave the box."""
-        ...
 
     async def body(self, body: bytes) -> None:
         """Look at the whole body, before any of the request is sent.
@@ -254,15 +249,12 @@ class RequestWatch(Protocol):
         Raises:
             BadRequest: it is not passed on.
         """
-        ...
 
     def answer(self, status: int) -> AnswerWatch:
         """An answer begins."""
-        ...
 
     def ended(self) -> None:
         """The request is over, however it went; called once, last."""
-        ...
 
 
 GateFor = Callable[[EgressPolicy], "Gate"]

@@ -10,28 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
-from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable
-from kagura_kernel.membrane.credentials.injection import settings as presets
-from kagura_kernel.membrane.credentials.injection.settings import Injection
-from kagura_kernel.membrane.credentials.provider import LeftToExpire, Minted, MintRequest, ProviderTraits
+from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits
 from kagura_kernel.membrane.credentials.provider_http import (
-    TIMEOUT,
+    Provider,
     Strict,
     check_url,
     is_loopback,
     lifetime,
     parse_date,
 )
-from kagura_kernel.membrane.credentials.secret import Credential, Secret, SecretReader, SecretReference, in_thread
+from kagura_kernel.membrane.credentials.secret import Credential, Secret, in_thread
 
 if TYPE_CHECKING:
     from types_boto3_sts import STSClient
 
-SECRETS = ("access_key_id", "secret_access_key")
 PARTS = ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN")
 _SHORTEST = 900.0
-_SYSTEM = SystemClock()
 _THROTTLED = frozenset({"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded"})
 
 
@@ -56,7 +51,7 @@ class AwsSettings(Strict):
         return check_url(url) if url else url
 
 
-class AwsStsProvider(LeftToExpire):
+class AwsStsProvider(Provider[AwsSettings]):
     """Assumes roles."""
 
     kind = "aws_sts"
@@ -68,27 +63,9 @@ class AwsStsProvider(LeftToExpire):
         note="AWS cannot end a session early: its keys live for at least 15 minutes, whatever becomes of the lease.",
     )
 
-    def __init__(
-        self,
-        name: str,
-        settings: AwsSettings,
-        secrets: tuple[SecretReference, SecretReference],
-        reader: SecretReader,
-        *,
-        clock: Clock = _SYSTEM,
-        timeout: float = TIMEOUT,
-    ) -> None:
-        self.name = name
-        self.scopes = frozenset(settings.scopes)
-        self._settings = settings
-        self._secrets = secrets
-        self._reader = reader
-        self._clock = clock
-        self._timeout = timeout
-
     async def mint(self, request: MintRequest) -> Minted:
         """Keys of an assumed role: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`."""
-        key_id, key = [await self._reader.read(reference) for reference in self._secrets]
+        key_id, key = [await self.reader.read(self.secrets[name]) for name in ("access_key_id", "secret_access_key")]
         # The library blocks; a thread that nobody waits for any more ends with its time-outs.
         answer = await in_thread(lambda: self._assume(request, key_id, key), "kagura-aws")
         return self._minted(answer, request)
@@ -97,7 +74,7 @@ class AwsStsProvider(LeftToExpire):
         from botocore import exceptions as failures
         from botocore.parsers import ResponseParserError
 
-        scope = self._settings.scopes[request.scope]
+        scope = self.settings.scopes[request.scope]
         asked: dict[str, Any] = {
             "RoleArn": scope.role_arn,
             "RoleSessionName": request.mark,
@@ -138,18 +115,18 @@ class AwsStsProvider(LeftToExpire):
         session = boto3.session.Session(
             aws_access_key_id=key_id.reveal(),
             aws_secret_access_key=key.reveal(),
-            region_name=self._settings.region,
+            region_name=self.settings.region,
             botocore_session=core,
         )
         # What may be plain HTTP because it stays on this machine goes through no proxy.
-        direct: dict[str, str] | None = {} if is_loopback(self._settings.endpoint_url) else None
+        direct: dict[str, str] | None = {} if is_loopback(self.settings.endpoint_url) else None
         config = Config(
-            connect_timeout=self._timeout,
-            read_timeout=self._timeout,
+            connect_timeout=self.timeout,
+            read_timeout=self.timeout,
             retries={"total_max_attempts": 1},
             proxies=direct,
         )
-        return session.client("sts", endpoint_url=self._settings.endpoint_url or None, config=config)
+        return session.client("sts", endpoint_url=self.settings.endpoint_url or None, config=config)
 
     def _translated(self, response: Any) -> LeaseRefused | LeaseUnavailable:
         code = str(response.get("Error", {}).get("Code", ""))
@@ -173,14 +150,4 @@ class AwsStsProvider(LeftToExpire):
         except KeyError:
             raise LeaseUnavailable(self.name, "its answer has no keys", uncertain=True) from None
         date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date", "")
-        return Minted(Credential(parts), lifetime(expires, parse_date(date), self._clock.now(), request.seconds))
-
-
-def injections(settings: AwsSettings) -> tuple[Injection, ...]:
-    """How its keys are used in a box: by the variables of one command."""
-    return presets.aws(settings.region)
-
-
-def make(name: str, settings: AwsSettings, secrets: dict[str, SecretReference], reader: SecretReader) -> AwsStsProvider:
-    """The provider that the registry describes."""
-    return AwsStsProvider(name, settings, (secrets["access_key_id"], secrets["secret_access_key"]), reader)
+        return Minted(Credential(parts), lifetime(expires, parse_date(date), self.clock.now(), request.seconds))

@@ -12,14 +12,10 @@ from urllib.parse import quote
 from pydantic import Field, field_validator
 
 from kagura_kernel.domain.errors import LeaseUnavailable
-from kagura_kernel.membrane.credentials.injection import settings as presets
-from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation
 from kagura_kernel.membrane.credentials.provider_http import Answer, ApiProvider, Strict, check_url, lifetime
-from kagura_kernel.membrane.credentials.revoke import judge
-from kagura_kernel.membrane.credentials.secret import Credential, SecretReader, SecretReference
+from kagura_kernel.membrane.credentials.secret import Credential
 
-SECRETS = ("token",)
 _PAGE = 50
 _NOTICEABLE = 30.0
 _MOST_PAGES = 40
@@ -50,10 +46,10 @@ class CloudflareProvider(ApiProvider[CloudflareSettings]):
 
     async def mint(self, request: MintRequest) -> Minted:
         """A token of the scope's rights that ends at the time asked for, by Cloudflare's clock if ours is far off."""
-        now = self._clock.now()
-        answer = await self._ask(request, now)
+        now = self.clock.now()
+        answer = await self._order(request, now)
         if answer.status == 400 and (theirs := answer.date) and abs((theirs - now).total_seconds()) > _NOTICEABLE:  # noqa: PLR2004 - HTTP
-            answer = await self._ask(request, theirs)
+            answer = await self._order(request, theirs)
         result = self._result(self._http.object(self._http.require_success(answer)))
         if not isinstance(result, dict):
             raise self._http.unclear("its answer has no token")
@@ -61,20 +57,18 @@ class CloudflareProvider(ApiProvider[CloudflareSettings]):
         handle = self._http.text(result, "id")
         lives = request.seconds
         if result.get("expires_on"):
-            lives = lifetime(self._http.moment(result, "expires_on"), answer.date, self._clock.now(), lives)
+            lives = lifetime(self._http.moment(result, "expires_on"), answer.date, self.clock.now(), lives)
         return Minted(Credential.token(value), lives, handle)
 
     async def revoke(self, handle: str) -> Revocation:
         """Delete a token by its id."""
-        path = f"/user/tokens/{quote(handle, safe='')}"
-        answer = await self._http.send("DELETE", path, headers=await self._headers())
-        return judge(answer.status, retry_after=answer.retry_after)
+        return await self._end(f"/user/tokens/{quote(handle, safe='')}")
 
     async def find(self, mark: str) -> str:
         """The id of the token with this name."""
         for page in range(1, _MOST_PAGES + 1):
             asked = {"page": str(page), "per_page": str(_PAGE)}
-            answer = await self._http.send("GET", "/user/tokens", headers=await self._headers(), parameters=asked)
+            answer = await self._ask("GET", "/user/tokens", parameters=asked)
             rows = self._result(self._http.object(self._http.require_success(answer)))
             if not isinstance(rows, list):
                 raise self._http.unclear("its list of tokens is none")
@@ -85,8 +79,8 @@ class CloudflareProvider(ApiProvider[CloudflareSettings]):
                 return ""
         raise LeaseUnavailable(self.name, f"it lists more than {_PAGE * _MOST_PAGES} tokens")
 
-    async def _ask(self, request: MintRequest, now: datetime) -> Answer:
-        scope = self._settings.scopes[request.scope]
+    async def _order(self, request: MintRequest, now: datetime) -> Answer:
+        scope = self.settings.scopes[request.scope]
         ends = (now + timedelta(seconds=request.seconds)).astimezone(UTC)
         body = {
             "name": _name(request.mark),
@@ -99,28 +93,12 @@ class CloudflareProvider(ApiProvider[CloudflareSettings]):
                 }
             ],
         }
-        return await self._http.send("POST", "/user/tokens", headers=await self._headers(), json_body=body)
-
-    async def _headers(self) -> dict[str, str]:
-        key = await self._reader.read(self._key)
-        return {"authorization": f"Bearer {key.reveal()}"}
+        return await self._ask("POST", "/user/tokens", json_body=body)
 
     def _result(self, value: dict[str, Any]) -> Any:
         if value.get("success") is not True:
             raise self._http.unclear("its answer says neither yes nor no")
         return value.get("result")
-
-
-def injections(settings: CloudflareSettings) -> tuple[Injection, ...]:
-    """How its tokens are used in a box: as a header."""
-    return presets.cloudflare(settings.api_url)
-
-
-def make(
-    name: str, settings: CloudflareSettings, secrets: dict[str, SecretReference], reader: SecretReader
-) -> CloudflareProvider:
-    """The provider that the registry describes."""
-    return CloudflareProvider(name, settings, secrets["token"], reader)
 
 
 def _name(mark: str) -> str:

@@ -13,25 +13,20 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator
 
-from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable, SecretUnavailable
-from kagura_kernel.membrane.credentials.injection import settings as presets
-from kagura_kernel.membrane.credentials.injection.settings import Injection
-from kagura_kernel.membrane.credentials.provider import LeftToExpire, Minted, MintRequest, ProviderTraits
+from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits
 from kagura_kernel.membrane.credentials.provider_http import (
     DIRECT,
     LARGEST,
-    TIMEOUT,
+    Provider,
     Strict,
     check_url,
     lifetime,
     parse_date,
 )
-from kagura_kernel.membrane.credentials.secret import Credential, Secret, SecretReader, SecretReference, in_thread
+from kagura_kernel.membrane.credentials.secret import Credential, Secret, in_thread
 
-SECRETS = ("key",)
 _HOUR = 3600.0
-_SYSTEM = SystemClock()
 
 
 class GcpScope(Strict):
@@ -50,7 +45,7 @@ class GcpSettings(Strict):
     _checked = field_validator("api_url")(check_url)
 
 
-class GcpProvider(LeftToExpire):
+class GcpProvider(Provider[GcpSettings]):
     """Impersonates service accounts."""
 
     kind = "gcp"
@@ -61,31 +56,13 @@ class GcpProvider(LeftToExpire):
         note="Google cannot end a token early: it lives for as long as it was minted, whatever becomes of the lease.",
     )
 
-    def __init__(
-        self,
-        name: str,
-        settings: GcpSettings,
-        key: SecretReference,
-        reader: SecretReader,
-        *,
-        clock: Clock = _SYSTEM,
-        timeout: float = TIMEOUT,
-    ) -> None:
-        self.name = name
-        self.scopes = frozenset(settings.scopes)
-        self._settings = settings
-        self._key = key
-        self._reader = reader
-        self._clock = clock
-        self._timeout = timeout
-
     async def mint(self, request: MintRequest) -> Minted:
         """An access token of the scope's account."""
-        key = await self._reader.read(self._key)
+        key = await self.reader.read(self.secrets["key"])
         # The library blocks; a thread that nobody waits for any more ends with its time-outs.
         token, expires, answered_at = await in_thread(lambda: self._impersonate(request, key), "kagura-gcp")
         return Minted(
-            Credential.token(token.reveal()), lifetime(expires, answered_at, self._clock.now(), request.seconds)
+            Credential.token(token.reveal()), lifetime(expires, answered_at, self.clock.now(), request.seconds)
         )
 
     def _impersonate(self, request: MintRequest, key: Secret) -> tuple[Secret, datetime, datetime | None]:
@@ -93,24 +70,24 @@ class GcpProvider(LeftToExpire):
         from google.auth.exceptions import GoogleAuthError, TransportError
         from google.oauth2 import service_account
 
-        scope = self._settings.scopes[request.scope]
+        scope = self.settings.scopes[request.scope]
         try:
             source = service_account.Credentials.from_service_account_info(  # type: ignore[no-untyped-call]
                 self._account(key), scopes=["https://www.googleapis.com/auth/iam"]
             )
         except (ValueError, GoogleAuthError):
-            raise SecretUnavailable(self._key.setting, "it is no key of a service account") from None
+            raise SecretUnavailable(self.secrets["key"].setting, "it is no key of a service account") from None
         target = impersonated_credentials.Credentials(  # type: ignore[no-untyped-call]
             source_credentials=source,
             target_principal=scope.service_account,
             target_scopes=list(scope.oauth_scopes),
             lifetime=max(1, int(request.seconds)),
             iam_endpoint_override=(
-                f"{self._settings.api_url.rstrip('/')}/v1/projects/-/serviceAccounts/"
+                f"{self.settings.api_url.rstrip('/')}/v1/projects/-/serviceAccounts/"
                 f"{scope.service_account}:generateAccessToken"
             ),
         )
-        with _Transport(self._timeout) as transport:
+        with _Transport(self.timeout) as transport:
             try:
                 target.refresh(transport)  # type: ignore[no-untyped-call]
             except TransportError:
@@ -128,7 +105,7 @@ class GcpProvider(LeftToExpire):
             value = json.loads(key.reveal())
             check_url(value["token_uri"])
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise SecretUnavailable(self._key.setting, "it is no key of a service account") from None
+            raise SecretUnavailable(self.secrets["key"].setting, "it is no key of a service account") from None
         return dict(value)
 
     def _translated(self, status: int, headers: Mapping[str, str]) -> LeaseRefused | LeaseUnavailable:
@@ -140,17 +117,6 @@ class GcpProvider(LeftToExpire):
             return LeaseRefused(self.name, f"it answered HTTP {status}")
         why = "its answer makes no sense" if status == 200 else f"it has trouble of its own (HTTP {status})"  # noqa: PLR2004 - HTTP
         return LeaseUnavailable(self.name, why, uncertain=True)
-
-
-def injections(settings: GcpSettings) -> tuple[Injection, ...]:
-    """How its tokens are used in a box: by the variables of one command."""
-    del settings
-    return presets.gcp()
-
-
-def make(name: str, settings: GcpSettings, secrets: dict[str, SecretReference], reader: SecretReader) -> GcpProvider:
-    """The provider that the registry describes."""
-    return GcpProvider(name, settings, secrets["key"], reader)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,18 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator
 
 from kagura_kernel.domain.errors import LeaseRefused, SecretUnavailable
-from kagura_kernel.membrane.credentials.injection import settings as presets
-from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
 from kagura_kernel.membrane.credentials.provider_http import Answer, ApiProvider, Strict, check_url, lifetime
 from kagura_kernel.membrane.credentials.revoke import judge
-from kagura_kernel.membrane.credentials.secret import Credential, SecretReader, SecretReference
+from kagura_kernel.membrane.credentials.secret import Credential
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-SECRETS = ("private_key",)
 _HOUR = 3600.0
 _BACKDATED = timedelta(seconds=60)
 _JWT_LIVES = timedelta(minutes=8)
@@ -66,14 +63,14 @@ class GitHubAppProvider(ApiProvider[GitHubSettings]):
     async def mint(self, request: MintRequest) -> Minted:
         """An installation token of the scope's rights. A clock that is wrong here is corrected by GitHub's."""
         key = await self._rsa_key()
-        now = self._clock.now()
-        answer = await self._ask(request, self._jwt(key, now))
+        now = self.clock.now()
+        answer = await self._order(request, self._jwt(key, now))
         if answer.status == 401 and (theirs := answer.date) and abs((theirs - now).total_seconds()) > _NOTICEABLE:  # noqa: PLR2004 - HTTP
-            answer = await self._ask(request, self._jwt(key, theirs))
+            answer = await self._order(request, self._jwt(key, theirs))
         value = self._http.object(self._http.require_success(answer))
         token = self._http.text(value, "token")
         expires = self._http.moment(value, "expires_at")
-        lives = lifetime(expires, answer.date, self._clock.now(), _HOUR)
+        lives = lifetime(expires, answer.date, self.clock.now(), _HOUR)
         return Minted(Credential.token(token), lives, _seal(key).encrypt(token.encode()).decode())
 
     async def revoke(self, handle: str) -> Revocation:
@@ -87,17 +84,12 @@ class GitHubAppProvider(ApiProvider[GitHubSettings]):
         answer = await self._http.send("DELETE", "/installation/token", headers=_headers(token))
         return judge(answer.status, retry_after=answer.retry_after)
 
-    async def find(self, mark: str) -> str:
-        """GitHub keeps no list of tokens."""
-        del mark
-        return ""
-
-    async def _ask(self, request: MintRequest, jwt: str) -> Answer:
-        scope = self._settings.scopes[request.scope]
+    async def _order(self, request: MintRequest, jwt: str) -> Answer:
+        scope = self.settings.scopes[request.scope]
         body: dict[str, Any] = {"permissions": dict(scope.permissions)}
         if scope.repositories:
             body["repositories"] = list(scope.repositories)
-        path = f"/app/installations/{self._settings.installation_id}/access_tokens"
+        path = f"/app/installations/{self.settings.installation_id}/access_tokens"
         return await self._http.send("POST", path, headers=_headers(jwt), json_body=body)
 
     async def _rsa_key(self) -> RSAPrivateKey:
@@ -105,7 +97,7 @@ class GitHubAppProvider(ApiProvider[GitHubSettings]):
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-        pem = await self._reader.read(self._key)
+        pem = await self.reader.read(self._key)
         try:
             key = load_pem_private_key(pem.reveal().encode(), password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -117,23 +109,11 @@ class GitHubAppProvider(ApiProvider[GitHubSettings]):
     def _jwt(self, key: RSAPrivateKey, now: datetime) -> str:
         import jwt
 
-        claims = {"iat": now - _BACKDATED, "exp": now + _JWT_LIVES, "iss": self._settings.app_id}
+        claims = {"iat": now - _BACKDATED, "exp": now + _JWT_LIVES, "iss": self.settings.app_id}
         try:
             return jwt.encode(claims, key, algorithm="RS256")
         except (jwt.PyJWTError, TypeError, ValueError):
             raise LeaseRefused(self.name, "its private key does not sign") from None
-
-
-def injections(settings: GitHubSettings) -> tuple[Injection, ...]:
-    """How its tokens are used in a box: as a header, for the API and for git."""
-    return presets.github(settings.api_url)
-
-
-def make(
-    name: str, settings: GitHubSettings, secrets: dict[str, SecretReference], reader: SecretReader
-) -> GitHubAppProvider:
-    """The provider that the registry describes."""
-    return GitHubAppProvider(name, settings, secrets["private_key"], reader)
 
 
 def _headers(token: str) -> dict[str, str]:

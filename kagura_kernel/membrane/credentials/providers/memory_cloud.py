@@ -10,14 +10,10 @@ from urllib.parse import quote
 
 from pydantic import Field, field_validator
 
-from kagura_kernel.membrane.credentials.injection import settings as presets
-from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation
 from kagura_kernel.membrane.credentials.provider_http import ApiProvider, ProviderHttp, Strict, check_url, lifetime
-from kagura_kernel.membrane.credentials.revoke import judge
-from kagura_kernel.membrane.credentials.secret import Credential, SecretReader, SecretReference
+from kagura_kernel.membrane.credentials.secret import Credential
 
-SECRETS = ("api_key",)
 _DAY = 86400.0
 
 
@@ -51,29 +47,26 @@ class MemoryCloudProvider(ApiProvider[MemoryCloudSettings]):
 
     async def mint(self, request: MintRequest) -> Minted:
         """A key for the scope's member."""
-        user = self._settings.scopes[request.scope].user_id
+        user = self.settings.scopes[request.scope].user_id
         body = {"name": _name(request.mark), "expires_days": 1}
-        path = self._member(user) + "/api-keys"
-        answer = await self._http.send("POST", path, headers=await self._headers(), json_body=body)
+        answer = await self._ask("POST", f"{self._member(user)}/api-keys", json_body=body)
         key = self._http.object(self._http.require_success(answer))
         value = self._http.text(key, "plaintext_key")
         handle = f"{_key_id(key, self._http)}@{user}"
         lives = _DAY
         if key.get("expires_at"):
-            lives = lifetime(self._http.moment(key, "expires_at"), answer.date, self._clock.now(), _DAY)
+            lives = lifetime(self._http.moment(key, "expires_at"), answer.date, self.clock.now(), _DAY)
         return Minted(Credential.token(value), lives, handle)
 
     async def revoke(self, handle: str) -> Revocation:
         """Delete a key; the service keeps its row and answers 404 from then on."""
         key_id, _, user = handle.partition("@")
-        path = f"{self._member(user)}/api-keys/{quote(key_id, safe='')}"
-        answer = await self._http.send("DELETE", path, headers=await self._headers())
-        return judge(answer.status, retry_after=answer.retry_after)
+        return await self._end(f"{self._member(user)}/api-keys/{quote(key_id, safe='')}")
 
     async def find(self, mark: str) -> str:
         """The id of the live key with this name, with the member it belongs to."""
-        for user in sorted({scope.user_id for scope in self._settings.scopes.values()}):
-            answer = await self._http.send("GET", self._member(user), headers=await self._headers())
+        for user in sorted({scope.user_id for scope in self.settings.scopes.values()}):
+            answer = await self._ask("GET", self._member(user))
             rows = self._http.object(self._http.require_success(answer)).get("api_keys")
             if not isinstance(rows, list):
                 raise self._http.unclear("its list of keys is none")
@@ -83,24 +76,8 @@ class MemoryCloudProvider(ApiProvider[MemoryCloudSettings]):
         return ""
 
     def _member(self, user: str) -> str:
-        workspace = quote(self._settings.workspace_id, safe="")
+        workspace = quote(self.settings.workspace_id, safe="")
         return f"/api/v1/workspaces/{workspace}/members/{quote(user, safe='')}/credentials"
-
-    async def _headers(self) -> dict[str, str]:
-        key = await self._reader.read(self._key)
-        return {"authorization": f"Bearer {key.reveal()}"}
-
-
-def injections(settings: MemoryCloudSettings) -> tuple[Injection, ...]:
-    """How its keys are used in a box: as a header."""
-    return presets.memory_cloud(settings.api_url)
-
-
-def make(
-    name: str, settings: MemoryCloudSettings, secrets: dict[str, SecretReference], reader: SecretReader
-) -> MemoryCloudProvider:
-    """The provider that the registry describes."""
-    return MemoryCloudProvider(name, settings, secrets["api_key"], reader)
 
 
 def _name(mark: str) -> str:
