@@ -34,7 +34,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import session_last_brain_session
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.lease import lease_terms, parse_grant
-from kagura_kernel.membrane.credentials.revoke import keep_sweeping, sweep
+from kagura_kernel.membrane.credentials.revoke import Settler, keep_sweeping
 from kagura_kernel.membrane.grant import MembraneParts
 from kagura_kernel.membrane.leasing import check_grants
 from kagura_kernel.runs.git_places import GitPlaces
@@ -220,7 +220,7 @@ def make_sweep(
     """
 
     async def sweeping(told: Callable[[SweepReport], None]) -> None:
-        await keep_sweeping(lambda: sweep(ledger, registry().providers, alive, owner=owner, clock=clock), clock, told)
+        await keep_sweeping(lambda: Settler(ledger, registry().providers, owner, alive, clock=clock), told)
 
     return sweeping
 

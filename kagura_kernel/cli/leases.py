@@ -23,7 +23,7 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import owner_alive, process_owner
 from kagura_kernel.jupyter.surface import person
-from kagura_kernel.membrane.credentials.revoke import revoke_now, sweep
+from kagura_kernel.membrane.credentials.revoke import Settler
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.leases import LeaseRow
@@ -197,7 +197,7 @@ async def _revoke_rows(
     ledger: LeaseLedger, providers: Mapping[str, CredentialProvider], wanted: Callable[[LeaseRow], bool]
 ) -> list[Revoked]:
 
-    return await revoke_now(ledger, providers, wanted, owner_alive, owner=process_owner(), by=person())
+    return await Settler(ledger, providers, process_owner(), owner_alive).revoke_now(wanted, person())
 
 
 def _tell_holders(journal: Journal, revoked: list[Revoked]) -> None:
@@ -218,7 +218,8 @@ def leases_sweep(arguments: SimpleNamespace) -> int:
     import asyncio
 
     with open_journal(place_of(arguments)) as journal:
-        report = asyncio.run(sweep(LeaseLedger(journal), _providers(), owner_alive, owner=process_owner()))
+        settler = Settler(LeaseLedger(journal), _providers(), process_owner(), owner_alive)
+        report = asyncio.run(settler.sweep())
     lines = [f"{one.id}: {one.provider}:{one.scope}: {_how(one)}" for one in report.settled]
     tell(arguments, list(map(asdict, report.settled)), "\n".join(lines) or "Nothing to sweep.")
     return SOME_LEFT if report.kept else ALL_WELL

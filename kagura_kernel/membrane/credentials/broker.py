@@ -34,7 +34,7 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.membrane.credentials.lease import USED_UP, Budget, Grant, Grants, Holder, Lease, LeaseTerms, ask_for
 from kagura_kernel.membrane.credentials.mint import GivingBack, mint
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, ProviderTraits
-from kagura_kernel.membrane.credentials.revoke import CLOSE_SECONDS, LAST_SECONDS, LEFT_TO_EXPIRE, finish
+from kagura_kernel.membrane.credentials.revoke import CLOSE_SECONDS, LAST_SECONDS, LEFT_TO_EXPIRE, Settler, finish
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
 
 T = TypeVar("T")
@@ -149,7 +149,9 @@ class CredentialBroker:
         self._held: dict[str, _Held] = {}
         self._shielding = _Shielding()
         self._seen: list[Secret] = []
-        self._giving_back = GivingBack(self.ledger, self.providers, self.clock, self.chance, self.holder.owner)
+        self._giving_back = GivingBack(
+            Settler(self.ledger, self.providers, self.holder.owner, clock=self.clock, chance=self.chance)
+        )
         self._closed = False
 
     # ------------------------------------------------------------------ asking

@@ -8,7 +8,7 @@ background with pauses that grow, until the provider knows of it; what is left i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,7 +26,7 @@ from kagura_kernel.domain.identity import new_lease_id
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.membrane.credentials.lease import Holder, Lease
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, Minted, MintRequest
-from kagura_kernel.membrane.credentials.revoke import CLAIM, UNSURE, Settled, bounded, claim_name, finish, settle
+from kagura_kernel.membrane.credentials.revoke import CLAIM, UNSURE, Settled, Settler, bounded, finish
 
 _AGES = 10 * 365 * 86400.0
 
@@ -139,14 +139,10 @@ _BROKEN_OFF = "its revocation was broken off before its provider answered"
 class GivingBack:
     """What one broker owes. What it cannot settle stays in the ledger for the next sweep."""
 
-    ledger: LeaseLedger
-    providers: Mapping[str, CredentialProvider]
-    clock: Clock
-    chance: Callable[[], float]
-    owner: str
+    settler: Settler
 
     def __post_init__(self) -> None:
-        self._claim = claim_name(self.owner)
+        self.ledger, self.clock = self.settler.ledger, self.settler.clock
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._handles: dict[str, tuple[str, str]] = {}
         self._closing = False
@@ -230,12 +226,11 @@ class GivingBack:
         row = self.ledger.row(row_id)
         if row is None or row.state == "gone":
             return Settled(row_id, "", "", "forgotten")
-        if not self.ledger.claim(row_id, by=self._claim, until=self.clock.now() + CLAIM):
+        if not self.settler.claims(row):
             return Settled(row_id, row.provider, row.scope, "kept", "another process settles it", CLAIM.total_seconds())
         self.ledger.owe(row_id, "it was given back")
-        provider = self.providers.get(row.provider)
         try:
-            settled = await settle(row, provider, self.ledger, self.clock, chance=self.chance())
+            settled = await self.settler.settle(row)
         except asyncio.CancelledError:
             # Not ours any more: the next sweep need not wait for the claim to lapse.
             with suppress(JournalError):
@@ -250,7 +245,7 @@ class GivingBack:
     async def _off_the_book(self, row_id: str) -> None:
         """Tell the provider although it cannot be written down: a journal that fails must not keep a secret alive."""
         name, handle = self._handles.get(row_id, ("", ""))
-        provider = self.providers.get(name)
+        provider = self.settler.providers.get(name)
         if provider is not None and provider.traits.revocable:
             with suppress(CredentialError):
                 await bounded(provider.name, provider.revoke(handle))

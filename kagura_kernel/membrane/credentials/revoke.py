@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -152,65 +152,6 @@ class Settled:
         return self.how != "kept"
 
 
-async def settle(
-    row: LeaseRow, provider: CredentialProvider | None, ledger: LeaseLedger, clock: Clock, *, chance: float
-) -> Settled:
-    """Settle one row that is owed and claimed; one attempt.
-
-    Args:
-        row: The row as it was read.
-        provider: Its provider; None when the configuration does not name it any more.
-        ledger: Where the result is written down.
-        clock: For what has expired.
-        chance: From 0 to 1, spreads the next attempt.
-
-    Raises:
-        JournalUnwritable: the result is not written down; the row is settled again later, which does no harm.
-    """
-    if provider is None:
-        answer = Revocation(Verdict.RETRY, "its provider is not configured any more")
-    elif not provider.traits.revocable:
-        return _close(row, ledger, LEFT_TO_EXPIRE)
-    else:
-        try:
-            answer = await _revoke(row, provider, clock)
-        except CredentialError as error:
-            after = error.retry_after if isinstance(error, LeaseUnavailable) else None
-            answer = Revocation(Verdict.RETRY, error.message if row.handle else f"{UNSURE}: {error.message}", after)
-    match answer.verdict:
-        case Verdict.REVOKED:
-            return _close(row, ledger, "revoked")
-        case Verdict.GONE:
-            return _close(row, ledger, answer.why or "forgotten")
-    now = clock.now()
-    if surely_dead(row, now):
-        return _close(row, ledger, "expired")
-    seconds = pause(row.attempts + 1, chance, answer.retry_after)
-    ledger.postpone(row.id, until=now + timedelta(seconds=seconds), why=answer.why)
-    return Settled(row.id, row.provider, row.scope, "kept", answer.why, seconds)
-
-
-async def _revoke(row: LeaseRow, provider: CredentialProvider, clock: Clock) -> Revocation:
-    if row.handle:
-        return await bounded(provider.name, provider.revoke(row.handle))
-    if not provider.traits.findable:
-        return Revocation(Verdict.RETRY, f"{UNSURE}, and it cannot be looked up")
-    if handle := await bounded(provider.name, provider.find(row.id)):
-        return await bounded(provider.name, provider.revoke(handle))
-    if surely_arrived(row, clock.now()):
-        return Revocation(Verdict.GONE, "never minted")
-    return Revocation(Verdict.RETRY, "its mint may still be on the way")
-
-
-def _close(row: LeaseRow, ledger: LeaseLedger, how: str) -> Settled:
-    ledger.close(row.id, how)
-    return Settled(row.id, row.provider, row.scope, how)
-
-
-_AT_ONCE = 8
-_SYSTEM = SystemClock()
-
-
 @dataclass(frozen=True, slots=True)
 class SweepReport:
     """What one sweep did."""
@@ -224,124 +165,6 @@ class SweepReport:
         return tuple(one for one in self.settled if not one.done)
 
 
-async def sweep(
-    ledger: LeaseLedger,
-    providers: Mapping[str, CredentialProvider],
-    owner_alive: Callable[[str], bool],
-    *,
-    owner: str,
-    clock: Clock = _SYSTEM,
-    chance: Callable[[], float] = random.random,
-) -> SweepReport:
-    """Settle what nobody alive holds, and what is owed and due.
-
-    Args:
-        ledger: The ledger.
-        providers: Those that are configured, by name. Rows of others are kept until they expire.
-        owner_alive: Whether the process of a row may still run; `journal.owner.owner_alive`.
-        owner: This process, for the claims.
-        clock: For what is due and what has expired.
-        chance: Spreads the next attempts.
-
-    Raises:
-        JournalUnwritable: the ledger does not take the results; what was not written down is settled again.
-        JournalUnreadable: the ledger cannot be read.
-    """
-    crew = _Crew(ledger, providers, owner_alive, owner, clock, chance)
-
-    async def one(row: LeaseRow) -> Settled | None:
-        async with crew.turn:
-            if not crew.claims(row):
-                return None
-            ledger.owe(row.id, "its process is gone")
-            # Read again: another process may have got further between the reading and the claim.
-            fresh = ledger.row(row.id)
-            return None if fresh is None or fresh.state == "gone" else await crew.settle(fresh)
-
-    rows = [row for row in ledger.open_rows() if _ours_to_settle(row, owner_alive, clock)]
-    results = await asyncio.gather(*map(one, rows), return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    settled = tuple(result for result in results if isinstance(result, Settled))
-    waits = [entry.retry_in for entry in settled if not entry.done]
-    return SweepReport(settled, min(waits, default=None))
-
-
-async def keep_sweeping(
-    sweep_once: Callable[[], Awaitable[SweepReport]],
-    clock: Clock = _SYSTEM,
-    told: Callable[[SweepReport], None] = lambda _report: None,
-) -> None:
-    """Sweep again and again, with the pauses that each sweep asks for, until nothing is owed any more.
-
-    Args:
-        sweep_once: `sweep` with its arguments.
-        clock: For the pauses.
-        told: Hears what each sweep did.
-
-    Raises:
-        JournalError: as `sweep` does.
-    """
-    while True:
-        report = await sweep_once()
-        told(report)
-        if report.retry_in is None:
-            return
-        await clock.sleep(report.retry_in)
-
-
-class _Crew:
-    """Settles many rows, some at once, under one claim."""
-
-    def __init__(
-        self,
-        ledger: LeaseLedger,
-        providers: Mapping[str, CredentialProvider],
-        owner_alive: Callable[[str], bool],
-        owner: str,
-        clock: Clock,
-        chance: Callable[[], float],
-    ) -> None:
-        self._ledger = ledger
-        self._providers = providers
-        self._owner_alive = owner_alive
-        self._claim = claim_name(owner)
-        self._clock = clock
-        self._chance = chance
-        self.turn = asyncio.Semaphore(_AT_ONCE)
-
-    def claims(self, row: LeaseRow) -> bool:
-        """Whether the row is this crew's; the claim of a process that is gone does not count."""
-        held = row.claimed_by
-        over = held if held and not self._owner_alive(claimed_by_owner(held)) else ""
-        return self._ledger.claim(row.id, by=self._claim, until=self._clock.now() + CLAIM, over=over)
-
-    async def settle(self, row: LeaseRow) -> Settled:
-        """One attempt."""
-        return await settle(row, self._providers.get(row.provider), self._ledger, self._clock, chance=self._chance())
-
-
-def claim_name(owner: str) -> str:
-    """A fresh name for claims, by which the process behind it is recognised."""
-    return f"{owner}#{secrets.token_hex(4)}"
-
-
-def claimed_by_owner(claim: str) -> str:
-    """The process behind such a name."""
-    return claim.rpartition("#")[0]
-
-
-def _ours_to_settle(row: LeaseRow, owner_alive: Callable[[str], bool], clock: Clock) -> bool:
-    now = clock.now()
-    if row.state == "owed":
-        return row.retry_at is None or row.retry_at <= now or not owner_alive(row.owner)
-    return surely_dead(row, now) or not owner_alive(row.owner)
-
-
-_ROUNDS = 5
-
-
 @dataclass(frozen=True, slots=True)
 class Revoked:
     """What became of one credential."""
@@ -352,61 +175,150 @@ class Revoked:
     @property
     def dead(self) -> bool:
         """Whether the credential opens nothing any more."""
-        return self.settled.done and self.settled.how != "left to expire"
+        return self.settled.done and self.settled.how != LEFT_TO_EXPIRE
 
 
-async def revoke_now(
-    ledger: LeaseLedger,
-    providers: Mapping[str, CredentialProvider],
-    wanted: Callable[[LeaseRow], bool],
-    owner_alive: Callable[[str], bool],
-    *,
-    owner: str,
-    by: str,
-    clock: Clock = _SYSTEM,
-    chance: Callable[[], float] = random.random,
-) -> list[Revoked]:
-    """Revoke every credential that is wanted; one attempt each, and what a run mints meanwhile as well.
+_AT_ONCE = 8
+_ROUNDS = 5
 
-    What its provider does not end now stays owed, for the next sweep.
 
-    Args:
-        ledger: The ledger.
-        providers: Those that are configured, by name.
-        wanted: Which of the open rows.
-        owner_alive: Whether the process of a claim may still run; `journal.owner.owner_alive`.
-        owner: This process, for the claims.
-        by: Who says so; stands in the rows until they are gone.
-        clock: For what has expired.
-        chance: Spreads the next attempts.
+@dataclass(eq=False, repr=False)
+class Settler:
+    """Settles rows for one process, some at once, under one claim.
 
-    Raises:
-        JournalUnwritable: the ledger does not take the results; revoking again does no harm.
-        JournalUnreadable: the ledger cannot be read.
+    Every method raises `JournalUnwritable` when the ledger does not take a result (what was not written down is settled
+    again, which does no harm), and `JournalUnreadable` when it cannot be read.
     """
-    crew = _Crew(ledger, providers, owner_alive, owner, clock, chance)
 
-    async def one(row: LeaseRow) -> Revoked:
-        async with crew.turn:
-            ledger.owe(row.id, f"revoked by {by}")
-            claimed = crew.claims(row)
+    ledger: LeaseLedger
+    providers: Mapping[str, CredentialProvider]  # Those that are configured, by name
+    owner: str  # This process, for the claims
+    # Whether the process of a row or of a claim may still run; `journal.owner.owner_alive`
+    owner_alive: Callable[[str], bool] = lambda _owner: True
+    _: KW_ONLY
+    clock: Clock = field(default_factory=SystemClock)  # For what is due and what has expired
+    chance: Callable[[], float] = random.random  # From 0 to 1; spreads the next attempts
+
+    def __post_init__(self) -> None:
+        self._claim = f"{self.owner}#{secrets.token_hex(4)}"
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+
+    def claims(self, row: LeaseRow) -> bool:
+        """Whether the row is this one's to settle; the claim of a process that is gone does not count."""
+        held = row.claimed_by
+        over = held if held and not self.owner_alive(held.rpartition("#")[0]) else ""
+        return self.ledger.claim(row.id, by=self._claim, until=self.clock.now() + CLAIM, over=over)
+
+    async def settle(self, row: LeaseRow) -> Settled:
+        """Settle one row that is owed and claimed; one attempt. Rows of a provider without settings wait to expire."""
+        provider = self.providers.get(row.provider)
+        if provider is None:
+            answer = Revocation(Verdict.RETRY, "its provider is not configured any more")
+        elif not provider.traits.revocable:
+            return self._close(row, LEFT_TO_EXPIRE)
+        else:
+            try:
+                answer = await self._revoke(row, provider)
+            except CredentialError as error:
+                after = error.retry_after if isinstance(error, LeaseUnavailable) else None
+                answer = Revocation(Verdict.RETRY, error.message if row.handle else f"{UNSURE}: {error.message}", after)
+        match answer.verdict:
+            case Verdict.REVOKED:
+                return self._close(row, "revoked")
+            case Verdict.GONE:
+                return self._close(row, answer.why or "forgotten")
+        now = self.clock.now()
+        if surely_dead(row, now):
+            return self._close(row, "expired")
+        seconds = pause(row.attempts + 1, self.chance(), answer.retry_after)
+        self.ledger.postpone(row.id, until=now + timedelta(seconds=seconds), why=answer.why)
+        return Settled(row.id, row.provider, row.scope, "kept", answer.why, seconds)
+
+    async def sweep(self) -> SweepReport:
+        """Settle what nobody alive holds, and what is owed and due."""
+        rows = [row for row in self.ledger.open_rows() if self._is_due(row)]
+        settled = [one for one in await _all(map(self._swept, rows)) if one is not None]
+        waits = [one.retry_in for one in settled if not one.done]
+        return SweepReport(tuple(settled), min(waits, default=None))
+
+    async def revoke_now(self, wanted: Callable[[LeaseRow], bool], by: str) -> list[Revoked]:
+        """Revoke every open row that is wanted; one attempt each, and what a run mints meanwhile as well.
+
+        What its provider does not end now stays owed, for the next sweep. `by` stands in the rows until they are gone.
+        """
+        done: dict[str, Revoked] = {}
+        for _ in range(_ROUNDS):
+            rows = [row for row in self.ledger.open_rows() if row.id not in done and wanted(row)]
+            if not rows:
+                break
+            done |= {one.row.id: one for one in await _all(self._revoked(row, f"revoked by {by}") for row in rows)}
+        return list(done.values())
+
+    async def _swept(self, row: LeaseRow) -> Settled | None:
+        async with self._turn:
+            if not self.claims(row):
+                return None
+            self.ledger.owe(row.id, "its process is gone")
+            # Read again: another process may have got further between the reading and the claim.
+            fresh = self.ledger.row(row.id)
+            return None if fresh is None or fresh.state == "gone" else await self.settle(fresh)
+
+    async def _revoked(self, row: LeaseRow, why: str) -> Revoked:
+        async with self._turn:
+            self.ledger.owe(row.id, why)
+            claimed = self.claims(row)
             # Read again: what revokes it may be known only since then.
-            fresh = ledger.row(row.id)
+            fresh = self.ledger.row(row.id)
             if fresh is None or fresh.state == "gone":
                 how = fresh.why if fresh is not None else "forgotten"
                 return Revoked(row, Settled(row.id, row.provider, row.scope, how))
             if not claimed:
                 why = "another process is revoking it"
                 return Revoked(row, Settled(row.id, row.provider, row.scope, "kept", why, CLAIM.total_seconds()))
-            return Revoked(row, await crew.settle(fresh))
+            return Revoked(row, await self.settle(fresh))
 
-    done: dict[str, Revoked] = {}
-    for _ in range(_ROUNDS):
-        rows = [row for row in ledger.open_rows() if row.id not in done and wanted(row)]
-        if not rows:
-            break
-        for row, result in zip(rows, await asyncio.gather(*map(one, rows), return_exceptions=True), strict=True):
-            if isinstance(result, BaseException):
-                raise result
-            done[row.id] = result
-    return list(done.values())
+    def _is_due(self, row: LeaseRow) -> bool:
+        now = self.clock.now()
+        if row.state == "owed":
+            return row.retry_at is None or row.retry_at <= now or not self.owner_alive(row.owner)
+        return surely_dead(row, now) or not self.owner_alive(row.owner)
+
+    async def _revoke(self, row: LeaseRow, provider: CredentialProvider) -> Revocation:
+        if row.handle:
+            return await bounded(provider.name, provider.revoke(row.handle))
+        if not provider.traits.findable:
+            return Revocation(Verdict.RETRY, f"{UNSURE}, and it cannot be looked up")
+        if handle := await bounded(provider.name, provider.find(row.id)):
+            return await bounded(provider.name, provider.revoke(handle))
+        if surely_arrived(row, self.clock.now()):
+            return Revocation(Verdict.GONE, "never minted")
+        return Revocation(Verdict.RETRY, "its mint may still be on the way")
+
+    def _close(self, row: LeaseRow, how: str) -> Settled:
+        self.ledger.close(row.id, how)
+        return Settled(row.id, row.provider, row.scope, how)
+
+
+async def keep_sweeping(
+    settler: Callable[[], Settler], told: Callable[[SweepReport], None] = lambda _report: None
+) -> None:
+    """Sweep again and again, with the pauses that each sweep asks for, until nothing is owed any more.
+
+    The settler is asked for before each sweep, since the providers may be configured anew meanwhile.
+    """
+    while True:
+        present = settler()
+        report = await present.sweep()
+        told(report)
+        if report.retry_in is None:
+            return
+        await present.clock.sleep(report.retry_in)
+
+
+async def _all(work: Iterable[Awaitable[T]]) -> list[T]:
+    """What all of it gives; the first error only when all of it has ended."""
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]

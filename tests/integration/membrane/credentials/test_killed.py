@@ -14,7 +14,7 @@ from kagura_kernel.journal.owner import owner_alive, process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
 from kagura_kernel.membrane.credentials.lease import Budget, Grants, Holder, parse_grant
-from kagura_kernel.membrane.credentials.revoke import sweep
+from kagura_kernel.membrane.credentials.revoke import Settler
 from kagura_kernel.testing.credential_service import SCOPE
 from kagura_kernel.testing.patience import eventually
 from tests.support.credential_life import Lives
@@ -54,7 +54,9 @@ async def test_after_a_kill_at_any_moment_the_next_start_leaves_no_credential_th
             rig.service.wait_idle()
             states |= states_of(ledger, f"run-{moment}")
             # Two starts at once, as after a crash of the machine.
-            one, two = [sweep(ledger, {"cloudflare": provider}, owner_alive, owner=process_owner()) for _ in range(2)]
+            one, two = [
+                Settler(ledger, {"cloudflare": provider}, process_owner(), owner_alive).sweep() for _ in range(2)
+            ]
             reports = await asyncio.gather(one, two)
             assert set(rig.live()) == held, f"moment {moment}: {reports}"
         assert broker.credential(mine.id).main.reveal() in held

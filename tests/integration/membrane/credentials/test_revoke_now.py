@@ -11,7 +11,7 @@ from kagura_kernel.domain.errors import LeaseUnavailable
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
-from kagura_kernel.membrane.credentials.revoke import CLAIM, Revoked, revoke_now
+from kagura_kernel.membrane.credentials.revoke import CLAIM, Revoked, Settler
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.credential_fake import LASTING, REVOCABLE, UNFINDABLE, FakeProvider
 from kagura_kernel.testing.credential_service import SCOPE
@@ -54,16 +54,10 @@ class House:
         return minted.handle
 
     async def revoke(self, wanted: Callable[[LeaseRow], bool] = lambda _: True) -> list[Revoked]:
-        return await revoke_now(
-            self.ledger,
-            {"fake": self.provider},
-            wanted,
-            lambda owner: owner != DEAD,
-            owner=US,
-            by="ada",
-            clock=self.clock,
-            chance=lambda: 0.5,
+        settler = Settler(
+            self.ledger, {"fake": self.provider}, US, lambda owner: owner != DEAD, clock=self.clock, chance=lambda: 0.5
         )
+        return await settler.revoke_now(wanted, "ada")
 
 
 @pytest.fixture

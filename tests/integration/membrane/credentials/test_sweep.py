@@ -11,7 +11,7 @@ from kagura_kernel.domain.errors import LeaseUnavailable
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.provider import MintRequest, Revocation, Verdict
-from kagura_kernel.membrane.credentials.revoke import SweepReport, keep_sweeping, sweep
+from kagura_kernel.membrane.credentials.revoke import Settler, SweepReport, keep_sweeping
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.credential_fake import LASTING, UNFINDABLE, FakeProvider
 from kagura_kernel.testing.credential_service import SCOPE
@@ -54,15 +54,18 @@ class House:
         assert self.ledger.complete(key, handle=minted.handle, expires_at=row.expires_at, dies_at=row.dies_at)
         return minted.handle
 
-    async def sweep(self) -> SweepReport:
-        return await sweep(
+    def settler(self) -> Settler:
+        return Settler(
             self.ledger,
             {"fake": self.provider},
+            ALIVE,
             lambda owner: owner != DEAD,
-            owner=ALIVE,
             clock=self.clock,
             chance=lambda: 0.5,
         )
+
+    async def sweep(self) -> SweepReport:
+        return await self.settler().sweep()
 
 
 @pytest.fixture
@@ -158,7 +161,7 @@ async def test_rows_of_a_provider_that_is_not_configured_any_more_are_kept_until
     await house.live("lea-1")
 
     async def without() -> SweepReport:
-        return await sweep(house.ledger, {}, lambda _: False, owner=ALIVE, clock=house.clock)
+        return await Settler(house.ledger, {}, ALIVE, lambda _: False, clock=house.clock).sweep()
 
     assert [entry.why for entry in (await without()).kept] == ["its provider is not configured any more"]
     await house.clock.advance(4000)
@@ -188,7 +191,7 @@ async def test_a_claim_of_a_process_that_died_does_not_count(house: House) -> No
 async def test_sweeping_goes_on_until_nothing_is_owed(house: House) -> None:
     await house.live("lea-1")
     house.provider.revocations.extend([BUSY, BUSY, BUSY])
-    task = asyncio.create_task(keep_sweeping(house.sweep, house.clock))
+    task = asyncio.create_task(keep_sweeping(house.settler))
     while not task.done():
         await house.clock.advance(5)
     assert house.provider.books == {}
@@ -205,8 +208,8 @@ async def test_a_token_that_only_itself_revokes_is_revoked_from_its_sealed_handl
         house.ledger.complete("lea-1", handle=minted.handle, expires_at=row.expires_at, dies_at=row.dies_at)
         assert len(rig.live()) == 1
         other = rig.provider(wrong_key=True, timeout=10)
-        kept = await sweep(house.ledger, {"fake": other}, lambda _: False, owner=ALIVE, clock=house.clock)
+        kept = await Settler(house.ledger, {"fake": other}, ALIVE, lambda _: False, clock=house.clock).sweep()
         assert [entry.why for entry in kept.kept] == ["it was sealed with another private key"]
-        done = await sweep(house.ledger, {"fake": provider}, lambda _: False, owner=ALIVE, clock=house.clock)
+        done = await Settler(house.ledger, {"fake": provider}, ALIVE, lambda _: False, clock=house.clock).sweep()
         assert how(done) == [("lea-1", "revoked")]
         assert rig.live() == {}
