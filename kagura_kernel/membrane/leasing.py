@@ -81,14 +81,12 @@ class Leasing:
     clock: Clock  # The time
 
     def __post_init__(self) -> None:
-        self._credentials = tuple(self.credentials)
-        self._terms = self.parts.terms
-        self._injections = self.parts.registry().injections
-        self._limits = self.parts.limits
+        registry = self.parts.registry()
+        self._injections = registry.injections
         self._resolver = self.parts.resolver()
         self._broker = CredentialBroker(
             self.parts.ledger,
-            self.parts.registry().providers,
+            registry.providers,
             Grants(self.credentials),
             self.holder,
             approver=self.approver,
@@ -117,10 +115,16 @@ class Leasing:
 
         uses = self._uses = Summing(self._used)
         self._injector = Injector(
-            box, self._broker, self._injections, self._gate_for, uses.add, failed=self.fatal, clock=self.clock
+            box,
+            self._broker.credential,
+            self._injections,
+            self._gate_for,
+            uses.add,
+            failed=self.fatal,
+            clock=self.clock,
         )
         done = await asyncio.gather(
-            *(self._acquire(self._injector, grant, budgets.get(grant)) for grant in self._credentials),
+            *(self._acquire(self._injector, grant, budgets.get(grant)) for grant in self.credentials),
             return_exceptions=True,
         )
         for problem in done:
@@ -223,7 +227,9 @@ class Leasing:
     async def _acquire(self, injector: Injector, grant: Grant, budget: Budget | None) -> None:
         # A person has approved the usual budget with the grant, so nobody is asked again for a first one.
         usable = budget is not None and not budget.exhausted
-        lease = await self._broker.acquire(grant.provider, grant.scope, budget=budget if usable else self._terms.budget)
+        lease = await self._broker.acquire(
+            grant.provider, grant.scope, budget=budget if usable else self.parts.terms.budget
+        )
         await injector.open(lease)
         self._tell("acquired", lease)
 
@@ -305,7 +311,7 @@ class Leasing:
             self.fatal(error)
 
     def _gate_for(self, policy: EgressPolicy) -> Gate:
-        return Gate(policy, self._resolver, limits=self._limits)
+        return Gate(policy, self._resolver, limits=self.parts.limits)
 
     def _views(self) -> tuple[InjectionView, ...]:
         return () if self._injector is None else self._injector.shown()

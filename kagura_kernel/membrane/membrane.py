@@ -76,12 +76,14 @@ class Membrane:
     clock: Clock  # The time
 
     def __post_init__(self) -> None:
+        # What is left of budgets that a person gave the run that this one goes on from. They are this run's alone, and
+        # nobody is asked about them again before they are used up. Set before `approve`, as is a wider grant.
+        self.carried: Mapping[Grant, Budget] = {}
+        self.model_api: ModelApi | None = None  # Where a brain in the box thinks, whose key stays here
         self._for_session = False
-        self._carried: dict[Grant, Budget] = {}
         self._kept: tuple[Lease, ...] = ()
         self._egress: Egress | None = None
         self._leasing: Leasing | None = None
-        self._model_api: ModelApi | None = None
         self._model: ModelAccess | None = None
         self._closed = False
         self._proxy: dict[str, str] = {}
@@ -98,17 +100,6 @@ class Membrane:
         return self._kept or (self._leasing.left() if self._leasing is not None else ())
 
     # ---------------------------------------------------------------- approving
-
-    def widen(self, grant: RunGrant) -> None:
-        """Take a wider grant in the place of the one that the order has; before anybody is asked about it."""
-        self.grant = grant
-
-    def carry(self, budgets: Mapping[Grant, Budget]) -> None:
-        """Take what is left of budgets that a person gave the run that this one goes on from; before `approve`.
-
-        They are this run's alone, and nobody is asked about them again before they are used up.
-        """
-        self._carried = dict(budgets)
 
     async def approve(self) -> None:
         """Write the grant down, and ask about what of it nobody has allowed yet; before anything is started.
@@ -142,7 +133,7 @@ class Membrane:
             return True, ""
         if new:
             return False, "settings"
-        if any(grant in self._carried for grant in self.grant.credentials):
+        if any(grant in self.carried for grant in self.grant.credentials):
             return False, "the run it goes on from"
         given = self.grant.credentials or self.grant.writable_root or self.grant.asked
         return False, "this session" if given else ""
@@ -155,7 +146,7 @@ class Membrane:
         return budget is not None and not budget.exhausted and not self.powers.asks_anew(grant)
 
     def _budgets(self) -> dict[Grant, Budget]:
-        return self.powers.budgets | self._carried
+        return {**self.powers.budgets, **self.carried}
 
     def _notes(self) -> list[str]:
         """What a person should know about the credentials; every one of them is there to be had."""
@@ -231,10 +222,6 @@ class Membrane:
         await self._leasing.open(box, self._budgets())
         return MembraneBox(box, self.scrubber, self._variables, after)
 
-    def seal(self, api: ModelApi) -> None:
-        """The brain thinks in the box, and its key stays here; before anything is opened."""
-        self._model_api = api
-
     async def open_model(self, box: Box, counting: Counting) -> str:
         """Let the brain in the box reach its service: the base URL there.
 
@@ -242,13 +229,13 @@ class Membrane:
             BrainNotConfigured: a key must not be sent to the service's URL.
             SandboxUnavailable: there is no port to be had, or the box is gone.
         """
-        if self._model_api is None:
+        if self.model_api is None:
             raise RuntimeError("the brain of this run does not think in its box")
         from kagura_kernel.membrane.model_api import ModelAccess
 
         resolver = self.parts.resolver()
         self._model = ModelAccess(
-            self._model_api,
+            self.model_api,
             lambda policy: Gate(policy, resolver, limits=self.parts.limits),
             self.record,
             counting,
@@ -297,7 +284,7 @@ class Membrane:
     def _secrets(self) -> Sequence[Secret]:
         # Also after the end: what is said last may hold what was leased first.
         leased = self._leasing.seen_secrets() if self._leasing is not None else ()
-        return leased if self._model_api is None else (self._model_api.key, *leased)
+        return leased if self.model_api is None else (self.model_api.key, *leased)
 
     def _gate(self) -> Gate:
         asking = Asking(

@@ -383,9 +383,10 @@ class ModelAccess:
     def __post_init__(self) -> None:
         self._under_way = 0
         self._calls = Summing(self._called)
+        credential = Credential({"token": self.api.key})
         self._endpoint = Endpoint(
             self.api.injection,
-            _Key(self.api.key),
+            lambda _lease_id: credential,
             self.gate_for,
             self._calls.add,
             limits=_LIMITS,
@@ -451,18 +452,6 @@ class ModelAccess:
 
     def _called(self, request: InjectedRequest, times: int) -> None:
         self.record(ModelCalled, times=times, **request.facts())
-
-
-class _Key:
-    """Gives the key to the one endpoint that adds it."""
-
-    def __init__(self, key: Secret) -> None:
-        self._credential = Credential({"token": key})
-
-    def credential(self, lease_id: str) -> Credential:
-        """The key; there is one."""
-        del lease_id
-        return self._credential
 
 
 class _Request:

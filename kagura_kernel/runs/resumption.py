@@ -207,7 +207,7 @@ class Resumption:
         limit = around.account.budget_usd
         if limit is not None and limit <= 0:
             around.account.budget_usd = await self._money()
-        around.membrane.carry(self._left_budgets())
+        around.membrane.carried = self._left_budgets()
 
     def starts_over(self) -> None:
         """Its brain has forgotten the conversation, and begins anew."""

@@ -250,7 +250,7 @@ class Run:
             context.learning.warned = context.planned.lessons
             await context.checkpoints.prepare()
         context.kit = await open_kit(order, self._parts, record)
-        context.membrane.widen(context.kit.grant(order.grant))
+        context.membrane.grant = context.kit.grant(order.grant)
         await context.membrane.approve()
         await refresh_plugins(order, self._parts, record)
         began = clock.monotonic()

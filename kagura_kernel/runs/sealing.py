@@ -122,7 +122,7 @@ def seal(membrane: Membrane, brain: object) -> None:
     """
     needs = sealed_needs(brain)
     if needs is not None:
-        membrane.seal(model_api(needs))
+        membrane.model_api = model_api(needs)
 
 
 def with_program(spec: BoxSpec, grant: RunGrant, needs: SealedNeeds) -> tuple[BoxSpec, RunGrant]:

@@ -37,18 +37,13 @@ class Listener:
     name: str = ""  # told in each stream's request, for whoever serves several
 
 
-class GuestStream(Protocol):
+class ByteStream(Protocol):
     """One connection. Flow-controlled both ways; at most one reader and one writer at a time.
 
-    Order of calls: first `accept` or `refuse`, once, and `gone` any time before; no byte passes before. After `accept`:
-    any number of `read` and `write`, side by side; then `write_eof`; `abort` or `close` at any time, last, and more
-    than once without harm.
+    Order of calls: first `accept`, or a refusal, once; `gone` any time before, and no byte passes before. After
+    `accept`: any number of `read` and `write`, side by side; then `write_eof`; `abort` or `close` at any time, last,
+    and more than once without harm.
     """
-
-    @property
-    def request(self) -> Mapping[str, Any]:
-        """What the guest said about it: `name`, and for a `proxy` listener `host` (text) and `port` (whole number)."""
-        ...
 
     async def gone(self) -> None:
         """Return when the program, or the box, has gone before it was answered; one waiter at a time. Never raises.
@@ -63,10 +58,6 @@ class GuestStream(Protocol):
         Raises:
             OSError: the program or the box is gone.
         """
-        ...
-
-    async def refuse(self, status: int, text: str) -> None:
-        """Tell the program why it has none, in its protocol's words; `status` is an HTTP proxy's. Then `close`."""
         ...
 
     async def read(self, limit: int) -> Bytes:
@@ -97,6 +88,19 @@ class GuestStream(Protocol):
 
     def close(self) -> None:
         """End it, and free what it holds: in order after `write_eof`, with a reset without it."""
+        ...
+
+
+class GuestStream(ByteStream, Protocol):
+    """A connection of a program in a box."""
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """What the guest said about it: `name`, and for a `proxy` listener `host` (text) and `port` (whole number)."""
+        ...
+
+    async def refuse(self, status: int, text: str) -> None:
+        """Tell the program why it has none, in its protocol's words; `status` is an HTTP proxy's. Then `close`."""
         ...
 
 

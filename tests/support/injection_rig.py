@@ -69,7 +69,7 @@ class InjectionRig:
         self.injector = Injector(
             # Without a box, its ports are this machine's; nothing but `listen` is asked of it then.
             box or cast("Box", self._listening),
-            self.broker,
+            self.broker.credential,
             {"fake": injections},
             lambda policy: Gate(policy, resolver),
             self._record,

@@ -30,8 +30,14 @@ from pydantic import BaseModel, ValidationError
 
 from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken
 from kagura_kernel.domain.extensions import CREDENTIALS, Extension, installed, load_instance
-from kagura_kernel.membrane.credentials.injection import settings as presets
-from kagura_kernel.membrane.credentials.injection.settings import Injection, read_injections, told
+from kagura_kernel.membrane.credentials.injection.settings import (
+    PRESETS,
+    Injection,
+    aws_keys,
+    gcp_token,
+    read_injections,
+    told,
+)
 from kagura_kernel.membrane.credentials.lease import is_provider_name, is_scope_name
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
 from kagura_kernel.membrane.credentials.providers import aws_sts, cloudflare, gcp, github_app, memory_cloud, static
@@ -66,7 +72,7 @@ KINDS: Mapping[str, Kind] = {
         aws_sts.AwsSettings,
         ("access_key_id", "secret_access_key"),
         aws_sts.AwsStsProvider,
-        lambda settings: presets.aws(settings.region),
+        lambda settings: aws_keys(settings.region),
         parts=aws_sts.PARTS,
         modules=("boto3",),
         extra="aws",
@@ -75,7 +81,7 @@ KINDS: Mapping[str, Kind] = {
         gcp.GcpSettings,
         ("key",),
         gcp.GcpProvider,
-        lambda _settings: presets.gcp(),
+        lambda _settings: gcp_token(),
         modules=("google", "google.auth"),
         extra="gcp",
     ),
@@ -83,7 +89,7 @@ KINDS: Mapping[str, Kind] = {
         github_app.GitHubSettings,
         ("private_key",),
         github_app.GitHubAppProvider,
-        lambda settings: presets.github(settings.api_url),
+        lambda settings: PRESETS["github"](settings.api_url),
         modules=("jwt", "cryptography"),
         extra="github",
     ),
@@ -91,13 +97,13 @@ KINDS: Mapping[str, Kind] = {
         cloudflare.CloudflareSettings,
         ("token",),
         cloudflare.CloudflareProvider,
-        lambda settings: presets.cloudflare(settings.api_url),
+        lambda settings: PRESETS["cloudflare"](settings.api_url),
     ),
     "memory_cloud": Kind(
         memory_cloud.MemoryCloudSettings,
         ("api_key",),
         memory_cloud.MemoryCloudProvider,
-        lambda settings: presets.memory_cloud(settings.api_url),
+        lambda settings: PRESETS["memory_cloud"](settings.api_url),
     ),
 }
 

@@ -21,7 +21,7 @@ from typing import Protocol
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import EgressRefused
 from kagura_kernel.domain.events import EgressEnd
-from kagura_kernel.sandbox.backend import GuestStream
+from kagura_kernel.sandbox.backend import ByteStream, GuestStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,46 +150,11 @@ CHUNK = 256 * 1024
 """At most so many bytes are read at once; with it the memory of a connection is bounded."""
 
 
-class BoxStream(Protocol):
-    """The box's end of one connection. Flow-controlled both ways; at most one reader and one writer at a time.
-
-    Order of calls: first `accept` or `refuse`, once, and `gone` any time before. After `accept`: any number of `read`
-    and `write`, side by side; then `write_eof`; `abort` or `close` at any time, last, and more than once without harm.
-    """
-
-    async def gone(self) -> None:
-        """Return when the box's end has hung up before it was answered; a half-close is no hang-up. Never raises."""
-
-    async def accept(self) -> None:
-        """Tell the box that it has its connection."""
+class BoxStream(ByteStream, Protocol):
+    """The box's end of one connection."""
 
     async def refuse(self, refusal: EgressRefused) -> None:
-        """Tell the box why it has none; `status` and `message` are meant for it. Nothing else follows but `close`."""
-
-    async def read(self, limit: int) -> Bytes:
-        """1 to `limit` bytes from the box, waiting for the first; empty when it has no more to send.
-
-        Reading is what gives the box credit to send: what is not read is not taken from it.
-
-        Raises:
-            OSError: the box's end is gone.
-        """
-
-    async def write(self, data: Bytes) -> None:
-        """Hand all of `data` over; returns when there is room for more. The buffer is the caller's again after it.
-
-        Raises:
-            OSError: the box's end is gone.
-        """
-
-    async def write_eof(self) -> None:
-        """No more bytes for the box; it may go on sending."""
-
-    def abort(self) -> None:
-        """End it so that the box cannot take what it has for the whole: a reset, no end of file."""
-
-    def close(self) -> None:
-        """End it, and free what it holds; in order only if `write_eof` was called, where the box can tell."""
+        """Tell the box why it has no connection, in words that are meant for it. Nothing else follows but `close`."""
 
 
 class SocketStream:

@@ -14,7 +14,6 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Protocol
 
 import h11
 
@@ -46,6 +45,7 @@ from kagura_kernel.membrane.credentials.injection.upstream import (
     UpstreamPool,
     incoming,
     outgoing,
+    policy_for,
 )
 from kagura_kernel.membrane.credentials.lease import Lease
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
@@ -72,36 +72,23 @@ class Refusal(Exception):
         self.close = close  # Whether the connection is not to be used further
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """What all requests of one loopback URL have in common."""
-
-    upstream: Upstream  # Where they go,
-    pool: UpstreamPool  # over these connections
-    base: str  # The loopback URL without a slash at its end
-    forms: Forms  # What the answers must not show
-    limits: InjectionLimits  # On each
-    out: Meter  # Counts all bodies that go out,
-    into: Meter  # and all that come in
-
-
 @dataclass(eq=False, repr=False)
 class Exchange:
     """One request, from the moment its head was understood."""
 
     caller: Caller
     request: h11.Request
-    way: Way
+    way: Endpoint
     watch: RequestWatch | None = None
 
     def __post_init__(self) -> None:
         self._held: bytes | None = None
         self._limits = self.way.limits
-        self._patience = self.way.limits.idle
+        self._patience = self._limits.idle
         self._idle = asyncio.timeout(self._patience)
         self.status = 0  # What the program was answered; 0 before
-        self.out = Meter(self.way.limits.bytes_out, self.way.out)  # Counts its body,
-        self.into = Meter(self.way.limits.bytes_in, self.way.into)  # and the answer's
+        self.out = Meter(self._limits.bytes_out, self.way.out)  # Counts its body,
+        self.into = Meter(self._limits.bytes_in, self.way.into)  # and the answer's
 
     async def carry(self, injected: tuple[bytes, bytes]) -> bool:
         """Carry it to its end with this header added; whether the program's connection can have another request.
@@ -285,16 +272,11 @@ LONGEST_PATH = 500
 _NOT_IN_A_HEADER = re.compile(r"[\x00-\x1f\x7f]")
 
 
-class CredentialSource(Protocol):
-    """Where a credential comes from each time it is used; `CredentialBroker` is one."""
+CredentialSource = Callable[[str], Credential]
+"""Gives the live credential of a lease, by its id, each time it is used; `CredentialBroker.credential` is one.
 
-    def credential(self, lease_id: str) -> Credential:
-        """The live credential of a lease.
-
-        Raises:
-            LeaseEnded: the lease is over or on hold.
-            GrantMissing: the run may not have it any more.
-        """
+Raises `LeaseEnded` when the lease is over or on hold, `GrantMissing` when the run may not have it any more.
+"""
 
 
 @dataclass(eq=False, repr=False)
@@ -315,16 +297,11 @@ class Endpoint:
     def __post_init__(self) -> None:
         self.upstream = Upstream.parse(self.injection.upstream)
         self.port = 0
-        self._forms = Forms()
-        self._pool = UpstreamPool(
-            self.upstream,
-            self.gate_for,
-            addresses=self.injection.addresses,
-            seconds=self.limits.connect,
-            trust=self.trust,
-        )
-        self._out = Meter(self.limits.lease_bytes_out)
-        self._into = Meter(self.limits.lease_bytes_in)
+        self.forms = Forms()  # What the answers must not show
+        gate = self.gate_for(policy_for(self.upstream, self.injection.addresses))
+        self.pool = UpstreamPool(self.upstream, gate, self.limits.connect, self.trust)
+        self.out = Meter(self.limits.lease_bytes_out)  # Counts all bodies that go out,
+        self.into = Meter(self.limits.lease_bytes_in)  # and all that come in
         self._pace = Pace(self.limits.rate, self.limits.burst, 0.0)
         self._lease: Lease | None = None
         self._last: Lease | None = None
@@ -349,7 +326,7 @@ class Endpoint:
             await asyncio.gather(*work, return_exceptions=True)
         finally:
             # Last: a request that is cut after its answer gives its connection back.
-            self._pool.close()
+            self.pool.close()
 
     async def serve(self, stream: GuestStream) -> None:
         """One connection of a program in the box, to its end."""
@@ -402,9 +379,8 @@ class Endpoint:
         if request is None:
             return False
         began = self.clock.monotonic()
-        way = Way(self.upstream, self._pool, self.base, self._forms, self.limits, self._out, self._into)
         watch = None if self.watch is None else self.watch()
-        exchange = Exchange(caller, request, way, watch)
+        exchange = Exchange(caller, request, self, watch)
         ended: RequestEnd = "broken"
         detail = ""
         try:
@@ -459,12 +435,12 @@ class Endpoint:
         """
         lease = self._lease
         if lease is None:
-            provider, scope = (
-                (self._last.provider, self._last.scope) if self._last else ("the lease", "of this address")
+            last = self._last
+            raise LeaseEnded(
+                *((last.provider, last.scope) if last else ("the lease", "of this address")), "it was given back"
             )
-            raise LeaseEnded(provider, scope, "it was given back")
-        credential = self.source.credential(lease.id)
-        self._forms.add(tuple(credential))
+        credential = self.source(lease.id)
+        self.forms.add(tuple(credential))
         try:
             value = fill(self.injection.value, {name: credential.part(name).reveal() for name in credential.names})
         except KeyError:
@@ -473,7 +449,7 @@ class Endpoint:
             ) from None
         if self.injection.basic_user:
             pair = base64.b64encode(f"{self.injection.basic_user}:{value}".encode()).decode("ascii")
-            self._forms.add([Secret(pair)])
+            self.forms.add([Secret(pair)])
             value = f"Basic {pair}"
         if _NOT_IN_A_HEADER.search(value):
             raise InjectionFailed(lease.provider, lease.scope, "its secret has several lines, which no header carries")
@@ -491,7 +467,7 @@ class Endpoint:
         lease = self._lease or self._last
         method, path = b"", b""
         if request is not None:
-            method, path = bytes(request.method), self._forms.hide(bytes(request.target).partition(b"?")[0])
+            method, path = bytes(request.method), self.forms.hide(bytes(request.target).partition(b"?")[0])
         self.record(
             InjectedRequest(
                 lease_id=lease.id if lease else "",

@@ -170,27 +170,13 @@ def own_name(provider: str, scope: str, what: str) -> str:
 
 
 def header_variables(injection: HeaderInjection, base: str) -> dict[str, str]:
-    """Of one loopback URL.
-
-    Args:
-        injection: What stands behind it.
-        base: The URL without a slash at its end.
-    """
+    """Those of one loopback URL, which has no slash at its end."""
     found = {name: fill(template, {"url": base}) for name, template in injection.variables.items()}
-    return found | git_variables(git_settings(injection, base))
-
-
-def git_settings(injection: HeaderInjection, base: str) -> list[GitSetting]:
-    """What makes git go to the loopback URL instead, and not through a proxy."""
-    if not injection.git:
-        return []
-    moved = [(f"url.{base}/.insteadOf", beginning) for beginning in injection.git]
-    return [*moved, (f"http.{base}/.proxy", "")]
-
-
-def file_variables(injection: FileInjection, path: str) -> dict[str, str]:
-    """Of one file."""
-    return {name: fill(template, {"path": path}) for name, template in injection.variables.items()}
+    if injection.git:
+        # Git goes to the loopback URL instead, and not through a proxy.
+        moved = [(f"url.{base}/.insteadOf", beginning) for beginning in injection.git]
+        found |= git_variables([*moved, (f"http.{base}/.proxy", "")])
+    return found
 
 
 def git_variables(settings: Iterable[GitSetting]) -> dict[str, str]:
@@ -300,7 +286,7 @@ class Injector:
                 return
             if self._closed:
                 raise InjectionFailed(lease.provider, lease.scope, "the run is over")
-            credential = self.source.credential(lease.id)
+            credential = self.source(lease.id)
             ways = self.injections.get(lease.provider, ())
             if not ways:
                 why = "its configuration does not say how a program uses it; add `inject` to the provider"
@@ -325,7 +311,7 @@ class Injector:
                 return
             injected.lease = lease.without_credential()
             try:
-                credential = self.source.credential(lease.id)
+                credential = self.source(lease.id)
                 for file in injected.files:
                     await file.write(lease, credential)
             except BaseException:
@@ -399,7 +385,7 @@ class Injector:
             injected = self._find(name)
             if not injected.env:
                 raise NotThisTime(f"{injected.name} is not used by variables. {_how(injected)}")
-            credential = self.source.credential(injected.lease.id)
+            credential = self.source(injected.lease.id)
             for injection in injected.env:
                 found |= _filled(injection, injected.lease, credential)
         return found
@@ -471,7 +457,10 @@ class Injector:
 def _variables(injected: _Injected) -> dict[str, str]:
     lease = injected.lease
     sets = [header_variables(endpoint.injection, endpoint.base) for endpoint in injected.endpoints]
-    sets += [file_variables(file.injection, file.path) for file in injected.files]
+    sets += [
+        {name: fill(value, {"path": file.path}) for name, value in file.injection.variables.items()}
+        for file in injected.files
+    ]
     if injected.endpoints:
         sets.append({own_name(lease.provider, lease.scope, "url"): injected.endpoints[0].base})
     if injected.files:

@@ -186,83 +186,59 @@ Preset = Callable[[str], tuple[Injection, ...]]
 _GITHUB = "https://api.github.com"
 
 
-def anthropic(url: str = "") -> tuple[Injection, ...]:
-    """The Messages API."""
-    variables = {"ANTHROPIC_BASE_URL": "{url}", "ANTHROPIC_API_KEY": PLACEHOLDER}
-    return (HeaderInjection(upstream=url or "https://api.anthropic.com", header="x-api-key", variables=variables),)
+def _service(usual: str, variables: dict[str, str], header: str = "authorization") -> Preset:
+    """A service with one API, whose programs are told its URL and given a placeholder for the key."""
+    return lambda url: (HeaderInjection(upstream=url or usual, header=header, variables=variables),)
 
 
-def openai(url: str = "") -> tuple[Injection, ...]:
-    """The OpenAI API, or one that is like it."""
-    variables = {"OPENAI_BASE_URL": "{url}", "OPENAI_API_KEY": PLACEHOLDER}
-    return (HeaderInjection(upstream=url or "https://api.openai.com/v1", variables=variables),)
-
-
-def github(url: str = "") -> tuple[Injection, ...]:
-    """GitHub's API, and its repositories over HTTPS for git."""
+def _github(url: str) -> tuple[Injection, ...]:
+    """GitHub's API, and its repositories over HTTPS for git; a server of one's own has both on one host."""
     api = url or _GITHUB
-    web = _github_web(api)
+    parts = urlsplit(api)
+    web = "https://github.com" if api == _GITHUB else f"{parts.scheme}://{parts.netloc}"
     host = urlsplit(web).netloc
-    variables = {
-        "GITHUB_API_URL": "{url}",
-        "GITHUB_GRAPHQL_URL": "{url}/graphql",
-        "GITHUB_TOKEN": PLACEHOLDER,
-    }
+    variables = {"GITHUB_API_URL": "{url}", "GITHUB_GRAPHQL_URL": "{url}/graphql", "GITHUB_TOKEN": PLACEHOLDER}
+    remotes = (f"{web}/", f"git@{host}:", f"ssh://git@{host}/")
     return (
         HeaderInjection(upstream=api, variables=variables),
-        HeaderInjection(
-            upstream=web,
-            basic_user="x-access-token",
-            git=(f"{web}/", f"git@{host}:", f"ssh://git@{host}/"),
-        ),
+        HeaderInjection(upstream=web, basic_user="x-access-token", git=remotes),
     )
 
 
-def cloudflare(url: str = "") -> tuple[Injection, ...]:
-    """Cloudflare's API; its own tools and its client libraries read different variables."""
-    variables = {
-        "CLOUDFLARE_API_BASE_URL": "{url}",
-        "CLOUDFLARE_BASE_URL": "{url}",
-        "CLOUDFLARE_API_TOKEN": PLACEHOLDER,
-    }
-    return (HeaderInjection(upstream=url or "https://api.cloudflare.com/client/v4", variables=variables),)
-
-
-def memory_cloud(url: str = "") -> tuple[Injection, ...]:
-    """Kagura Memory Cloud."""
-    variables = {"KAGURA_MCP_URL": "{url}/mcp", "KAGURA_API_KEY": PLACEHOLDER}
-    return (HeaderInjection(upstream=url or "https://memory.kagura-ai.com", variables=variables),)
-
-
-def aws(region: str) -> tuple[Injection, ...]:
+def aws_keys(region: str) -> tuple[Injection, ...]:
     """AWS signs each request with the key itself, so a program has to have it."""
     keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
     regions = {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
     return (EnvInjection(way="env", variables={key: f"{{{key}}}" for key in keys} | regions),)
 
 
-def gcp() -> tuple[Injection, ...]:
+def gcp_token() -> tuple[Injection, ...]:
     """Google Cloud has a host for each of its services, so its programs have the token."""
     names = ("CLOUDSDK_AUTH_ACCESS_TOKEN", "GOOGLE_OAUTH_ACCESS_TOKEN")
     return (EnvInjection(way="env", variables=dict.fromkeys(names, "{token}")),)
 
 
 PRESETS: Mapping[str, Preset] = {
-    "anthropic": anthropic,
-    "openai": openai,
-    "github": github,
-    "cloudflare": cloudflare,
-    "memory_cloud": memory_cloud,
+    "anthropic": _service(
+        "https://api.anthropic.com", {"ANTHROPIC_BASE_URL": "{url}", "ANTHROPIC_API_KEY": PLACEHOLDER}, "x-api-key"
+    ),
+    # Or one that is like it.
+    "openai": _service("https://api.openai.com/v1", {"OPENAI_BASE_URL": "{url}", "OPENAI_API_KEY": PLACEHOLDER}),
+    "github": _github,
+    # Its own tools and its client libraries read different variables.
+    "cloudflare": _service(
+        "https://api.cloudflare.com/client/v4",
+        {
+            "CLOUDFLARE_API_BASE_URL": "{url}",
+            "CLOUDFLARE_BASE_URL": "{url}",
+            "CLOUDFLARE_API_TOKEN": PLACEHOLDER,
+        },
+    ),
+    "memory_cloud": _service(
+        "https://memory.kagura-ai.com", {"KAGURA_MCP_URL": "{url}/mcp", "KAGURA_API_KEY": PLACEHOLDER}
+    ),
 }
 """What `inject.preset` takes."""
-
-
-def _github_web(api: str) -> str:
-    if api == _GITHUB:
-        return "https://github.com"
-    # A server of one's own has both on one host.
-    parts = urlsplit(api)
-    return f"{parts.scheme}://{parts.netloc}"
 
 
 WAYS = ("header", "file", "env")

@@ -16,7 +16,7 @@ import contextlib
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urljoin, urlsplit
@@ -352,14 +352,11 @@ class UpstreamPool:
     """Connections to one upstream."""
 
     upstream: Upstream  # Which
-    gate_for: GateFor  # Makes its gate
-    _: KW_ONLY
-    addresses: tuple[str, ...] = ()  # Addresses outside the public network that it may have
+    gate: Gate  # Lets nothing else through
     seconds: float  # Until a connection stands, TLS included
     trust: ssl.SSLContext | None = None  # For TLS; None is what this machine trusts
 
     def __post_init__(self) -> None:
-        self._gate = self.gate_for(policy_for(self.upstream, self.addresses))
         self._idle: list[UpstreamConnection] = []
 
     async def connection(self, *, fresh: bool = False) -> UpstreamConnection:
@@ -389,9 +386,8 @@ class UpstreamPool:
             self._idle.pop().close()
 
     async def _connect(self) -> UpstreamConnection:
-        upstream = self.upstream
-        socket, _ = await self._gate.connect(await self._gate.admit(upstream.host, upstream.port))
-        secure = upstream.scheme == "https"
+        upstream, secure = self.upstream, self.upstream.scheme == "https"
+        socket, _ = await self.gate.connect(await self.gate.admit(upstream.host, upstream.port))
         try:
             async with asyncio.timeout(self.seconds):
                 reader, writer = await asyncio.open_connection(
@@ -400,20 +396,19 @@ class UpstreamPool:
                     ssl=(self.trust or _machine_trust()) if secure else None,
                     server_hostname=upstream.host if secure else None,
                 )
-        except ssl.SSLCertVerificationError as error:
-            why = f"shows a certificate that is not accepted: {error.verify_message.lower().rstrip('.')}"
-            raise EgressUnreachable(upstream.host, upstream.port, why) from error
-        except TimeoutError as error:
-            raise EgressUnreachable(
-                upstream.host, upstream.port, f"did not agree on TLS within {self.seconds:g} s"
-            ) from error
-        except OSError as error:
-            raise EgressUnreachable(upstream.host, upstream.port, "broke off the connection") from error
+        except OSError as error:  # a timeout is one too
+            raise EgressUnreachable(upstream.host, upstream.port, self._why(error)) from error
         except BaseException:
             with contextlib.suppress(OSError):
                 socket.close()
             raise
         return UpstreamConnection(reader, writer)
+
+    def _why(self, error: OSError) -> str:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"shows a certificate that is not accepted: {error.verify_message.lower().rstrip('.')}"
+        timed_out = isinstance(error, TimeoutError)
+        return f"did not agree on TLS within {self.seconds:g} s" if timed_out else "broke off the connection"
 
 
 def policy_for(upstream: Upstream, addresses: tuple[str, ...] = ()) -> EgressPolicy:
