@@ -128,7 +128,7 @@ class AwsLike(FakeProvider):
 async def test_aws_programs_find_a_credentials_file_and_one_command_its_variables(box: Box, tmp_path: Path) -> None:
     file = FileInjection(way="file", format="aws", variables={"AWS_SHARED_CREDENTIALS_FILE": "{path}"})
     provider = AwsLike(scopes=frozenset({"read"}))
-    async with await rig_in(box, tmp_path, file, *settings.aws("eu-west-1"), provider=provider) as rig:
+    async with await rig_in(box, tmp_path, file, *settings.aws_keys("eu-west-1"), provider=provider) as rig:
         lease = await rig.open()
         path = rig.injector.variables()["AWS_SHARED_CREDENTIALS_FILE"]
         parser = configparser.RawConfigParser()

@@ -38,7 +38,10 @@ async def test_curl_sends_and_receives_through_a_lease(tmp_path: Path) -> None:
     async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
         return await plain(asked.body[::-1])(asked, writer)
 
-    async with RawUpstream(echo) as upstream, InjectionRig(tmp_path, *settings.openai(upstream.url + "/v1")) as rig:
+    async with (
+        RawUpstream(echo) as upstream,
+        InjectionRig(tmp_path, *settings.PRESETS["openai"](upstream.url + "/v1")) as rig,
+    ):
         await rig.open()
         large = b"0123456789" * 300_000
         code, out, err = await run(
@@ -56,7 +59,7 @@ async def test_curl_sends_and_receives_through_a_lease(tmp_path: Path) -> None:
 
 
 async def test_curl_shows_the_words_of_a_refusal(tmp_path: Path) -> None:
-    async with RawUpstream() as upstream, InjectionRig(tmp_path, *settings.openai(upstream.url)) as rig:
+    async with RawUpstream() as upstream, InjectionRig(tmp_path, *settings.PRESETS["openai"](upstream.url)) as rig:
         lease = await rig.open()
         variables = rig.injector.variables()
         await rig.broker.release(lease.id)
@@ -127,7 +130,7 @@ async def test_git_clones_and_pushes_as_if_it_had_the_token(
     git_server: tuple[RawUpstream, GitServer, Path], remote: str
 ) -> None:
     upstream, server, folder = git_server
-    _, web = settings.github()
+    _, web = settings.PRESETS["github"]("")
     assert isinstance(web, HeaderInjection)
     here = HeaderInjection.model_validate(web.model_dump() | {"upstream": upstream.url})
     async with InjectionRig(folder, here) as rig:

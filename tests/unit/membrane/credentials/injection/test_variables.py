@@ -44,7 +44,7 @@ def test_the_beginning_of_a_remote_belongs_to_the_first_that_took_it() -> None:
 
 
 def test_github_has_its_api_and_its_repositories() -> None:
-    api, web = settings.github()
+    api, web = settings.PRESETS["github"]("")
     assert isinstance(api, HeaderInjection)
     assert isinstance(web, HeaderInjection)
     assert header_variables(api, BASE)["GITHUB_GRAPHQL_URL"] == f"{BASE}/graphql"
@@ -55,7 +55,7 @@ def test_github_has_its_api_and_its_repositories() -> None:
 
 
 def test_a_github_server_of_ones_own_serves_both_on_one_host() -> None:
-    api, web = settings.github("https://git.example.com/api/v3")
+    api, web = settings.PRESETS["github"]("https://git.example.com/api/v3")
     assert isinstance(api, HeaderInjection)
     assert isinstance(web, HeaderInjection)
     assert (api.upstream, web.upstream) == ("https://git.example.com/api/v3", "https://git.example.com")
