@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import venv
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,13 +24,6 @@ from kagura_kernel.testing.patience import eventually
 
 MIB = 2**20
 SOURCE = Path(__file__).resolve().parents[3]
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[BubblewrapBackend]:
-    started = BubblewrapBackend()
-    yield started
-    await started.close()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -57,13 +57,6 @@ for name, (number, *arguments) in json.loads(sys.argv[1]).items():
     answers[name] = "done" if result >= 0 else errno.errorcode[ctypes.get_errno()]
 print(json.dumps(answers))
 """
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[BubblewrapBackend]:
-    started = BubblewrapBackend()
-    yield started
-    await started.close()
 
 
 async def ask(backend: BubblewrapBackend, calls: dict[str, list[int]], *, writable_root: bool) -> dict[str, str]:

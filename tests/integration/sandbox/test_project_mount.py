@@ -8,7 +8,7 @@ import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,13 +51,6 @@ def project() -> Iterator[Path]:
     (root / "notes.md").write_text("notes\n")
     yield root
     shutil.rmtree(folder)
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[BubblewrapBackend]:
-    started = BubblewrapBackend()
-    yield started
-    await started.close()
 
 
 async def printed(box: Box, code: str) -> str:

@@ -6,7 +6,6 @@ A real environment with a real pip, wheels in a folder that boxes are shown, and
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -20,49 +19,11 @@ import pytest
 from kagura_kernel.sandbox.supervisor.arguments import NO_LAYER
 from tests.support.wheels import write_wheel
 
-ROOT = Path(__file__).resolve().parents[3]
-NOBODY = 65534
+from .as_nobody import NOBODY, boxes_of
+
 OTHER = 12345
 
 Boxes = Callable[..., list[dict]]
-
-PROGRAM = """
-import asyncio, json, sys
-from pathlib import Path
-job = json.loads(sys.argv[1])
-sys.path.insert(0, job["root"])
-from kagura_kernel.domain.commands import shell_command
-from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
-from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.bubblewrap.python_view import find_view
-
-async def main():
-    env = job["env"]
-    backend = BubblewrapBackend(
-        view=find_view(python=env + "/bin/python", prefixes=[env, "/usr"]), python="/usr/bin/python3"
-    )
-    found = []
-    boxes = []
-    for asked in job["boxes"]:
-        spec = BoxSpec(
-            policy=SandboxPolicy(network_access=asked.get("network", True)),
-            limits=BoxLimits(scratch_bytes=asked.get("scratch", 2**28)),
-            extra_read_only=((Path(job["wheels"]), "/wheels"),),
-            writable_root=asked.get("writable_root", False),
-        )
-        box = await backend.start(spec)
-        boxes.append(box)
-        answers = []
-        for line in asked["lines"]:
-            result = await box.run(shell_command(line, limits=CommandLimits(total=120, idle=120)))
-            answers.append([result.exit_code, result.stdout.text + result.stderr.text])
-        found.append({"answers": answers, "notes": box.notes})
-    await backend.close()
-    print(json.dumps(found))
-
-asyncio.run(main())
-"""
 
 PIP = "python -m pip --disable-pip-version-check"
 INSTALL = f"{PIP} install --no-index --find-links /wheels -q"
@@ -128,22 +89,12 @@ def give(tree: Path, uid: int) -> None:
 def boxes(env: Path) -> Boxes:
     def run(*asked: dict, uid: int = 0, through: tuple[str, ...] = ()) -> list[dict]:
         before = fingerprint(env)
-        job = {"root": str(ROOT), "env": str(env), "wheels": str(env.parent / "wheels"), "boxes": asked}
-        result = subprocess.run(
-            [*through, "/usr/bin/python3", "-I", "-S", "-B", "-c", PROGRAM, json.dumps(job)],
-            user=uid,
-            group=uid,
-            extra_groups=[],
-            cwd="/",
-            env={"HOME": "/nonexistent", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"},
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
-        assert result.returncode == 0, result.stderr
+        asked = [{"network": True, "extra": [[str(env.parent / "wheels"), "/wheels"]], **one} for one in asked]
+        found = boxes_of(*asked, uid=uid, env=str(env), through=through)
+        for box in found:
+            box["answers"] = [[code, out + errors] for code, out, errors in box["answers"]]
         assert fingerprint(env) == before
-        return json.loads(result.stdout)
+        return found
 
     return run
 

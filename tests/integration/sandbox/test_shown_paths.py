@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,16 +16,9 @@ from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 
-from .as_nobody import NOBODY, as_nobody
+from .as_nobody import NOBODY, boxes_of
 
 READ_ONLY = SandboxPolicy(type=SandboxPolicyType.READ_ONLY)
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[BubblewrapBackend]:
-    started = BubblewrapBackend()
-    yield started
-    await started.close()
 
 
 @pytest.fixture
@@ -177,55 +170,23 @@ async def test_a_file_system_that_knows_no_other_owners_is_shown_as_it_is_and_ne
         await backend.start(BoxSpec(shown=(ShownPath(Path("/sys/devices/system"), "/plugin/write/0", writable=True),)))
 
 
-PROGRAM = """
-import asyncio, json, sys
-sys.path.insert(0, sys.argv[1])
-from pathlib import Path
-from kagura_kernel.domain.commands import shell_command
-from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
-from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-
-async def main():
-    root = Path(sys.argv[2])
-    backend = BubblewrapBackend()
-    shown = (
-        ShownPath(root / "read", "/plugin/read/0"),
-        ShownPath(root / "one", "/plugin/read/1"),
-        ShownPath(root / "write", "/plugin/write/0", True),
-    )
-    box = await backend.start(BoxSpec(shown=shown))
-    try:
-        answers = []
-        for line in json.loads(sys.argv[3]):
-            result = await box.run(shell_command(line))
-            answers.append(result.stdout.text + result.stderr.text)
-        print(json.dumps(answers))
-    finally:
-        await box.close()
-        await backend.close()
-
-asyncio.run(main())
-"""
-
-
 def test_an_ordinary_user_shows_what_they_may_read_and_no_more(place):
     for path in (place / "read", place / "read" / "private", place / "write", place / "one"):
         os.chown(path, NOBODY, NOBODY)
     (place / "read" / "foreign").write_text("another's\n")
     (place / "read" / "foreign").chmod(0o600)
-    answers = as_nobody(
-        PROGRAM,
-        place,
-        [
-            "cat /plugin/read/0/private /plugin/read/1",
-            "cat /plugin/read/0/foreign",
-            "echo x > /plugin/read/0/new",
-            "echo new > /plugin/write/0/new; cat /plugin/write/0/new",
-            "cp /bin/true /plugin/write/0/t; /plugin/write/0/t",
-            "chmod 4755 /plugin/write/0/t",
-            "python3 -c 'import socket; socket.socket(socket.AF_UNIX)'",
-        ],
-    )
+    lines = [
+        "cat /plugin/read/0/private /plugin/read/1",
+        "cat /plugin/read/0/foreign",
+        "echo x > /plugin/read/0/new",
+        "echo new > /plugin/write/0/new; cat /plugin/write/0/new",
+        "cp /bin/true /plugin/write/0/t; /plugin/write/0/t",
+        "chmod 4755 /plugin/write/0/t",
+        "python3 -c 'import socket; socket.socket(socket.AF_UNIX)'",
+    ]
+    shown = [[str(one.source), one.target, one.writable] for one in spec_of(place).shown]
+    [box] = boxes_of({"shown": shown, "lines": lines})
+    answers = [out + errors for _, out, errors in box["answers"]]
     assert answers[0] == "only the owner's\na file\n"
     assert "Permission denied" in answers[1]
     assert "Read-only file system" in answers[2]

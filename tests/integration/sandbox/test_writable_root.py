@@ -83,13 +83,6 @@ def package(tmp_path: Path, project: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-async def backend() -> AsyncIterator[BubblewrapBackend]:
-    started = BubblewrapBackend()
-    yield started
-    await started.close()
-
-
-@pytest.fixture
 async def box(backend: BubblewrapBackend, project: Path) -> AsyncIterator[Box]:
     started = await backend.start(BoxSpec(workspace=project, writable_root=True))
     yield started

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -12,40 +11,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
-NOBODY = 65534
+from .as_nobody import NOBODY, boxes_of
+
 FIRST = 1_500_000_000
 
 Run = Callable[..., dict]
 
-PROGRAM = """
-import asyncio, json, sys
-sys.path.insert(0, sys.argv[1])
-from pathlib import Path
-from kagura_kernel.domain.commands import shell_command
-from kagura_kernel.domain.errors import SandboxUnavailable
-from kagura_kernel.domain.policy import CommandLimits
-from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-
-async def main():
-    backend = BubblewrapBackend()
-    try:
-        box = await backend.start(BoxSpec(workspace=Path(sys.argv[2]), writable_root=True))
-        answers = []
-        for line in json.loads(sys.argv[3]):
-            result = await box.run(shell_command(line, limits=CommandLimits(total=120, idle=120)))
-            answers.append([result.exit_code, result.stdout.text, result.stderr.text])
-        changes = [[change.status, change.path] for change in await box.changes()]
-        print(json.dumps({"answers": answers, "changes": changes, "notes": box.notes}))
-        await box.close()
-    except SandboxUnavailable as error:
-        print(json.dumps({"refused": str(error)}))
-    finally:
-        await backend.close()
-
-asyncio.run(main())
-"""
 # In mounts of its own, so that nothing of the machine's register of ids changes.
 AS_NOBODY = 'mount --bind "$1" /etc/subuid; mount --bind "$1" /etc/subgid; shift; exec setpriv "$@"'
 
@@ -62,27 +33,17 @@ def project() -> Iterator[Path]:
 
 @pytest.fixture
 def run(project: Path, tmp_path: Path) -> Run:
-    python = next((path for path in ("/usr/bin/python3", "/usr/local/bin/python3") if os.access(path, os.X_OK)), None)
-    if os.geteuid() != 0 or python is None or not Path("/var/lib/dpkg/status").exists():
-        pytest.skip("needs root on a Debian system, and a Python that every user may run")
+    if os.geteuid() != 0 or not Path("/var/lib/dpkg/status").exists():
+        pytest.skip("needs root on a Debian system")
 
     def run_lines(*lines: str, register: str = f"nobody:{FIRST}:65536\n") -> dict:
         (tmp_path / "register").write_text(register)
         (tmp_path / "register").chmod(0o644)
         mapped = ["sh", "-c", AS_NOBODY, "sh", str(tmp_path / "register")]
         identity = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--inh-caps=-all"]
-        command = [python, "-I", "-S", "-B", "-c", PROGRAM, str(ROOT), str(project), json.dumps(lines)]
-        result = subprocess.run(
-            ["unshare", "--mount", *mapped, *identity, *command],
-            cwd="/",
-            env={"HOME": "/nonexistent", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"},
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-        assert result.returncode == 0, result.stderr
-        return json.loads(result.stdout)
+        asked = {"workspace": str(project), "writable_root": True, "lines": lines}
+        [answer] = boxes_of(asked, uid=0, through=["unshare", "--mount", *mapped, *identity])
+        return answer
 
     return run_lines
 

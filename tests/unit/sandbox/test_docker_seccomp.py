@@ -10,79 +10,19 @@ import pytest
 from kagura_kernel.sandbox.docker.seccomp import allowed_names, oci_filter, profile
 from kagura_kernel.sandbox.supervisor.seccomp import MACHINES
 
-DOORS = [
-    "io_uring_setup",
-    "io_uring_enter",
-    "io_uring_register",
-    "ptrace",
-    "process_vm_readv",
-    "process_vm_writev",
-    "pidfd_getfd",
-    "kcmp",
-    "process_madvise",
-    "add_key",
-    "keyctl",
-    "request_key",
-    "userfaultfd",
-    "perf_event_open",
-    "bpf",
-    "mount",
-    "umount2",
-    "umount",
-    "pivot_root",
-    "move_mount",
-    "open_tree",
-    "fsopen",
-    "fsconfig",
-    "fsmount",
-    "fspick",
-    "mount_setattr",
-    "unshare",
-    "setns",
-    "chroot",
-    "reboot",
-    "kexec_load",
-    "kexec_file_load",
-    "init_module",
-    "finit_module",
-    "delete_module",
-    "open_by_handle_at",
-    "name_to_handle_at",
-    "iopl",
-    "ioperm",
-    "swapon",
-    "swapoff",
-    "acct",
-    "quotactl",
-    "sethostname",
-    "setdomainname",
-    "settimeofday",
-    "clock_settime",
-    "adjtimex",
-    "syslog",
-    "mbind",
-    "set_mempolicy",
-    "move_pages",
-    "migrate_pages",
-    "lookup_dcookie",
-    "fanotify_init",
-    "modify_ldt",
-    "memfd_secret",
-    "lsm_get_self_attr",
-    "lsm_set_self_attr",
-    "lsm_list_modules",
-    "io_setup",
-    "io_submit",
-    "vhangup",
-    "uselib",
-    "personality",
-    "socket",
-    "clone",
-    "clone3",
-]
+DOORS = """
+    io_uring_setup io_uring_enter io_uring_register ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp
+    process_madvise add_key keyctl request_key userfaultfd perf_event_open bpf mount umount2 umount pivot_root
+    move_mount open_tree fsopen fsconfig fsmount fspick mount_setattr unshare setns chroot reboot kexec_load
+    kexec_file_load init_module finit_module delete_module open_by_handle_at name_to_handle_at iopl ioperm
+    swapon swapoff acct quotactl sethostname setdomainname settimeofday clock_settime adjtimex syslog mbind
+    set_mempolicy move_pages migrate_pages lookup_dcookie fanotify_init modify_ldt memfd_secret
+    lsm_get_self_attr lsm_set_self_attr lsm_list_modules io_setup io_submit vhangup uselib personality socket
+    clone clone3
+"""
 
 
-@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize("name", DOORS.split())
 def test_a_door_is_not_open_unconditionally(name: str):
     assert name not in allowed_names()
 
@@ -155,14 +95,5 @@ def test_gvisor_alone_is_given_the_same_list_in_its_own_words():
 
 
 def test_every_program_can_still_live():
-    assert {
-        "read",
-        "write",
-        "execve",
-        "mmap",
-        "futex",
-        "wait4",
-        "exit_group",
-        "rt_sigaction",
-        "openat",
-    } <= allowed_names()
+    needed = {"read", "write", "execve", "mmap", "futex", "wait4", "exit_group", "rt_sigaction", "openat"}
+    assert needed <= allowed_names()
