@@ -53,11 +53,7 @@ class ByteStream(Protocol):
         ...
 
     async def accept(self) -> None:
-        """Tell the program that it has its connection.
-
-        Raises:
-            OSError: the program or the box is gone.
-        """
+        """Tell the program that it has its connection. Raises `OSError` when the program or the box is gone."""
         ...
 
     async def read(self, limit: int) -> Bytes:

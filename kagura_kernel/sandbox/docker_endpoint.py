@@ -61,11 +61,7 @@ class Endpoint:
 
 
 async def open_stream(endpoint: Endpoint, limit: int = 64 * 1024) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection to the daemon, read in lines of at most `limit` bytes.
-
-    Raises:
-        OSError: nobody is there.
-    """
+    """A connection to the daemon, read in lines of at most `limit` bytes. Raises `OSError` when nobody is there."""
     if (path := endpoint.socket_path) is not None:
         return await asyncio.open_unix_connection(path, limit=limit)
     host, port = endpoint.address

@@ -166,22 +166,14 @@ def read_lines(body: bytes | bytearray, read: Callable[[Any], T]) -> list[T]:
 
 
 def read_path(value: Any) -> str:
-    """A path.
-
-    Raises:
-        WireError: it is none.
-    """
+    """A path. Raises `WireError` when it is none."""
     if not isinstance(value, str) or not value or "\0" in value:
         raise WireError("a path that is none")
     return value
 
 
 def read_stat(value: Any) -> FileStat:
-    """What the guest knows of one path.
-
-    Raises:
-        WireError: a field is missing or impossible.
-    """
+    """What the guest knows of one path. Raises `WireError` when a field is missing or impossible."""
     fields = _object(value)
     if fields.get("kind") not in KINDS:
         raise WireError("a file of unknown kind")

@@ -70,11 +70,7 @@ class ServedStream(CreditedStream):
     # -------------------------------------------------------- what comes in
 
     def received(self, payload: memoryview) -> None:
-        """The guest sent data.
-
-        Raises:
-            WireError: it may not.
-        """
+        """The guest sent data. Raises `WireError` when it may not."""
         if not self._accepted:
             raise WireError("data on a connection that was not accepted")
         if self._heard_eof:
@@ -85,11 +81,7 @@ class ServedStream(CreditedStream):
             self._came.tell()
 
     def heard_eof(self) -> None:
-        """The program has no more to send.
-
-        Raises:
-            WireError: it said so before, or was not accepted.
-        """
+        """The program has no more to send. Raises `WireError` when it said so before, or was not accepted."""
         if not self._accepted or self._heard_eof:
             raise WireError("an end of data that cannot be")
         self._heard_eof = True
@@ -281,11 +273,7 @@ class Listeners:
     # ------------------------------------------------------------ what comes in
 
     def receive(self, frame: Frame) -> None:
-        """A frame on a stream of the guest's.
-
-        Raises:
-            WireError: no good guest would have sent it.
-        """
+        """A frame on a stream of the guest's. Raises `WireError` when no good guest would have sent it."""
         number = frame.stream
         if frame.type == frames.OPEN:
             self._opened(number, parse_object(frame.payload))

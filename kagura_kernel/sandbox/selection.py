@@ -147,11 +147,7 @@ def registered(found: list[EntryPoint] | None = None) -> Registered:
 
 
 def load_backend(extension: Extension) -> SandboxBackend:
-    """A back-end of another package.
-
-    Raises:
-        ExtensionBroken: it is none.
-    """
+    """A back-end of another package. Raises `ExtensionBroken` when it is none."""
 
     def make(named: object) -> SandboxBackend:
         backend: SandboxBackend = named()  # type: ignore[operator] # what is wrong with it is told

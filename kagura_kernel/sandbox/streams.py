@@ -50,11 +50,7 @@ def encode_control(kind: int, stream: int, value: Mapping[str, Any]) -> bytes:
 
 
 def parse_object(payload: memoryview | bytes) -> dict[str, Any]:
-    """The JSON object of a control frame.
-
-    Raises:
-        WireError: it is no JSON, no object, or nested too deeply.
-    """
+    """The JSON object of a control frame. Raises `WireError` when it is no JSON, no object, or nested too deeply."""
     try:
         value = json.loads(bytes(payload), parse_constant=refuse_constant)
     except (ValueError, RecursionError) as problem:
@@ -74,11 +70,7 @@ def refuse_constant(name: str) -> float:
 
 
 def parse_credit(payload: memoryview) -> int:
-    """How much more may be sent.
-
-    Raises:
-        WireError: it is not four bytes, or zero.
-    """
+    """How much more may be sent. Raises `WireError` when it is not four bytes, or zero."""
     if len(payload) != frames.CREDIT_BODY.size:
         raise WireError(f"a credit frame of {len(payload)} bytes")
     amount: int = frames.CREDIT_BODY.unpack(payload)[0]
@@ -228,11 +220,7 @@ class CreditedStream:
             raise WireError("more data than it had credit for")
 
     def credited(self, amount: int) -> None:
-        """The guest has taken `amount` bytes.
-
-        Raises:
-            WireError: more than was ever sent.
-        """
+        """The guest has taken `amount` bytes. Raises `WireError` when that is more than was ever sent."""
         self._may_send += amount
         if self._may_send > self._window_out:
             raise WireError("more credit than it was sent data")
@@ -269,11 +257,7 @@ class HostStream(CreditedStream):
         self._on_data = on_data
 
     def received(self, kind: int, payload: memoryview) -> None:
-        """The guest sent data.
-
-        Raises:
-            WireError: it may not.
-        """
+        """The guest sent data. Raises `WireError` when it may not."""
         self.charge(len(payload))
         self._on_data(kind, payload)
         self._owe(len(payload))

@@ -181,8 +181,12 @@ async def attach(endpoint: Endpoint, path: str, body: dict[str, Any] | None = No
     Raises:
         SandboxUnavailable: the daemon does not answer or refuses.
     """
+    loop = asyncio.get_running_loop()
     try:
-        pipe = await connect(endpoint, AttachPipe)
+        if (socket := endpoint.socket_path) is not None:
+            _, pipe = await loop.create_unix_connection(AttachPipe, socket)
+        else:
+            _, pipe = await loop.create_connection(AttachPipe, *endpoint.address, ssl=endpoint.tls())
     except OSError as error:
         raise SandboxUnavailable(f"the Docker daemon at {endpoint.url} does not answer ({error})") from error
     text = b"" if body is None else json.dumps(body).encode()
@@ -196,14 +200,3 @@ async def attach(endpoint: Endpoint, path: str, body: dict[str, Any] | None = No
         pipe.close()
         raise
     return pipe
-
-
-async def connect(endpoint: Endpoint, make: type[AttachPipe]) -> AttachPipe:
-    """A connection to the daemon with a protocol of the wanted kind on it."""
-    loop = asyncio.get_running_loop()
-    if (path := endpoint.socket_path) is not None:
-        _, protocol = await loop.create_unix_connection(make, path)
-        return protocol
-    host, port = endpoint.address
-    _, protocol = await loop.create_connection(make, host, port, ssl=endpoint.tls())
-    return protocol

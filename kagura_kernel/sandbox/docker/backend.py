@@ -1,9 +1,8 @@
 """Boxes in Docker containers: started with flags that never change, spoken to over the attach stream.
 
 Nothing of the host is mounted. The project travels into a memory-backed workspace over the same pipe as everything
-else, and further directories into volumes (`docker_volumes`), so that a daemon on another machine is no different. A
-container removes itself when its guest ends, the guest
-ends when the pipe closes, and a reaper sees to those that cannot notice.
+else, and further directories into volumes (`volumes`), so that a daemon on another machine is no different. A container
+removes itself when its guest ends, the guest ends when the pipe closes, and a reaper sees to those that cannot notice.
 """
 
 from __future__ import annotations
@@ -413,12 +412,9 @@ class DockerBackend:
         return box
 
     async def _fill(self, running: Running, spec: BoxSpec) -> tuple[str, ...]:
-        if not spec.policy.writable:
-            return await self._fill_as_root(running, spec)
-        return await send_workspace(running.channel, spec)
-
-    async def _fill_as_root(self, running: Running, spec: BoxSpec) -> tuple[str, ...]:
-        """Fill a workspace that nobody in the box may write: as its root, who leaves before any command runs."""
+        """Send the project; where nobody in the box may write, as its root, who leaves before any command runs."""
+        if spec.policy.writable:
+            return await send_workspace(running.channel, spec)
         daemon = await self._engine.daemon()
         exec_id = await self._engine.exec_create(running.id, guest_argv(_PYTHON), ROOT)
         path = f"/v{daemon.api}/exec/{exec_id}/start"

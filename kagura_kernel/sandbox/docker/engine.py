@@ -208,11 +208,15 @@ class DockerEngine:
 
     async def image(self, name: str) -> Image | None:
         """An image by name or id; None when it is not there."""
-        return await self._call(self._image, name)
+        found = await self._found(lambda: self._api().inspect_image(name))
+        if found is None:
+            return None
+        return Image(str(found["Id"]), tuple((found.get("Config") or {}).get("Env") or ()))
 
     async def create(self, name: str, body: Mapping[str, Any]) -> tuple[str, ...]:
         """Create a container and return the daemon's warnings."""
-        return await self._call(self._create, name, body)
+        answer = await self._call(lambda: self._api().create_container_from_config(dict(body), name))
+        return tuple(answer.get("Warnings") or ())
 
     async def start(self, name: str) -> None:
         """Start a container that was created."""
@@ -253,7 +257,8 @@ class DockerEngine:
 
     async def volume_labels(self, name: str) -> dict[str, str] | None:
         """The labels of a volume; None when it is not there."""
-        return await self._call(self._volume_labels, name)
+        found = await self._found(lambda: self._api().inspect_volume(name))
+        return None if found is None else dict(found.get("Labels") or {})
 
     async def volumes(self, label: str) -> list[dict[str, Any]]:
         """Volumes that bear a label (`key` or `key=value`), in Docker's words."""
@@ -312,26 +317,17 @@ class DockerEngine:
             raise SandboxUnavailable("the Docker client was closed")
         return self._client
 
-    def _image(self, name: str) -> Image | None:
+    async def _found(self, inspect: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any] | None:
+        """What `inspect` finds; None where the daemon knows of no such thing."""
         import docker
 
-        try:
-            found = self._api().inspect_image(name)
-        except docker.errors.NotFound:
-            return None
-        return Image(str(found["Id"]), tuple((found.get("Config") or {}).get("Env") or ()))
+        def look() -> Mapping[str, Any] | None:
+            try:
+                return inspect()
+            except docker.errors.NotFound:
+                return None
 
-    def _create(self, name: str, body: Mapping[str, Any]) -> tuple[str, ...]:
-        answer = self._api().create_container_from_config(dict(body), name)
-        return tuple(answer.get("Warnings") or ())
-
-    def _volume_labels(self, name: str) -> dict[str, str] | None:
-        import docker
-
-        try:
-            return dict(self._api().inspect_volume(name).get("Labels") or {})
-        except docker.errors.NotFound:
-            return None
+        return await self._call(look)
 
     def _remove_volume(self, name: str) -> bool:
         import docker

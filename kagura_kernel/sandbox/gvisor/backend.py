@@ -66,11 +66,7 @@ class GVisorBackend:
         return self._docker.parking_spec(spec)
 
     async def park(self, spec: BoxSpec) -> ParkedBox:
-        """A box that waits for a project.
-
-        Raises:
-            SandboxUnavailable: neither way works.
-        """
+        """A box that waits for a project. Raises `SandboxUnavailable` when neither way works."""
         return await (await self._way(spec)).park(spec)
 
     async def close(self) -> None:

@@ -28,7 +28,6 @@ from kagura_kernel.sandbox.box import (
     PipedBox,
     ReadOnlyBox,
     identities,
-    refuse_further,
     send_as_root,
     send_workspace,
 )
@@ -36,10 +35,9 @@ from kagura_kernel.sandbox.bubblewrap.host import advise, read_facts
 from kagura_kernel.sandbox.bubblewrap.python_view import PythonView, current_view
 from kagura_kernel.sandbox.bubblewrap.request import uncounted_notes
 from kagura_kernel.sandbox.channel import BoxChannel
-from kagura_kernel.sandbox.docker.flags import TOO_OLD
+from kagura_kernel.sandbox.docker.flags import TOO_OLD, refuse_unsupported
 from kagura_kernel.sandbox.gvisor.bundle import guest_config_for, job_for, notes_for
 from kagura_kernel.sandbox.populate import copy_notes
-from kagura_kernel.sandbox.supervisor.arguments import HOME
 from kagura_kernel.sandbox.supervisor.client import (
     GuestStreams,
     OpenedBox,
@@ -275,16 +273,11 @@ def _refusal(why: str) -> SandboxUnavailable:
 
 
 def _refuse_unsupported(spec: BoxSpec) -> None:
-    refuse_further(spec, NAME)
+    refuse_unsupported(spec, NAME)
     if spec.image is not None:
         raise SandboxUnsupported(f"{NAME} (runsc alone)", f"images, and {spec.image} was asked for")
     if spec.writable_root:
         raise SandboxUnsupported(f"{NAME} (runsc alone)", "a writable root: use Docker with runsc as a runtime")
-    if spec.shown:
-        raise SandboxUnsupported(NAME, f"showing {spec.shown[0].source} to a box as it is: use bubblewrap for that")
-    for root in spec.policy.writable_roots:
-        if not f"{root}/".startswith((f"{WORKSPACE}/", "/tmp/", f"{HOME}/")):  # noqa: S108 - the box's own /tmp
-            raise SandboxUnsupported(NAME, f"a writable {root}: only {WORKSPACE}, /tmp and {HOME} can be written")
 
 
 def _find_program(given: str | None) -> str:

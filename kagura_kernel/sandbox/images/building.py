@@ -7,7 +7,7 @@ import io
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,6 +24,7 @@ from kagura_kernel.sandbox.images.recipes import (
     Recipe,
     Recipes,
     chain_for,
+    recipe_named,
 )
 
 if TYPE_CHECKING:
@@ -231,94 +232,86 @@ def build_chain(
         SandboxUnavailable: no daemon answers.
     """
     chain = chain_for(names)
+    builder = _Builder(daemon, recipes, plan, progress)
     made: dict[str, Built] = {}
     try:
         for recipe in chain:
             below = made.get(recipe.base)
-            if below is None:
-                base = plan.base or recipes.default_base(recipe)
-                base_id = _base_id(daemon, base, recipe, progress)
-            else:
-                base, base_id = below.tag, below.id
-            made[recipe.name] = _ensure(daemon, recipes, recipe, base, base_id, plan, progress)
+            base = below.tag if below else plan.base or recipes.default_base(recipe)
+            made[recipe.name] = builder.ensure(recipe, base, below.id if below else builder.base_id(base, recipe))
     finally:
         # What the fetching stages hold (a certificate, a mirror's address) goes with them.
         daemon.sweep(f"{STAGE_LABEL}=fetch")
     return list(made.values())
 
 
-def _base_id(daemon: ImageDaemon, base: str, recipe: Recipe, progress: Progress) -> str:
-    found = daemon.inspect(base)
-    if found is None:
-        progress(f"{recipe.name}: fetching {base}")
-        try:
-            daemon.pull(base)
-        except SandboxUnavailable as error:
-            why = f"its base {base} is not here and cannot be fetched ({error.reason})"
-            raise ImageBuildFailed(
-                recipe.name,
-                why,
-                "Name another with --base IMAGE; images/README.md says how to make one without a registry.",
-            ) from error
-        found = daemon.inspect(base)
-    return str(found["Id"]) if found else ""
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    daemon: ImageDaemon
+    recipes: Recipes
+    plan: BuildPlan
+    progress: Progress
+
+    def base_id(self, base: str, recipe: Recipe) -> str:
+        """The id of a base that is no recipe's image, which is fetched when it is not here."""
+        found = self.daemon.inspect(base)
+        if found is None:
+            self.progress(f"{recipe.name}: fetching {base}")
+            try:
+                self.daemon.pull(base)
+            except SandboxUnavailable as error:
+                raise ImageBuildFailed(
+                    recipe.name,
+                    f"its base {base} is not here and cannot be fetched ({error.reason})",
+                    "Name another with --base IMAGE; images/README.md says how to make one without a registry.",
+                ) from error
+            found = self.daemon.inspect(base)
+        return str(found["Id"]) if found else ""
+
+    def ensure(self, recipe: Recipe, base: str, base_id: str) -> Built:
+        """The recipe's image on this base, built unless it is there."""
+        plan, tag = self.plan, self.plan.tag(recipe)
+        identity = self.recipes.identity(recipe, base_id, plan.lock)
+        there = self.daemon.inspect(tag)
+        if there is not None and _labels(there).get(RECIPE_LABEL) == identity:
+            self.progress(f"{recipe.name}: {tag} is up to date")
+            return Built(recipe.name, tag, str(there["Id"]), kept=True)
+        arguments = {**plan.settings.arguments, **plan.arguments, "BASE": base}
+        if b"ARG LOCK" in self.recipes.files(recipe)[recipe.dockerfile]:
+            arguments["LOCK"] = plan.lock.value
+        for left in range(_ATTEMPTS - 1, -1, -1):
+            outcome = self._attempt(recipe, arguments, {RECIPE_LABEL: identity, BASE_LABEL: base_id})
+            if isinstance(outcome, str):
+                self.daemon.tag(outcome, tag)
+                self.progress(f"{recipe.name}: built {tag}")
+                return Built(recipe.name, tag, outcome, kept=False)
+            if not (left and outcome.passing):
+                raise ImageBuildFailed(recipe.name, outcome.reason, outcome.advice)
+            self.progress(f"{recipe.name}: {outcome.reason}; trying again")
+            time.sleep(plan.pause)
+        raise AssertionError
+
+    def _attempt(self, recipe: Recipe, arguments: Mapping[str, str], labels: Mapping[str, str]) -> str | Failure:
+        """The id of the image, or why there is none."""
+        printed, image = "", ""
+        context = self.recipes.context(recipe, self.plan.settings.files)
+        for message in self.daemon.build(
+            context, recipe.dockerfile, arguments=arguments, labels=labels, network=self.plan.network
+        ):
+            if "error" in message:
+                return failure_of(printed, str(message["error"]), recipe.name)
+            if "aux" in message:
+                image = str(message["aux"].get("ID", image))
+            text = str(message.get("stream", ""))
+            if (step := _STEP.match(text)) is None:
+                printed = (printed + text)[-_KEPT:]
+            else:
+                self.progress(f"{recipe.name}: step {step[1]} of {step[2]}: {' '.join(step[3].split())[:80]}")
+        return image or failure_of(printed, "the daemon named no image", recipe.name)
 
 
-def _ensure(
-    daemon: ImageDaemon,
-    recipes: Recipes,
-    recipe: Recipe,
-    base: str,
-    base_id: str,
-    plan: BuildPlan,
-    progress: Progress,
-) -> Built:
-    tag, identity = plan.tag(recipe), recipes.identity(recipe, base_id, plan.lock)
-    there = daemon.inspect(tag)
-    if there is not None and ((there.get("Config") or {}).get("Labels") or {}).get(RECIPE_LABEL) == identity:
-        progress(f"{recipe.name}: {tag} is up to date")
-        return Built(recipe.name, tag, str(there["Id"]), kept=True)
-    arguments = {**plan.settings.arguments, **plan.arguments, "BASE": base}
-    if b"ARG LOCK" in recipes.files(recipe)[recipe.dockerfile]:
-        arguments["LOCK"] = plan.lock.value
-    context = recipes.context(recipe, plan.settings.files)
-    labels = {RECIPE_LABEL: identity, BASE_LABEL: base_id}
-    for left in range(_ATTEMPTS - 1, -1, -1):
-        outcome = _attempt(daemon, recipe, plan, context, arguments, labels, progress)
-        if isinstance(outcome, str):
-            daemon.tag(outcome, tag)
-            progress(f"{recipe.name}: built {tag}")
-            return Built(recipe.name, tag, outcome, kept=False)
-        if not (left and outcome.passing):
-            raise ImageBuildFailed(recipe.name, outcome.reason, outcome.advice)
-        progress(f"{recipe.name}: {outcome.reason}; trying again")
-        time.sleep(plan.pause)
-    raise AssertionError
-
-
-def _attempt(
-    daemon: ImageDaemon,
-    recipe: Recipe,
-    plan: BuildPlan,
-    context: bytes,
-    arguments: Mapping[str, str],
-    labels: Mapping[str, str],
-    progress: Progress,
-) -> str | Failure:
-    """The id of the image, or why there is none."""
-    printed, image = "", ""
-    messages = daemon.build(context, recipe.dockerfile, arguments=arguments, labels=labels, network=plan.network)
-    for message in messages:
-        if "error" in message:
-            return failure_of(printed, str(message["error"]), recipe.name)
-        if "aux" in message:
-            image = str(message["aux"].get("ID", image))
-        text = str(message.get("stream", ""))
-        if (step := _STEP.match(text)) is None:
-            printed = (printed + text)[-_KEPT:]
-        else:
-            progress(f"{recipe.name}: step {step[1]} of {step[2]}: {' '.join(step[3].split())[:80]}")
-    return image or failure_of(printed, "the daemon named no image", recipe.name)
+def _labels(image: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (image.get("Config") or {}).get("Labels") or {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,39 +332,31 @@ class Listed:
 
 
 def list_images(daemon: ImageDaemon, recipes: Recipes, plan: BuildPlan) -> list[Listed]:
-    """Every recipe in the order of the chain.
-
-    Raises:
-        SandboxUnavailable: no daemon answers.
-    """
-    return [_listed(daemon, recipes, plan, number) for number in range(len(RECIPES))]
+    """Every recipe in the order of the chain. Raises `SandboxUnavailable` when no daemon answers."""
+    return [_with_image(one, daemon, recipes, plan) for one in _listed(recipes, plan)]
 
 
 def list_recipes(recipes: Recipes, plan: BuildPlan) -> list[Listed]:
     """Every recipe in the order of the chain, where no daemon says which are built."""
-    return [
-        Listed(one.name, plan.tag(one), one.holds, recipes.lock_state(one), one.tested, known=False) for one in RECIPES
-    ]
+    return [replace(one, known=False) for one in _listed(recipes, plan)]
 
 
-def _listed(daemon: ImageDaemon, recipes: Recipes, plan: BuildPlan, number: int) -> Listed:
-    recipe = RECIPES[number]
-    tag, locked = plan.tag(recipe), recipes.lock_state(recipe)
-    found = daemon.inspect(tag)
+def _listed(recipes: Recipes, plan: BuildPlan) -> list[Listed]:
+    return [Listed(one.name, plan.tag(one), one.holds, recipes.lock_state(one), one.tested) for one in RECIPES]
+
+
+def _with_image(listed: Listed, daemon: ImageDaemon, recipes: Recipes, plan: BuildPlan) -> Listed:
+    found = daemon.inspect(listed.tag)
     if found is None:
-        return Listed(recipe.name, tag, recipe.holds, locked, recipe.tested)
-    labels = (found.get("Config") or {}).get("Labels") or {}
+        return listed
+    recipe, labels = recipe_named(listed.name), _labels(found)
     base = str(labels.get(BASE_LABEL, ""))
-    below = next((plan.tag(one) for one in RECIPES if one.name == recipe.base), plan.base)
+    below = plan.tag(recipe_named(recipe.base)) if recipe.base else plan.base
     under = daemon.inspect(below) if below else None
     same_base = under is None or str(under["Id"]) == base
     made_so = labels.get(RECIPE_LABEL) in {recipes.identity(recipe, base, lock) for lock in Lock}
-    return Listed(
-        recipe.name,
-        tag,
-        recipe.holds,
-        locked,
-        recipe.tested,
+    return replace(
+        listed,
         id=str(found["Id"]),
         size=int(found.get("Size") or 0),
         created=str(found.get("Created") or ""),

@@ -113,11 +113,7 @@ NAMES = tuple(recipe.name for recipe in RECIPES)
 
 
 def recipe_named(name: str) -> Recipe:
-    """A recipe by its short name.
-
-    Raises:
-        UnknownName: there is none.
-    """
+    """A recipe by its short name. Raises `UnknownName` when there is none."""
     for recipe in RECIPES:
         if recipe.name == name:
             return recipe

@@ -13,6 +13,8 @@ import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from kagura_kernel.sandbox.supervisor import linux
+
 _PERIOD = 100_000
 _WANTED = ("memory", "pids", "cpu")
 
@@ -39,7 +41,7 @@ class Group:
     def enter(self) -> None:
         """Move this process, and all it will start, into the group."""
         for directory in self.directories:
-            _write(f"{directory}/cgroup.procs", "0")
+            linux.write(f"{directory}/cgroup.procs", "0")
 
     def remove(self) -> bool:
         """Remove the group; whether it is gone. A group still has to lose its last process first."""
@@ -115,22 +117,24 @@ def make_group(tree: Tree, name: str) -> Group:
 
 
 def set_limits(tree: Tree, group: Group, *, memory_bytes: int, processes: int, cpus: float) -> None:
-    """Limit what all processes of a group use together.
-
-    Raises:
-        OSError: the system refused.
-    """
+    """Limit what all processes of a group use together. Raises `OSError` when the system refuses."""
     if not group.directories:
         return
     name = os.path.basename(group.directories[0])
-    for controller, file, value in _settings(tree.version, memory_bytes, processes, cpus):
+    quota = str(int(cpus * _PERIOD))
+    settings = {"memory": ("memory.max", str(memory_bytes)), "pids": ("pids.max", str(processes))}
+    if tree.version == 1:
+        settings |= {"memory": ("memory.limit_in_bytes", str(memory_bytes)), "cpu": ("cpu.cfs_quota_us", quota)}
+    else:
+        settings["cpu"] = "cpu.max", f"{quota} {_PERIOD}"
+    for controller, (file, value) in settings.items():
         if controller in tree.homes:
-            _write(f"{tree.homes[controller]}/{name}/{file}", value)
+            linux.write(f"{tree.homes[controller]}/{name}/{file}", value)
     # Without swap accounting these files are missing, and swap is not counted.
     if "memory" in tree.homes:
         swap = ("memory.memsw.limit_in_bytes", str(memory_bytes)) if tree.version == 1 else ("memory.swap.max", "0")
         with contextlib.suppress(OSError):
-            _write(f"{tree.homes['memory']}/{name}/{swap[0]}", swap[1])
+            linux.write(f"{tree.homes['memory']}/{name}/{swap[0]}", swap[1])
 
 
 def sweep(tree: Tree, namespace: int) -> None:
@@ -154,28 +158,13 @@ def sweep(tree: Tree, namespace: int) -> None:
 def _kill_all(directory: str) -> None:
     # Version 2 can do it in one stroke, and to processes that have no number here.
     with contextlib.suppress(OSError):
-        _write(f"{directory}/cgroup.kill", "1")
+        linux.write(f"{directory}/cgroup.kill", "1")
     with contextlib.suppress(OSError):
         for pid in map(int, _read(f"{directory}/cgroup.procs").split()):
             # Those of another process space are listed as 0, and to kill 0 is to kill one's own group.
             if pid > 0:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
-
-
-def _settings(version: int, memory_bytes: int, processes: int, cpus: float) -> list[tuple[str, str, str]]:
-    quota = str(int(cpus * _PERIOD))
-    if version == 1:
-        return [
-            ("memory", "memory.limit_in_bytes", str(memory_bytes)),
-            ("pids", "pids.max", str(processes)),
-            ("cpu", "cpu.cfs_quota_us", quota),
-        ]
-    return [
-        ("memory", "memory.max", str(memory_bytes)),
-        ("pids", "pids.max", str(processes)),
-        ("cpu", "cpu.max", f"{quota} {_PERIOD}"),
-    ]
 
 
 def _mount_points(mounts: str) -> Iterator[tuple[frozenset[str], str]]:
@@ -218,11 +207,3 @@ def _unified_tree(point: str, path: str) -> Tree:
 def _read(path: str) -> str:
     with open(path, encoding="ascii") as file:
         return file.read()
-
-
-def _write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)

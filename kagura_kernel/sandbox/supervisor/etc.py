@@ -174,7 +174,7 @@ def _write_accounts(target: str, source: str) -> None:
         for name, row in groups.items()
         if name != "root"
     ]
-    own = _read(f"{target}/passwd").splitlines(), _read(f"{target}/group").splitlines()
+    own = read_text(f"{target}/passwd").splitlines(), read_text(f"{target}/group").splitlines()
     passwd += [line for line in own[0] if line.split(":")[0] not in users]
     group += [line for line in own[1] if line.split(":")[0] not in groups]
     _write(f"{target}/passwd", "\n".join(["root:x:0:0:root:/root:/bin/bash", *passwd, ""]))
@@ -208,11 +208,12 @@ def _is_system(number: str) -> bool:
 
 
 def _rows(path: str, width: int) -> list[list[str]]:
-    rows = [line.split(":") for line in _read(path).splitlines()]
+    rows = [line.split(":") for line in read_text(path).splitlines()]
     return [row for row in rows if len(row) == width]
 
 
-def _read(path: str) -> str:
+def read_text(path: str) -> str:
+    """A file of the host; empty where there is none that can be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()

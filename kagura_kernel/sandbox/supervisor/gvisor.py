@@ -55,18 +55,6 @@ def _spaces(*, root: bool) -> int:
     return own if root else own | linux.CLONE_NEWUSER
 
 
-def build_box(job: Mapping[str, Any], *, root: bool) -> list[str]:
-    """Make the box's root and its bundle; the command line that runs it. `root` says who the supervisor is.
-
-    Raises:
-        OSError: something cannot be mounted or written.
-        NotShown: a further directory of the host cannot be shown.
-    """
-    lay_out(job, root=root)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    return [*job["runsc"], "--root", STATE, "run", "--bundle", BUNDLE, _CONTAINER]
-
-
 def enter_words(runsc: Sequence[str], argv: Sequence[str]) -> list[str]:
     """The command line that runs a second process in a box, as its root."""
     # `runsc exec` takes what the bundle does not say from its own options only.
@@ -97,8 +85,8 @@ def enter(first: int, words: list[str], streams: Sequence[int], *, root: bool) -
     os._exit(70)
 
 
-def lay_out(job: Mapping[str, Any], *, root: bool) -> None:
-    """Make the box's root and its bundle below `STAGE`, from the steps of the job; `root` says whether that is us.
+def build_box(job: Mapping[str, Any], *, root: bool) -> list[str]:
+    """Make the box's root and its bundle below `STAGE`; the command line that runs it. `root` says who we are.
 
     Raises:
         OSError: something cannot be mounted or written.
@@ -112,39 +100,26 @@ def lay_out(job: Mapping[str, Any], *, root: bool) -> None:
     os.chmod(STATE, 0o700)
     write_etc(ETC)
     for step, source, target in job["steps"]:
-        if step == "further":
-            _further(source, f"{ROOT}{target}", root=root)
-        else:
-            _STEPS[step](source, f"{ROOT}{target}")
+        _make(step, source, f"{ROOT}{target}", root=root)
     descriptor = os.open(f"{BUNDLE}/config.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
         json.dump(job["bundle"], file)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    return [*job["runsc"], "--root", STATE, "run", "--bundle", BUNDLE, _CONTAINER]
 
 
-def _show(source: str, place: str) -> None:
-    """Bind a file or a directory; below, everything is read-only because the box's root is."""
-    if os.path.isdir(source):
-        os.makedirs(place, exist_ok=True)
-    elif not os.path.lexists(place):
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        open(place, "x").close()
-    linux.mount(source, place, flags=linux.MS_BIND | linux.MS_REC)
-
-
-def _link(source: str, place: str) -> None:
-    os.makedirs(os.path.dirname(place), exist_ok=True)
-    os.symlink(source, place)
-
-
-def _folder(_source: str, place: str) -> None:
-    os.makedirs(place, exist_ok=True)
-
-
-def _further(source: str, place: str, *, root: bool) -> None:
-    os.makedirs(os.path.dirname(place), exist_ok=True)
-    # Only root may show its owner's files as the box's own; for anybody else, and where a file system cannot, they
-    # are read as far as everybody may read them.
-    show_directory(source, place, BOX_UID if root else None, [])
-
-
-_STEPS = {"show": _show, "link": _link, "folder": _folder}
+def _make(step: str, source: str, place: str, *, root: bool) -> None:
+    is_folder = step == "folder" or (step == "show" and os.path.isdir(source))
+    os.makedirs(place if is_folder else os.path.dirname(place), exist_ok=True)
+    match step:
+        case "show":
+            if not is_folder and not os.path.lexists(place):
+                open(place, "x").close()
+            # Below, everything is read-only because the box's root is.
+            linux.mount(source, place, flags=linux.MS_BIND | linux.MS_REC)
+        case "link":
+            os.symlink(source, place)
+        case "further":
+            # Only root may show its owner's files as the box's own; for anybody else, and where a file system cannot,
+            # they are read as far as everybody may read them.
+            show_directory(source, place, BOX_UID if root else None, [])

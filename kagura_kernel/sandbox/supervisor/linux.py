@@ -154,12 +154,9 @@ def fork_as_first() -> int:
 
 def map_identity(uid: int, gid: int, inside: int) -> None:
     """After `unshare(CLONE_NEWUSER)`: call this process's own identity `inside`; it is the only one there is."""
-    for name, line in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{inside} {uid} 1"),
-        ("gid_map", f"{inside} {gid} 1"),
-    ):
-        _write(f"/proc/self/{name}", line)
+    write("/proc/self/setgroups", "deny")
+    write("/proc/self/uid_map", f"{inside} {uid} 1")
+    write("/proc/self/gid_map", f"{inside} {gid} 1")
 
 
 def owner_map(uids: tuple[int, int], gids: tuple[int, int]) -> int:
@@ -188,8 +185,8 @@ def user_space(uid_map: str, gid_map: str) -> int:
         number = os.read(ready_out, 32).decode()
         if not number:
             raise OSError(1, "no user namespace could be made")
-        _write(f"/proc/{number}/uid_map", uid_map)
-        _write(f"/proc/{number}/gid_map", gid_map)
+        write(f"/proc/{number}/uid_map", uid_map)
+        write(f"/proc/{number}/gid_map", gid_map)
         return os.open(f"/proc/{number}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(ready_out)
@@ -223,12 +220,12 @@ def unshare_as_root(flags: int, uid_map: str, gid_map: str) -> None:
         OSError: they cannot be mapped so.
     """
 
-    def write(number: str) -> bool:
-        _write(f"/proc/{number}/uid_map", uid_map)
-        _write(f"/proc/{number}/gid_map", gid_map)
+    def map_users(number: str) -> bool:
+        write(f"/proc/{number}/uid_map", uid_map)
+        write(f"/proc/{number}/gid_map", gid_map)
         return True
 
-    if not _unshare_helped(flags, write):
+    if not _unshare_helped(flags, map_users):
         raise OSError(1, "its users cannot be mapped")
     os.setgroups([])
     os.setresgid(0, 0, 0)
@@ -275,7 +272,8 @@ def enter_user_space(descriptor: int) -> None:
     _checked(_libc.setns(descriptor, CLONE_NEWUSER))
 
 
-def _write(path: str, text: str) -> None:
+def write(path: str, text: str) -> None:
+    """Write a setting of the system's; the file is there."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, text.encode())

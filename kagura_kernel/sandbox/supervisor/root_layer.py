@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kagura_kernel.sandbox.supervisor import linux
-from kagura_kernel.sandbox.supervisor.etc import copy_public, write_system
+from kagura_kernel.sandbox.supervisor.etc import copy_public, read_text, write_system
 
 MEMBERS = 65535
 """How many ids besides root's a Debian system knows: 1 to 65535; `nobody` is 65534."""
@@ -79,7 +79,7 @@ def choose_block(uid: int, subuid: str = "/etc/subuid", subgid: str = "/etc/subg
     userns-remap has its `dockremap`. Without one a block is drawn from a range that no distribution, container manager
     or directory service hands out: two boxes then rarely share one, and where they do they still share nothing else.
     """
-    first_uid, first_gid = find_range(_read(subuid), OWNER), find_range(_read(subgid), OWNER)
+    first_uid, first_gid = find_range(read_text(subuid), OWNER), find_range(read_text(subgid), OWNER)
     if first_uid is not None and first_gid is not None:
         return Block(uid, uid, first_uid, first_gid)
     first = _FIRST_BLOCK + secrets.randbelow(_BLOCKS) * (MEMBERS + 1)
@@ -103,7 +103,7 @@ def mapping_commands(
     names = [str(os.geteuid())]
     with contextlib.suppress(KeyError):
         names.append(pwd.getpwuid(os.geteuid()).pw_name)
-    ranges = find_range(_read(subuid), *names), find_range(_read(subgid), *names)
+    ranges = find_range(read_text(subuid), *names), find_range(read_text(subgid), *names)
     own = os.geteuid(), os.getegid()
     return [
         [program, "{pid}", str(inside), str(me), "1", str(RANGE_INSIDE), str(first), str(MEMBERS)]
@@ -126,14 +126,6 @@ def find_range(text: str, *owners: str) -> int | None:
 
 def _outside(inside: int, root: int, first: int) -> int:
     return root if inside == 0 else first + min(inside, MEMBERS) - 1
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
 
 
 _DATABASE = "/var/lib/dpkg"

@@ -39,11 +39,7 @@ class Seed:
     group: cgroups.Group
 
     def become(self, job: Mapping[str, Any], streams: list[int]) -> None:
-        """Tell it which box to become; it answers to the kernel by itself.
-
-        Raises:
-            OSError: it is gone.
-        """
+        """Tell it which box to become; it answers to the kernel by itself. Raises `OSError` when it is gone."""
         socket.send_fds(self.door, [json.dumps(job).encode()], streams)
         self.door.close()
 

@@ -107,11 +107,7 @@ def enter_spaces(*, root: bool, mapping: Sequence[Sequence[str]] = (), inside: i
 
 
 def lay_out(python: Mapping[str, Any]) -> None:
-    """Put what all boxes share where each of them finds it.
-
-    Raises:
-        OSError: it cannot be mounted or written.
-    """
+    """Put what all boxes share where each of them finds it. Raises `OSError` when it cannot be mounted or written."""
     # Mounts that the host makes later still arrive here; ours never leave.
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_SLAVE)
     linux.mount("tmpfs", STAGE, "tmpfs", _PLAIN, "size=32m,mode=755")
