@@ -95,17 +95,9 @@ Limit = Literal["total", "idle"]
 
 
 class HostProcess:
-    """A program in a session of its own. Whoever makes one calls `end`, whatever happened.
+    """A program in a session of its own; `feed` hears every chunk it prints. Whoever makes one calls `end` at last.
 
-    Args:
-        argv: Program and arguments.
-        directory: Where it runs.
-        environment: All it sees of variables.
-        stdin: What it reads.
-        feed: Hears every chunk it prints.
-
-    Raises:
-        OSError: it could not be started.
+    Raises `OSError` when it cannot be started.
     """
 
     def __init__(

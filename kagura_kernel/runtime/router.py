@@ -311,12 +311,8 @@ class Runtime:
     ) -> Decision:
         """The approval of one host command; what is shown is exactly what would run, its input included.
 
-        Args:
-            command: The line.
-            reason: Why, in the asker's own words; empty when it gave none. Never words of ours.
-            rule: Why the line leaves the box though nobody asked for that.
-            call_id: The tool call it belongs to.
-            stdin: What the line would read.
+        `reason` is in the asker's own words, never in ours; `rule` says why the line leaves the box though nobody asked
+        for that.
 
         Raises:
             ApprovalRequired: nobody can be asked here.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import resources
 from importlib.abc import InspectLoader
@@ -87,25 +87,11 @@ def guest_argv(python: str) -> list[str]:
 
 
 def guest_payload(config: GuestConfig, *, same_python: bool) -> bytes:
-    """What must be written to the stub first.
-
-    Args:
-        config: What the guest is told.
-        same_python: Whether the box most likely runs this interpreter; only speed hangs on it.
-    """
+    """What must be written to the stub first; a wrong guess whether the box runs this interpreter costs time only."""
     magic = MAGIC_NUMBER if same_python else b""
     now, later = (_packed(modules, same_python=same_python) for modules in (MODULES, LATER))
-    told = {
-        "workspace": config.workspace,
-        "upper": config.upper,
-        "lower": config.lower,
-        "protected": list(config.protected),
-        "env": dict(config.env),
-        "rlimits": dict(config.rlimits),
-        "writable": config.writable,
-    }
     # Version 2 of the format is read by every Python that a box may have.
-    body = marshal.dumps((magic, *now, marshal.dumps(later, 2), told), 2)
+    body = marshal.dumps((magic, *now, marshal.dumps(later, 2), asdict(config)), 2)
     return len(body).to_bytes(4, "big") + body
 
 

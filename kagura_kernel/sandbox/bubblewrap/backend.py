@@ -137,14 +137,9 @@ class BubblewrapBackend:
         return found, box if found.ok else None
 
     async def start(self, spec: BoxSpec) -> PipedBox:
-        """A box that is ready for its first command.
+        """A box that is ready for its first command; see `SandboxBackend.start`.
 
         Raises:
-            SandboxUnavailable: it cannot be had; the text says what to install.
-            SandboxUnsupported: files of the host are to be shown to a box with a writable root, or a directory of it
-                at a place that the box has already.
-            WorkspaceUnreadable: the project is missing, or may not be read.
-            PathNotShown: another file of the host is missing, behind a link, or cannot be shown here.
             WorkspaceTooLarge: there is no copy-on-write view here and the project is too large to be copied.
         """
         opened, _ = await self._open(spec)
@@ -159,12 +154,7 @@ class BubblewrapBackend:
         return None if spec.workspace in self._copies or spec.shown else spec
 
     async def park(self, spec: BoxSpec) -> Parked:
-        """A box that waits for its first command.
-
-        Raises:
-            SandboxUnavailable: it cannot be had.
-            WorkspaceUnreadable: the project is missing, or may not be read.
-        """
+        """A box that waits for its first command; see `ParkingBackend.park`."""
         opened, unchanged = await self._open(spec)
         if spec.workspace in self._copies:
             await opened.end()

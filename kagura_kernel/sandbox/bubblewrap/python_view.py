@@ -52,11 +52,7 @@ class PythonView:
 
 
 def current_view(avoid: Iterable[Path] = ()) -> PythonView:
-    """The view of the running interpreter.
-
-    Args:
-        avoid: Directories that a prefix must not reveal as a whole: the home directory, the project.
-    """
+    """The view of the running interpreter; no prefix reveals the home directory or the project (`avoid`) as a whole."""
     user_site = site.getusersitepackages() if site.ENABLE_USER_SITE else None
     return find_view(
         python=sys.executable,

@@ -76,16 +76,10 @@ def build_command(image: str) -> str:
 
 
 def told_by(answer: str, kernel: str) -> tuple[str, ...]:
-    """What a fresh box's answer to `GVISOR_LOOK` gives people to know.
-
-    Says no to a runtime that is gVisor's by name only, or that has no filter of system calls in its boxes.
-
-    Args:
-        answer: The box's kernel's release, its filter, and whether `ls` fails, a line each.
-        kernel: Release of the machine's own kernel.
+    """What a fresh box's answer to `GVISOR_LOOK` gives people to know; `kernel` is the release of the machine's own.
 
     Raises:
-        SandboxUnavailable: it is none.
+        SandboxUnavailable: the runtime is gVisor's by name only, or has no filter of system calls in its boxes.
     """
     release, _, rest = answer.partition("\n")
     status, _, lists = rest.partition("\n")

@@ -87,15 +87,10 @@ def refuse_unsupported(spec: BoxSpec, name: str = NAME) -> None:
 def create_body(
     spec: BoxSpec, image: str, argv: Sequence[str], labels: Labels, cpus_there: int, runtime: str = ""
 ) -> dict[str, Any]:
-    """The body of `POST /containers/create`.
+    """The body of `POST /containers/create` for a guest's command line in an image, by id or name, that is there.
 
-    Args:
-        spec: What the box shall be.
-        image: The image's id or name, one that is there.
-        argv: The guest's command line.
-        labels: Whose it is.
-        cpus_there: Cores of the daemon's machine; more cannot be asked for.
-        runtime: The daemon's name for what shall run it; empty is the daemon's own choice.
+    More than `cpus_there` cores cannot be asked for. `runtime` is the daemon's name for what shall run it; empty is the
+    daemon's own choice.
     """
     return {
         "Image": image,

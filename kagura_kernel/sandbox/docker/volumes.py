@@ -241,9 +241,7 @@ class DockerVolumes:
     async def copies(self, pairs: Sequence[tuple[Path, str]], image: str) -> Copies:
         """Volumes with what lies in these directories now; only what the daemon has not is sent.
 
-        Args:
-            pairs: (directory on the host, path in the box).
-            image: Any image that is there; nothing of it is run.
+        `pairs` are (directory on the host, path in the box); any image that is there will do, nothing of it is run.
 
         Raises:
             PathNotShown: a directory cannot be read, or is too much.

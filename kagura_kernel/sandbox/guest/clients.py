@@ -61,14 +61,7 @@ OVER = 4
 
 
 class Client:
-    """One connection; it owns the socket.
-
-    Args:
-        hub: What all clients share.
-        listener: The host's stream that asked for the listener at which it came in.
-        front: That listener's: `proxy` or `raw`.
-        connection: Its socket, non-blocking.
-    """
+    """One connection to a listener, named by the host's stream that asked for it; it owns the socket."""
 
     def __init__(self, hub: Hub, listener: int, front: str, connection: socket) -> None:
         self._hub = hub

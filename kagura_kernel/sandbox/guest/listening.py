@@ -184,14 +184,7 @@ class Listening:
 
 
 class Listener:
-    """One port, on every loopback address that the box has.
-
-    Args:
-        hub: All of them.
-        stream: The host's stream that asked for it.
-        front: `proxy` or `raw`.
-        sockets: Bound and listening; owned by this.
-    """
+    """One port, on every loopback address that the box has, with a `proxy` or `raw` front; it owns the sockets."""
 
     def __init__(self, hub: Listening, stream: int, front: str, sockets: list[_socket.socket]) -> None:
         self.hub = hub

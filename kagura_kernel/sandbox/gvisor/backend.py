@@ -52,13 +52,7 @@ class GVisorBackend:
         )
 
     async def start(self, spec: BoxSpec) -> Box:
-        """A box with the project in it, ready for its first command.
-
-        Raises:
-            SandboxUnavailable: neither way works; the text says what to install.
-            SandboxUnsupported: the spec asks for what the way that works does not have.
-            WorkspaceError: the project cannot be sent.
-        """
+        """A box with the project in it, ready for its first command; see `SandboxBackend.start`."""
         return await (await self._way(spec)).start(spec)
 
     def parking_spec(self, spec: BoxSpec) -> BoxSpec | None:

@@ -31,13 +31,7 @@ Step = tuple[str, str, str]
 
 
 def job_for(spec: BoxSpec, view: PythonView, runsc: Sequence[str]) -> dict[str, Any]:
-    """The supervisor's job.
-
-    Args:
-        spec: What the box shall be.
-        view: The Python that it sees.
-        runsc: The program and its options.
-    """
+    """The supervisor's job; `runsc` is the program and its options."""
     steps = list(_steps(spec, view))
     limits = spec.limits
     return {

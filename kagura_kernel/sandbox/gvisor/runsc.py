@@ -122,13 +122,7 @@ class RunscBackend:
         return found
 
     async def start(self, spec: BoxSpec) -> Box:
-        """A box with the project in it, ready for its first command.
-
-        Raises:
-            SandboxUnavailable: it cannot be had; the text says what to install.
-            SandboxUnsupported: the spec asks for what these boxes do not have.
-            WorkspaceError: the project cannot be sent, or another directory of the host cannot be shown.
-        """
+        """A box with the project in it, ready for its first command; see `SandboxBackend.start`."""
         opened = await self._launch(spec, await self.way())
         return await self._hand_over(opened, spec, warm=False)
 
@@ -137,12 +131,7 @@ class RunscBackend:
         return replace(spec, workspace=None)
 
     async def park(self, spec: BoxSpec) -> Parked:
-        """A box that waits for a project.
-
-        Raises:
-            SandboxUnavailable: it cannot be had.
-            PathNotShown: a further directory of the host cannot be shown.
-        """
+        """A box that waits for a project; see `ParkingBackend.park`."""
         # Looked at before: what takes their names meanwhile is not what the box shows.
         seen = identities(spec)
         opened = await self._launch(spec, await self.way())

@@ -58,13 +58,9 @@ class Staged:
 
 
 def bwrap_arguments(staged: Staged, command: Sequence[str], *, seccomp_fd: int, system: str = "") -> list[str]:
-    """Everything that follows the word `bwrap`.
+    """Everything that follows the word `bwrap`; the command is process 1 inside.
 
-    Args:
-        staged: The parts.
-        command: What runs inside, as process 1.
-        seccomp_fd: Descriptor bubblewrap reads the filter from.
-        system: Prefix of the host's root directory, for tests.
+    bubblewrap reads the filter from `seccomp_fd`; `system` is a prefix of the host's root directory, for tests.
     """
     return [
         *("--die-with-parent", "--new-session", "--as-pid-1", "--clearenv", "--hostname", "box"),

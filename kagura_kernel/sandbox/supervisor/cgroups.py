@@ -82,13 +82,7 @@ def find_tree(mounts: str, membership: str) -> Tree:
 
 
 def group_name(namespace: int, supervisor: int, number: int) -> str:
-    """What a group is called.
-
-    Args:
-        namespace: The process namespace in which the supervisor has its process id.
-        supervisor: The process id of whoever makes the group.
-        number: Which of its groups.
-    """
+    """What a group is called: by the supervisor that makes it and the process namespace of its process id."""
     return f"kagura-{namespace}-{supervisor}-{number}"
 
 
@@ -140,10 +134,7 @@ def set_limits(tree: Tree, group: Group, *, memory_bytes: int, processes: int, c
 def sweep(tree: Tree, namespace: int) -> None:
     """End and remove groups whose supervisor is gone; one that was killed outright could not.
 
-    Args:
-        tree: Where groups are.
-        namespace: The process namespace that `/proc` shows. Supervisors of others cannot be seen, so their groups are
-            left alone.
+    `namespace` is the process namespace that `/proc` shows. Supervisors of others cannot be seen: theirs stay.
     """
     ours = f"kagura-{namespace}-"
     for home in set(tree.homes.values()):

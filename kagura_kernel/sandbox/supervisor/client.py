@@ -353,14 +353,7 @@ class OpenedBox:
 async def open_box(
     supervisor: SupervisorClient, request: Mapping[str, Any], payload: bytes, *, hello: float, sockets: bool = False
 ) -> OpenedBox:
-    """Start a box and wait until its guest has said hello.
-
-    Args:
-        supervisor: Who starts it.
-        request: The `start` message, but for its name.
-        payload: The guest's.
-        hello: Seconds that the guest has for its first word.
-        sockets: Whether the guest's streams must be sockets.
+    """Start a box for a `start` message, but for its name, and wait `hello` seconds for its guest to say hello.
 
     Raises:
         StartRefused: the box cannot be made; of part `guest` when its program ended instead of saying hello.

@@ -142,12 +142,7 @@ _NAMED_USER = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s]*@", re.IGNORECASE)
 def write_system(tree: str, host: str = "") -> None:
     """Fill the empty directory `tree`, which becomes a box's root, with all but the programs.
 
-    Args:
-        tree: The directory.
-        host: Prefix of the host's root directory, for tests.
-
-    Raises:
-        OSError: there is no room.
+    `host` is a prefix of the host's root directory, for tests. Raises `OSError` when there is no room.
     """
     for name in (*_TOPS, *(f"var/{name}" for name in _VAR), *(f"etc/{name}" for name in _DIRECTORIES)):
         os.makedirs(f"{tree}/{name}", exist_ok=True)

@@ -59,18 +59,13 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
 def open_directory(path: str) -> int:
     """A descriptor of the directory of exactly this name: neither it nor anything on the way to it is a link.
 
-    Raises:
-        OSError: ELOOP where there is a link, ENOTDIR, ENOENT, EACCES; ENOSYS before Linux 5.6.
+    ELOOP where there is a link, ENOSYS before Linux 5.6.
     """
     return open_place(path, os.O_DIRECTORY)
 
 
 def open_place(path: str, more: int = 0) -> int:
-    """The same of whatever has this name; `more` are flags of `open`.
-
-    Raises:
-        OSError: as for a directory.
-    """
+    """The same of whatever has this name; `more` are flags of `open`."""
     flags = os.O_PATH | os.O_CLOEXEC | more
     how = struct.pack("=QQQ", flags, 0, _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS)
     number = _libc.syscall(_OPENAT2, _AT_FDCWD, os.fsencode(path), how, ctypes.c_size_t(len(how)))
@@ -80,10 +75,8 @@ def open_place(path: str, more: int = 0) -> int:
 def clone_mount(place: int, *, below: bool = False) -> int:
     """A descriptor of a private copy of the mount at a directory or file, without what lies above it.
 
-    What is mounted below is in it only when `below` asks for that.
-
-    Raises:
-        OSError: EINVAL where something is mounted below, `below` is false, and whoever mounted it forbids to look.
+    What is mounted below is in it only when `below` asks for that; EINVAL where whoever mounted it forbids to look and
+    `below` does not ask.
     """
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if below else 0)
     return _checked(_libc.syscall(_OPEN_TREE, place, b"", ctypes.c_uint(flags)))
@@ -92,8 +85,7 @@ def clone_mount(place: int, *, below: bool = False) -> int:
 def map_owners(mount_fd: int, userns_fd: int) -> None:
     """Show a detached mount's files with the owners that a user namespace maps them to, and read-only.
 
-    Raises:
-        OSError: EINVAL where the file system cannot, ENOSYS before Linux 5.12.
+    EINVAL where the file system cannot, ENOSYS before Linux 5.12.
     """
     _set_mount(mount_fd, _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV, userns_fd)
 
@@ -102,10 +94,7 @@ def confine_mount(mount_fd: int, userns_fd: int | None, *, writable: bool, progr
     """Let nothing in a detached mount be a device, give an identity or, unless it may hold `programs`, be run.
 
     Owners are mapped as `map_owners` does, or not. Holds for everything in it, what is mounted below too; only owners
-    are mapped in a mount that has nothing below.
-
-    Raises:
-        OSError: EINVAL where the file system cannot map owners, ENOSYS before Linux 5.12.
+    are mapped in a mount that has nothing below. EINVAL where the file system cannot, ENOSYS before Linux 5.12.
     """
     plain = _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV | (0 if programs else _MOUNT_ATTR_NOEXEC)
     _set_mount(mount_fd, plain | (0 if writable else _MOUNT_ATTR_RDONLY), userns_fd)
@@ -197,12 +186,7 @@ def user_space(uid_map: str, gid_map: str) -> int:
 def unshare_mapped(flags: int, commands: Sequence[Sequence[str]]) -> bool:
     """Be in namespaces of one's own, a user namespace among them, whose ids these programs map from outside.
 
-    Args:
-        flags: As `unshare` takes them.
-        commands: What to run, in this order; `{pid}` stands for this process.
-
-    Returns:
-        Whether all programs succeeded.
+    `{pid}` stands for this process in the commands. Returns whether all of them succeeded.
     """
 
     def run(number: str) -> bool:
@@ -214,11 +198,7 @@ def unshare_mapped(flags: int, commands: Sequence[Sequence[str]]) -> bool:
 
 
 def unshare_as_root(flags: int, uid_map: str, gid_map: str) -> None:
-    """Be root in namespaces of one's own; the maps name ids of the present user namespace, over which one has power.
-
-    Raises:
-        OSError: they cannot be mapped so.
-    """
+    """Be root in namespaces of one's own; the maps name ids of the present user namespace, over which one has power."""
 
     def map_users(number: str) -> bool:
         write(f"/proc/{number}/uid_map", uid_map)
@@ -255,11 +235,7 @@ def _unshare_helped(flags: int, helps: Callable[[str], bool]) -> bool:
 
 
 def enter_spaces_of(pid: int, flags: int) -> None:
-    """Be in these namespaces of a process of ours; in that of processes only the next child is.
-
-    Raises:
-        OSError: it is gone; EINVAL before Linux 5.8.
-    """
+    """Be in these namespaces of a process of ours; in that of processes only the next child is. Needs Linux 5.8."""
     process = os.pidfd_open(pid)
     try:
         _checked(_libc.setns(process, flags))

@@ -138,13 +138,8 @@ def show_python(
 ) -> dict[str, Any]:
     """The interpreter as the fields of `Staged`, with a layer over what packages are installed into.
 
-    Args:
-        parts: (staged directory, path in the box) of all of it.
-        python: What boxes see of a Python.
-        owners: Whose its files are in the box.
-        survey: What others may not read.
-        place: Directory to be made in the box's scratch space; None makes no layer.
-        notes: Takes what a reader should know when there can be none.
+    The layer is made at `place`, in the box's scratch space; None makes none. `parts` are (staged directory, path in
+    the box). `notes` takes what a reader should know where there can be no layer.
     """
     hidden = tuple(python["hidden"])
     if place is None or not python["layered"]:
@@ -170,20 +165,10 @@ def show_python(
 def build_layers(
     place: str, folders: Sequence[str], hidden: Sequence[str], owners: Owners, survey: Survey | None
 ) -> tuple[tuple[str, str], ...]:
-    """Make the layer over each folder.
+    """Make the layer over each folder, in an empty directory of the scratch space; (merged directory, path in the box).
 
-    Args:
-        place: An empty directory of the box's scratch space.
-        folders: Directories of the host, shown at their own paths; two names of one directory share a layer.
-        hidden: Paths, in these folders or elsewhere, that must not be seen.
-        owners: Whose the files are in the box.
-        survey: What others may not read; without it no file becomes the box's that was not.
-
-    Returns:
-        (merged directory, path in the box).
-
-    Raises:
-        OSError: there can be no layer.
+    Two names of one folder share a layer. What is `hidden` is not seen, and without a survey no file becomes the box's
+    that was not. Raises `OSError` when there can be no layer.
     """
     private = survey.private() if survey is not None and owners.mapping is not None else None
     made: dict[str, str] = {}

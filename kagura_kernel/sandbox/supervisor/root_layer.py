@@ -91,14 +91,7 @@ def mapping_commands(
 ) -> list[list[str]]:
     """The commands that map the caller, and its range of further ids, for a process `{pid}` of an ordinary user.
 
-    Args:
-        inside: What the caller itself is called there.
-        programs: `newuidmap` and `newgidmap`.
-        subuid: Whose user ids are whose.
-        subgid: The same of groups.
-
-    Returns:
-        Nothing when no range was given to the caller.
+    The caller is called `inside` there; the programs are `newuidmap` and `newgidmap`. None where it has no range.
     """
     names = [str(os.geteuid())]
     with contextlib.suppress(KeyError):
@@ -158,13 +151,8 @@ UNMAPPED = "packages can be added to the system's, but what the system has alrea
 def build_root(place: str, block: Block, users: int | None) -> RootLayer:
     """Make the layer in a directory that is a bounded file system in memory.
 
-    Args:
-        place: The directory.
-        block: Who the box's users are on the host.
-        users: Descriptor of the user space that maps them so; None for an ordinary user, who is in it.
-
-    Raises:
-        OSError: the system refused, or there is no room.
+    `users` is the descriptor of the user space that maps the block; None for an ordinary user, who is in it. Raises
+    `OSError` when the system refuses, or there is no room.
     """
     tree = f"{place}/tree"
     os.mkdir(tree)

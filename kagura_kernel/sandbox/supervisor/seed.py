@@ -74,16 +74,9 @@ class Ground:
 
 
 def plant(ground: Ground, group: cgroups.Group, owner: tuple[int, int] | None, survey: Survey | None) -> Seed:
-    """Fork a seed.
+    """Fork a seed that joins `group`; its box will show the files of `owner` as its own; None where it is who we are.
 
-    Args:
-        ground: What it knows before it is told which box to become.
-        group: What it joins.
-        owner: Whose files its box will show as its own; None where the box is who we are.
-        survey: What of the Python others than its owner may not read.
-
-    Raises:
-        OSError: there can be no further process.
+    Raises `OSError` when there can be no further process.
     """
     identity = None if owner is None else stage.new_identity(owner, ground.python["layered"])
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -23,11 +23,8 @@ def show_all(
 ) -> Iterator[tuple[str, str, bool]]:
     """Mount each of them in `folder`, at a place that is made for it; (place, path in the box, whether writable).
 
-    Args:
-        paths: (name on the host, path in the box, whether the box may change it); names are absolute, without links.
-        folder: A directory of the supervisor's own.
-        uid: User and group that its owner becomes; None where the box is who we are.
-        notes: Takes what a reader should know.
+    Names on the host are absolute, without links. Their owner becomes `uid`, as user and group; with None the box is
+    who we are. `notes` takes what a reader should know.
 
     Raises:
         NotShown: it is not there, a link leads to it, it is neither a directory nor a file, or the system refuses.
@@ -44,14 +41,8 @@ def show_further(
     """Make a read-only view of each directory in `folder`; (place, path in the box).
 
     Programs there can be run. Sockets and pipes are names only, and whoever reads the list of mounts does not learn
-    where the directory lies, where the system has overlays; the notes say so where it has none.
-
-    Args:
-        pairs: (directory on the host, path in the box); directories are absolute, without links.
-        folder: A directory of the supervisor's own.
-        void: An empty directory of the supervisor's own.
-        uid: User and group that its owner becomes; None where the box is who we are.
-        notes: Takes what a reader should know.
+    where the directory lies, where the system has overlays; the notes say so where it has none. `void` is an empty
+    directory; the rest is as for `show_all`.
 
     Raises:
         NotShown: it is not there, is no directory, a link leads to it, or the system refuses.

@@ -83,13 +83,8 @@ def is_real_root() -> bool:
 def enter_spaces(*, root: bool, mapping: Sequence[Sequence[str]] = (), inside: int = BOX_UID) -> None:
     """Leave the host's mounts and processes; the next fork is process 1 of the supervisor's own.
 
-    Args:
-        root: Whether this is root.
-        mapping: Commands that give an ordinary user's supervisor further ids.
-        inside: Who an ordinary user is there, otherwise.
-
-    Raises:
-        StagingError: namespaces are refused here.
+    An ordinary user is `inside` there, or has further ids from the `mapping` commands. Raises `StagingError` when
+    namespaces are refused.
     """
     identity = os.geteuid(), os.getegid()
     own = linux.CLONE_NEWNS | linux.CLONE_NEWPID
@@ -176,10 +171,10 @@ def build_box(
     users: Users | None = None,
     survey: Survey | None = None,
 ) -> tuple[Staged, list[str]]:
-    """Make the parts of one box and say what a reader should know.
+    """Make the parts of one box for a `start` message, and say what a reader should know.
 
     Args:
-        request: The `start` message.
+        request: The message.
         python: What boxes see of a Python.
         identity: Who the box is; None where it is who we are.
         owner: What `enter_box` returned.

@@ -61,11 +61,8 @@ def make_program() -> Iterator[Callable[[str], str]]:
 
 async def output(backend: BubblewrapBackend, spec: BoxSpec, line: str) -> tuple[int, str]:
     box = await backend.start(spec)
-    try:
-        result = await box.run(shell_command(line))
-        return result.exit_code, result.stdout.text
-    finally:
-        await box.close()
+    result = await box.run(shell_command(line))
+    return result.exit_code, result.stdout.text
 
 
 # ------------------------------------------------------------------------ view
@@ -168,8 +165,6 @@ async def test_two_boxes_do_not_see_each_others_changes(backend: BubblewrapBacke
     one, two = [await backend.start(BoxSpec(workspace=project)) for _ in range(2)]
     await one.run(shell_command("echo mine > notes.md; touch /tmp/mine"))
     assert (await two.run(shell_command("cat notes.md; ls /tmp/mine"))).stdout.text == "notes\n"
-    await one.close()
-    await two.close()
 
 
 async def test_many_boxes_start_at_once(backend: BubblewrapBackend, project: Path) -> None:
@@ -188,7 +183,6 @@ async def test_a_parked_box_is_fresh_when_it_is_taken(backend: BubblewrapBackend
     assert box.warm
     assert (await box.run(shell_command("cat notes.md late.txt"))).stdout.text == "changed meanwhile\nlate\n"
     assert await box.changes() == []
-    await box.close()
 
 
 async def test_a_parked_box_of_a_project_that_was_replaced_is_refused(
@@ -215,7 +209,6 @@ async def test_file_space_that_does_not_fit_into_memory_is_cut_and_told(
     result = await box.run(shell_command("dd if=/dev/zero of=big bs=1M count=100"))
     assert not result.ok
     assert (await box.run(shell_command("rm big; echo well"))).stdout.text == "well\n"
-    await box.close()
 
 
 # -------------------------------------------------------------------- failures
@@ -318,7 +311,6 @@ async def test_the_first_box_that_is_wanted_is_the_trial_of_the_back_end(backend
     assert (await box.run(shell_command("cat notes.md"))).stdout.head == b"notes\n"
     assert (probe, None) == (await backend.probe(), None) == await backend.try_out(BoxSpec(workspace=project))
     assert probe.reason == "a bubblewrap box started and ran a command"
-    await box.close()
 
 
 async def test_a_trial_does_not_blame_the_machine_for_what_was_asked(backend: BubblewrapBackend, tmp_path: Path):

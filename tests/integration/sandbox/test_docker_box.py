@@ -98,7 +98,6 @@ async def test_the_daemons_record_shows_every_wall_and_nothing_of_the_host(
     told = json.dumps(record)
     for secret in ("sk-not-a-real-one", str(project), "GREETING", "docker.sock", os.environ["HOME"]):
         assert secret not in told, secret
-    await box.close()
 
 
 async def test_inside_nobody_is_anybody(backend: DockerBackend):
@@ -109,7 +108,6 @@ async def test_inside_nobody_is_anybody(backend: DockerBackend):
     assert lines["CapEff"] == lines["CapBnd"] == lines["CapPrm"] == "0" * 16
     assert lines["NoNewPrivs"] == "1"
     assert lines["Seccomp"] == "2"
-    await box.close()
 
 
 async def test_dangerous_calls_are_refused_and_threads_still_start(backend: DockerBackend):
@@ -121,14 +119,12 @@ async def test_dangerous_calls_are_refused_and_threads_still_start(backend: Dock
     threads = "import threading as t; x = t.Thread(target=print, args=('alive',)); x.start(); x.join()"
     assert (await box.run(Command(("python3", "-c", threads)))).stdout.text == "alive\n"
     assert not (await box.run(shell_command("unshare -U -r true"))).ok
-    await box.close()
 
 
 async def test_no_program_takes_on_another_users_rights(backend: DockerBackend):
     box = await backend.start(BoxSpec())
     found = await box.run(shell_command("find / -xdev -perm /6000 -type f 2>/dev/null"))
     assert found.stdout.text == ""
-    await box.close()
 
 
 async def test_the_project_is_a_copy_and_what_is_left_out_is_told(backend: DockerBackend, project: Path):
@@ -143,7 +139,6 @@ async def test_the_project_is_a_copy_and_what_is_left_out_is_told(backend: Docke
     changed = {change.path: change.status for change in await box.changes()}
     assert changed == {"secret.txt": "modified", "run.sh": "deleted", "src/new.py": "added"}
     assert (project / "secret.txt").read_text() == "for the project's eyes\n"
-    await box.close()
 
 
 async def test_a_commit_in_the_box_fails_instead_of_being_lost(backend: DockerBackend, project: Path):
@@ -152,7 +147,6 @@ async def test_a_commit_in_the_box_fails_instead_of_being_lost(backend: DockerBa
     result = await box.run(shell_command(commit))
     assert not result.ok
     assert "Permission denied" in result.stderr.text
-    await box.close()
 
 
 async def test_a_project_too_large_to_copy_is_refused_and_named(backend: DockerBackend, project: Path):
@@ -183,7 +177,6 @@ async def test_a_read_only_workspace_can_be_read_and_not_written(backend: Docker
     assert (await box.files.read("src/main.py")) == b"print('hello')\n"
     assert await box.changes() == []
     assert (await box.run(shell_command("echo x > /tmp/free && cat /tmp/free"))).ok
-    await box.close()
 
 
 async def test_only_three_places_can_be_written_and_all_are_bounded(backend: DockerBackend):
@@ -197,7 +190,6 @@ async def test_only_three_places_can_be_written_and_all_are_bounded(backend: Doc
         assert "No space left" in full.stderr.text
         program = f"rm {place}/full && echo '#!/bin/sh' > {place}/p && chmod +x {place}/p && {place}/p"
         assert (await box.run(shell_command(program))).ok
-    await box.close()
 
 
 async def test_a_warm_box_comes_from_the_pool_with_the_project_in_it(
@@ -233,10 +225,7 @@ async def test_the_default_image_has_what_data_work_needs(docker_endpoint: Endpo
 async def test_twenty_boxes_at_once(backend: DockerBackend):
     async def one(number: int) -> str:
         box = await backend.start(BoxSpec())
-        try:
-            return (await box.run(shell_command(f"echo {number}"))).stdout.text.strip()
-        finally:
-            await box.close()
+        return (await box.run(shell_command(f"echo {number}"))).stdout.text.strip()
 
     assert await asyncio.gather(*(one(number) for number in range(20))) == [str(number) for number in range(20)]
 

@@ -62,12 +62,9 @@ print(json.dumps(answers))
 async def ask(backend: BubblewrapBackend, calls: dict[str, list[int]], *, writable_root: bool) -> dict[str, str]:
     """What the system answers to these calls in a box, each with its number and its arguments."""
     box = await backend.start(BoxSpec(writable_root=writable_root))
-    try:
-        result = await box.run(Command(("python3", "-c", CALL_THEM, json.dumps(calls))))
-        assert result.ok, result.stderr.text
-        return json.loads(result.stdout.text)
-    finally:
-        await box.close()
+    result = await box.run(Command(("python3", "-c", CALL_THEM, json.dumps(calls))))
+    assert result.ok, result.stderr.text
+    return json.loads(result.stdout.text)
 
 
 @pytest.mark.parametrize("writable_root", [False, True], ids=["a box", "a box whose root is writable"])

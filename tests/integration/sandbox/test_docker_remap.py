@@ -71,7 +71,6 @@ async def test_root_of_a_box_is_nobody_on_the_machine(remapped: DockerBackend):
     inside, outside, _ = (await box.run(Command(("cat", "/proc/self/uid_map")))).stdout.text.split()
     assert inside == "0"
     assert int(outside) > 65535
-    await box.close()
 
 
 async def test_a_package_is_installed_and_gone_with_the_box(remapped: DockerBackend, package: bytes):
@@ -83,7 +82,6 @@ async def test_a_package_is_installed_and_gone_with_the_box(remapped: DockerBack
     await box.close()
     fresh = await remapped.start(BoxSpec(writable_root=True))
     assert not (await fresh.run(Command(("kagura-tool",)))).ok
-    await fresh.close()
 
 
 async def test_root_of_a_box_has_the_powers_of_a_package_manager_and_no_others(remapped: DockerBackend):
@@ -96,7 +94,6 @@ async def test_root_of_a_box_has_the_powers_of_a_package_manager_and_no_others(r
     assert (found["NoNewPrivs"], found["Seccomp"]) == ("1", "2")
     for line in ("mount -t tmpfs none /mnt", "mknod /x b 8 0", "unshare -m true"):
         assert not (await box.run(shell_command(line))).ok, line
-    await box.close()
 
 
 async def test_where_root_would_be_the_machines_root_nobody_becomes_it(docker_backend: DockerBackend):

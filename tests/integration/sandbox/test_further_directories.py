@@ -64,7 +64,6 @@ async def test_what_only_its_owner_may_read_is_the_boxs_own_to_read(backend, fur
     box = await backend.start(BoxSpec(extra_read_only=((further, PLACE),)))
     result = await box.run(shell_command(f"cat {PLACE}/word; {PLACE}/tool; [ -O {PLACE}/word ] && echo own"))
     assert result.stdout.text == "as it was\ntool\nown\n"
-    await box.close()
 
 
 async def test_a_parked_box_is_taken_as_long_as_the_directory_is_the_same(backend, further):
@@ -156,4 +155,3 @@ async def test_two_directories_have_two_places(backend, further):
     spec = BoxSpec(extra_read_only=((further, PLACE), (other, "/kagura/other")))
     box = await backend.start(replace(spec, env={"OTHER": "/kagura/other"}))
     assert (await box.run(shell_command(f"cat {PLACE}/word $OTHER/word"))).stdout.text == "as it was\nanother\n"
-    await box.close()

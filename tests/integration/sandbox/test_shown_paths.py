@@ -46,11 +46,8 @@ def spec_of(root: Path) -> BoxSpec:
 
 async def output(backend: BubblewrapBackend, spec: BoxSpec, line: str) -> str:
     box = await backend.start(spec)
-    try:
-        result = await box.run(shell_command(line))
-        return result.stdout.text + result.stderr.text
-    finally:
-        await box.close()
+    result = await box.run(shell_command(line))
+    return result.stdout.text + result.stderr.text
 
 
 async def test_they_are_seen_by_the_box_as_its_own_and_stay_their_owners_outside(backend, place):
@@ -93,14 +90,11 @@ async def test_nothing_there_is_a_program(backend, place):
 
 async def test_changes_are_seen_at_once_on_both_sides(backend, place):
     box = await backend.start(spec_of(place))
-    try:
-        (place / "read" / "late").write_text("late\n")
-        (place / "one").write_text("changed\n")
-        result = await box.run(shell_command("cat /plugin/read/0/late /plugin/read/1; echo mine > /plugin/write/0/m"))
-        assert result.stdout.text == "late\nchanged\n"
-        assert (place / "write" / "m").read_text() == "mine\n"
-    finally:
-        await box.close()
+    (place / "read" / "late").write_text("late\n")
+    (place / "one").write_text("changed\n")
+    result = await box.run(shell_command("cat /plugin/read/0/late /plugin/read/1; echo mine > /plugin/write/0/m"))
+    assert result.stdout.text == "late\nchanged\n"
+    assert (place / "write" / "m").read_text() == "mine\n"
 
 
 def _link(root: Path) -> Path:
@@ -161,11 +155,8 @@ async def test_a_file_system_that_knows_no_other_owners_is_shown_as_it_is_and_ne
     if os.geteuid() != 0:
         pytest.skip("the box of an ordinary user is that user")
     box = await backend.start(BoxSpec(shown=(ShownPath(Path("/sys/devices/system"), "/plugin/read/0"),)))
-    try:
-        assert any("/sys/devices/system may be unreadable" in note for note in box.notes)
-        assert (await box.run(shell_command("ls /plugin/read/0"))).stdout.text
-    finally:
-        await box.close()
+    assert any("/sys/devices/system may be unreadable" in note for note in box.notes)
+    assert (await box.run(shell_command("ls /plugin/read/0"))).stdout.text
     with pytest.raises(PathNotShown, match="cannot show files as the box's own"):
         await backend.start(BoxSpec(shown=(ShownPath(Path("/sys/devices/system"), "/plugin/write/0", writable=True),)))
 

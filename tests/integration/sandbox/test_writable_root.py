@@ -181,10 +181,7 @@ async def test_apt_installs_from_a_mirror_through_the_boxs_proxy(
     # Without the proxy there is nothing to reach.
     assert not (await bash(box, "apt-get purge -y hello-kagura && apt-get update -o APT::Update::Error-Mode=any")).ok
     other = await backend.start(BoxSpec(workspace=project, writable_root=True))
-    try:
-        assert not (await bash(other, "hello-kagura || dpkg -s hello-kagura")).ok
-    finally:
-        await other.close()
+    assert not (await bash(other, "hello-kagura || dpkg -s hello-kagura")).ok
 
 
 async def relay(stream: GuestStream, port: int) -> None:
@@ -235,11 +232,8 @@ async def test_what_was_changed_is_gone_with_the_box_and_no_other_box_sees_it(
     assert not (await bash(box, "test -e /usr/bin/env")).ok
     for spec in (BoxSpec(workspace=project, writable_root=True), BoxSpec(workspace=project)):
         other = await backend.start(spec)
-        try:
-            await done(other, "test -x /usr/bin/env && test -x /usr/bin/dpkg && /usr/bin/env true")
-            assert not (await bash(other, "ls -d /usr/bin/planted || ls -d /etc/planted || ls -d /planted")).ok
-        finally:
-            await other.close()
+        await done(other, "test -x /usr/bin/env && test -x /usr/bin/dpkg && /usr/bin/env true")
+        assert not (await bash(other, "ls -d /usr/bin/planted || ls -d /etc/planted || ls -d /planted")).ok
     await box.close()
     assert [content(path) for path in ("/usr/bin/planted", "/etc/planted", "/planted")] == [b"", b"", b""]
     assert content("/usr/bin/env") != b""
@@ -249,12 +243,9 @@ async def test_what_was_changed_is_gone_with_the_box_and_no_other_box_sees_it(
 async def test_the_layer_has_an_end(backend: BubblewrapBackend) -> None:
     limits = BoxLimits(memory_bytes=256 * 2**20)
     box = await backend.start(BoxSpec(writable_root=True, limits=limits))
-    try:
-        full = await bash(box, "head -c 200M /dev/zero > /usr/lib/filling; stat -c %s /usr/lib/filling")
-        assert int(full.stdout.text) <= 128 * 2**20
-        await done(box, "rm /usr/lib/filling && touch /usr/lib/works-again")
-    finally:
-        await box.close()
+    full = await bash(box, "head -c 200M /dev/zero > /usr/lib/filling; stat -c %s /usr/lib/filling")
+    assert int(full.stdout.text) <= 128 * 2**20
+    await done(box, "rm /usr/lib/filling && touch /usr/lib/works-again")
 
 
 async def test_the_warm_pool_gives_such_a_box_to_those_only_who_ask_for_one(project: Path) -> None:
