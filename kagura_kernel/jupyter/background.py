@@ -11,10 +11,14 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Generator
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kagura_kernel.cockpit.attaching import Feed
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Event, RunFinished
+from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.jupyter.errors import calm, check, shown_as
 from kagura_kernel.jupyter.follow import Attach, Watched, follow, interruptible, wait_in_thread
 from kagura_kernel.jupyter.live_run import HeadlessDisplay, NotebookDisplay, RunDisplay
@@ -22,13 +26,6 @@ from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
 from kagura_kernel.jupyter.terminal import TerminalDisplay, ring
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.views.status import STATUS_WORDS
-
-if TYPE_CHECKING:
-    from kagura_kernel.cockpit.attaching import Feed
-    from kagura_kernel.cockpit.cockpit import Cockpit
-    from kagura_kernel.cockpit.handles import RunHandle
-    from kagura_kernel.domain.outcome import RunOutcome
-
 
 _OVER = "post_run_cell"
 
@@ -246,7 +243,8 @@ class BackgroundRun:
                         await asyncio.wait({ending}, timeout=0.1)
             except asyncio.CancelledError as error:
                 # It stays what it is, for those who cancel the wait on purpose; only its look becomes calm.
-                shown_as(error, f"The wait was interrupted; {self.run_id} goes on. {self._how()}")
+                how = f"Stop it with `%kagura kill {self.run_id}`, or await it again."
+                shown_as(error, f"The wait was interrupted; {self.run_id} goes on. {how}")
                 raise
             if self._late is not None:
                 self._late.show(awaited=True)
@@ -256,9 +254,6 @@ class BackgroundRun:
             if arrive is not None:
                 arrive(outcome)
             return outcome
-
-    def _how(self) -> str:
-        return f"Stop it with `%kagura kill {self.run_id}`, or await it again."
 
     async def _show(self, display: RunDisplay) -> None:
         try:
@@ -288,7 +283,10 @@ def attach(cockpit: Cockpit, shell: Any, run_id: str) -> None:
     if surface is Surface.TERMINAL:
         _print(cockpit, feed)
     elif surface is Surface.NOTEBOOK and loop_runs():
-        _show(cockpit, feed, _cell_of(shell))
+        parent = shell.kernel.get_parent("shell") or {}
+        # The id of the cell that runs now, or of its request where the front end names no cells.
+        cell = (parent.get("metadata") or {}).get("cellId") or (parent.get("header") or {}).get("msg_id")
+        _show(cockpit, feed, str(cell or ""))
     else:
         _show_once(cockpit, feed)
 
@@ -351,9 +349,3 @@ def _wait(work: Coroutine[Any, Any, None]) -> bool:
     except asyncio.CancelledError:
         return False
     return True
-
-
-def _cell_of(shell: Any) -> str:
-    """The id of the cell that runs now, or of its request where the front end names no cells."""
-    parent = shell.kernel.get_parent("shell") or {}
-    return str((parent.get("metadata") or {}).get("cellId") or (parent.get("header") or {}).get("msg_id") or "")

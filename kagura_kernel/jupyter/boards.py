@@ -12,13 +12,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pandas as pd
 
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.records import Board, CostReport, LeaseView
 from kagura_kernel.domain.approvals import ApprovalRequest, asked_fields
 from kagura_kernel.domain.errors import ApprovalError, KaguraError
 from kagura_kernel.domain.events import ApprovalRequested
+from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.jupyter.charts.figures import cost_chart
 from kagura_kernel.jupyter.errors import calm
 from kagura_kernel.jupyter.slots import Slot, press_lease, write_once
@@ -31,13 +34,6 @@ from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.boards import BudgetLine, RunLine, Sum, board_blocks, board_record, costs_blocks
 from kagura_kernel.views.leases import LeaseLine, lease_board
 from kagura_kernel.views.record import leases_record
-
-if TYPE_CHECKING:
-    from kagura_kernel.cockpit.cockpit import Cockpit
-    from kagura_kernel.cockpit.records import Board, CostReport, LeaseView
-    from kagura_kernel.journal.rows import RunRow
-    from kagura_kernel.journal.spending import Spending
-
 
 LOOK_SECONDS = 0.5
 """How often the journal is asked; the front end hears only of what changed."""
@@ -155,7 +151,8 @@ class RunBoard(LiveBoard[RunLine]):
     @staticmethod
     def look(cockpit: Cockpit) -> tuple[list[RunLine], bool]:
         """The lines, and whether one of them goes on."""
-        lines = _run_lines(cockpit.board(ended=ENDED))
+        board = cockpit.board(ended=ENDED)
+        lines = [_run_line(row, board) for row in (*board.live, *board.ended)]
         return lines, any(line.live for line in lines)
 
     @staticmethod
@@ -199,14 +196,11 @@ def press_board(cockpit: Cockpit, content: Mapping[str, Any], tell: Any) -> None
         tell(error.message, "")
 
 
-def _run_lines(board: Board) -> list[RunLine]:
-    return [_run_line(row, board) for row in (*board.live, *board.ended)]
-
-
 def _run_line(row: RunRow, board: Board) -> RunLine:
     gone = row.run_id in board.gone
     waiting = () if gone or not row.live else board.waiting.get(row.run_id, ())
     running = "waiting" if waiting else "running"
+    here = not row.live or row.run_id in board.here
     return RunLine(
         run_id=row.run_id,
         name=_name(row),
@@ -215,7 +209,7 @@ def _run_line(row: RunRow, board: Board) -> RunLine:
         started_at=row.started_at,
         duration=row.duration,
         usd=row.cost_usd,
-        where=_where(row, board),
+        where=", ".join(filter(None, [row.notebook, "" if here else "in another kernel"])),
         asks=tuple(map(_as_event, waiting)),
         live=row.live and not gone,
     )
@@ -226,11 +220,6 @@ def _name(row: RunRow) -> str:
         return "Sandbox"
     name = " ".join(filter(None, [row.brain, row.model]))
     return name or ("Plugin audit" if row.flavour == "audit" else "")
-
-
-def _where(row: RunRow, board: Board) -> str:
-    kernel = "" if not row.live or row.run_id in board.here else "in another kernel"
-    return ", ".join(filter(None, [row.notebook, kernel]))
 
 
 def _as_event(request: ApprovalRequest) -> ApprovalRequested:
@@ -290,8 +279,8 @@ class LeaseBoard(LiveBoard[LeaseLine]):
 
 
 def _lease_lines(cockpit: Cockpit, rows: Sequence[LeaseView]) -> list[LeaseLine]:
-    elsewhere = {row.run_id for row in rows if not row.here}
-    owners = {run.run_id: run.owner for run in cockpit.runs() if run.run_id in elsewhere} if elsewhere else {}
+    elsewhere = any(not row.here for row in rows)
+    owners = {run.run_id: run.owner for run in cockpit.runs()} if elsewhere else {}
     return [_lease_line(row, owners.get(row.run_id, "")) for row in rows]
 
 
@@ -357,13 +346,10 @@ def show_costs(cockpit: Cockpit) -> None:
 
 def sums_of(report: CostReport) -> tuple[list[Sum], BudgetLine | None]:
     """The report as the panel takes it."""
-    sums = [_sum("Today (UTC)", report.today), _sum("This notebook", report.session)]
+    named = (("Today (UTC)", report.today), ("This notebook", report.session))
+    sums = [Sum(label, spent.usd, spent.unpriced_runs, spent.runs) for label, spent in named]
     used = report.budget
     return sums, BudgetLine(used.run_id, used.usd_limit, used.usd_spent) if used is not None else None
-
-
-def _sum(label: str, spent: Spending) -> Sum:
-    return Sum(label, spent.usd, spent.unpriced_runs, spent.runs)
 
 
 class CostFrame(pd.DataFrame):

@@ -69,10 +69,7 @@ async def follow(
             await watched.until(ending, foreground=foreground)
     except (asyncio.CancelledError, KeyboardInterrupt):
         handle.kill(person())
-        forgive()
-        task = asyncio.ensure_future(_see_off(watched, ending))
-        _afterwards.add(task)
-        task.add_done_callback(_afterwards.discard)
+        see_off(ending, watched.finish)
         raise RunKilled(handle.run_id, person()) from None
     error = ending.exception()
     watched.finish(error)
@@ -188,17 +185,21 @@ class Watched:
                 loop.call_soon_threadsafe(news.set)
 
 
-async def _see_off(watched: Watched, ending: asyncio.Future[RunOutcome]) -> None:
-    """Let an interrupted run say its last words, and show them."""
-    await asyncio.wait({ending}, timeout=LINGER_SECONDS)
-    watched.finish(ending.exception() if ending.done() and not ending.cancelled() else None)
+def see_off(ending: asyncio.Future[Any], finish: Callable[[BaseException | None], None]) -> None:
+    """Let what was interrupted say its last words in the background, and have them shown.
 
+    The cancellation has been answered: the task that runs the cell goes on to show the error.
+    """
+    if (current := asyncio.current_task()) is not None:
+        current.uncancel()
 
-def forgive() -> None:
-    """The cancellation has been answered: the task that runs the cell goes on to show the error."""
-    task = asyncio.current_task()
-    if task is not None:
-        task.uncancel()
+    async def last_words() -> None:
+        await asyncio.wait({ending}, timeout=LINGER_SECONDS)
+        finish(ending.exception() if ending.done() and not ending.cancelled() else None)
+
+    task = asyncio.ensure_future(last_words())
+    _afterwards.add(task)
+    task.add_done_callback(_afterwards.discard)
 
 
 @contextlib.contextmanager
@@ -243,7 +244,9 @@ def wait_in_thread(work: Coroutine[Any, Any, T], name: str) -> T:
             error.append(why)
         finally:
             try:
-                _let_end(loop)
+                # An interrupted run says its last words afterwards: let it, so that nothing is torn off with the loop.
+                if left := asyncio.all_tasks(loop):
+                    loop.run_until_complete(asyncio.wait(left, timeout=LINGER_SECONDS))
             finally:
                 loop.close()
                 over.set()
@@ -260,9 +263,3 @@ def wait_in_thread(work: Coroutine[Any, Any, T], name: str) -> T:
     if error:
         raise error[0]
     return result[0]
-
-
-def _let_end(loop: asyncio.AbstractEventLoop) -> None:
-    """An interrupted run says its last words afterwards: let it, so that nothing is torn off with the loop."""
-    if left := asyncio.all_tasks(loop):
-        loop.run_until_complete(asyncio.wait(left, timeout=LINGER_SECONDS))

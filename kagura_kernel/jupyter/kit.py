@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from kagura_kernel.cockpit.kit_words import plan_lines
+from kagura_kernel.cockpit.kits import AgentPlan, NamedAgent, StagedKit
 from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.kit import StagedFile
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.tables import table_of
+from kagura_kernel.kit.redaction.places import Finding, RedactedFile
 from kagura_kernel.render.blocks import Blocks, Group, Line
 from kagura_kernel.render.html import Bundle, framed, html_of
 from kagura_kernel.views.kit import (
@@ -25,13 +30,6 @@ from kagura_kernel.views.kit import (
     whose,
 )
 from kagura_kernel.views.record import clean
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from kagura_kernel.cockpit.kits import AgentPlan, NamedAgent, StagedKit
-    from kagura_kernel.domain.kit import StagedFile
-    from kagura_kernel.kit.redaction.places import Finding, RedactedFile
 
 
 def files_table(files: Sequence[StagedFile]) -> pd.DataFrame:
@@ -62,7 +60,9 @@ class RedactedText:
     def __init__(self, name: str, file: RedactedFile) -> None:
         self._name = name
         self._is_text = bool(file.encoding)
-        self.text = _decoded(file)  # Without its secrets; empty for what is no text
+        self.text = (
+            file.data.decode(file.encoding, "replace") if file.data is not None and file.encoding else ""
+        )  # Without its secrets; empty for what is no text
         self.findings: tuple[Finding, ...] = file.findings  # Where markers stand in it, never what was found
         self.reason = file.reason  # Why there is nothing to show, half a sentence; otherwise empty
 
@@ -79,10 +79,6 @@ class RedactedText:
         blocks = tuple((one.start, one.end, one.kind) for one in self.findings)
         size = len(self.text.encode("utf-8", "replace"))
         return OpenedFile(self._name, self.text, blocks, size, is_text=self._is_text)
-
-
-def _decoded(file: RedactedFile) -> str:
-    return file.data.decode(file.encoding, "replace") if file.data is not None and file.encoding else ""
 
 
 KIT_MIME = "application/vnd.kagura.kit+json"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import ChangeConflict, KaguraError
 from kagura_kernel.domain.outcome import FileChange, by_path
 from kagura_kernel.jupyter.slots import Slot, aside, press, write_once
@@ -19,10 +20,6 @@ from kagura_kernel.views.head import head_line
 from kagura_kernel.views.record import changes_bundle, run_bundle
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.status import run_label
-
-if TYPE_CHECKING:
-    from kagura_kernel.cockpit.cockpit import Cockpit
-
 
 FILES = 24
 BYTES = 2_000_000

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import Any, cast, get_args
 
 import pandas as pd
 
 from kagura_kernel.assembly import get_cockpit
-from kagura_kernel.cockpit.memory import Act, program_query
+from kagura_kernel.cockpit.memory import Act, MemoryDesk, program_query
 from kagura_kernel.cockpit.memory_words import age_words, edge_words, memory_lines, said_in, source_words
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.errors.memory import MemoryUnknown
@@ -26,16 +26,13 @@ from kagura_kernel.jupyter.errors import calm
 from kagura_kernel.jupyter.slots import Slot, aside
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
 from kagura_kernel.jupyter.tables import table_of
+from kagura_kernel.patterns.lessons import Lesson
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import counted
 from kagura_kernel.render.html import Bundle, drawn, framed, html_of
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.record import clean
-
-if TYPE_CHECKING:
-    from kagura_kernel.cockpit.memory import MemoryDesk
-    from kagura_kernel.patterns.lessons import Lesson
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,10 @@ import sys
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
+from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.plugin_prompting import TextSurface, enabled_text, talk_in_text
 from kagura_kernel.cockpit.plugin_talk import (
     AuditBegun,
@@ -24,29 +26,23 @@ from kagura_kernel.cockpit.plugin_talk import (
     PluginEnabled,
     PluginExamined,
     PluginFailure,
+    PluginQuestion,
     PluginStep,
     PluginTalk,
 )
 from kagura_kernel.domain.asked import plainly
 from kagura_kernel.domain.errors import KaguraError, PluginNotConfigured, RunKilled
 from kagura_kernel.domain.events import AnyEvent
-from kagura_kernel.jupyter.follow import LINGER_SECONDS, TICK_SECONDS, forgive, interruptible
+from kagura_kernel.jupyter.follow import TICK_SECONDS, interruptible, see_off
 from kagura_kernel.jupyter.live_run import WIDGET_SECONDS
 from kagura_kernel.jupyter.slots import Slot, press, write_once
 from kagura_kernel.jupyter.surface import Surface, person
 from kagura_kernel.jupyter.terminal import ConsoleLines, forget_typed, ring
+from kagura_kernel.plugins.configuration import Question
+from kagura_kernel.plugins.manager import PluginRow
 from kagura_kernel.views.audit import AuditView, FormField, PluginForm, Subject
 from kagura_kernel.views.audit_card import LABEL, audit_bundle, audit_parts, card_text, report_lines, title_words
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from kagura_kernel.cockpit.cockpit import Cockpit
-    from kagura_kernel.cockpit.plugin_talk import PluginQuestion, PluginTalk
-    from kagura_kernel.plugins.configuration import Question
-    from kagura_kernel.plugins.manager import PluginRow
-    from kagura_kernel.views.parts import Ask
-
+from kagura_kernel.views.parts import Ask
 
 VIA = "cell"
 ELSEWHERE = "Answered elsewhere, or too late. Press Enter to go on."
@@ -119,7 +115,8 @@ class TextAudit:
             self._asking = new[0]
             self._put.add(new[0].key)
             self._say(plainly(new[0].request.detail or new[0].request.title))
-            self._prompt(f"{_choices(new[0])}: ")
+            options = new[0].request.options
+            self._prompt(f"{', '.join(f'({option[:1].lower()}){option[1:]}' for option in options)}: ")
 
     def finish(self, view: AuditView) -> None:
         """The last words; a prompt that waits is taken away."""
@@ -161,11 +158,8 @@ class TextAudit:
         handle = self._talk.handle
         if handle is None:
             return
-        chosen = [
-            option
-            for option in ask.request.options
-            if line.strip() and option.casefold().startswith(line.strip().casefold())
-        ]
+        said = line.strip().casefold()
+        chosen = [option for option in ask.request.options if said and option.casefold().startswith(said)]
         if len(chosen) != 1:
             self._say("That is none of the answers.")
             self._put.discard(ask.key)
@@ -188,7 +182,11 @@ class TextAudit:
     # ------------------------------------------------------------- the thread that waits
 
     def _converse(self) -> None:
-        surface = TextSurface(self._said.append, self._ask, self._report, person(), VIA, hears_silence=False)
+        def report(done: AuditDone) -> None:
+            about = Subject(done.audit.plugin, config=done.config)
+            self._said.append("\n".join(report_lines(done.audit, about, cached=False)))
+
+        surface = TextSurface(self._said.append, self._ask, report, person(), VIA, hears_silence=False)
         # Whoever follows the talk raises what ended it.
         with contextlib.suppress(KaguraError):
             talk_in_text(self._talk, surface)
@@ -199,10 +197,6 @@ class TextAudit:
         if self._over:
             raise EOFError
         return wanted.wait()
-
-    def _report(self, done: AuditDone) -> None:
-        about = Subject(done.audit.plugin, config=done.config)
-        self._said.append("\n".join(report_lines(done.audit, about, cached=False)))
 
 
 class _Wanted:
@@ -224,10 +218,6 @@ class _Wanted:
         if self._line is None:
             raise EOFError
         return self._line
-
-
-def _choices(ask: Ask) -> str:
-    return ", ".join(f"({option[:1].lower()}){option[1:]}" for option in ask.request.options)
 
 
 def take(view: AuditView, what: PluginStep | AnyEvent) -> None:
@@ -298,19 +288,20 @@ async def follow_talk(cockpit: Cockpit, talk: PluginTalk, surface: Surface) -> P
                 await asyncio.wait({ending}, timeout=TICK_SECONDS)
     except (asyncio.CancelledError, KeyboardInterrupt):
         talk.kill(person())
-        forgive()
-        task = asyncio.ensure_future(_see_off(watched, ending))
-        _afterwards.add(task)
-        task.add_done_callback(_afterwards.discard)
-        raise _called_off(talk) from None
+        see_off(ending, watched.finish)
+        told = "" if talk.handle is not None else f"It was called off by {person()}. Nothing was enabled."
+        raise RunKilled(_run_of(talk), person(), told) from None
     error = ending.exception()
     watched.finish(error)
     if error is None:
         return ending.result()
     if isinstance(error, KaguraError) and watched.view.state == "stopped":
-        run_id = talk.handle.run_id if talk.handle is not None else ""
-        raise RunKilled(run_id, person(), error.message) from None
+        raise RunKilled(_run_of(talk), person(), error.message) from None
     raise error
+
+
+def _run_of(talk: PluginTalk) -> str:
+    return talk.handle.run_id if talk.handle is not None else ""
 
 
 class WatchedTalk:
@@ -347,18 +338,6 @@ class WatchedTalk:
         self._arrived.append(step)
         if isinstance(step, AuditBegun):
             self._stops.append(step.handle.subscribe(self._arrived.append))
-
-
-async def _see_off(watched: WatchedTalk, ending: asyncio.Future[PluginRow]) -> None:
-    """Let one that was called off say its last words, and show them."""
-    await asyncio.wait({ending}, timeout=LINGER_SECONDS)
-    watched.finish(ending.exception() if ending.done() and not ending.cancelled() else None)
-
-
-def _called_off(talk: PluginTalk) -> RunKilled:
-    if talk.handle is not None:
-        return RunKilled(talk.handle.run_id, person())
-    return RunKilled("", person(), f"It was called off by {person()}. Nothing was enabled.")
 
 
 def _display_for(surface: Surface, cockpit: Cockpit, talk: PluginTalk) -> AuditDisplay:

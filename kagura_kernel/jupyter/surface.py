@@ -32,7 +32,7 @@ def surface_of(shell: Any) -> Surface:
     """
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
-        return Surface.TERMINAL if _interactive() else Surface.HEADLESS
+        return Surface.TERMINAL if sys.stdin is not None and sys.stdin.isatty() else Surface.HEADLESS
     parent = kernel.get_parent("shell") or {}
     if not (parent.get("content") or {}).get("allow_stdin", False):
         return Surface.HEADLESS
@@ -61,10 +61,6 @@ def loop_runs() -> bool:
     return True
 
 
-def _interactive() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
 def place_of(shell: Any) -> CellPlace:
     """The cell that is running now; empty fields where nobody said anything, as in a terminal."""
     kernel = getattr(shell, "kernel", None)
@@ -75,11 +71,7 @@ def place_of(shell: Any) -> CellPlace:
     cell = metadata.get("cellId") or metadata.get("cell_id") or ""
     # VS Code tells it by a variable of its own.
     notebook = os.environ.get("JPY_SESSION_NAME") or getattr(shell, "user_ns", {}).get("__vsc_ipynb_file__", "")
-    return CellPlace(
-        notebook=str(notebook),
-        kernel_id=_kernel_id(kernel),
-        cell_id=str(cell),
-    )
+    return CellPlace(notebook=str(notebook), kernel_id=_kernel_id(kernel), cell_id=str(cell))
 
 
 def _kernel_id(kernel: Any) -> str:

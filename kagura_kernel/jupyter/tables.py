@@ -7,32 +7,28 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pandas as pd
 
-from kagura_kernel.cockpit.trust import lacking
+from kagura_kernel.cockpit.brains import BrainReport
+from kagura_kernel.cockpit.records import Board, LeaseView
+from kagura_kernel.cockpit.trust import Report, lacking
+from kagura_kernel.domain.patterns import TrustTerms
+from kagura_kernel.domain.plugins import PluginPermissions
 from kagura_kernel.domain.visible import visible
+from kagura_kernel.journal.plugins import PluginLogLine
+from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow
+from kagura_kernel.journal.session_registry import SessionRow
 from kagura_kernel.jupyter.surface import Surface, surface_of
-from kagura_kernel.plugins.configuration import shown
+from kagura_kernel.membrane.egress.gate import Explanation
+from kagura_kernel.patterns.planning import Calibrated
+from kagura_kernel.plugins.configuration import Schema, shown
+from kagura_kernel.plugins.decisions import TrustedAuthor
+from kagura_kernel.plugins.manager import PluginRow
+from kagura_kernel.plugins.scan import Scan
 from kagura_kernel.render.html import framed, html_of
 from kagura_kernel.views.boards import plugins_blocks
-
-if TYPE_CHECKING:
-    from kagura_kernel.cockpit.brains import BrainReport
-    from kagura_kernel.cockpit.records import Board, LeaseView
-    from kagura_kernel.cockpit.trust import Report
-    from kagura_kernel.domain.patterns import TrustTerms
-    from kagura_kernel.domain.plugins import PluginPermissions
-    from kagura_kernel.journal.plugins import PluginLogLine
-    from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow
-    from kagura_kernel.journal.session_registry import SessionRow
-    from kagura_kernel.membrane.egress.gate import Explanation
-    from kagura_kernel.patterns.planning import Calibrated
-    from kagura_kernel.plugins.configuration import Schema
-    from kagura_kernel.plugins.decisions import TrustedAuthor
-    from kagura_kernel.plugins.manager import PluginRow
-    from kagura_kernel.plugins.scan import Scan
 
 T = TypeVar("T")
 

@@ -214,7 +214,7 @@ def meant(ask: Ask, line: str) -> dict[str, str] | None:
         return keys(ask.request)[1].get(word)
     if _is_plan(ask):
         answer = _without_yes(line)
-        return {"act": "allow", "answer": answer} if _is_read(answer) else None
+        return {"act": "allow", "answer": answer} if not _unread(answer) else None
     return {"act": "allow"} if word in _YES else None
 
 
@@ -226,10 +226,6 @@ def _without_yes(line: str) -> str:
     """What a line says beside its yes: nothing takes the budget that is proposed."""
     first, _, rest = line.partition(" ")
     return rest.strip() if first.rstrip(",").lower() in _YES else line
-
-
-def _is_read(answer: str) -> bool:
-    return not _unread(answer)
 
 
 def _unread(line: str) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path, PurePath, PurePosixPath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly import get_cockpit
 from kagura_kernel.domain.errors import UsageError, VariableError, VariableMissing, VariableRefused
@@ -77,10 +77,11 @@ def inputs_of(
     """
     _check_names([one.name for one in options.expressions], options)
     _check_names(options.outputs, options)
-    _check_outputs(options.outputs)
+    if reserved := [name for name in options.outputs if name in _OF_IPYTHON or _HISTORY.fullmatch(name)]:
+        raise UsageError(f"{reserved[0]!r} is IPython's own here, and cells need it. Bring it back under another name.")
     if not options.expressions:
         return ()
-    room = _room() if room is None else room
+    room = get_cockpit().room if room is None else room
     root = (project or Path.cwd()).resolve()
     found: list[PackedVariable] = []
     left = room
@@ -89,10 +90,6 @@ def inputs_of(
         left -= len(packed.data)
         found.append(packed)
     return tuple(found)
-
-
-def _room() -> int:
-    return get_cockpit().room
 
 
 def _check_names(names: Sequence[str], options: RunRequest) -> None:
@@ -112,12 +109,6 @@ def _check_names(names: Sequence[str], options: RunRequest) -> None:
             )
 
 
-def _check_outputs(names: Sequence[str]) -> None:
-    for name in names:
-        if name in _OF_IPYTHON or _HISTORY.fullmatch(name):
-            raise UsageError(f"{name!r} is IPython's own here, and cells need it. Bring it back under another name.")
-
-
 def _asked_for(shell: Any, request: InputRequest) -> Any:
     expression = request.expression or request.name
     try:
@@ -125,7 +116,7 @@ def _asked_for(shell: Any, request: InputRequest) -> Any:
     except (SyntaxError, ValueError) as error:
         raise UsageError(f"`-i {request.name}={expression}` is not a Python expression.") from error
     try:
-        return eval(code, _globals(shell), shell.user_ns)  # noqa: S307 - the person's own cell, as any other
+        return eval(code, getattr(shell, "user_global_ns", shell.user_ns), shell.user_ns)  # noqa: S307 - the person's own cell, as any other
     except NameError as error:
         raise VariableMissing(request.name, _no_such(error.name or expression, _own_names(shell))) from error
     # An expression may raise whatever it likes.
@@ -133,11 +124,6 @@ def _asked_for(shell: Any, request: InputRequest) -> Any:
         raise VariableRefused(
             request.name, f"`-i {request.name}={expression}` failed with {type(error).__name__}: {error}"
         ) from error
-
-
-def _globals(shell: Any) -> dict[str, Any]:
-    found: dict[str, Any] = getattr(shell, "user_global_ns", shell.user_ns)
-    return found
 
 
 def _own_names(shell: Any) -> list[str]:
@@ -171,16 +157,7 @@ MAX_CELLS = 50_000_000
 """Fields of a CSV file."""
 
 
-class WithOutputs(Protocol):
-    """Options that name what is to come back."""
-
-    @property
-    def outputs(self) -> Sequence[str]:
-        """Names."""
-        ...
-
-
-def bring_back(shell: Any, outcome: RunOutcome, options: WithOutputs, *, project: Path | None = None) -> None:
+def bring_back(shell: Any, outcome: RunOutcome, options: RunRequest, *, project: Path | None = None) -> None:
     """Assign what came; what did not is told when everything else is there.
 
     Raises:

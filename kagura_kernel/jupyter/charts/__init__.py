@@ -5,15 +5,11 @@ They are Vega-Lite, made and checked by altair, which is brought in by the first
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import UnknownName
 from kagura_kernel.jupyter.charts.figures import cost_chart, egress_chart, trust_chart
+from kagura_kernel.jupyter.charts.picture import Chart
 from kagura_kernel.jupyter.charts.timeline import timeline_chart
-
-if TYPE_CHECKING:
-    from kagura_kernel.cockpit.cockpit import Cockpit
-    from kagura_kernel.jupyter.charts.picture import Chart
 
 CHARTS = ("cost", "timeline", "egress", "trust")
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from kagura_kernel.render.escape import one_line
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 INK = "currentColor"
 """SVG takes it from the page, so text is legible in every theme."""

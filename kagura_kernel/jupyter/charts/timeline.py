@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import pandas as pd
+
+from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain import events as ev
 from kagura_kernel.jupyter.charts import picture as look
 from kagura_kernel.jupyter.charts.picture import Chart, finished, markdown_table, text_table
@@ -14,12 +17,6 @@ from kagura_kernel.jupyter.tables import table_of
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import seconds
 from kagura_kernel.views.body import telling_argument
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from kagura_kernel.cockpit.cockpit import Cockpit
-
 
 KINDS = (
     "run.started",

@@ -41,13 +41,14 @@ from kagura_kernel.plugins.configuration import read_schema
 from kagura_kernel.plugins.manifest import discover, plugin_places
 from kagura_kernel.plugins.permissions import field_of
 from kagura_kernel.plugins.scan.scanning import scan_content
+from kagura_kernel.render.figures import counted
 from kagura_kernel.sandbox.images.building import BuildPlan
 from kagura_kernel.sandbox.images.recipes import RECIPES
 from kagura_kernel.sandbox.selection import AUTO, BUILT_IN, GROUP
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Here
-    from kagura_kernel.plugins.configuration import Field, Schema
+    from kagura_kernel.plugins.configuration import Schema
     from kagura_kernel.plugins.manifest import Found
 
 
@@ -176,19 +177,6 @@ def _boxes() -> Iterator[Name]:
         yield Name(name)
 
 
-def _brains() -> Iterator[Name]:
-    return map(Name, brain_names())
-
-
-def _images() -> Iterator[Name]:
-
-    return (Name(BuildPlan().tag(recipe), recipe.holds) for recipe in RECIPES if not recipe.asked)
-
-
-def _recipes() -> Iterator[Name]:
-    return (Name(recipe.name, recipe.holds) for recipe in RECIPES)
-
-
 def _hosts() -> Iterator[Name]:
 
     yield Name(ASK, "any other host is a question to you")
@@ -208,18 +196,14 @@ def _grants() -> Iterator[Name]:
             yield Name(f"{name}:{scope}", provider.kind)
 
 
-def _providers() -> Iterator[Name]:
-    return (Name(name, provider.kind) for name, provider in load_providers(os.environ).items())
-
-
-_CONFIGURED: dict[Kind, Callable[[], Iterator[Name]]] = {
+_CONFIGURED: dict[Kind, Callable[[], Iterable[Name]]] = {
     Kind.BOX: _boxes,
-    Kind.BRAIN: _brains,
-    Kind.IMAGE: _images,
-    Kind.RECIPE: _recipes,
+    Kind.BRAIN: lambda: map(Name, brain_names()),
+    Kind.IMAGE: lambda: (Name(BuildPlan().tag(one), one.holds) for one in RECIPES if not one.asked),
+    Kind.RECIPE: lambda: (Name(one.name, one.holds) for one in RECIPES),
     Kind.HOST: _hosts,
     Kind.GRANT: _grants,
-    Kind.PROVIDER: _providers,
+    Kind.PROVIDER: lambda: (Name(name, one.kind) for name, one in load_providers(os.environ).items()),
 }
 
 
@@ -251,16 +235,11 @@ def files(base: Path, prefix: str, kind: Kind, *, outside: bool) -> list[Name]:
             if not entry.name.startswith(begin) or (entry.name.startswith(".") and not begin.startswith(".")):
                 continue
             is_folder = entry.is_dir()
-            if is_folder or _fits(entry.name, kind):
+            fits = entry.name.endswith(".ipynb") if kind is Kind.NOTEBOOK else kind is not Kind.DIRECTORY
+            if is_folder or fits:
                 found.append((not is_folder, f"{head}{entry.name}{'/' if is_folder else ''}"))
     # A name that cannot be typed is not offered.
     return [Name(text) for _, text in sorted(found) if text.isprintable()][:MOST_FILES]
-
-
-def _fits(name: str, kind: Kind) -> bool:
-    if kind is Kind.NOTEBOOK:
-        return name.endswith(".ipynb")
-    return kind is not Kind.DIRECTORY
 
 
 _MEMORIES = 100
@@ -316,21 +295,17 @@ def plugin_settings(prefix: str, given: Sequence[str]) -> Iterator[Name]:
     told = {word.partition("=")[0] for word in given if "=" in word}
     for name, field_ in sorted(schema.items(), key=lambda item: not item[1].asked):
         if name not in told:
-            yield Name(f"{name}=", _setting_summary(field_))
+            needed = ", needed" if field_.asked and field_.default is None else ""
+            yield Name(f"{name}=", f"{field_.type}{needed}: {field_.description}")
 
 
-def _setting_values(found: Found, schema: Mapping[str, Field], name: str, value: str) -> Iterator[Name]:
+def _setting_values(found: Found, schema: Schema, name: str, value: str) -> Iterator[Name]:
     permissions = found.manifest.permissions
     if name in schema and schema[name].type == "boolean":
         yield from (Name(f"{name}={word}") for word in ("yes", "no"))
     elif name in map(field_of, (*permissions.read, *permissions.write)):
         for file in files(Path.cwd(), value, Kind.FILE, outside=True):
             yield Name(f"{name}={file.text}", file.summary)
-
-
-def _setting_summary(field: Field) -> str:
-    needed = "needed" if field.asked and field.default is None else ""
-    return f"{field.type}{f', {needed}' if needed else ''}: {field.description}"
 
 
 def _plugins_here() -> Mapping[str, Found]:
@@ -378,11 +353,7 @@ def _staged(given: Sequence[str]) -> list[Name]:
     kit = make_kits(os.environ).latest(words[0] if words else None)
     if kit is None:
         return []
-    return [Name(one.target, _about(one.redactions)) for one in kit.files()]
-
-
-def _about(redactions: int) -> str:
-    return f"{redactions:,} redaction{'' if redactions == 1 else 's'}" if redactions else ""
+    return [Name(one.target, counted(one.redactions, "redaction") if one.redactions else "") for one in kit.files()]
 
 
 _BY_THE_LINE: dict[Kind, Callable[[str, Sequence[str]], Iterable[Name]]] = {

@@ -189,7 +189,8 @@ class KaguraKernel(IPythonKernel):
                     return {"status": "incomplete", "indent": ""}
                 return self._python_is_complete(rest)
             case Form.PROMPT | Form.COMMANDS | Form.EMPTY:
-                return _incomplete() if code.rstrip().endswith("\\") else {"status": "complete"}
+                whole = not code.rstrip().endswith("\\")
+                return {"status": "complete"} if whole else {"status": "incomplete", "indent": ""}
             case _:
                 return self._python_is_complete(code)
 
@@ -246,7 +247,3 @@ class KaguraKernel(IPythonKernel):
 
 def _session(message: dict[str, Any]) -> str:
     return str((message.get("header") or {}).get("session", ""))
-
-
-def _incomplete() -> dict[str, Any]:
-    return {"status": "incomplete", "indent": ""}

@@ -41,7 +41,7 @@ def journal(tmp_path, cockpit):
 
 
 def lines(cockpit):
-    return boards._run_lines(cockpit.board(ended=5))
+    return boards.RunBoard.look(cockpit)[0]
 
 
 def told(journal, run_id="run-1", *more, **started):
