@@ -333,11 +333,7 @@ def watch(cockpit: Cockpit, shell: Any) -> Any:
 
 
 def show_costs(cockpit: Cockpit) -> None:
-    """Show what was spent.
-
-    Raises:
-        JournalError: the journal cannot be read.
-    """
+    """Show what was spent. Raises `JournalError`: the journal cannot be read."""
     report = cockpit.records.costs(cockpit.session_id)
     sums, budget = sums_of(report)
     write_once((drawn(costs_blocks(sums, budget), "Costs"), {}))

@@ -153,11 +153,6 @@ def wants_help(line: str) -> bool:
     return not (HELP_FLAGS | {"?"}).isdisjoint(line.split())
 
 
-def short_usage(magic: str) -> str:
-    """The usage of `kagura` or `sandbox` in a few lines."""
-    return usage_lines(cell_magic(magic))
-
-
 def help_text(magic: str) -> str:
     """The usage of `kagura` or `sandbox` with a line for each option, and examples."""
     return cell_help(cell_magic(magic))
@@ -174,15 +169,12 @@ def parse_options(magic: str, line: str) -> RunRequest:
 
 
 def parse_cell(magic: str, line: str, body: str) -> RunRequest:
-    """What a cell asks for, before it is known where it stands.
-
-    Raises:
-        UsageError: bad options, or an empty cell.
-    """
+    """What a cell asks for, before it is known where it stands. Raises `UsageError`: bad options, or an empty cell."""
     request = parse_options(magic, line)
     if not body.strip() and request.resume is None:
         what = "program" if request.language else "task"
-        raise UsageError(f"%%{magic}: the cell is empty; the {what} goes into the lines below.\n{short_usage(magic)}")
+        usage = usage_lines(cell_magic(magic))
+        raise UsageError(f"%%{magic}: the cell is empty; the {what} goes into the lines below.\n{usage}")
     return request._replace(task=body if request.language else body.strip())
 
 
@@ -217,8 +209,7 @@ def run_blocking(shell: Any, magic: str, line: str, body: str) -> Any:
             run = _begun(run_cell(shell, magic, line, body, surface=place, at_once=True))
             run.wait_begun()
             return run
-    surface = Surface.INSIDE if place in {Surface.NOTEBOOK, Surface.CONSOLE} else place
-    with calm():
+        surface = Surface.INSIDE if place in {Surface.NOTEBOOK, Surface.CONSOLE} else place
         return wait_in_thread(run_cell(shell, magic, line, body, surface=surface), "kagura cell")
 
 

@@ -271,11 +271,7 @@ def _sort_magic(before: str, rest: str) -> Cell:
 
 
 def _check_lines(text: str, starts: str, kind: str, other: str) -> None:
-    """Refuse a cell that begins with one kind of line and goes on with another.
-
-    Raises:
-        UsageError: it does.
-    """
+    """Refuse a cell that begins with one kind of line and goes on with another. Raises `UsageError`: it does."""
     continued = False
     for line in text.split("\n"):
         word = line.strip()

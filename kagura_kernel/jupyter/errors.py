@@ -18,18 +18,14 @@ def calm() -> Iterator[None]:
     try:
         yield
     except KaguraError as error:
-        _show_as(error, calm_lines(error))
+        shown_as(error, *calm_lines(error))
         raise
 
 
-def shown_as(error: BaseException, text: str) -> None:
-    """Have an error shown as this text, without a traceback."""
-    _show_as(error, [text])
-
-
-def _show_as(error: BaseException, lines: list[str]) -> None:
+def shown_as(error: BaseException, *lines: str) -> None:
+    """Have an error shown as these lines, without a traceback."""
     # IPython asks the exception itself how it wants to be shown.
-    error.__dict__["_render_traceback_"] = lambda: lines
+    error.__dict__["_render_traceback_"] = lambda: list(lines)
 
 
 def calm_lines(error: KaguraError) -> list[str]:

@@ -111,11 +111,7 @@ def _check_target(path: Path, target: Path, *, force: bool) -> None:
 
 
 def _write(target: Path, text: str) -> None:
-    """Write all of it or nothing.
-
-    Raises:
-        UsageError: it cannot be written there.
-    """
+    """Write all of it or nothing. Raises `UsageError`: it cannot be written there."""
     beside = None
     try:
         with tempfile.NamedTemporaryFile(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -16,7 +15,7 @@ from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.tables import table_of
 from kagura_kernel.kit.redaction.places import Finding, RedactedFile
-from kagura_kernel.render.blocks import Blocks, Group, Line
+from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.html import Bundle, framed, html_of
 from kagura_kernel.views.kit import (
     SHOWN,
@@ -29,7 +28,7 @@ from kagura_kernel.views.kit import (
     staged_lines,
     whose,
 )
-from kagura_kernel.views.record import clean
+from kagura_kernel.views.record import clean, picked
 
 
 def files_table(files: Sequence[StagedFile]) -> pd.DataFrame:
@@ -50,7 +49,6 @@ class PlanText:
         self.plan = plan  # What a run would be given
 
     def __repr__(self) -> str:
-
         return "\n".join(map(visible, plan_lines(self.plan)))
 
 
@@ -60,9 +58,8 @@ class RedactedText:
     def __init__(self, name: str, file: RedactedFile) -> None:
         self._name = name
         self._is_text = bool(file.encoding)
-        self.text = (
-            file.data.decode(file.encoding, "replace") if file.data is not None and file.encoding else ""
-        )  # Without its secrets; empty for what is no text
+        # Without its secrets; empty for what is no text
+        self.text = file.data.decode(file.encoding, "replace") if file.data is not None and file.encoding else ""
         self.findings: tuple[Finding, ...] = file.findings  # Where markers stand in it, never what was found
         self.reason = file.reason  # Why there is nothing to show, half a sentence; otherwise empty
 
@@ -73,7 +70,7 @@ class RedactedText:
         """A card of its own; what cannot be shown is told in plain words."""
         if self.reason:
             return None
-        return framed(html_of([Group(file_blocks(self._opened()), "body")]), "Redacted file")
+        return framed(html_of([ui.Group(file_blocks(self._opened()), "body")]), "Redacted file")
 
     def _opened(self) -> OpenedFile:
         blocks = tuple((one.start, one.end, one.kind) for one in self.findings)
@@ -97,13 +94,14 @@ class KitBrowser:
 
     def __init__(self, kit: StagedKit, opened: str = "", *, live: bool = False) -> None:
         self.kit = kit  # What was staged
-        self._shown = _Shown(kit, kit.files(), _open(kit, opened) if opened else None)
+        self._there = kit.files()
+        self._opened = _open(kit, opened) if opened else None
         self._live = live
 
     @property
     def files(self) -> pd.DataFrame:
         """One line for each file: its place, its bytes, how often and of what it was redacted."""
-        return files_table(self._shown.files)
+        return files_table(self._there)
 
     def read(self, place: str) -> str:
         """What is in one of its files, with markers where secrets were; empty for what is no text.
@@ -115,90 +113,62 @@ class KitBrowser:
         return self.kit.read(place).text
 
     def __repr__(self) -> str:
-        return self._shown.text()
-
-    def _ipython_display_(self) -> None:
-        """Show it: with buttons where somebody can press them, otherwise as it stays in the notebook."""
-        if self._live:
-            KitCard(self._shown)
-        else:
-            write_once(self._shown.bundle())
-
-
-@dataclass
-class _Shown:
-    """What a card shows, drawn anew as files are opened."""
-
-    kit: StagedKit  # What was staged
-    files: tuple[StagedFile, ...]  # Those that are there
-    opened: OpenedFile | None = field(default=None)  # The one that is open
-
-    @property
-    def _target(self) -> str:
-        return self.opened.target if self.opened is not None else ""
-
-    def parts(self) -> dict[str, str]:
-        """The live card."""
-        return {
-            "head": html_of([kit_head(self.kit)]),
-            "files": html_of(self._files(live=True)),
-            "file": html_of(file_blocks(self.opened)) if self.files else "",
-        }
-
-    def bundle(self) -> Bundle:
-        """As it stays in the notebook."""
-        sides = [Group(self._files(live=False))]
-        sides += [Group(file_blocks(self.opened))] if self.opened is not None else []
-        body = Group(tuple(sides), "body browse" if self.opened is not None else "body")
-        data = {
-            "text/plain": self.text(),
-            "text/html": framed(html_of([kit_head(self.kit), body]), LABEL),
-            KIT_MIME: clean(self._record()),
-        }
-        return data, {"kagura": {"digest": self.kit.digest}}
-
-    def text(self) -> str:
-        """For readers without HTML."""
         said = counts(self.kit)
         lines = [f"[{whose(self.kit)}: {said}]" if said else f"[{whose(self.kit)}: nothing is staged]"]
         lines += staged_lines(self.kit, every_file=True)
-        return "\n".join([*lines, *(["", file_text(self.opened)] if self.opened is not None else [])])
+        return "\n".join([*lines, *(["", file_text(self._opened)] if self._opened is not None else [])])
 
-    def _record(self) -> dict[str, Any]:
-        files = [
-            {"place": one.target, "size": one.size, "redactions": one.redactions, "kinds": list(one.kinds)}
-            for one in self.files
-        ]
-        return {"version": 1, "agent": self.kit.agent, "files": files}
+    def _ipython_display_(self) -> None:
+        """Show it: with buttons where somebody can press them, otherwise as it stays in the notebook.
 
-    def _files(self, *, live: bool) -> Blocks:
-        files = files_block(self.kit, self.files, self._target, live=live)
+        A live card stays open: nothing in it ends.
+        """
+        if self._live:
+            slot = Slot()
+            slot.open(LABEL, repr(self), self._parts(), lambda content: self._pressed(slot, content), self._bundle())
+        else:
+            write_once(self._bundle())
+
+    def _parts(self) -> dict[str, str]:
+        return {
+            "head": html_of([kit_head(self.kit)]),
+            "files": html_of(self._files(live=True)),
+            "file": html_of(file_blocks(self._opened)) if self._there else "",
+        }
+
+    def _bundle(self) -> Bundle:
+        """As it stays in the notebook."""
+        sides = [ui.Group(self._files(live=False))]
+        sides += [ui.Group(file_blocks(self._opened))] if self._opened is not None else []
+        body = ui.Group(tuple(sides), "body browse" if self._opened is not None else "body")
+        files = [picked(one, "size", "redactions", "kinds", place="target") for one in self._there]
+        data = {
+            "text/plain": repr(self),
+            "text/html": framed(html_of([kit_head(self.kit), body]), LABEL),
+            KIT_MIME: clean({"version": 1, "agent": self.kit.agent, "files": files}),
+        }
+        return data, {"kagura": {"digest": self.kit.digest}}
+
+    def _files(self, *, live: bool) -> ui.Blocks:
+        opened = self._opened.target if self._opened is not None else ""
+        files = files_block(self.kit, self._there, opened, live=live)
         why = "There is no file in this kit: the box sees what it needs in its workspace."
-        return (files,) if self.files else (files, Line((why,), "soft"))
+        return (files,) if self._there else (files, ui.Line((why,), "soft"))
 
-
-class KitCard:
-    """A live card of a kit. It stays open: nothing in it ends."""
-
-    def __init__(self, shown: _Shown) -> None:
-        self._shown = shown
-        self._slot = Slot()
-        self._slot.open(LABEL, shown.text(), shown.parts(), self._pressed, shown.bundle())
-
-    def _pressed(self, content: Mapping[str, Any]) -> None:
+    def _pressed(self, slot: Slot, content: Mapping[str, Any]) -> None:
         if content.get("act") != "open":
             return
         try:
-            self._shown.opened = _open(self._shown.kit, str(content.get("id") or ""))
+            self._opened = _open(self.kit, str(content.get("id") or ""))
         except KaguraError as error:
             # Somebody took it away meanwhile; nobody would see an exception here.
-            self._slot.tell(error.message)
+            slot.tell(error.message)
             return
-        parts = self._shown.parts()
-        self._slot.show({key: parts[key] for key in ("files", "file")})
+        parts = self._parts()
+        slot.show({key: parts[key] for key in ("files", "file")})
         # Frees the buttons, which wait for an answer.
-        self._slot.tell("")
-        self._slot.keep(self._shown.bundle, at_once=True)
+        slot.tell("")
+        slot.keep(self._bundle, at_once=True)
 
 
 def _open(kit: StagedKit, place: str) -> OpenedFile:

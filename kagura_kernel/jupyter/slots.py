@@ -136,16 +136,11 @@ def _display(*what: Any, **how: Any) -> Any:
 
 def _beside(card: LiveCard, still: Bundle) -> Bundle:
     """A live card and its finished form as one output."""
-    live, live_metadata = _both(card)
-    data, metadata = still
-    return {**live, LIVE_MIME: {"version": 1}, **data}, {**live_metadata, **metadata}
-
-
-def _both(card: LiveCard) -> tuple[dict[str, Any], dict[str, Any]]:
     # IPython's protocol for showing an object.
     found: Any = card._repr_mimebundle_()
-    data, metadata = found if isinstance(found, tuple) else (found, {})
-    return dict(data or {}), dict(metadata)
+    live, live_metadata = found if isinstance(found, tuple) else (found, {})
+    data, metadata = still
+    return {**(live or {}), LIVE_MIME: {"version": 1}, **data}, {**live_metadata, **metadata}
 
 
 Tell = Callable[[str, str], None]
@@ -162,10 +157,8 @@ def press(cockpit: Cockpit, run_id: str, content: Mapping[str, Any], tell: Tell)
     answer = str(content.get("answer") or "")
     try:
         match act:
-            case "allow" | "answer":
-                cockpit.decide(ident, allow=True, by=person(), via="cell", answer=answer)
-            case "deny":
-                cockpit.decide(ident, allow=False, by=person(), via="cell", answer=answer)
+            case "allow" | "answer" | "deny":
+                cockpit.decide(ident, allow=act != "deny", by=person(), via="cell", answer=answer)
             case "allow-all" | "deny-all":
                 _decide_all(cockpit, run_id, content, allow=act == "allow-all")
             case "abort":
@@ -203,14 +196,12 @@ def _decide_all(cockpit: Cockpit, run_id: str, content: Mapping[str, Any], *, al
     """
     seen = content.get("ids")
     wanted = {str(ident) for ident in seen} if isinstance(seen, list) else set()
-    waiting = [request for request in cockpit.pending() if request.run_id == run_id and request.id in wanted]
-    if allow:
-        waiting = [request for request in waiting if request.kind == "network"]
-    for request in waiting:
+    for request in cockpit.pending():
+        if request.run_id != run_id or request.id not in wanted or (allow and request.kind != "network"):
+            continue
         # Somebody else, or the deadline, may be faster with one of them; its line says so.
         with contextlib.suppress(ApprovalError):
-            answer = THIS_RUN if allow else ""
-            cockpit.decide(request.id, allow=allow, by=person(), via="cell", answer=answer)
+            cockpit.decide(request.id, allow=allow, by=person(), via="cell", answer=THIS_RUN if allow else "")
 
 
 def aside(work: Callable[[], None]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import re
-import unicodedata
 
 from kagura_kernel.domain.visible import printed, visible
 
@@ -48,8 +47,3 @@ def reachable(text: str) -> str:
     """An attribute with which the keyboard reaches, and scrolls, a block of text that may be too high for its place."""
     high = text.count("\n") > _HIGH or len(text) > _HIGH * _NARROW
     return ' tabindex="0"' if high else ""
-
-
-def cell_width(text: str) -> int:
-    """Columns the text takes in a terminal."""
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)

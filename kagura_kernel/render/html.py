@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from functools import cache, singledispatch
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,11 @@ def safe(text: str | Markup) -> Markup:
     return text if isinstance(text, Markup) else Markup(escaped(text))  # noqa: S704  # it was escaped
 
 
+def prose(text: str) -> Markup:
+    """A text of ours escaped, with what stands between backticks set as code."""
+    return Markup(escaped_prose(text))  # noqa: S704  # it was escaped
+
+
 def classes(*looks: str, tone: str = "") -> str | None:
     """The value of a `class`; None for none."""
     names = [f"kg-{name}" for look in (*looks, tone) for name in look.split()]
@@ -118,7 +123,10 @@ def _inline(one: Inline) -> Markup:  # noqa: PLR0911 - one for each kind
             bar = element("i", style=f"width: {100 * one.share:.1f}%")
             return element("span", bar, class_="kg-bar", role="img", aria_label=one.about)
     look = classes(one.kind if one.kind in _CLASSED else "", one.look, tone=one.tone)
-    inside = _span_inside(one)
+    if not isinstance(one.words, str):
+        inside = words_of(one.words)
+    else:
+        inside = prose(one.words) if one.kind == "prose" else safe(one.words)
     if not (inside or one.look):
         return Markup("")
     if not (look or one.hint or one.kind in _TAGS):
@@ -126,12 +134,6 @@ def _inline(one: Inline) -> Markup:  # noqa: PLR0911 - one for each kind
     role = "status" if one.is_status else None
     facts = {"title": one.hint or None, "role": role, "data_final": one.is_last_word}
     return element(_TAGS.get(one.kind, "span"), inside, class_=look, **facts)
-
-
-def _span_inside(span: Span) -> Markup:
-    if not isinstance(span.words, str):
-        return words_of(span.words)
-    return Markup(escaped_prose(span.words)) if span.kind == "prose" else safe(span.words)  # noqa: S704  # escaped
 
 
 def _button(button: Button) -> Markup:
@@ -233,7 +235,7 @@ def _fold(fold: Fold) -> Markup:
 
 @_block.register
 def _told(told: Told) -> Markup:
-    return element("div", Markup(escaped_prose(told.words)), class_="kg-told", role="status")  # noqa: S704  # escaped
+    return element("div", prose(told.words), class_="kg-told", role="status")
 
 
 @_block.register
@@ -286,7 +288,11 @@ def _table(table: Table) -> Markup:
     if table.head:
         names = Markup(" ").join(element("th", name) for name in table.head)
         head = element("thead", element("tr", names))
-    rows = Markup("").join(element("tr", Markup(" ").join(_cells(row, has_name=table.has_names))) for row in table.rows)
+    first = "th" if table.has_names else "td"
+    rows = Markup("").join(
+        element("tr", Markup(" ").join(_cell(cell, "td" if number else first) for number, cell in enumerate(row)))
+        for row in table.rows
+    )
     whole = head + element("tbody", rows)
     if table.of_file:
         facts = {"role": "group", "tabindex": "0", "aria_label": table.of_file}
@@ -296,21 +302,13 @@ def _table(table: Table) -> Markup:
     return element("div", drawn, class_="kg-wide") if table.is_wide else drawn
 
 
-def _cells(row: Sequence[Cell], *, has_name: bool) -> Iterator[Markup]:
-    for number, cell in enumerate(row):
-        yield _cell(cell, "th" if has_name and number == 0 else "td")
-
-
 def _cell(words: Cell, tag: str) -> Markup:
     # A cell of one text in a tone is coloured as a whole.
     match words:
         case (Span(words=str(text), kind="", look="", tone=tone),) if tone:
             return element(tag, text, class_=classes(tone=tone))
-    return element(tag, Markup("").join(joined(words, _either)))
-
-
-def _either(one: Inline | Block) -> Markup:
-    return _inline(one) if isinstance(one, Inline) else _block(one)
+    drawn = joined(words, lambda one: _inline(one) if isinstance(one, Inline) else _block(one))
+    return element(tag, Markup("").join(drawn))
 
 
 @_block.register

@@ -176,7 +176,9 @@ class Spans:
             ev.LeaseChanged: self._leased,
             ev.PluginCalled: self._plugin,
             ev.ChildStarted: self._hand_on,
-            ev.RunVerified: self._verified,
+            ev.RunVerified: lambda event, run: run.span.add_event(
+                "run.verified", {"kagura.run.verified": event.passed}, timestamp=nanoseconds(event.at)
+            ),
         }
 
     def take(self, event: ev.Event) -> None:
@@ -287,13 +289,9 @@ class Spans:
         run.span.set_attribute("gen_ai.agent.name", agent)
 
     def _boxed(self, event: ev.BoxStarted, run: _Followed) -> None:
-        facts: Attributes = {
-            "kagura.box.backend": plain(event.backend),
-            "kagura.box.isolation": plain(event.isolation),
-            "kagura.box.warm": event.warm,
-            "kagura.box.ready_ms": event.ready_ms,
-        }
-        run.span.set_attributes({name: facts[name] for name in ("kagura.box.backend", "kagura.box.isolation")})
+        kind = {"kagura.box.backend": plain(event.backend), "kagura.box.isolation": plain(event.isolation)}
+        facts: Attributes = {**kind, "kagura.box.warm": event.warm, "kagura.box.ready_ms": event.ready_ms}
+        run.span.set_attributes(kind)
         run.span.add_event("box.started", facts, timestamp=nanoseconds(event.at))
         run.since = nanoseconds(event.at)
 
@@ -417,9 +415,6 @@ class Spans:
         # The child may have begun before this is stored, so it lies below the run, and the call leads to it.
         context = child_context(run.span.get_span_context(), event.child)
         run.tools.get(event.call_id, run.span).add_link(context, {"kagura.link": "child"})
-
-    def _verified(self, event: ev.RunVerified, run: _Followed) -> None:
-        run.span.add_event("run.verified", {"kagura.run.verified": event.passed}, timestamp=nanoseconds(event.at))
 
     # ---------------------------------------------------------------- privates
 

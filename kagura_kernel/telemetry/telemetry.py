@@ -193,17 +193,16 @@ def problems() -> list[str]:
         except ModuleNotFoundError:
             return False
 
+    def odd(name: str, *known: str) -> bool:
+        return os.environ.get(name, "") not in ("", *known)
+
     found = []
     if not (there("opentelemetry.sdk.trace") and there("opentelemetry.exporter.otlp.proto.http")):
         found.append("it needs one more package: pip install 'kagura-kernel[otel]'")
-    found += [f"{name}: it is `http/protobuf`, on the collector's port 4318" for name in _PROTOCOLS if _not_http(name)]
-    found += [f"{name}: it is `otlp` or `none`" for name in _EXPORTERS if _not_ours(name)]
+    found += [
+        f"{name}: it is `http/protobuf`, on the collector's port 4318"
+        for name in _PROTOCOLS
+        if odd(name, "http/protobuf")
+    ]
+    found += [f"{name}: it is `otlp` or `none`" for name in _EXPORTERS if odd(name, "otlp", "none")]
     return found
-
-
-def _not_http(name: str) -> bool:
-    return os.environ.get(name, "") not in ("", "http/protobuf")
-
-
-def _not_ours(name: str) -> bool:
-    return os.environ.get(name, "") not in ("", "otlp", "none")

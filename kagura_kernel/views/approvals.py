@@ -88,7 +88,9 @@ def ask_block(ask: Ask, calls: Sequence[Call], now: datetime | None, *, can_answ
     if not is_open:
         answer = ui.Line(_answer(ask), "verdict", _verdict_tone(ask))
         return ui.Question((top, *details, answer), name, is_open=False, plain=plain)
-    until = ui.Countdown(_left(request, now), request.deadline, "" if ask.brief else "no answer is a denial")
+    ends = request.at + timedelta(seconds=request.deadline)
+    left = max(0.0, (ends - (now or request.at)).total_seconds())
+    until = ui.Countdown(left, request.deadline, "" if ask.brief else "no answer is a denial")
     buttons = buttons_of(request, brief=ask.brief)
     inside = (_short(ask),) if ask.brief else (top, *details, *_meaning(meaning, parts))
     about = request.approval_id
@@ -268,11 +270,6 @@ def _meaning(meaning: str, parts: Asked) -> ui.Blocks:
         return ()
     where: ui.Words = (f"{meaning}, in", ui.code(parts.place), ".") if parts.place else (f"{meaning}.",)
     return (ui.Line(where, "soft"),)
-
-
-def _left(request: ApprovalRequested, now: datetime | None) -> float:
-    until = request.at + timedelta(seconds=request.deadline)
-    return max(0.0, (until - (now or request.at)).total_seconds())
 
 
 def _verdict_tone(ask: Ask) -> str:

@@ -54,8 +54,10 @@ def item_blocks(item: Item, view: RunView, *, live: bool) -> ui.Blocks:
         case Passage():
             return (ui.Rich(_latest(item), "growing" if item.growing else ""),)
         case Call():
-            # A question has its own card.
-            return () if _is_question(item, view) else (call_block(item, view),)
+            # One that did nothing but ask the person is shown by the question's own card.
+            asks = (one.request for one in view.items if isinstance(one, Ask))
+            asked = any(one.call_id == item.asked.call_id and one.subject == "question" for one in asks)
+            return () if asked else (call_block(item, view),)
         case Ask():
             return (ask_block(item, view.calls, view.now, can_answer=live and view.finished is None),)
         case Printout():
@@ -157,12 +159,6 @@ def _told(item: Note | Result | Withheld | Check | Part, *, steady: bool) -> ui.
             return ui.Line((withheld_words(item),), "note", plain=f"! {withheld_words(item)}")
         case _:
             return told_block(item, steady=steady)
-
-
-def _is_question(call: Call, view: RunView) -> bool:
-    """Whether the call did nothing but ask the person, which the question's own card shows."""
-    asks = (item.request for item in view.items if isinstance(item, Ask))
-    return any(ask.call_id == call.asked.call_id and ask.subject == "question" for ask in asks)
 
 
 def _chips(call: Call, view: RunView) -> ui.Words:

@@ -126,12 +126,11 @@ def granted_parts(granted: RunGranted, *, here: bool) -> list[tuple[str, str]]:
         ("Sees", sees),
         ("May change", ["its whole system, which is gone with the box"] if granted.writable_root else []),
     ]
-    return [(name, _listed(found)) for name, found in parts if found]
-
-
-def _listed(words: list[str]) -> str:
-    more = len(words) - _SHOWN
-    return ", ".join(words[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+    return [
+        (name, ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""))
+        for name, found in parts
+        if found
+    ]
 
 
 def variables_blocks(view: RunView) -> ui.Blocks:
@@ -143,18 +142,14 @@ def variables_blocks(view: RunView) -> ui.Blocks:
         if not found:
             continue
         words.append(ui.strong(direction.capitalize()))
+        names: list[str] = []
         for number, one in enumerate(found):
-            about = one_line(one.summary, _SUMMARY)
-            after = "" if number + 1 == len(found) else ","
-            words += [ui.code(one.name), *([f"({about}){after}"] if about else [after])]
-        told.append(f"= {direction}: {', '.join(map(_crossed, found))}")
+            about = f"({summary})" if (summary := one_line(one.summary, _SUMMARY)) else ""
+            words += [ui.code(one.name), f"{about}{'' if number + 1 == len(found) else ','}"]
+            names.append(f"{one.name} {about}".rstrip())
+        told.append(f"= {direction}: {', '.join(names)}")
     quiet = [ui.Line(tuple(words), "vars", plain="\n".join(told))] if words else []
     return (*quiet, *(_trouble(one) for one in view.variables.values() if one.error))
-
-
-def _crossed(one: VariableCrossed) -> str:
-    about = one_line(one.summary, _SUMMARY)
-    return f"{one.name} ({about})" if about else one.name
 
 
 def _trouble(one: VariableCrossed) -> ui.Line:

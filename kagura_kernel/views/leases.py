@@ -158,8 +158,9 @@ def line_of(lease_id: str, held: Holding) -> LeaseLine:
 
 def lease_row(line: LeaseLine, now: datetime, *, live: bool = True) -> ui.Group:
     """One row; its time left ticks in the browser, counted from `now`. What is not live says when it ends."""
-    tone, state = _state(line)
+    tone, state = _STATES.get(line.state, ("warn", line.state))
     over = line.state == "released"
+    state = _ENDS[lease_end(line.why)] if over else state
     why = line.why or _MEANING.get(line.state, "")
     if over and lease_end(line.why) == "left to expire":
         why = LIVES_ON
@@ -188,11 +189,6 @@ def way_words(way: str, place: str) -> str:
             return f"in the variable {place} of one process" if place else "in one process’s environment"
         case _:
             return place
-
-
-def _state(line: LeaseLine) -> tuple[str, str]:
-    tone, word = _STATES.get(line.state, ("warn", line.state))
-    return tone, _ENDS[lease_end(line.why)] if line.state == "released" else word
 
 
 def _clock(line: LeaseLine, now: datetime, *, live: bool) -> ui.Span | ui.Clock:

@@ -291,14 +291,11 @@ class RunView:
                 call.refused = event.verdict != "allow"
                 self._dirty.add(call.key)
             self._dirty.add(found.key)
-            self._tell_in_full()
-
-    def _tell_in_full(self) -> None:
-        """A question that is left alone says at length what it means, and offers everything."""
-        left = [ask for ask in self.pending if ask.request.subject == "network"]
-        if len(left) == 1 and left[0].brief:
-            left[0].brief = False
-            self._dirty.add(left[0].key)
+            # A question that is left alone says at length what it means, and offers everything.
+            left = [ask for ask in self.pending if ask.request.subject == "network"]
+            if len(left) == 1 and left[0].brief:
+                left[0].brief = False
+                self._dirty.add(left[0].key)
 
     def _changes(self, event: ev.Event) -> None:
         changes = changes_after(self.changes, event)
@@ -316,7 +313,10 @@ class RunView:
     def _finish(self, event: ev.RunFinished) -> None:
         self.finished = event
         self._settle_text()
-        self._last_words(event.text)
+        # The final answer is as a rule the last passage; it is shown once.
+        said = any(event.text.strip() in item.text for item in self.items if isinstance(item, Passage))
+        if event.text.strip() and self.agent and not said:
+            self._add(Passage(self._key(), event.text))
         self.input_tokens = event.input_tokens or self.input_tokens
         self.output_tokens = event.output_tokens or self.output_tokens
         self._changes(event)
@@ -327,12 +327,6 @@ class RunView:
         self._dirty.update(ask.key for ask in self.pending)
         self._dirty.update(["end", "many"] if len(self.pending) > 1 else ["end"])
         self._dirty.update(name for name, part in (("leases", self.leases), ("net", self.network)) if part)
-
-    def _last_words(self, text: str) -> None:
-        # The final answer is as a rule the last passage; it is shown once.
-        said = any(text.strip() in item.text for item in self.items if isinstance(item, Passage))
-        if text.strip() and self.agent and not said:
-            self._add(Passage(self._key(), text))
 
     def _settle_text(self) -> None:
         for item in self.items:

@@ -285,11 +285,7 @@ _SHORTEST = 1 / 300
 
 
 def timeline_chart(cockpit: Cockpit, run_id: str | None) -> Chart:
-    """The timeline of a run, or of the latest one.
-
-    Raises:
-        RunUnknown: there is no such run.
-    """
+    """The timeline of a run, or of the latest one. Raises `RunUnknown`: there is no such run."""
     if run_id is None:
         latest = cockpit.runs(limit=1)
         if not latest:

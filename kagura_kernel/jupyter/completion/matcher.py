@@ -49,9 +49,9 @@ def _replied(found: Completions | None, cursor: int) -> dict[str, Any]:
 def explained(shell: Any, code: str, cursor: int, *, prompt: bool) -> str | None:
     """What stands at the cursor, in words, or None where that is not ours to say."""
     from kagura_kernel.cockpit.lines.completing import explain
-    from kagura_kernel.jupyter.completion.names import names_of
+    from kagura_kernel.jupyter.completion.names import ShellNames
 
-    return explain(code, cursor, names_of(shell), prompt=prompt)
+    return explain(code, cursor, ShellNames(shell), prompt=prompt)
 
 
 def plug_in(shell: InteractiveShell) -> None:
@@ -139,6 +139,6 @@ def _matcher(shell: InteractiveShell) -> Any:
 
 def _completions(shell: Any, code: str, cursor: int, *, prompt: bool) -> Completions | None:
     from kagura_kernel.cockpit.lines.completing import complete
-    from kagura_kernel.jupyter.completion.names import names_of
+    from kagura_kernel.jupyter.completion.names import ShellNames
 
-    return complete(code, cursor, names_of(shell), prompt=prompt)
+    return complete(code, cursor, ShellNames(shell), prompt=prompt)

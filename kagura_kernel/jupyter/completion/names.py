@@ -96,21 +96,12 @@ _FROM_THE_JOURNAL = frozenset(
 
 @contextmanager
 def journal_in_use() -> Iterator[Journal]:
-    """The journal of the settings, for a moment.
-
-    Raises:
-        KaguraError: there is none yet, or it cannot be used.
-    """
+    """The journal of the settings, for a moment. Raises `KaguraError`: there is none yet, or it cannot be used."""
     journal = Journal.open(place_in_use(os.environ), create=False)
     try:
         yield journal
     finally:
         journal.close()
-
-
-def names_of(shell: Any) -> ShellNames:
-    """The names that a shell knows."""
-    return ShellNames(shell)
 
 
 class ShellNames:
@@ -314,11 +305,7 @@ def _plugins_here() -> Mapping[str, Found]:
 
 
 def _schema(found: Found) -> Schema:
-    """What its source says that it can be told.
-
-    Raises:
-        PluginInvalid: it says nothing that can be understood.
-    """
+    """What its source says that it can be told. Raises `PluginInvalid`: it says nothing that can be understood."""
     key = found.content.content_hash
     with _lock:
         if key in _schemas:

@@ -8,7 +8,7 @@ import pytest
 
 from kagura_kernel.domain.grammar import Kind
 from kagura_kernel.domain.memory import Author, Draft, Source, Tier
-from kagura_kernel.jupyter.completion.names import names_of
+from kagura_kernel.jupyter.completion.names import ShellNames
 from kagura_kernel.memory.opening import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 
@@ -18,7 +18,7 @@ def told(tmp_path, monkeypatch):
     """The names that a line is offered, with what is said of them."""
     monkeypatch.setenv("KAGURA_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("KAGURA_CONFIG", str(tmp_path / "none.toml"))
-    names = names_of(SimpleNamespace(user_ns={}))
+    names = ShellNames(SimpleNamespace(user_ns={}))
     names._blink = 60.0
     return lambda *given: {name.text: name.summary for name in names.names(Kind.MEMORY, "", given)}
 

@@ -17,7 +17,7 @@ from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.jupyter.completion.names import MOST_FILES, ShellNames, files, names_of, variables
+from kagura_kernel.jupyter.completion.names import MOST_FILES, ShellNames, files, variables
 from tests.support.sample_run import SampleRun
 
 PATIENT = 60.0
@@ -189,7 +189,7 @@ def test_variables_are_a_person_s_own_data():
         "nothing": "None",
         "words": "list, 2 long",
     }
-    assert names_of(SimpleNamespace(user_ns={"n": 1})).names(Kind.EXPRESSION, "", ())[0].text == "n"
+    assert ShellNames(SimpleNamespace(user_ns={"n": 1})).names(Kind.EXPRESSION, "", ())[0].text == "n"
 
 
 def test_no_code_of_a_value_is_run_to_tell_what_it_is():
