@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from .evaluation import Evaluation, Files
 from .fields import TEXTS, is_one_of
 from .folding import NotConstant
 from .names import (
@@ -17,7 +18,6 @@ from .names import (
     SOME_TEXT,
     UNKNOWN,
     Doubt,
-    Meaning,
     Value,
     Values,
     const,
@@ -25,7 +25,7 @@ from .names import (
     ref,
 )
 from .rules import MODULES
-from .scopes import REST, Binding
+from .scopes import REST, Binding, Walk
 
 _THROUGH = frozenset(
     "builtins.list builtins.tuple builtins.iter builtins.reversed builtins.sorted builtins.set builtins.frozenset "
@@ -59,19 +59,19 @@ _GRADES = ("", "unknown", "computed")
 _TYPES = {"def": "types.FunctionType", "class": "builtins.type", "own": "types.ModuleType"}
 
 
-class Calls:
-    """The calls of one file."""
+class Meaning(Evaluation):
+    """What every expression of one file may stand for, calls included."""
 
-    def __init__(self, meaning: Meaning) -> None:
-        self._of = meaning
+    def __init__(self, unit: str, walk: Walk, plugin: Files) -> None:
+        super().__init__(unit, walk, plugin)
         self._parameters: dict[tuple[int, str], Values] = {}
         self._working: set[tuple[int, str]] = set()
-        self._tries: dict[tuple[int, str], int] = {}
+        self._parameter_tries: dict[tuple[int, str], int] = {}
 
     def result(self, node: ast.Call) -> Values:
         """What a call may give back."""
         found: set[Value] = set()
-        for function in self._of.values(node.func):
+        for function in self.values(node.func):
             found |= self._one(function, node)
             if len(found) > MOST:
                 break
@@ -98,18 +98,18 @@ class Calls:
             return work(self, node)
         first = node.args[0] if node.args else None
         if first is not None and name in _ELEMENT:
-            return self._of.elements(self._of.values(first))
+            return self.elements(self.values(first))
         try:
-            return frozenset({const(self._of.constant(node))})
+            return frozenset({const(self.constant(node))})
         except (NotConstant, TypeError):
             pass
         if first is not None and name in _THROUGH:
-            values = self._of.values(first)
-            return values | self._of.elements(values) if name == "itertools.chain" else values
+            values = self.values(first)
+            return values | self.elements(values) if name == "itertools.chain" else values
         if name in _TEXTUAL:
             return SOME_TEXT
         # A text that a function made of a text in the source could have stood there.
-        given = [value for one in node.args for value in self._of.values(one)]
+        given = [value for one in node.args for value in self.values(one)]
         shown = (value.kind == "const" or is_made_of_text(value) for value in given)
         hidden = bool(given) and all(shown) and name not in _KNOWN_TEXTS
         return frozenset({Value("made", name, 0, hidden or None)})
@@ -117,38 +117,38 @@ class Calls:
     def getattr(self, node: ast.Call) -> Values:
         """`getattr(a, name)`."""
         if len(node.args) < len(("object", "name")) or any(isinstance(one, ast.Starred) for one in node.args):
-            self._check(node, self._of.values(node.args[0]) if node.args else ANY, [], PUT_TOGETHER)
+            self._check(node, self.values(node.args[0]) if node.args else ANY, [], PUT_TOGETHER)
             return ANY
-        names, doubt = self._of.names(node.args[1])
-        bases = self._of.values(node.args[0])
+        names, doubt = self.names(node.args[1])
+        bases = self.values(node.args[0])
         self._check(node, bases, names, doubt)
-        found = self._of.union(self._of.attribute(base, name) for base in bases for name in names)
-        default = self._of.union(self._of.values(one) for one in node.args[2:])
+        found = self.union(self.attribute(base, name) for base in bases for name in names)
+        default = self.union(self.values(one) for one in node.args[2:])
         return found | default | (ANY if doubt else NOTHING)
 
     def _check(self, node: ast.expr, bases: Values, names: list[str], doubt: Doubt) -> None:
-        if self._of.checks is not None:
-            self._of.checks.reached(node, bases, names, doubt)
+        if self.checks is not None:
+            self.checks.reached(node, bases, names, doubt)
 
     def getter(self, node: ast.Call) -> Values:
         """`attrgetter("a.b")` and `methodcaller("a")`."""
         names, doubts = [], NO_DOUBT
-        for one in node.args if self._of.named(node.func).endswith("attrgetter") else node.args[:1]:
-            found, doubt = self._of.names(one)
+        for one in node.args if self.named(node.func).endswith("attrgetter") else node.args[:1]:
+            found, doubt = self.names(one)
             names += found
             doubts = Doubt(max(doubts.grade, doubt.grade, key=_GRADES.index), doubts.parts + doubt.parts)
         parts = [part for name in names for part in name.split(".")]
         self._check(node, NOTHING, parts, doubts)
-        return frozenset({Value("get", "", id(node), tuple(names), self._of.unit)})
+        return frozenset({Value("get", "", id(node), tuple(names), self.unit)})
 
     def _got(self, function: Value, node: ast.Call) -> Values:
-        bases = self._of.values(node.args[0]) if node.args else ANY
+        bases = self.values(node.args[0]) if node.args else ANY
         found: set[Value] = set()
         for name in function.data if isinstance(function.data, tuple) else ():
             values = bases
             for part in str(name).split("."):
                 self._check(node, values, [part], NO_DOUBT)
-                values = self._of.union(self._of.attribute(base, part) for base in values)
+                values = self.union(self.attribute(base, part) for base in values)
             found |= values
         return frozenset(found)
 
@@ -158,7 +158,7 @@ class Calls:
             return frozenset({Value("space", "")})
         return frozenset(
             Value("space", base.name if base.kind == "ref" else "" if base.kind == "own" else "?")
-            for base in self._of.values(node.args[0])
+            for base in self.values(node.args[0])
         )
 
     def own_space(self, _node: ast.Call) -> Values:
@@ -170,7 +170,7 @@ class Calls:
         if len(node.args) != 1:
             return ANY
         found: set[Value] = set()
-        for value in self._of.values(node.args[0]):
+        for value in self.values(node.args[0]):
             if value.kind in _TYPES:
                 found.add(ref(_TYPES[value.kind]))
             elif value.kind == "ref" and value.name in MODULES:
@@ -181,21 +181,21 @@ class Calls:
                 found.add(ref(f"builtins.{value.name}"))
             else:
                 found.add(UNKNOWN)
-        if self._of.checks is not None:
+        if self.checks is not None:
             for one in found:
                 if one.kind == "ref" and one.name.startswith("types."):
-                    self._of.checks.type_of(node, one.name)
+                    self.checks.type_of(node, one.name)
         return frozenset(found)
 
     def imported(self, node: ast.Call) -> Values:
         """`__import__(name)` and `import_module(name)`: the call is reported anyway, and what it gives is followed."""
-        names, _doubt = self._of.names(node.args[0]) if node.args else ([], "")
+        names, _doubt = self.names(node.args[0]) if node.args else ([], "")
         return frozenset(ref(name) for name in names) or ANY
 
     def mapped(self, node: ast.Call) -> Values:
         """`map(function, values)`."""
         try:
-            return frozenset({const(tuple(self._of.constant(node)))})  # type: ignore[arg-type]
+            return frozenset({const(tuple(self.constant(node)))})  # type: ignore[arg-type]
         except (NotConstant, TypeError):
             return SOME_TEXT
 
@@ -203,25 +203,25 @@ class Calls:
 
     def _own(self, function: Value, node: ast.Call) -> Values:
         if function.kind == "class":
-            text = node.args and any(is_one_of(self._of, function, one) for one in TEXTS)
-            given = self._of.values(node.args[0]) if text else NOTHING
+            text = node.args and any(is_one_of(self, function, one) for one in TEXTS)
+            given = self.values(node.args[0]) if text else NOTHING
             return given | {function._replace(kind="object")}
-        home = self._of.plugin.evaluation(function.unit)
-        return self._of.union(home.values(one) for one in home.walk.returns.get(function.node, ())[:MOST]) or ANY
+        home = self.plugin.units[function.unit]
+        return self.union(home.values(one) for one in home.walk.returns.get(function.node, ())[:MOST]) or ANY
 
     def parameter(self, binding: Binding) -> Values:
         """What a parameter may be given: its default, and what the calls in this file give."""
         key = (id(binding.node), binding.name)
         if key in self._working:
-            self._of.plugin.rings += 1
+            self.plugin.rings += 1
             return NOTHING
         if key in self._parameters:
             return self._parameters[key]
-        rings, self._tries[key] = self._of.plugin.rings, self._tries.get(key, 0) + 1
+        rings, self._parameter_tries[key] = self.plugin.rings, self._parameter_tries.get(key, 0) + 1
         self._working.add(key)
         found = self._parameter(binding)
         self._working.discard(key)
-        if rings == self._of.plugin.rings or self._tries[key] >= MOST_TRIES:
+        if rings == self.plugin.rings or self._parameter_tries[key] >= MOST_TRIES:
             self._parameters[key] = found
         return found
 
@@ -229,44 +229,44 @@ class Calls:
         node, place = binding.node, binding.path[0]
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             return ANY
-        owner = self._of.walk.class_of.get(id(node))
+        owner = self.walk.class_of.get(id(node))
         is_static = any(getattr(one, "id", "") == "staticmethod" for one in getattr(node, "decorator_list", ()))
         if owner is not None and place == 0 and not is_static:
-            return frozenset({Value("object", "", id(owner), None, self._of.unit)})
+            return frozenset({Value("object", "", id(owner), None, self.unit)})
         shift = 1 if owner is not None and not is_static else 0
         default = _default(node, binding.name, place)
-        found: set[Value] = set(self._of.values(default)) if default is not None else set()
+        found: set[Value] = set(self.values(default)) if default is not None else set()
         calls = self._calls_of(node, owner)
         for call in calls[:MOST]:
             for one in _given(call, binding, place - shift):
-                found |= self._of.values(one)
+                found |= self.values(one)
         return frozenset(found) if calls and found else frozenset({*found, UNKNOWN})
 
     def _calls_of(self, node: ast.AST, owner: ast.ClassDef | None) -> list[ast.Call]:
-        walk = self._of.walk
+        walk = self.walk
         if isinstance(node, ast.Lambda):
             name = walk.names_of_lambda.get(id(node), "")
             return walk.lambda_calls.get(id(node), []) + (walk.calls.get(name, []) if name else [])
         name = getattr(node, "name", "")
         if owner is not None and name in ("__init__", "__new__", "__call__"):
             name = owner.name
-        elsewhere = self._of.plugin.calls_elsewhere(self._of.unit, name)
+        elsewhere = self.plugin.calls_elsewhere(self.unit, name)
         return walk.calls.get(name, []) + elsewhere
 
     # ------------------------------------------------------------- containers
 
     def from_space(self, space: Value, key: ast.expr | None, node: ast.expr) -> Values:
         """What is taken out of a namespace by its name."""
-        names, doubt = self._of.names(key) if key is not None else ([], PUT_TOGETHER)
+        names, doubt = self.names(key) if key is not None else ([], PUT_TOGETHER)
         if space.name == "?":
             self._check(node, NOTHING, names, doubt)
-            return self._of.union(self._of.stored(name) for name in names) or ANY
+            return self.union(self.stored(name) for name in names) or ANY
         if space.name:
             self._check(node, frozenset({ref(space.name)}), names, doubt)
-            return self._of.union(self._of.attribute(ref(space.name), name) for name in names) or ANY
-        self._check(node, frozenset({Value("own", "", 0, None, self._of.unit)}), names, doubt)
-        module = self._of.walk.module
-        return self._of.union(self._of.lookup(name, module, node.lineno) for name in names) or ANY
+            return self.union(self.attribute(ref(space.name), name) for name in names) or ANY
+        self._check(node, frozenset({Value("own", "", 0, None, self.unit)}), names, doubt)
+        module = self.walk.module
+        return self.union(self.lookup(name, module, node.lineno) for name in names) or ANY
 
     def _of_space(self, function: Value, node: ast.Call) -> Values:
         space = Value("space", function.name)
@@ -280,34 +280,34 @@ class Calls:
         box = frozenset({Value("box", "", function.node, None, function.unit)})
         if function.data in ("get", "pop", "__getitem__", "setdefault", "popleft"):
             try:
-                key = self._of.constant(node.args[0]) if node.args else None
+                key = self.constant(node.args[0]) if node.args else None
             except NotConstant:
                 key = None
-            extra = self._of.values(node.args[1]) if len(node.args) > 1 else NOTHING
-            return self._of.elements(box, key) | extra
+            extra = self.values(node.args[1]) if len(node.args) > 1 else NOTHING
+            return self.elements(box, key) | extra
         if function.data in ("values", "copy", "union"):
             return box
         try:
-            return frozenset({const(self._of.constant(node))})
+            return frozenset({const(self.constant(node))})
         except (NotConstant, TypeError):
             return ANY
 
     def _method(self, node: ast.Call) -> Values:
         """A method of something else; one of a text gives a text."""
         try:
-            return frozenset({const(self._of.constant(node))})
+            return frozenset({const(self.constant(node))})
         except (NotConstant, TypeError):
             pass
         if isinstance(node.func, ast.Attribute):
             if node.func.attr == "__getitem__" and node.args:
-                return self._of.elements(self._of.values(node.func.value))
-            base = self._of.values(node.func.value)
+                return self.elements(self.values(node.func.value))
+            base = self.values(node.func.value)
             textual = any(one.kind in ("const", "computed") for one in base)
             codec = node.args[0] if node.args else None
             if node.func.attr == "decode" and isinstance(codec, ast.Constant) and codec.value in _ODD_CODECS:
                 return SOME_TEXT
             if node.func.attr == "format" and isinstance(node.func.value, ast.Constant):
-                return self._of.folded(node)
+                return self.folded(node)
             if node.func.attr in _TEXT_METHODS and textual:
                 return SOME_TEXT
             if any(one.kind in ("computed", "part") or one == _TEMPLATE for one in base):
@@ -355,15 +355,15 @@ def _cleaned(base: Values, node: ast.Call, method: str) -> Values:
     return frozenset(found)
 
 
-_SPECIAL: dict[str, Callable[[Calls, ast.Call], Values]] = {
-    "builtins.getattr": Calls.getattr,
-    "builtins.vars": Calls.vars,
-    "builtins.globals": Calls.own_space,
-    "builtins.locals": Calls.own_space,
-    "builtins.type": Calls.type,
-    "builtins.map": Calls.mapped,
-    "builtins.__import__": Calls.imported,
-    "importlib.import_module": Calls.imported,
-    "operator.attrgetter": Calls.getter,
-    "operator.methodcaller": Calls.getter,
+_SPECIAL: dict[str, Callable[[Meaning, ast.Call], Values]] = {
+    "builtins.getattr": Meaning.getattr,
+    "builtins.vars": Meaning.vars,
+    "builtins.globals": Meaning.own_space,
+    "builtins.locals": Meaning.own_space,
+    "builtins.type": Meaning.type,
+    "builtins.map": Meaning.mapped,
+    "builtins.__import__": Meaning.imported,
+    "importlib.import_module": Meaning.imported,
+    "operator.attrgetter": Meaning.getter,
+    "operator.methodcaller": Meaning.getter,
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from .evaluation import Evaluation
 from .fields import (
     BY_NAME,
     DISPATCHING,
@@ -25,7 +26,7 @@ from .fields import (
     listed,
 )
 from .folding import NotConstant
-from .names import NO_DOUBT, Doubt, Meaning, Value, Values, ref
+from .names import NO_DOUBT, Doubt, Value, Values, ref
 from .reaching import ANCHORED, NAMING, OPEN, Reaching, shown
 from .rules import (
     ATTRIBUTE,
@@ -60,7 +61,7 @@ class CallChecks(Reaching):
     """The rules for the calls of one file."""
 
     def called(self, node: ast.Call) -> None:
-        """`f(…)`."""
+        """Look at a call: what it opens, sets, names and reaches."""
         self._of.values(node)
         names = {value.name for value in self._of.values(node.func) if value.kind == "ref"}
         for full in names & set(OPEN):
@@ -245,7 +246,7 @@ def _is_other(value: Value) -> bool:
     return value.kind == "made" and value.name.rpartition(".")[2][:1].isupper() and value.name not in _TEXTUAL
 
 
-def _opened_for(meaning: Meaning, full: str, node: ast.Call) -> str:
+def _opened_for(meaning: Evaluation, full: str, node: ast.Call) -> str:
     """Whether a call of `open` and the like is to `read` or to `write`."""
     at = next((one.value for one in node.keywords if one.arg in ("mode", "flags")), None)
     if at is None and len(node.args) > 1:
@@ -279,7 +280,7 @@ class Checks(CallChecks):
     def run(self) -> None:
         """Look at every node."""
         for node in self._walk.nodes:
-            check = _CHECKS.get(type(node))
+            check = self._CHECKS.get(type(node))
             if check is not None:
                 check(self, node)
         for name, line in self._walk.globals_set:
@@ -289,13 +290,11 @@ class Checks(CallChecks):
 
     # ------------------------------------------------------------ what comes in
 
-    def imported(self, node: ast.Import) -> None:
-        """`import a.b`."""
+    def _imported(self, node: ast.Import) -> None:
         for alias in node.names:
             self._import(alias.name, node.lineno)
 
-    def taken(self, node: ast.ImportFrom) -> None:
-        """`from a import b`."""
+    def _taken(self, node: ast.ImportFrom) -> None:
         module = node.module or ""
         if node.level:
             self._relative(node)
@@ -333,8 +332,7 @@ class Checks(CallChecks):
 
     # ------------------------------------------------------------- references
 
-    def named(self, node: ast.Name) -> None:
-        """A name that is read."""
+    def _named(self, node: ast.Name) -> None:
         if node.id == "__annotations__":
             self._say(CODE, "Annotations are made while the code runs, and the library runs them as code.", node.lineno)
         if isinstance(node.ctx, ast.Store):
@@ -343,8 +341,7 @@ class Checks(CallChecks):
             if value.kind == "ref":
                 self._referred(node, value.name)
 
-    def attribute(self, node: ast.Attribute) -> None:
-        """`a.b`, read or set."""
+    def _attribute(self, node: ast.Attribute) -> None:
         bases = self._of.values(node.value)
         if isinstance(node.ctx, ast.Load):
             self._reach(node, bases, node.attr)
@@ -365,8 +362,7 @@ class Checks(CallChecks):
 
     # ------------------------------------------------------------------ calls
 
-    def subscript(self, node: ast.Subscript) -> None:
-        """`a[b]`, read or set."""
+    def _subscript(self, node: ast.Subscript) -> None:
         bases = self._of.values(node.value)
         self._of.values(node)
         if isinstance(node.ctx, ast.Load):
@@ -383,7 +379,7 @@ class Checks(CallChecks):
 
     # ------------------------------------------------------------------- rest
 
-    def constant(self, node: ast.Constant) -> None:
+    def _constant(self, node: ast.Constant) -> None:
         """A text that stands in the code; what documents it is left alone."""
         data = node.value
         if id(node) in self._walk.docstrings:
@@ -393,14 +389,12 @@ class Checks(CallChecks):
         if isinstance(data, str) and len(data) >= _SHORTEST:
             self._look(data, node.lineno, refused=id(node) in self._walk.refused)
 
-    def folded(self, node: ast.BinOp | ast.JoinedStr) -> None:
-        """A text that is put together from constants is looked at as a whole."""
+    def _folded(self, node: ast.BinOp | ast.JoinedStr) -> None:
         for value in self._of.values(node):
             if value.kind == "const" and isinstance(value.data, str) and len(value.data) < _LONGEST:
                 self._look(value.data, node.lineno)
 
-    def matched(self, node: ast.Match) -> None:
-        """`case A(name=part)` reads the attribute `name` of what is matched, `case A(part)` one that `A` names."""
+    def _matched(self, node: ast.Match) -> None:
         bases = self._of.values(node.subject)
         for case in node.cases:
             for part in ast.walk(case.pattern):
@@ -413,37 +407,32 @@ class Checks(CallChecks):
                     spaces = frozenset(ref(one.name) for one in bases if one.kind == "space" and len(one.name) > 1)
                     self.reached(node.subject, spaces, [name for name in names if isinstance(name, str)], NO_DOUBT)
 
-    def defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """A function that Python itself calls where a name is missing."""
+    def _defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         scope = self._walk.scope_of[id(node)]
         if scope.kind == "module" and node.name in ("__getattr__", "__dir__"):
             self._say(MUTATION, f"{node.name} answers for names that the module does not have.", node.lineno)
 
-    def mapped(self, node: ast.Dict) -> None:
+    def _mapped(self, node: ast.Dict) -> None:
         """A dictionary may become attributes of something: `type`, `SimpleNamespace`."""
         for name, value in hooks_of(self._of, node):
             check_hook(self._of, name, value, node.lineno, self._say)
 
-    def classed(self, node: ast.ClassDef) -> None:
-        """What a class derives from is referred to, too."""
+    def _classed(self, node: ast.ClassDef) -> None:
         check_class(self._of, node, self._say)
         if derives_from(self._of, node, FORMATTER):
             self._plugin.doubts.append((self._unit, node.lineno))
 
-
-_CHECKS: dict[type, Callable[[Checks, Any], None]] = {
-    ast.Import: Checks.imported,
-    ast.ImportFrom: Checks.taken,
-    ast.Name: Checks.named,
-    ast.Attribute: Checks.attribute,
-    ast.Call: Checks.called,
-    ast.Subscript: Checks.subscript,
-    ast.Constant: Checks.constant,
-    ast.BinOp: Checks.folded,
-    ast.JoinedStr: Checks.folded,
-    ast.Dict: Checks.mapped,
-    ast.Match: Checks.matched,
-    ast.FunctionDef: Checks.defined,
-    ast.AsyncFunctionDef: Checks.defined,
-    ast.ClassDef: Checks.classed,
-}
+    _CHECKS: ClassVar[dict[type, Callable[[Checks, Any], None]]] = {
+        ast.Import: _imported,
+        ast.ImportFrom: _taken,
+        ast.Name: _named,
+        ast.Attribute: _attribute,
+        ast.Call: CallChecks.called,
+        ast.Subscript: _subscript,
+        ast.Constant: _constant,
+        **dict.fromkeys((ast.BinOp, ast.JoinedStr), _folded),
+        ast.Dict: _mapped,
+        ast.Match: _matched,
+        **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef), _defined),
+        ast.ClassDef: _classed,
+    }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterable
-from typing import Any
+import posixpath
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar
 
-from .calling import Calls
 from .folding import NotConstant
 from .names import (
     ANY,
@@ -18,8 +19,7 @@ from .names import (
     NOTHING,
     SOME_TEXT,
     UNKNOWN,
-    Doubt,
-    Files,
+    Findings,
     Reach,
     Texts,
     Value,
@@ -42,15 +42,87 @@ BUILTINS = frozenset(dir(builtins)) | frozenset(
 _MAX_DEPTH = 90
 
 
-class Evaluation:
-    """What every expression of one file may stand for."""
+class Files(Findings):
+    """All files of a plugin, and how they lead to each other."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        super().__init__()
+        self.files = files
+        self.units: dict[str, Evaluation] = {}  # What is known of those that are Python, by path
+
+    @cached_property
+    def defined(self) -> frozenset[str]:
+        """Names of attributes that the plugin's own classes have."""
+        walks = [unit.walk for unit in self.units.values()]
+        bound = (inner.bindings for walk in walks for inner in walk.inner.values() if inner.kind == "class")
+        return frozenset().union(*bound, *(walk.declared for walk in walks), *(walk.attributes for walk in walks))
+
+    def _resolve(self, unit: str, module: str, level: int) -> str | None:
+        """The path without `.py` to which a relative import leads; None when that is outside."""
+        folder = posixpath.dirname(unit)
+        for _ in range(level - 1):
+            if not folder:
+                return None
+            folder = posixpath.dirname(folder)
+        return posixpath.join(folder, *module.split(".")) if module else folder
+
+    def _file(self, place: str) -> str | None:
+        for path in (f"{place}.py", posixpath.join(place, "__init__.py")):
+            if path in self.units:
+                return path
+        return None
+
+    def is_there(self, unit: str, module: str, level: int, name: str) -> bool:
+        """Whether a relative import finds something in the plugin's own files."""
+        place = self._resolve(unit, module, level)
+        if place is None:
+            return False
+        found = self._file(place) if place else None
+        if found is None:
+            return (name == "*" and bool(place == "")) or self._is_file(posixpath.join(place, name))
+        walk = self.units[found].walk
+        return name == "*" or name in walk.module.bindings or bool(walk.stars) or self._is_file(f"{place}/{name}")
+
+    def _is_file(self, place: str) -> bool:
+        """Files that did not parse count: what is wrong with them is told by itself."""
+        return f"{place}.py" in self.files or f"{place}/__init__.py" in self.files
+
+    def exported(self, unit: str, module: str, level: int, name: str) -> Values:
+        """What `from .module import name` gives."""
+        place = self._resolve(unit, module, level)
+        if place is None:
+            return ANY
+        found = self._file(place) if place or module else None
+        if found is not None and found != unit:
+            values = self.attribute_of_file(found, name)
+            if values:
+                return values
+        inner = self._file(posixpath.join(place, name))
+        return frozenset({Value("own", "", 0, None, inner)}) if inner else ANY
+
+    def attribute_of_file(self, unit: str, name: str) -> Values:
+        """A name in the module of one file; the empty set when it has none."""
+        if unit not in self.units:
+            return ANY
+        home = self.units[unit]
+        if name in home.walk.module.bindings or home.walk.stars:
+            return home.lookup(name, home.walk.module, 1 << 30)
+        inner = self._file(posixpath.join(posixpath.dirname(unit), name))
+        return frozenset({Value("own", "", 0, None, inner)}) if inner and inner != unit else NOTHING
+
+    def calls_elsewhere(self, unit: str, name: str) -> list[ast.Call]:
+        """Calls in other files of a function of that name."""
+        return [call for path, one in self.units.items() if path != unit for call in one.walk.calls.get(name, ())]
+
+
+class Evaluation(Texts):
+    """What every expression of one file may stand for; what calls give is known to whoever derives from it."""
+
+    plugin: Files
 
     def __init__(self, unit: str, walk: Walk, plugin: Files) -> None:
-        self.unit = unit
-        self.walk = walk
-        self.plugin = plugin
+        super().__init__(unit, walk, plugin)
         self.checks: Reach | None = None
-        self.calls = Calls(self)
         self._known: dict[int, Values] = {}
         self._busy: set[int] = set()
         self._stored: dict[str, Values] = {}
@@ -58,8 +130,19 @@ class Evaluation:
         self._items: dict[str, Values] = {}
         self._tries: dict[str, int] = {}
         self._depth = 0
-        self.by_id = {id(node): node for node in walk.nodes}
-        self.texts = Texts(self, self.by_id)
+        self._boxes: dict[int, str] | None = None
+
+    def result(self, node: ast.Call) -> Values:
+        """What a call may give back."""
+        raise NotImplementedError
+
+    def parameter(self, binding: Binding) -> Values:
+        """What a parameter may be given."""
+        raise NotImplementedError
+
+    def from_space(self, space: Value, key: ast.expr | None, node: ast.expr) -> Values:
+        """What is taken out of a namespace by its name."""
+        raise NotImplementedError
 
     # ------------------------------------------------------------ expressions
 
@@ -86,39 +169,32 @@ class Evaluation:
         return found
 
     def _evaluate(self, node: ast.AST) -> Values:
-        work = _WORK.get(type(node))
+        work = self._WORK.get(type(node))
         return ANY if work is None else work(self, node)
 
-    def literal(self, node: ast.Constant) -> Values:
-        """A constant."""
+    def _literal(self, node: ast.Constant) -> Values:
         return frozenset({const(node.value)})
 
-    def member(self, node: ast.Attribute) -> Values:
-        """`a.b`."""
+    def _member(self, node: ast.Attribute) -> Values:
         return self.union(self.attribute(base, node.attr) for base in self.values(node.value))
 
-    def of_call(self, node: ast.Call) -> Values:
-        """`f(…)`."""
-        return self.calls.result(node)
+    def _of_call(self, node: ast.Call) -> Values:
+        return self.result(node)
 
-    def of_lambda(self, node: ast.Lambda) -> Values:
+    def _of_lambda(self, node: ast.Lambda) -> Values:
         """`lambda: …`."""
         return frozenset({Value("def", "", id(node), None, self.unit)})
 
-    def container(self, node: ast.AST) -> Values:
-        """A list, a dictionary, a comprehension."""
+    def _container(self, node: ast.AST) -> Values:
         return frozenset({Value("box", "", id(node), None, self.unit)})
 
-    def either(self, node: ast.BoolOp) -> Values:
-        """`a or b`."""
+    def _either(self, node: ast.BoolOp) -> Values:
         return self.union(self.values(one) for one in node.values)
 
-    def chosen(self, node: ast.IfExp) -> Values:
-        """`a if test else b`."""
+    def _chosen(self, node: ast.IfExp) -> Values:
         return self.values(node.body) | self.values(node.orelse)
 
-    def of_inner(self, node: ast.NamedExpr | ast.Await | ast.Starred) -> Values:
-        """What is the same as a part of it."""
+    def _of_inner(self, node: ast.NamedExpr | ast.Await | ast.Starred) -> Values:
         return self.values(node.value)
 
     @staticmethod
@@ -131,8 +207,7 @@ class Evaluation:
 
     # ------------------------------------------------------------------ names
 
-    def of_name(self, node: ast.Name) -> Values:
-        """A name."""
+    def _of_name(self, node: ast.Name) -> Values:
         scope = self.walk.scope_of.get(id(node), self.walk.module)
         return self.lookup(node.id, scope, node.lineno)
 
@@ -191,7 +266,7 @@ class Evaluation:
         if kind == "aug" and isinstance(node, ast.AugAssign):
             return self._augmented(binding, node)
         if kind == "param":
-            return self.calls.parameter(binding)
+            return self.parameter(binding)
         if kind == "match":
             found = self.values(node)
             return (
@@ -217,26 +292,8 @@ class Evaluation:
             text = sum_of(self.constant, binding, before)
         except NotConstant:
             grown = any(isinstance(one.node, ast.Constant) and bool(one.node.value) for one in before)
-            return SOME_TEXT if grown or self.texts.is_text(node.value) else ANY
+            return SOME_TEXT if grown or self.is_text(node.value) else ANY
         return frozenset({const(text)})
-
-    # ------------------------------------------------------------------ texts
-
-    def constant(self, node: ast.expr) -> object:
-        """The one constant that an expression stands for. Raises `NotConstant`."""
-        return self.texts.constant(node)
-
-    def named(self, node: ast.expr) -> str:
-        """The dotted name of what an expression refers to; empty when that is nothing outside, or not certain."""
-        return self.texts.named(node)
-
-    def folded(self, node: ast.expr) -> Values:
-        """What is put together, as the constant that it makes where it makes one."""
-        return self.texts.folded(node)
-
-    def names(self, node: ast.expr) -> tuple[list[str], Doubt]:
-        """Which attribute names an expression may be, and whether others too."""
-        return self.texts.names(node)
 
     # ------------------------------------------------------------- containers
 
@@ -245,7 +302,7 @@ class Evaluation:
         found: set[Value] = set()
         for value in values:
             if value.kind == "box":
-                found |= self.plugin.evaluation(value.unit).inside(value, key)
+                found |= self.plugin.units[value.unit].inside(value, key)
             elif value.kind == "const" and isinstance(value.data, str | bytes | tuple):
                 found |= {const(one) for one in value.data[:MOST]}
             elif is_made_of_text(value):
@@ -296,10 +353,7 @@ class Evaluation:
                 self._boxes.update({id(one): name for one in stored})
         return self._boxes.get(id(node), "")
 
-    _boxes: dict[int, str] | None = None
-
-    def subscript(self, node: ast.Subscript) -> Values:
-        """`a[b]`."""
+    def _subscript(self, node: ast.Subscript) -> Values:
         bases = self.values(node.value)
         try:
             key = self.constant(node.slice) if not isinstance(node.slice, ast.Slice) else None
@@ -308,7 +362,7 @@ class Evaluation:
         found: set[Value] = set()
         for base in bases:
             if base.kind == "space":
-                found |= self.calls.from_space(base, node.slice, node)
+                found |= self.from_space(base, node.slice, node)
             elif base == ref("sys.modules"):
                 found |= {ref(key)} if isinstance(key, str) else {UNKNOWN}
             elif base.kind == "box":
@@ -341,7 +395,7 @@ class Evaluation:
         if name == "__dict__" and base.kind in ("class", "object", "def", "unknown", "made"):
             return frozenset({Value("space", "?")})
         if base.kind in ("class", "object"):
-            return self.plugin.evaluation(base.unit).of_class(base, name)
+            return self.plugin.units[base.unit].of_class(base, name)
         if base.kind == "const":
             return ANY
         found = self.stored(name)
@@ -371,7 +425,7 @@ class Evaluation:
             for parent in node.bases:
                 for value in self.values(parent):
                     if value.kind == "class" and value.node != base.node:
-                        found |= self.plugin.evaluation(value.unit).of_class(value, name)
+                        found |= self.plugin.units[value.unit].of_class(value, name)
                     elif value.kind == "ref":
                         inherited = base.kind == "class" and is_private(name) and name not in self.plugin.defined
                         found |= {ref(f"{value.name}.{name}")} if value.name in CAPABLE or inherited else ANY
@@ -393,21 +447,20 @@ class Evaluation:
             self._stored[name] = found
         return found
 
+    _WORK: ClassVar[dict[type, Callable[[Evaluation, Any], Values]]] = {
+        ast.Constant: _literal,
+        ast.Name: _of_name,
+        ast.Attribute: _member,
+        ast.Call: _of_call,
+        ast.Subscript: _subscript,
+        ast.Lambda: _of_lambda,
+        ast.BoolOp: _either,
+        ast.IfExp: _chosen,
+        **dict.fromkeys((ast.List, ast.Tuple, ast.Set, ast.Dict, *COMPREHENSIONS), _container),
+        **dict.fromkeys((ast.NamedExpr, ast.Await, ast.Starred), _of_inner),
+        **dict.fromkeys((ast.BinOp, ast.JoinedStr, ast.UnaryOp, ast.Compare), Texts.folded),
+    }
+
 
 def _is(node: ast.expr | None, key: object) -> bool:
     return isinstance(node, ast.Constant) and node.value == key and type(node.value) is type(key)
-
-
-_WORK: dict[type, Callable[[Evaluation, Any], Values]] = {
-    ast.Constant: Evaluation.literal,
-    ast.Name: Evaluation.of_name,
-    ast.Attribute: Evaluation.member,
-    ast.Call: Evaluation.of_call,
-    ast.Subscript: Evaluation.subscript,
-    ast.Lambda: Evaluation.of_lambda,
-    **dict.fromkeys((ast.List, ast.Tuple, ast.Set, ast.Dict, *COMPREHENSIONS), Evaluation.container),
-    ast.BoolOp: Evaluation.either,
-    ast.IfExp: Evaluation.chosen,
-    **dict.fromkeys((ast.NamedExpr, ast.Await, ast.Starred), Evaluation.of_inner),
-    **dict.fromkeys((ast.BinOp, ast.JoinedStr, ast.UnaryOp, ast.Compare), Evaluation.folded),
-}

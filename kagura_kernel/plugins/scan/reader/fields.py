@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from .evaluation import Evaluation
 from .folding import NotConstant
 from .known import HOOKS, is_base
 from .names import (
     NO_DOUBT,
     PUT_TOGETHER,
     Doubt,
-    Meaning,
     Value,
     Values,
     is_made_of_text,
@@ -67,12 +67,12 @@ _INNER: dict[type, tuple[str, ...]] = {
 """Where what an expression may be, or be cut from, stands in it."""
 
 
-def grade_of(meaning: Meaning, node: ast.expr) -> int:
+def grade_of(meaning: Evaluation, node: ast.expr) -> int:
     """How well a format text is known."""
     return _Grading(meaning).grade(node, 0)
 
 
-def is_formatter(meaning: Meaning, value: Value) -> bool:
+def is_formatter(meaning: Evaluation, value: Value) -> bool:
     """Whether something is a formatter of fields, which gives what they reach itself and not its text."""
     if value.kind == "made":
         # `super()` is one in a file that has a class of them.
@@ -83,21 +83,21 @@ def is_formatter(meaning: Meaning, value: Value) -> bool:
     return is_one_of(meaning, value, FORMATTER)
 
 
-def is_one_of(meaning: Meaning, value: Value, full: str) -> bool:
+def is_one_of(meaning: Evaluation, value: Value, full: str) -> bool:
     """Whether something is of a class of the plugin's own, or that class itself, which derives from this one."""
     if value.kind not in ("object", "class"):
         return False
-    home = meaning.plugin.evaluation(value.unit)
+    home = meaning.plugin.units[value.unit]
     found = home.walk.classes.get(value.node)
     return found is not None and derives_from(home, found, full)
 
 
-def derives_from_formatter(meaning: Meaning, node: ast.ClassDef) -> bool:
+def derives_from_formatter(meaning: Evaluation, node: ast.ClassDef) -> bool:
     """Whether a class is one of formatters."""
     return derives_from(meaning, node, FORMATTER)
 
 
-def derives_from(meaning: Meaning, node: ast.ClassDef, full: str) -> bool:
+def derives_from(meaning: Evaluation, node: ast.ClassDef, full: str) -> bool:
     """Whether a class is that one with something added."""
     left, seen = [(meaning, node)], {id(node)}
     while left:
@@ -107,7 +107,7 @@ def derives_from(meaning: Meaning, node: ast.ClassDef, full: str) -> bool:
                 return True
             if value.kind == "class" and value.node not in seen:
                 seen.add(value.node)
-                home = meaning.plugin.evaluation(value.unit)
+                home = meaning.plugin.units[value.unit]
                 left.append((home, home.walk.classes[value.node]))
     return False
 
@@ -115,7 +115,7 @@ def derives_from(meaning: Meaning, node: ast.ClassDef, full: str) -> bool:
 class _Grading:
     """One look at an expression, through the names in it to what they were given."""
 
-    def __init__(self, meaning: Meaning) -> None:
+    def __init__(self, meaning: Evaluation) -> None:
         self._of = meaning
         self._seen: set[int] = set()
 
@@ -208,14 +208,14 @@ Names = tuple[list[str], Doubt]
 """Which names there are, and whether there may be others too."""
 
 
-def listed(meaning: Meaning, node: ast.expr) -> Names:
+def listed(meaning: Evaluation, node: ast.expr) -> Names:
     """Which names are in a list of them."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _both(listed(meaning, node.left), listed(meaning, node.right))
     return _of_elements(meaning.elements(meaning.values(node) - _COPIED))
 
 
-def by_place(meaning: Meaning, node: ast.expr) -> Names:
+def by_place(meaning: Evaluation, node: ast.expr) -> Names:
     """Which attributes the parts of a pattern `A(part, part)` may be, where `node` is its `A`."""
     found: Names = ([], NO_DOUBT)
     left, seen = [(meaning, value) for value in meaning.values(node)], set()
@@ -225,7 +225,7 @@ def by_place(meaning: Meaning, node: ast.expr) -> Names:
             continue
         seen.add(value)
         if value.kind == "class":
-            home = meaning.plugin.evaluation(value.unit)
+            home = meaning.plugin.units[value.unit]
             inner = home.walk.inner.get(value.node)
             if inner is not None and isinstance(inner.node, ast.ClassDef):
                 found = _both(found, _of_class(home, inner.node, inner))
@@ -237,14 +237,14 @@ def by_place(meaning: Meaning, node: ast.expr) -> Names:
     return found
 
 
-def bases_of(meaning: Meaning, node: ast.expr) -> Values:
+def bases_of(meaning: Evaluation, node: ast.expr) -> Values:
     """What a class derives from; `Generic[T]` is what `Generic` is."""
     if isinstance(node, ast.Subscript) and all(one.kind in ("ref", "class") for one in meaning.values(node.value)):
         return meaning.values(node.value)
     return meaning.values(node)
 
 
-def _of_class(meaning: Meaning, node: ast.ClassDef, inner: Scope) -> Names:
+def _of_class(meaning: Evaluation, node: ast.ClassDef, inner: Scope) -> Names:
     """What a class itself says of its places."""
     found: Names = ([], NO_DOUBT)
     for one in node.keywords:
@@ -261,11 +261,11 @@ def _of_class(meaning: Meaning, node: ast.ClassDef, inner: Scope) -> Names:
     return found
 
 
-def _called(meaning: Meaning, node: ast.expr) -> Values:
+def _called(meaning: Evaluation, node: ast.expr) -> Values:
     return meaning.values(node.func if isinstance(node, ast.Call) else node)
 
 
-def _of_made(meaning: Meaning, maker: str) -> Names:
+def _of_made(meaning: Evaluation, maker: str) -> Names:
     """The fields of every class that a file makes in this way."""
     found: Names = ([], NO_DOUBT)
     calls = [one for one in meaning.walk.call_of.values() if ref(maker) in meaning.values(one.func)]
@@ -276,7 +276,7 @@ def _of_made(meaning: Meaning, maker: str) -> Names:
     return found if calls else ([], _NOT_KNOWN)
 
 
-def _fields(meaning: Meaning, node: ast.expr) -> Names:
+def _fields(meaning: Evaluation, node: ast.expr) -> Names:
     try:
         given = meaning.constant(node)
     except NotConstant:
@@ -313,7 +313,7 @@ _PLAIN = (ast.Expression, ast.Name, ast.Attribute, ast.Subscript, ast.Constant, 
 _MARKS = (ast.Load, ast.BitOr)
 
 
-def hidden_code(meaning: Meaning) -> Iterator[int]:
+def hidden_code(meaning: Evaluation) -> Iterator[int]:
     """The lines of annotations that are texts with more than the name of a type in them, or that nobody can read."""
     for node in meaning.walk.nodes:
         if isinstance(node, ast.Attribute) and node.attr == "__annotations__":
@@ -334,7 +334,7 @@ def _of(node: ast.AST) -> list[ast.expr]:
     return [one for one in (node.returns, *(arg.annotation for arg in every if arg is not None)) if one is not None]
 
 
-def _is_code(meaning: Meaning, node: ast.expr) -> bool:
+def _is_code(meaning: Evaluation, node: ast.expr) -> bool:
     if isinstance(node, ast.Name) and _is_given(meaning, node, set()):
         return True
     return any(
@@ -343,7 +343,7 @@ def _is_code(meaning: Meaning, node: ast.expr) -> bool:
     )
 
 
-def _is_given(meaning: Meaning, node: ast.Name, seen: set[int]) -> bool:
+def _is_given(meaning: Evaluation, node: ast.Name, seen: set[int]) -> bool:
     """Whether a name is what a caller gave, or made of that."""
     at = meaning.walk.scope_of.get(id(node))
     while at is not None and node.id not in at.bindings:
@@ -389,7 +389,7 @@ _READ = ("__dataclass_fields__", "__dataclass_params__", "__signature__")
 """What the library reads names of attributes from."""
 
 
-def check_class(meaning: Meaning, node: ast.ClassDef, say: Say) -> None:
+def check_class(meaning: Evaluation, node: ast.ClassDef, say: Say) -> None:
     """Report what a class derives from, and what it defines, where that is not known to be harmless."""
     for base in node.bases:
         for value in bases_of(meaning, base):
@@ -425,7 +425,7 @@ def check_base(value: Value, line: int, say: Say) -> None:
         say(UNKNOWN_BASE, "A class derives from what is only known when the code runs.", line)
 
 
-def check_hook(meaning: Meaning, name: str, node: ast.AST, line: int, say: Say) -> None:
+def check_hook(meaning: Evaluation, name: str, node: ast.AST, line: int, say: Say) -> None:
     """Report something that is defined under a name which Python, or its library, looks for by itself."""
     if name == VOUCHING:
         say(CODE, f"{name} is made by the plugin, and the library makes code of what it says yes to.", line)
@@ -445,13 +445,13 @@ def check_hook(meaning: Meaning, name: str, node: ast.AST, line: int, say: Say) 
         say(UNKNOWN_HOOK, f"{name} is not known to be harmless where a plugin defines it.", line)
 
 
-def _is_a_call(meaning: Meaning, node: ast.FunctionDef) -> bool:
+def _is_a_call(meaning: Evaluation, node: ast.FunctionDef) -> bool:
     """Whether a copy is made by a call alone: a function and its arguments, with nothing to be set afterwards."""
     returns = meaning.walk.returns.get(id(node), ())
     return not node.decorator_list and all(_makes_only(meaning, one) for one in returns)
 
 
-def _makes_only(meaning: Meaning, node: ast.expr) -> bool:
+def _makes_only(meaning: Evaluation, node: ast.expr) -> bool:
     if not isinstance(node, ast.Tuple):
         return isinstance(node, ast.Constant)
     pair = len(("function", "arguments"))
@@ -463,7 +463,7 @@ def _makes_only(meaning: Meaning, node: ast.expr) -> bool:
     return own or all(value.kind == "class" for value in meaning.values(made))
 
 
-def hooks_of(meaning: Meaning, node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+def hooks_of(meaning: Evaluation, node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     """Names between underscores that a call or a dictionary hands on with a value: they can become attributes."""
     if isinstance(node, ast.Call):
         yield from ((one.arg, one.value) for one in node.keywords if one.arg and is_dunder(one.arg))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 MAX_LENGTH = 1 << 16
 _MAX_STEPS = 2_000
@@ -163,13 +163,12 @@ class Folder:
             return node.value
         if isinstance(node, ast.Name):
             return known[node.id] if node.id in known else self._lookup(node)
-        work = _WORK.get(type(node))
+        work = self._WORK.get(type(node))
         if work is None:
             raise NotConstant
         return work(self, node, known)
 
-    def listed(self, node: Any, known: Mapping[str, Any]) -> Any:
-        """A list, a tuple or a set."""
+    def _listed(self, node: Any, known: Mapping[str, Any]) -> Any:
         found: list[Any] = []
         for one in node.elts:
             if isinstance(one, ast.Starred):
@@ -178,8 +177,7 @@ class Folder:
                 found.append(self.value(one, known))
         return tuple(found) if isinstance(node, ast.Tuple) else found
 
-    def mapped(self, node: ast.Dict, known: Mapping[str, Any]) -> Any:
-        """A dictionary."""
+    def _mapped(self, node: ast.Dict, known: Mapping[str, Any]) -> Any:
         if any(key is None for key in node.keys):
             raise NotConstant
         return {
@@ -188,8 +186,7 @@ class Folder:
             if key is not None
         }
 
-    def binary(self, node: ast.BinOp, known: Mapping[str, Any]) -> Any:
-        """A sum, and whatever else joins texts."""
+    def _binary(self, node: ast.BinOp, known: Mapping[str, Any]) -> Any:
         left, right = self.value(node.left, known), self.value(node.right, known)
         if isinstance(node.op, ast.Mult):
             size = (len(left) if hasattr(left, "__len__") else 1) * (right if isinstance(right, int) else 1)
@@ -207,13 +204,11 @@ class Folder:
             raise NotConstant
         return _BINARY[type(node.op)](left, right)
 
-    def unary(self, node: ast.UnaryOp, known: Mapping[str, Any]) -> Any:
-        """A negative number."""
+    def _unary(self, node: ast.UnaryOp, known: Mapping[str, Any]) -> Any:
         value = self.value(node.operand, known)
         return -value if isinstance(node.op, ast.USub) else ~value if isinstance(node.op, ast.Invert) else not value
 
-    def joined(self, node: ast.JoinedStr, known: Mapping[str, Any]) -> Any:
-        """An f-string."""
+    def _joined(self, node: ast.JoinedStr, known: Mapping[str, Any]) -> Any:
         found: list[str] = []
         for one in node.values:
             if isinstance(one, ast.FormattedValue):
@@ -229,24 +224,20 @@ class Folder:
                 found.append(str(self.value(one, known)))
         return "".join(found)
 
-    def part(self, node: ast.Subscript, known: Mapping[str, Any]) -> Any:
-        """A piece of a text or a container."""
+    def _part(self, node: ast.Subscript, known: Mapping[str, Any]) -> Any:
         value = self.value(node.value, known)
         if isinstance(node.slice, ast.Slice):
             ends = (node.slice.lower, node.slice.upper, node.slice.step)
             return value[slice(*(None if one is None else self.value(one, known) for one in ends))]
         return value[self.value(node.slice, known)]
 
-    def chosen(self, node: ast.IfExp, known: Mapping[str, Any]) -> Any:
-        """`a if test else b` with a constant test."""
+    def _chosen(self, node: ast.IfExp, known: Mapping[str, Any]) -> Any:
         return self.value(node.body if self.value(node.test, known) else node.orelse, known)
 
-    def walrus(self, node: ast.NamedExpr, known: Mapping[str, Any]) -> Any:
-        """`(a := value)`."""
+    def _walrus(self, node: ast.NamedExpr, known: Mapping[str, Any]) -> Any:
         return self.value(node.value, known)
 
-    def comprehended(self, node: Any, known: Mapping[str, Any]) -> Any:
-        """A comprehension over constants."""
+    def _comprehended(self, node: Any, known: Mapping[str, Any]) -> Any:
         envs: list[dict[str, Any]] = [dict(known)]
         for part in node.generators:
             envs = [
@@ -262,14 +253,12 @@ class Folder:
             return {self.value(node.key, env): self.value(node.value, env) for env in envs}
         return [self.value(node.elt, env) for env in envs]
 
-    def compared(self, node: ast.Compare, known: Mapping[str, Any]) -> Any:
-        """One comparison."""
+    def _compared(self, node: ast.Compare, known: Mapping[str, Any]) -> Any:
         if len(node.ops) != 1 or type(node.ops[0]) not in _COMPARED:
             raise NotConstant
         return _COMPARED[type(node.ops[0])](self.value(node.left, known), self.value(node.comparators[0], known))
 
-    def called(self, node: ast.Call, known: Mapping[str, Any]) -> Any:
-        """A call of a pure function, or of a text's method."""
+    def _called(self, node: ast.Call, known: Mapping[str, Any]) -> Any:
         if isinstance(node.func, ast.Attribute):
             name = self._named(node.func)
             if not name or name.startswith("codecs."):
@@ -334,6 +323,20 @@ class Folder:
 
         return functools.reduce(function, *values)
 
+    _WORK: ClassVar[dict[type, Callable[[Folder, Any, Mapping[str, Any]], Any]]] = {
+        **dict.fromkeys((ast.List, ast.Tuple, ast.Set), _listed),
+        ast.Dict: _mapped,
+        ast.BinOp: _binary,
+        ast.UnaryOp: _unary,
+        ast.JoinedStr: _joined,
+        ast.Subscript: _part,
+        ast.IfExp: _chosen,
+        ast.NamedExpr: _walrus,
+        **dict.fromkeys((ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp), _comprehended),
+        ast.Compare: _compared,
+        ast.Call: _called,
+    }
+
 
 def _of_value(
     value: Any, name: str, words: list[Any], named: dict[Any, ast.expr], folder: Folder, known: Mapping[str, Any]
@@ -373,22 +376,4 @@ _COMPARED: dict[type, Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.In: lambda one, many: one in many,
     ast.NotIn: lambda one, many: one not in many,
-}
-_WORK: dict[type, Callable[[Folder, Any, Mapping[str, Any]], Any]] = {
-    ast.List: Folder.listed,
-    ast.Tuple: Folder.listed,
-    ast.Set: Folder.listed,
-    ast.Dict: Folder.mapped,
-    ast.BinOp: Folder.binary,
-    ast.UnaryOp: Folder.unary,
-    ast.JoinedStr: Folder.joined,
-    ast.Subscript: Folder.part,
-    ast.IfExp: Folder.chosen,
-    ast.NamedExpr: Folder.walrus,
-    ast.ListComp: Folder.comprehended,
-    ast.GeneratorExp: Folder.comprehended,
-    ast.SetComp: Folder.comprehended,
-    ast.DictComp: Folder.comprehended,
-    ast.Compare: Folder.compared,
-    ast.Call: Folder.called,
 }

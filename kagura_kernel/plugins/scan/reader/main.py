@@ -4,55 +4,35 @@ from __future__ import annotations
 
 import ast
 import binascii
-import functools
 import gc
 import json
-import posixpath
 import resource
 import sys
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from .calling import Meaning
 from .checking import Checks
-from .evaluation import Evaluation
+from .evaluation import Files
 from .fields import check_entry, read_schema
-from .names import ANY, NOTHING, Material, Value, Values, material_of
-from .reaching import without_files
+from .names import Finding
 from .scopes import Walk
 from .source import Report, check_identifiers, injections, text_of
 
-Finding = tuple[str, str, str, int]
-"""Rule, message, file, line."""
 
-MAX_FINDINGS = 500
-
-
-class Plugin:
+class Plugin(Files):
     """One plugin while it is scanned."""
 
     def __init__(self, files: Mapping[str, bytes], source: str) -> None:
-        self.uses: set[str] = set()  # What its source reaches for: `read`, `write`, `net`
-        self.library: set[str] = set()  # What it reaches for through `kagura_plugin`
-        self.doubts: list[tuple[str, int]] = []  # Where an attribute is reached by a name that is not known
-        # Names with an underscore that no class of the plugin has, with the file and line
-        self.private: list[tuple[str, str, int]] = []
-        self.set_by_name: set[str] = set()  # Names under which something is stored by `setattr`
-        self.suspicious = False  # Whether a text names something that is never reached honestly
-        self.rings = 0  # How often what was asked for was just being worked out: values that depend on themselves
-        self.schema: Any = None  # The value of `SCHEMA`
-        self._files = files
+        super().__init__(files)
         self._source = source
-        self._units: dict[str, Evaluation] = {}
-        self._found: dict[Finding, None] = {}
-
-    # ------------------------------------------------------------------- scan
 
     def scan(self) -> list[Finding]:
         """Everything that the rules find; in the order of files and lines, but for what is about the whole."""
-        for path in sorted(self._files):
-            self._parse(path, self._files[path])
-        for path, unit in sorted(self._units.items()):
+        for path in sorted(self.files):
+            self._parse(path, self.files[path])
+        for path, unit in sorted(self.units.items()):
             checks = Checks(unit, self)
             unit.checks = checks
             checks.run()
@@ -72,29 +52,7 @@ class Plugin:
             if name not in self.set_by_name:
                 message = f"{name} is no attribute of the plugin's own, and not for others."
                 self.report("private-attribute", message, path, line)
-        return list(self._found)
-
-    @functools.cached_property
-    def in_memory(self) -> frozenset[str]:
-        """Modules that could use files, and use none here."""
-        return without_files(self._units.values())
-
-    @functools.cached_property
-    def defined(self) -> frozenset[str]:
-        """Names of attributes that the plugin's own classes have."""
-        walks = [unit.walk for unit in self._units.values()]
-        bound = (inner.bindings for walk in walks for inner in walk.inner.values() if inner.kind == "class")
-        return frozenset().union(*bound, *(walk.declared for walk in walks), *(walk.attributes for walk in walks))
-
-    @functools.cached_property
-    def material(self) -> Material:
-        """What there is to make names of; looked up only where a name is put together."""
-        return material_of(self._units.values())
-
-    def report(self, rule: str, message: str, path: str, line: int) -> None:
-        """Note a finding; the same one is noted once."""
-        if len(self._found) < MAX_FINDINGS or rule not in {one[0] for one in self._found}:
-            self._found[rule, message, path, line] = None
+        return list(self.found)
 
     def _reporter(self, path: str) -> Report:
         def report(rule: str, message: str, line: int) -> None:
@@ -120,70 +78,7 @@ class Plugin:
         except (ValueError, RecursionError, MemoryError) as error:
             report("no-python", f"The file is too much for Python's parser: {type(error).__name__}.", 0)
         else:
-            self._units[path] = Evaluation(path, Walk(tree), self)
-
-    # ------------------------------------------------------------ between files
-
-    def evaluation(self, unit: str) -> Evaluation:
-        """What is known of one file."""
-        return self._units[unit]
-
-    def _resolve(self, unit: str, module: str, level: int) -> str | None:
-        """The path without `.py` to which a relative import leads; None when that is outside."""
-        folder = posixpath.dirname(unit)
-        for _ in range(level - 1):
-            if not folder:
-                return None
-            folder = posixpath.dirname(folder)
-        return posixpath.join(folder, *module.split(".")) if module else folder
-
-    def _file(self, place: str) -> str | None:
-        for path in (f"{place}.py", posixpath.join(place, "__init__.py")):
-            if path in self._units:
-                return path
-        return None
-
-    def is_there(self, unit: str, module: str, level: int, name: str) -> bool:
-        """Whether a relative import finds something in the plugin's own files."""
-        place = self._resolve(unit, module, level)
-        if place is None:
-            return False
-        found = self._file(place) if place else None
-        if found is None:
-            return (name == "*" and bool(place == "")) or self._is_file(posixpath.join(place, name))
-        walk = self._units[found].walk
-        return name == "*" or name in walk.module.bindings or bool(walk.stars) or self._is_file(f"{place}/{name}")
-
-    def _is_file(self, place: str) -> bool:
-        """Files that did not parse count: what is wrong with them is told by itself."""
-        return f"{place}.py" in self._files or f"{place}/__init__.py" in self._files
-
-    def exported(self, unit: str, module: str, level: int, name: str) -> Values:
-        """What `from .module import name` gives."""
-        place = self._resolve(unit, module, level)
-        if place is None:
-            return ANY
-        found = self._file(place) if place or module else None
-        if found is not None and found != unit:
-            values = self.attribute_of_file(found, name)
-            if values:
-                return values
-        inner = self._file(posixpath.join(place, name))
-        return frozenset({Value("own", "", 0, None, inner)}) if inner else ANY
-
-    def attribute_of_file(self, unit: str, name: str) -> Values:
-        """A name in the module of one file; the empty set when it has none."""
-        if unit not in self._units:
-            return ANY
-        home = self._units[unit]
-        if name in home.walk.module.bindings or home.walk.stars:
-            return home.lookup(name, home.walk.module, 1 << 30)
-        inner = self._file(posixpath.join(posixpath.dirname(unit), name))
-        return frozenset({Value("own", "", 0, None, inner)}) if inner and inner != unit else NOTHING
-
-    def calls_elsewhere(self, unit: str, name: str) -> list[ast.Call]:
-        """Calls in other files of a function of that name."""
-        return [call for path, one in self._units.items() if path != unit for call in one.walk.calls.get(name, ())]
+            self.units[path] = Meaning(path, Walk(tree), self)
 
 
 MEMORY = 3 << 30

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
 
+from .evaluation import Evaluation, Files
 from .fields import DISPATCHING, hidden_code
 from .known import HOOKS, READ, is_known
-from .names import FIELDS, Doubt, Files, Meaning, Values, doubt_of
+from .names import FIELDS, Doubt, Value, Values
 from .rules import (
     ATTRIBUTE,
     CAPABLE,
     CODE,
+    EXACT,
     FILE_METHODS,
     FILES,
     FORBIDDEN,
@@ -24,9 +29,12 @@ from .rules import (
     NEVER,
     NEVER_SET,
     NOT_CONNECTING,
+    REACHABLE,
     SAFE,
     SAID,
     SDK,
+    STANDARD,
+    THROUGH,
     UNKNOWN_NAME,
     VOUCHING,
     WRITING,
@@ -55,10 +63,11 @@ IN_MEMORY = frozenset(_REACHING)
 """Modules that reach files only by the names above."""
 
 
-def without_files(units: Iterable[Meaning]) -> frozenset[str]:
+@lru_cache(maxsize=1)
+def _without_files(plugin: Files) -> frozenset[str]:
     """Those of the modules that use no file in any of these sources."""
     found = set(IN_MEMORY)
-    for unit in units:
+    for unit in plugin.units.values():
         for node in unit.walk.nodes:
             name = _named(node)
             found -= {module for module, names in _REACHING.items() if name in names}
@@ -76,7 +85,7 @@ def _named(node: ast.AST) -> object:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-def _is_in_memory(unit: Meaning, full: str, call: ast.Call | None) -> bool:
+def _is_in_memory(unit: Evaluation, full: str, call: ast.Call | None) -> bool:
     """Whether a reference opens nothing, or opens bytes in memory."""
     if full not in _OPENING:
         if full.startswith(PURE):
@@ -90,9 +99,133 @@ def _is_in_memory(unit: Meaning, full: str, call: ast.Call | None) -> bool:
     return bool(given) and all(_is_bytes(unit, one) for one in given)
 
 
-def _is_bytes(unit: Meaning, node: ast.expr) -> bool:
+def _is_bytes(unit: Evaluation, node: ast.expr) -> bool:
     values = unit.values(node)
     return bool(values) and all(one.kind == "made" and one.name in ("io.BytesIO", "zipfile.ZipFile") for one in values)
+
+
+_HIDDEN = NEVER | {"__class__", "__dict__", "__defaults__", "__kwdefaults__", "__annotations__"}
+_DANGEROUS = FORBIDDEN | {THROUGH}
+_FAMILIES = ("exec", "spawn", "posix_spawn", "fork", "pidfd", "set", "CLONE_", "PRIO_")
+_TOKEN = re.compile(r"\w+")
+_WHOLE_DUNDER = re.compile(r"__\w+__")
+
+
+class Material(NamedTuple):
+    """What a plugin has to make names of: every text in its files, and every name that it defines itself."""
+
+    blob: str  # All of them, in small letters
+    tokens: frozenset[str]  # The words in them
+    whole: frozenset[str]  # Each as a whole
+
+    def holds(self, text: str) -> bool:
+        """Whether a text can be cut out of what is there, forwards or backwards, or joined from two words of it."""
+        text = text.lower()
+        if not text or text in self.blob or text[::-1] in self.blob:
+            return True
+        return any(text[:at] in self.tokens and text[at:] in self.tokens for at in range(1, len(text)))
+
+
+@lru_cache(maxsize=1)
+def _material_of(plugin: Files) -> Material:
+    """The material of all files; looked up only where a name is put together."""
+    found: set[str] = set()
+    for unit in plugin.units.values():
+        for node in unit.walk.nodes:
+            found |= _texts(unit, node)
+    small = frozenset(one.lower() for one in found)
+    blob = "\n".join(sorted(small))
+    return Material(blob, frozenset(_TOKEN.findall(blob)), small)
+
+
+def _texts(unit: Evaluation, node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Constant):
+        data = node.value
+        return {data.decode("latin-1") if isinstance(data, bytes) else data} if isinstance(data, str | bytes) else set()
+    if isinstance(node, ast.BinOp | ast.JoinedStr):
+        return {one.data for one in unit.values(node) if one.kind == "const" and isinstance(one.data, str)}
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        spec = node.args
+        every = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg]
+        return _defined([node.name, *(one.arg for one in every if one is not None)])
+    if isinstance(node, ast.ClassDef):
+        return _defined([node.name, *(one.arg for one in node.keywords if one.arg)])
+    if isinstance(node, ast.Call):
+        return _defined([one.arg for one in node.keywords if one.arg])
+    if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        return _defined([node.id if isinstance(node, ast.Name) else node.attr])
+    return _defined([node.asname]) if isinstance(node, ast.alias) and node.asname else set()
+
+
+def _defined(names: list[str]) -> set[str]:
+    """What a class defines for Python to call is a hidden name as it stands; nothing has to be put before it."""
+    return {name for name in names if not _WHOLE_DUNDER.fullmatch(name)}
+
+
+def _doubt_of(parts: Iterable[Value], bases: Values, plugin: Files) -> str:
+    """How grave it is to reach an attribute of `bases` by names of which only the ends are known.
+
+    `computed` where a name that is never reached honestly could come of what stands in the source, `unknown` where
+    only data could make one, empty where none begins and ends like that.
+    """
+    found = ""
+    for part in parts:
+        doubt = _doubt(part, bases, plugin)
+        if doubt == "computed":
+            return doubt
+        found = found or doubt
+    return found
+
+
+def _doubt(part: Value, bases: Values, plugin: Files) -> str:
+    head, tail = part.data if isinstance(part.data, tuple) else ("", "")
+    # A path of attributes, as `attrgetter` takes it: the last and the first name of it.
+    head, tail = head.rpartition(".")[2], tail.partition(".")[0]
+    own = bool(bases) and all(one.kind in ("object", "class") for one in bases)
+    hidden, grave = _fitting(_HIDDEN, head, tail), [] if own else _fitting(GRAVE_METHODS, head, tail)
+    if own:
+        hidden = [name for name in hidden if name.startswith("__") or name == "mro"]
+    foreign = [one for one in bases if one.kind in ("ref", "own", "const", "def")]
+    if any(_leads(one, head, tail) for one in foreign if one.kind == "ref"):
+        return "computed"
+    if (hidden or grave) and (part.name == "computed" or foreign or head.startswith("__")):
+        return "computed"
+    material = _material_of(plugin)
+    ends = len(head), len(tail)
+    if any(material.holds(_middle(name, *ends)) for name in hidden):
+        return "computed"
+    if any(_middle(name, *ends).lower() in material.whole for name in grave):
+        return "computed"
+    is_capable = any(one.kind == "ref" and one.name in CAPABLE for one in foreign)
+    return "unknown" if hidden or is_capable or not head.lstrip("_")[:1].isalpha() else ""
+
+
+def _leads(base: Value, head: str, tail: str) -> bool:
+    """Whether something dangerous of a module or another object outside begins and ends like that."""
+    if base.name == "sys":
+        return True
+    place = f"{base.name}."
+    named = [full.removeprefix(place) for full, rule in EXACT.items() if full.startswith(place) and rule in _DANGEROUS]
+    if _fitting([*named, *REACHABLE], head, tail):
+        return True
+    if base.name not in MODULES:
+        return False
+    if head.startswith("_") or not head or (base.name == "os" and _meets(head)):
+        return True
+    return bool(_fitting([one for one in STANDARD if f"{base.name}.{one}" not in MODULES], head, tail))
+
+
+def _meets(head: str) -> bool:
+    return any(one.startswith(head) or head.startswith(one) for one in _FAMILIES)
+
+
+def _fitting(names: Iterable[str], head: str, tail: str) -> list[str]:
+    size = len(head) + len(tail)
+    return [one for one in names if len(one) >= size and one.startswith(head) and one.endswith(tail)]
+
+
+def _middle(name: str, head: int, tail: int) -> str:
+    return name[head : len(name) - tail]
 
 
 OPEN = ("builtins.open", "io.open", "codecs.open", "io.FileIO", "os.open")
@@ -118,7 +251,7 @@ _REDIRECTING = ("contextlib.redirect_stderr", "contextlib.redirect_stdout")
 class Reaching:
     """What is said of references in one file."""
 
-    def __init__(self, meaning: Meaning, plugin: Files) -> None:
+    def __init__(self, meaning: Evaluation, plugin: Files) -> None:
         self._of = meaning
         self._walk = meaning.walk
         self._plugin = plugin
@@ -163,7 +296,7 @@ class Reaching:
             self._refer(full, node.lineno)
 
     def _is_in_memory(self, full: str) -> bool:
-        return full.partition(".")[0] in IN_MEMORY and full.partition(".")[0] in self._plugin.in_memory
+        return full.partition(".")[0] in IN_MEMORY and full.partition(".")[0] in _without_files(self._plugin)
 
     def _refer(self, full: str, line: int) -> None:
         rule = rule_of(full)
@@ -278,7 +411,7 @@ class Reaching:
 
     def _grade(self, bases: Values, doubt: Doubt) -> str:
         """How grave it is that a name is not known."""
-        joined = doubt_of(doubt.parts, bases, self._plugin) if doubt.grade != "computed" else ""
+        joined = _doubt_of(doubt.parts, bases, self._plugin) if doubt.grade != "computed" else ""
         return joined if joined == "computed" else doubt.grade or joined
 
     def type_of(self, node: ast.expr, full: str) -> None:

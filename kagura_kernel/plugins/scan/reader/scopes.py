@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 REST = -2
 """The place of a parameter that takes all arguments that are left."""
@@ -106,7 +106,7 @@ class Walk:
             node, scope, certain = self._stack.pop()
             self.nodes.append(node)
             self.scope_of[id(node)] = scope
-            visit = _VISITS.get(type(node))
+            visit = self._VISITS.get(type(node))
             if visit is None:
                 self._push(_children(node), scope, certain=False if isinstance(node, ast.stmt) else certain)
             else:
@@ -159,8 +159,7 @@ class Walk:
             elif isinstance(part, ast.Subscript) and isinstance(value, ast.expr):
                 self.items[_owner(part.value)].append(value)
 
-    def assign(self, node: ast.Assign, scope: Scope, certain: bool) -> None:
-        """`a = b = value`."""
+    def _assign(self, node: ast.Assign, scope: Scope, certain: bool) -> None:
         for target in node.targets:
             self._target(target, "value", node.value, scope, certain=certain)
             if isinstance(target, ast.Name) and target.id == "__slots__":
@@ -169,7 +168,7 @@ class Walk:
             self.plain.add(id(node.value))
         self._push([*node.targets, node.value], scope, certain=certain)
 
-    def annotated(self, node: ast.AnnAssign, scope: Scope, certain: bool) -> None:
+    def _annotated(self, node: ast.AnnAssign, scope: Scope, certain: bool) -> None:
         """`a: kind = value`."""
         if node.value is not None:
             self._target(node.target, "value", node.value, scope, certain=certain)
@@ -180,15 +179,14 @@ class Walk:
         self._annotation(node.annotation, scope)
         self._push([node.target, node.value], scope, certain=certain)
 
-    def augmented(self, node: ast.AugAssign, scope: Scope, certain: bool) -> None:
-        """`a += value`."""
+    def _augmented(self, node: ast.AugAssign, scope: Scope, certain: bool) -> None:
         if isinstance(node.target, ast.Name):
             self._bind(node.target.id, Binding("aug", scope, node, certain=False))
         else:
             self._target(node.target, "value", node.value, scope, certain=certain)
         self._push([node.target, node.value], scope, certain=certain)
 
-    def walrus(self, node: ast.NamedExpr, scope: Scope, certain: bool) -> None:
+    def _walrus(self, node: ast.NamedExpr, scope: Scope, certain: bool) -> None:
         """`(a := value)`; in a comprehension the name is that of the function around it."""
         owner = scope
         while owner.kind == "comprehension" and owner.parent:
@@ -197,25 +195,22 @@ class Walk:
         self.plain.add(id(node.value))
         self._push([node.value], scope, certain=certain)
 
-    def loop(self, node: ast.For | ast.AsyncFor, scope: Scope, certain: bool) -> None:
-        """`for a in values`."""
+    def _loop(self, node: ast.For | ast.AsyncFor, scope: Scope, certain: bool) -> None:
         self._target(node.target, "each", node.iter, scope, certain=False)
         self._push([node.target, node.iter, *node.body, *node.orelse], scope, certain=False)
 
-    def entered(self, node: ast.With | ast.AsyncWith, scope: Scope, certain: bool) -> None:
-        """`with value as a`."""
+    def _entered(self, node: ast.With | ast.AsyncWith, scope: Scope, certain: bool) -> None:
         for item in node.items:
             if item.optional_vars is not None:
                 self._target(item.optional_vars, "enter", item.context_expr, scope, certain=certain)
         self._push([*node.items, *node.body], scope, certain=certain)
 
-    def caught(self, node: ast.ExceptHandler, scope: Scope, certain: bool) -> None:
-        """`except kind as a`."""
+    def _caught(self, node: ast.ExceptHandler, scope: Scope, certain: bool) -> None:
         if node.name:
             self._bind(node.name, Binding("other", scope, node, certain=False))
         self._push(_children(node), scope, certain=False)
 
-    def deleted(self, node: ast.Delete, scope: Scope, certain: bool) -> None:
+    def _deleted(self, node: ast.Delete, scope: Scope, certain: bool) -> None:
         """`del a`: the name may mean a builtin again."""
         for target in node.targets:
             if isinstance(target, ast.Name):
@@ -223,7 +218,7 @@ class Walk:
                     binding.certain = False
         self._push(node.targets, scope, certain=certain)
 
-    def matched(self, node: ast.Match, scope: Scope, certain: bool) -> None:
+    def _matched(self, node: ast.Match, scope: Scope, certain: bool) -> None:
         """`match value`: a capture may be the value, a part of it, or an attribute of it."""
         waiting: list[tuple[ast.AST, str]] = [(case.pattern, "") for case in node.cases]
         while waiting:
@@ -238,14 +233,12 @@ class Walk:
                 waiting += [(one, attribute) for one in ast.iter_child_nodes(pattern) if isinstance(one, ast.pattern)]
         self._push([node.subject, *node.cases], scope, certain=False)
 
-    def imported(self, node: ast.Import, scope: Scope, certain: bool) -> None:
-        """`import a.b as c`."""
+    def _imported(self, node: ast.Import, scope: Scope, certain: bool) -> None:
         for alias in node.names:
             full = alias.name if alias.asname else alias.name.partition(".")[0]
             self._bind(alias.asname or full, Binding("import", scope, node, text=full, certain=certain))
 
-    def taken(self, node: ast.ImportFrom, scope: Scope, certain: bool) -> None:
-        """`from a import b as c`."""
+    def _taken(self, node: ast.ImportFrom, scope: Scope, certain: bool) -> None:
         module = node.module or ""
         for alias in node.names:
             if alias.name == "*":
@@ -254,8 +247,7 @@ class Walk:
             binding = Binding("from", scope, node, text=module, level=node.level, certain=certain, name=alias.name)
             self._bind(alias.asname or alias.name, binding)
 
-    def shared(self, node: ast.Global | ast.Nonlocal, scope: Scope, certain: bool) -> None:
-        """`global a` and `nonlocal a`."""
+    def _shared(self, node: ast.Global | ast.Nonlocal, scope: Scope, certain: bool) -> None:
         target: Scope | None = self.module
         if isinstance(node, ast.Nonlocal):
             target = scope.parent
@@ -266,7 +258,7 @@ class Walk:
 
     # ----------------------------------------------------------------- scopes
 
-    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, certain: bool) -> None:
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, certain: bool) -> None:
         """`def f(…)`; its decorators and defaults are evaluated around it."""
         kind = "decorated" if any(not _is_plain(one) for one in node.decorator_list) else "def"
         self._bind(node.name, Binding(kind, scope, node, certain=certain))
@@ -281,7 +273,7 @@ class Walk:
         if node.returns is not None:
             self._annotation(node.returns, scope)
 
-    def anonymous(self, node: ast.Lambda, scope: Scope, certain: bool) -> None:
+    def _anonymous(self, node: ast.Lambda, scope: Scope, certain: bool) -> None:
         """`lambda a: …`."""
         inner = self._callable(node, scope)
         self.returns[id(node)].append(node.body)
@@ -304,8 +296,7 @@ class Walk:
                 self._annotation(one.annotation, scope)
         return inner
 
-    def defined(self, node: ast.ClassDef, scope: Scope, certain: bool) -> None:
-        """`class A(…)`."""
+    def _defined(self, node: ast.ClassDef, scope: Scope, certain: bool) -> None:
         self.classes[id(node)] = node
         self._bind(node.name, Binding("class", scope, node, certain=certain))
         self._docstring(node)
@@ -314,8 +305,7 @@ class Walk:
         self._push(node.body, inner, certain=True)
         self._push([*node.decorator_list, *node.bases, *node.keywords], scope, certain=certain)
 
-    def comprehended(self, node: ast.AST, scope: Scope, certain: bool) -> None:
-        """`[… for a in values]`."""
+    def _comprehended(self, node: ast.AST, scope: Scope, certain: bool) -> None:
         inner = Scope("comprehension", scope, node)
         self.inner[id(node)] = inner
         for part in node.generators:  # type: ignore[attr-defined]
@@ -324,7 +314,7 @@ class Walk:
 
     # ------------------------------------------------------------------ facts
 
-    def called(self, node: ast.Call, scope: Scope, certain: bool) -> None:
+    def _called(self, node: ast.Call, scope: Scope, certain: bool) -> None:
         """`f(…)`; what is stored by a container's method counts as stored."""
         name = _last_name(node.func)
         self.call_of[id(node.func)] = node
@@ -346,36 +336,33 @@ class Walk:
         for node in nodes:
             self.typing.update(id(one) for one in ast.walk(node))
 
-    def attribute(self, node: ast.Attribute, scope: Scope, certain: bool) -> None:
+    def _attribute(self, node: ast.Attribute, scope: Scope, certain: bool) -> None:
         """`a.b`: naming a module to reach into it is not handing it around."""
         self.plain.add(id(node.value))
         self._push([node.value], scope, certain=certain)
 
-    def subscripted(self, node: ast.Subscript, scope: Scope, certain: bool) -> None:
+    def _subscripted(self, node: ast.Subscript, scope: Scope, certain: bool) -> None:
         """`a[b]`: taking one thing out of a namespace is not handing it around."""
         self.taken_from.add(id(node.value))
         self._push([node.value, node.slice], scope, certain=certain)
 
-    def expression(self, node: ast.Expr, scope: Scope, certain: bool) -> None:
-        """An expression as a statement."""
+    def _expression(self, node: ast.Expr, scope: Scope, certain: bool) -> None:
         self.plain.add(id(node.value))
         self._push([node.value], scope, certain=certain)
 
-    def compared(self, node: ast.Compare, scope: Scope, certain: bool) -> None:
-        """`a == b`."""
+    def _compared(self, node: ast.Compare, scope: Scope, certain: bool) -> None:
         self.plain.update(id(one) for one in (node.left, *node.comparators))
         for one in (node.left, *node.comparators):
             self.refused.add(id(one))
             self.refused.update(id(part) for part in getattr(one, "elts", ()))
         self._push(_children(node), scope, certain=certain)
 
-    def gathered(self, node: ast.Set, scope: Scope, certain: bool) -> None:
+    def _gathered(self, node: ast.Set, scope: Scope, certain: bool) -> None:
         """`{a, b}`: a set has no order, and is there to be compared with."""
         self.refused.update(id(one) for one in node.elts)
         self._push(node.elts, scope, certain=certain)
 
-    def returned(self, node: ast.Return | ast.Yield | ast.YieldFrom, scope: Scope, certain: bool) -> None:
-        """`return value`, `yield value`."""
+    def _returned(self, node: ast.Return | ast.Yield | ast.YieldFrom, scope: Scope, certain: bool) -> None:
         if node.value is not None:
             owner = scope
             while owner.kind == "comprehension" and owner.parent:
@@ -401,6 +388,32 @@ class Walk:
             elif not isinstance(part, ast.Subscript) or _last_name(part.value) != "Literal":
                 waiting += _children(part)
         self._push([node], scope, certain=False)
+
+    _VISITS: ClassVar[dict[type, Callable[[Walk, Any, Scope, bool], None]]] = {
+        ast.Assign: _assign,
+        ast.AnnAssign: _annotated,
+        ast.AugAssign: _augmented,
+        ast.NamedExpr: _walrus,
+        **dict.fromkeys((ast.For, ast.AsyncFor), _loop),
+        **dict.fromkeys((ast.With, ast.AsyncWith), _entered),
+        ast.ExceptHandler: _caught,
+        ast.Delete: _deleted,
+        ast.Match: _matched,
+        ast.Import: _imported,
+        ast.ImportFrom: _taken,
+        **dict.fromkeys((ast.Global, ast.Nonlocal), _shared),
+        **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef), _function),
+        ast.Lambda: _anonymous,
+        ast.ClassDef: _defined,
+        **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _comprehended),
+        ast.Call: _called,
+        ast.Attribute: _attribute,
+        ast.Subscript: _subscripted,
+        ast.Expr: _expression,
+        ast.Compare: _compared,
+        ast.Set: _gathered,
+        **dict.fromkeys((ast.Return, ast.Yield, ast.YieldFrom), _returned),
+    }
 
 
 _STORING = frozenset({"append", "add", "insert", "appendleft", "setdefault", "extend", "update", "put", "put_nowait"})
@@ -448,39 +461,3 @@ def _is_plain(decorator: ast.expr) -> bool:
     """Whether what is decorated still is the function itself, to a caller."""
     name = _last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
     return name in ("staticmethod", "classmethod", "cache", "lru_cache", "wraps", "override", "contextmanager")
-
-
-_VISITS: dict[type, Callable[[Walk, Any, Scope, bool], None]] = {
-    ast.Assign: Walk.assign,
-    ast.AnnAssign: Walk.annotated,
-    ast.AugAssign: Walk.augmented,
-    ast.NamedExpr: Walk.walrus,
-    ast.For: Walk.loop,
-    ast.AsyncFor: Walk.loop,
-    ast.With: Walk.entered,
-    ast.AsyncWith: Walk.entered,
-    ast.ExceptHandler: Walk.caught,
-    ast.Delete: Walk.deleted,
-    ast.Match: Walk.matched,
-    ast.Import: Walk.imported,
-    ast.ImportFrom: Walk.taken,
-    ast.Global: Walk.shared,
-    ast.Nonlocal: Walk.shared,
-    ast.FunctionDef: Walk.function,
-    ast.AsyncFunctionDef: Walk.function,
-    ast.Lambda: Walk.anonymous,
-    ast.ClassDef: Walk.defined,
-    ast.ListComp: Walk.comprehended,
-    ast.SetComp: Walk.comprehended,
-    ast.DictComp: Walk.comprehended,
-    ast.GeneratorExp: Walk.comprehended,
-    ast.Call: Walk.called,
-    ast.Attribute: Walk.attribute,
-    ast.Subscript: Walk.subscripted,
-    ast.Expr: Walk.expression,
-    ast.Compare: Walk.compared,
-    ast.Set: Walk.gathered,
-    ast.Return: Walk.returned,
-    ast.Yield: Walk.returned,
-    ast.YieldFrom: Walk.returned,
-}
