@@ -268,13 +268,7 @@ class _Judgement:
 
 
 def deep_audit(
-    found: Found,
-    scan: ScanResult,
-    answer: str,
-    *,
-    canaries: Canaries,
-    auditor: str = "",
-    at: datetime | None = None,
+    found: Found, scan: ScanResult, answer: str, *, canaries: Canaries, auditor: str = "", at: datetime | None = None
 ) -> PluginAudit:
     """The report that an auditor's answer, whatever it looks like, makes together with what the scan has found."""
     parsed = parse_answer(answer)

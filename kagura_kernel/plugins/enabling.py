@@ -17,13 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from kagura_kernel.domain.approvals import Decision
-from kagura_kernel.domain.errors import (
-    JournalError,
-    KaguraError,
-    PluginChangedSince,
-    PluginQuarantined,
-    PluginRefused,
-)
+from kagura_kernel.domain.errors import JournalError, KaguraError, PluginChangedSince, PluginQuarantined, PluginRefused
 from kagura_kernel.domain.plugins import PluginAudit, PluginChange, PluginState, Risk
 from kagura_kernel.journal.plugins import PluginHistory
 from kagura_kernel.plugins.configuration import complete, shown

@@ -306,12 +306,7 @@ class JailPlan:
 
 
 def plan_jail(
-    permissions: PluginPermissions,
-    schema: Schema,
-    values: Mapping[str, Value],
-    ground: Ground,
-    *,
-    plugin: str,
+    permissions: PluginPermissions, schema: Schema, values: Mapping[str, Value], ground: Ground, *, plugin: str
 ) -> JailPlan:
     """The plan for one configured plugin; the values are all of them, as `complete` gives them.
 

@@ -402,12 +402,7 @@ class GuestCalls:
             raise PluginCallRefused(f"The answer of {request.function} cannot be handed over: {error}.") from error
 
     def _write_down(
-        self,
-        request: CallRequest,
-        plugin: EnabledPlugin | None,
-        began: float,
-        frame: bytes,
-        error: KaguraError | None,
+        self, request: CallRequest, plugin: EnabledPlugin | None, began: float, frame: bytes, error: KaguraError | None
     ) -> None:
         if plugin is None:
             self._refused += 1

@@ -19,15 +19,7 @@ from urllib.parse import unquote
 
 from .arguments import shown
 from .database import collect
-from .faults import (
-    ConfigRefused,
-    DatabaseUnavailable,
-    NotFound,
-    PluginFault,
-    QueryFailed,
-    QueryRefused,
-    QueryTimeout,
-)
+from .faults import ConfigRefused, DatabaseUnavailable, NotFound, PluginFault, QueryFailed, QueryRefused, QueryTimeout
 
 _URL = re.compile(
     r"postgres(?:ql)?://(?:(?P<user>[^:@/?#]*)@)?(?P<host>[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})"

@@ -27,15 +27,7 @@ from urllib.parse import quote
 from . import faults
 from .arguments import shown
 from .database import collect
-from .faults import (
-    DatabaseUnavailable,
-    NotFound,
-    PluginFault,
-    QueryFailed,
-    QueryRefused,
-    QueryTimeout,
-    TooLarge,
-)
+from .faults import DatabaseUnavailable, NotFound, PluginFault, QueryFailed, QueryRefused, QueryTimeout, TooLarge
 from .limits import Monotonic
 
 BEHIND = (

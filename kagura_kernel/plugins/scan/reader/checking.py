@@ -14,12 +14,12 @@ from .fields import (
     HIDDEN,
     OF_FORMATTERS,
     TEXTS,
+    Grading,
     by_place,
     check_base,
     check_class,
     check_hook,
     derives_from,
-    grade_of,
     hooks_of,
     is_formatter,
     is_one_of,
@@ -106,9 +106,7 @@ class CallChecks(Reaching):
             self._copied(node, _COPIERS[full])
         if names & ANCHORED:
             self._anchored(node)
-        if "builtins.getattr" in names and any(
-            one in BY_NAME for at in node.args[1:2] for one in self._of.names(at)[0]
-        ):
+        if "builtins.getattr" in names and any({*self._of.names(at)[0]} & {*BY_NAME} for at in node.args[1:2]):
             self._reaching_text(node, node.args[:1], (), objects=False)
         if names & {f"{text}.{method}" for text in TEXTS for method in BY_NAME}:
             self._reaching_text(node, node.args[:1], node.args[1:], objects=False)
@@ -153,7 +151,7 @@ class CallChecks(Reaching):
         if ref(FORMATTER) in receivers:
             self._reaching_text(node, given[1:2], given[2:], objects=True)
         elif function.attr == "get_field":
-            if any(grade_of(self._of, one) for one in given[:1]):
+            if any(Grading(self._of).grade(one) for one in given[:1]):
                 message = "Attributes are reached by a field name that the source does not show."
                 self._say("computed-attribute", message, node.lineno)
             self._reaching_text(node, given[:1], (), objects=False)
@@ -161,13 +159,11 @@ class CallChecks(Reaching):
             self._reaching_text(node, given[:1], given[1:], objects=True)
         elif receivers and all(one.kind == "class" and self._is_text(one) for one in receivers):
             self._reaching_text(node, given[:1], given[1:], objects=False)
-        elif not all(self._is_no_text(one) for one in receivers):
+        # What is of a class of the plugin's own has a method of that name, and is no text for all that.
+        elif not all(
+            _is_other(one) or (one.kind in ("object", "class") and not self._is_text(one)) for one in receivers
+        ):
             self._reaching_text(node, [function.value], given, objects=False)
-
-    def _is_no_text(self, value: Value) -> bool:
-        """Whether it has a method of that name, and is no text for all that."""
-        own = value.kind in ("object", "class") and not self._is_text(value)
-        return own or _is_other(value)
 
     def _is_text(self, value: Value) -> bool:
         return any(is_one_of(self._of, value, one) for one in TEXTS)
@@ -180,7 +176,7 @@ class CallChecks(Reaching):
             for value in self._of.values(one) if not isinstance(one, ast.Constant) else ():
                 if value.kind == "const" and isinstance(value.data, str):
                     self._look(value.data, node.lineno)
-        grade = max((grade_of(self._of, one) for one in texts), default=HIDDEN)
+        grade = max((Grading(self._of).grade(one) for one in texts), default=HIDDEN)
         bases = self._of.union(self._of.values(one) for one in given)
         if grade == HIDDEN:
             self.reached(node, frozenset(), [], Doubt("computed"))

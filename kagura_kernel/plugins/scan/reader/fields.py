@@ -10,29 +10,9 @@ from typing import Any
 from .evaluation import Evaluation
 from .folding import NotConstant
 from .known import HOOKS, is_base
-from .names import (
-    NO_DOUBT,
-    PUT_TOGETHER,
-    Doubt,
-    Value,
-    Values,
-    is_made_of_text,
-    ref,
-)
-from .rules import (
-    ATTRIBUTE,
-    CODE,
-    COMPUTED,
-    MITIGATION,
-    NEVER,
-    PATHS,
-    SAFE,
-    SDK,
-    VOUCHING,
-    is_dunder,
-    rule_of,
-)
-from .scopes import Binding, Scope, Walk
+from .names import NO_DOUBT, PUT_TOGETHER, Doubt, Value, Values, is_made_of_text, ref
+from .rules import ATTRIBUTE, CODE, COMPUTED, MITIGATION, NEVER, PATHS, SAFE, SDK, VOUCHING, is_dunder, rule_of
+from .scopes import Binding, Scope, Walk, every_argument
 from .source import Report
 
 SHOWN, DATA, HIDDEN = 0, 1, 2
@@ -67,18 +47,13 @@ _INNER: dict[type, tuple[str, ...]] = {
 """Where what an expression may be, or be cut from, stands in it."""
 
 
-def grade_of(meaning: Evaluation, node: ast.expr) -> int:
-    """How well a format text is known."""
-    return _Grading(meaning).grade(node, 0)
-
-
 def is_formatter(meaning: Evaluation, value: Value) -> bool:
     """Whether something is a formatter of fields, which gives what they reach itself and not its text."""
     if value.kind == "made":
         # `super()` is one in a file that has a class of them.
         inside = value.name == "builtins.super"
         return value.name == FORMATTER or (
-            inside and any(derives_from_formatter(meaning, one) for one in meaning.walk.classes.values())
+            inside and any(derives_from(meaning, one, FORMATTER) for one in meaning.walk.classes.values())
         )
     return is_one_of(meaning, value, FORMATTER)
 
@@ -90,11 +65,6 @@ def is_one_of(meaning: Evaluation, value: Value, full: str) -> bool:
     home = meaning.plugin.units[value.unit]
     found = home.walk.classes.get(value.node)
     return found is not None and derives_from(home, found, full)
-
-
-def derives_from_formatter(meaning: Evaluation, node: ast.ClassDef) -> bool:
-    """Whether a class is one of formatters."""
-    return derives_from(meaning, node, FORMATTER)
 
 
 def derives_from(meaning: Evaluation, node: ast.ClassDef, full: str) -> bool:
@@ -112,15 +82,15 @@ def derives_from(meaning: Evaluation, node: ast.ClassDef, full: str) -> bool:
     return False
 
 
-class _Grading:
+class Grading:
     """One look at an expression, through the names in it to what they were given."""
 
     def __init__(self, meaning: Evaluation) -> None:
         self._of = meaning
         self._seen: set[int] = set()
 
-    def grade(self, node: ast.AST, depth: int) -> int:
-        """The grade of a part; what depends on itself adds nothing."""
+    def grade(self, node: ast.AST, depth: int = 0) -> int:
+        """How well a format text, or a part of it, is known; what depends on itself adds nothing."""
         if id(node) in self._seen:
             return SHOWN
         if depth > _MAX_DEPTH:
@@ -157,11 +127,7 @@ class _Grading:
 
     def _given(self, node: ast.Name) -> list[ast.AST] | None:
         """What a name was given in the one place where it is bound, and what was put into it later."""
-        scope = self._of.walk.scope_of.get(id(node), self._of.walk.module)
-        at: Scope | None = scope.elsewhere.get(node.id, scope)
-        while at is not None and node.id not in at.bindings:
-            at = at.parent
-        bindings = [] if at is None else at.bindings[node.id]
+        bindings = _bindings_of(self._of, node)
         if not bindings or not all(_is_plain(one) for one in bindings):
             return None
         given = [one.node.value if isinstance(one.node, ast.AugAssign) else one.node for one in bindings]
@@ -176,6 +142,14 @@ class _Grading:
         return DATA
 
 
+def _bindings_of(meaning: Evaluation, node: ast.Name) -> list[Binding]:
+    scope = meaning.walk.scope_of.get(id(node), meaning.walk.module)
+    at: Scope | None = scope.elsewhere.get(node.id, scope)
+    while at is not None and node.id not in at.bindings:
+        at = at.parent
+    return [] if at is None else at.bindings[node.id]
+
+
 def _is_plain(binding: Binding) -> bool:
     added = isinstance(binding.node, ast.AugAssign) and isinstance(binding.node.op, ast.Add)
     return (binding.kind == "value" and not binding.path) or (binding.kind == "aug" and added)
@@ -183,12 +157,8 @@ def _is_plain(binding: Binding) -> bool:
 
 def _of_constant(data: object, *, whole: bool) -> int:
     """The grade of a constant: a part of a text in which a field begins or ends may be half of a hidden name."""
-    texts = data if isinstance(data, list | tuple) else [data]
-    halves = [
-        one
-        for one in texts
-        if isinstance(one, str) and not _BALANCED.fullmatch(one.replace("{{", "").replace("}}", ""))
-    ]
+    texts = [one for one in (data if isinstance(data, list | tuple) else [data]) if isinstance(one, str)]
+    halves = [one for one in texts if not _BALANCED.fullmatch(one.replace("{{", "").replace("}}", ""))]
     if whole or not halves:
         return SHOWN
     return HIDDEN if any("__" in one for one in halves) else DATA
@@ -253,16 +223,13 @@ def _of_class(meaning: Evaluation, node: ast.ClassDef, inner: Scope) -> Names:
             found = _both(found, ([], PUT_TOGETHER))
     if any(isinstance(one, ast.Name) and one.id == "__annotations__" for one in ast.walk(node)):
         found = _both(found, ([], PUT_TOGETHER))
-    if any(value.kind != "ref" for one in node.decorator_list for value in _called(meaning, one)):
+    makers = (one.func if isinstance(one, ast.Call) else one for one in node.decorator_list)
+    if any(value.kind != "ref" for value in meaning.union(map(meaning.values, makers))):
         found = _both(found, ([], _NOT_KNOWN))
     for binding in inner.bindings.get("__match_args__", ()):
         plain = binding.kind == "value" and not binding.path and isinstance(binding.node, ast.expr)
         found = _both(found, listed(meaning, binding.node) if plain else ([], PUT_TOGETHER))  # type: ignore[arg-type]
     return found
-
-
-def _called(meaning: Evaluation, node: ast.expr) -> Values:
-    return meaning.values(node.func if isinstance(node, ast.Call) else node)
 
 
 def _of_made(meaning: Evaluation, maker: str) -> Names:
@@ -309,8 +276,10 @@ def _both(one: Names, other: Names) -> Names:
 
 
 DISPATCHING = ("functools.singledispatch", "functools.singledispatchmethod")
-_PLAIN = (ast.Expression, ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Tuple, ast.List, ast.BinOp)
-_MARKS = (ast.Load, ast.BitOr)
+_PLAIN = (
+    *(ast.Expression, ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Tuple, ast.List, ast.BinOp),
+    *(ast.Load, ast.BitOr),
+)
 
 
 def hidden_code(meaning: Evaluation) -> Iterator[int]:
@@ -329,9 +298,7 @@ def _of(node: ast.AST) -> list[ast.expr]:
         return [node.annotation]
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return []
-    spec = node.args
-    every = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg]
-    return [one for one in (node.returns, *(arg.annotation for arg in every if arg is not None)) if one is not None]
+    return [one for one in (node.returns, *(arg.annotation for arg in every_argument(node.args))) if one is not None]
 
 
 def _is_code(meaning: Evaluation, node: ast.expr) -> bool:
@@ -345,10 +312,7 @@ def _is_code(meaning: Evaluation, node: ast.expr) -> bool:
 
 def _is_given(meaning: Evaluation, node: ast.Name, seen: set[int]) -> bool:
     """Whether a name is what a caller gave, or made of that."""
-    at = meaning.walk.scope_of.get(id(node))
-    while at is not None and node.id not in at.bindings:
-        at = at.parent
-    for one in at.bindings[node.id] if at is not None else ():
+    for one in _bindings_of(meaning, node):
         if one.kind == "param":
             return True
         if one.kind == "value" and id(one.node) not in seen:
@@ -365,9 +329,7 @@ def _is_type(text: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         # What is no expression cannot be run as one.
         return True
-    return all(
-        isinstance(part, (*_PLAIN, *_MARKS)) and "__" not in getattr(part, "attr", "") for part in ast.walk(tree)
-    )
+    return all(isinstance(part, _PLAIN) and "__" not in getattr(part, "attr", "") for part in ast.walk(tree))
 
 
 Say = Callable[[str, str, int], None]
@@ -405,7 +367,7 @@ def check_class(meaning: Evaluation, node: ast.ClassDef, say: Say) -> None:
     names = {value.name for base in node.bases for value in bases_of(meaning, base) if value.kind == "ref"}
     if {"builtins.str", "collections.UserString"} <= names:
         say(CODE, "A text answers for another one, and the library makes code of it.", node.lineno)
-    if derives_from_formatter(meaning, node) and "parse" in inner.bindings:
+    if derives_from(meaning, node, FORMATTER) and "parse" in inner.bindings:
         message = "A formatter's fields are made while the code runs, and give whatever attribute they name."
         say(COMPUTED, message, node.lineno)
 
@@ -454,8 +416,7 @@ def _is_a_call(meaning: Evaluation, node: ast.FunctionDef) -> bool:
 def _makes_only(meaning: Evaluation, node: ast.expr) -> bool:
     if not isinstance(node, ast.Tuple):
         return isinstance(node, ast.Constant)
-    pair = len(("function", "arguments"))
-    if len(node.elts) <= pair:
+    if len(node.elts) <= len(("function", "arguments")):
         return True
     # What is set afterwards is set on an object of the plugin's own.
     made = node.elts[0]
@@ -514,14 +475,9 @@ def _changed(walk: Walk) -> int:
                 base = base.value
             if isinstance(base, ast.Name) and base.id == SCHEMA:
                 return node.lineno
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in _CHANGING
-            and isinstance(node.func.value, ast.Name)
-            and node.func.value.id == SCHEMA
-        ):
-            return node.lineno
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name, value=ast.Name(id="SCHEMA"))) if name in _CHANGING:
+                return node.lineno
     return 0
 
 
@@ -536,15 +492,13 @@ def check_entry(walk: Walk, report: Report) -> None:
         report("replaced-entry", f"{ENTRY} is defined more than once.", bindings[1].line)
         return
     (only,) = bindings
-    if not _is_function(only):
+    if only.kind == "from":
+        is_function = only.level > 0
+    else:
+        is_function = only.kind == "def" or (only.kind == "value" and isinstance(only.node, ast.Lambda))
+    if not is_function:
         report("replaced-entry", f"{ENTRY} is not a function that can be read.", only.line)
     elif not only.certain:
         report("replaced-entry", f"{ENTRY} is defined under a condition.", only.line)
     elif isinstance(only.node, ast.AsyncFunctionDef):
         report("replaced-entry", f"{ENTRY} is asynchronous; it must be an ordinary function.", only.line)
-
-
-def _is_function(binding: Binding) -> bool:
-    if binding.kind == "from":
-        return binding.level > 0
-    return binding.kind == "def" or (binding.kind == "value" and isinstance(binding.node, ast.Lambda))

@@ -10,7 +10,6 @@ import resource
 import sys
 import warnings
 from collections.abc import Mapping
-from typing import Any
 
 from .calling import Meaning
 from .checking import Checks
@@ -39,15 +38,13 @@ class Plugin(Files):
             if path == self._source:
                 self.schema = read_schema(unit.walk, self._reporter(path))
                 check_entry(unit.walk, self._reporter(path))
+        rule, message = "unfollowed-attribute", "An attribute is reached by a name that the source does not show."
+        if self.suspicious:
+            rule = "computed-attribute"
+            known = "a name that is not known, beside names that lead into the interpreter"
+            message = f"An attribute is reached by {known}."
         for path, line in self.doubts:
-            if self.suspicious:
-                message = (
-                    "An attribute is reached by a name that is not known, beside names that lead into the interpreter."
-                )
-                self.report("computed-attribute", message, path, line)
-            else:
-                message = "An attribute is reached by a name that the source does not show."
-                self.report("unfollowed-attribute", message, path, line)
+            self.report(rule, message, path, line)
         for name, path, line in self.private:
             if name not in self.set_by_name:
                 message = f"{name} is no attribute of the plugin's own, and not for others."
@@ -55,10 +52,7 @@ class Plugin(Files):
         return list(self.found)
 
     def _reporter(self, path: str) -> Report:
-        def report(rule: str, message: str, line: int) -> None:
-            self.report(rule, message, path, line)
-
-        return report
+        return lambda rule, message, line: self.report(rule, message, path, line)
 
     def _parse(self, path: str, data: bytes) -> None:
         report = self._reporter(path)
@@ -99,11 +93,7 @@ def main() -> None:
     files = {path: binascii.a2b_base64(data) for path, data in request["files"].items()}
     plugin = Plugin(files, request["source"])
     findings = plugin.scan()
-    answer = {"findings": findings, "uses": sorted(plugin.uses), "library": sorted(plugin.library)}
-    answer["schema"] = _plain(plugin.schema)
+    # As the literal that it is: JSON has no tuples, sets or bytes, and the reader of schemas refuses them.
+    schema = None if plugin.schema is None else repr(plugin.schema)
+    answer = {"findings": findings, "uses": sorted(plugin.uses), "library": sorted(plugin.library), "schema": schema}
     sys.stdout.write(json.dumps(answer))
-
-
-def _plain(schema: Any) -> str | None:
-    """A schema as the literal that it is: JSON has no tuples, sets or bytes, and the reader of schemas refuses them."""
-    return None if schema is None else repr(schema)

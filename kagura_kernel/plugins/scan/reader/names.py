@@ -157,22 +157,17 @@ class Texts:
         (value,) = values
         if value.kind == "const":
             return value.data
-        if value.kind == "box" and value.unit == self.unit and not self._is_changed(node):
+        changed = isinstance(node, ast.Name) and node.id in self.walk.items
+        if value.kind == "box" and value.unit == self.unit and not changed:
             made = self.by_id.get(value.node)
             if isinstance(made, ast.expr) and made is not node:
                 return self._folder.value(made, {})
         raise NotConstant
 
-    def _is_changed(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and node.id in self.walk.items
-
     def named(self, node: ast.expr) -> str:
         """The dotted name of what an expression refers to; empty when that is nothing outside, or not certain."""
-        values = self.values(node)
-        if len(values) != 1:
-            return ""
-        (value,) = values
-        return value.name if value.kind == "ref" else ""
+        values = [*self.values(node)]
+        return values[0].name if len(values) == 1 and values[0].kind == "ref" else ""
 
     def folded(self, node: ast.expr) -> Values:
         """What is put together, as the constant that it makes where it makes one."""

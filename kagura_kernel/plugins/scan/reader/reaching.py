@@ -43,6 +43,7 @@ from .rules import (
     rule_of,
     rule_of_import,
 )
+from .scopes import every_argument
 
 _OPENING = frozenset(
     "zipfile.ZipFile zipfile.Path zipfile.is_zipfile tarfile.open tarfile.TarFile tarfile.is_tarfile "
@@ -145,9 +146,7 @@ def _texts(unit: Evaluation, node: ast.AST) -> set[str]:
     if isinstance(node, ast.BinOp | ast.JoinedStr):
         return {one.data for one in unit.values(node) if one.kind == "const" and isinstance(one.data, str)}
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        spec = node.args
-        every = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg]
-        return _defined([node.name, *(one.arg for one in every if one is not None)])
+        return _defined([node.name, *(one.arg for one in every_argument(node.args))])
     if isinstance(node, ast.ClassDef):
         return _defined([node.name, *(one.arg for one in node.keywords if one.arg)])
     if isinstance(node, ast.Call):
@@ -210,13 +209,11 @@ def _leads(base: Value, head: str, tail: str) -> bool:
         return True
     if base.name not in MODULES:
         return False
-    if head.startswith("_") or not head or (base.name == "os" and _meets(head)):
+    if head.startswith("_") or not head:
+        return True
+    if base.name == "os" and any(one.startswith(head) or head.startswith(one) for one in _FAMILIES):
         return True
     return bool(_fitting([one for one in STANDARD if f"{base.name}.{one}" not in MODULES], head, tail))
-
-
-def _meets(head: str) -> bool:
-    return any(one.startswith(head) or head.startswith(one) for one in _FAMILIES)
 
 
 def _fitting(names: Iterable[str], head: str, tail: str) -> list[str]:
@@ -337,15 +334,11 @@ class Reaching:
             self._inner(node, bases, name)
         if own or not any(one.kind in ("unknown", "made", "computed", "get") for one in bases):
             return
-        if name in GRAVE_METHODS and name not in self._walk.methods:
-            rule = GRAVE_METHODS[name]
+        found = NETWORK if name in NETWORK_METHODS else FILES if name in FILE_METHODS else ""
+        rule = GRAVE_METHODS.get(name, found)
+        if rule and name not in self._walk.methods:
+            self._used(rule, f".{name}")
             self._say(rule, SAID[rule].format(f".{name}"), node.lineno)
-        elif name in NETWORK_METHODS and name not in self._walk.methods:
-            self._used(NETWORK, f".{name}")
-            self._say(NETWORK, SAID[NETWORK].format(f".{name}"), node.lineno)
-        elif name in FILE_METHODS and name not in self._walk.methods:
-            self._used(FILES, f".{name}")
-            self._say(FILES, SAID[FILES].format(f".{name}"), node.lineno)
 
     def _inner(self, node: ast.expr, bases: Values, name: str) -> None:
         """A name with underscores that no class of the plugin has."""
@@ -353,6 +346,7 @@ class Reaching:
             if name == "__getattr__" and not all(one.kind in ("object", "class") for one in bases):
                 self._plugin.doubts.append((self._unit, node.lineno))
             return
+        told = bool(bases) and all(one.kind in ("ref", "own") for one in bases)
         if is_dunder(name):
             outer = any(one.kind == "made" and one.name == "builtins.super" for one in bases)
             if outer and name == "__getattr__":
@@ -361,7 +355,8 @@ class Reaching:
                 self._say("computed-attribute", f"{name} reaches an attribute by any name.", node.lineno)
             elif name not in READ and not (outer and name in HOOKS):
                 self._say(_PRIVATE, f"{name} is not known to be harmless to reach.", node.lineno)
-        elif is_private(name) and name not in self._plugin.defined and not _is_told(bases):
+        # What is reached of something outside, or of another file, is told by its full name.
+        elif is_private(name) and name not in self._plugin.defined and not told:
             self._plugin.private.append((name, self._unit, node.lineno))
 
     def _set(self, node: ast.expr, bases: Values, name: str) -> None:
@@ -369,9 +364,8 @@ class Reaching:
         if grave or name in NEVER or name == "__class__":
             self._say(ATTRIBUTE, f"Setting {name} changes what an object is.", node.lineno)
         if name == VOUCHING:
-            self._say(
-                CODE, f"{name} is made by the plugin, and the library makes code of what it says yes to.", node.lineno
-            )
+            message = f"{name} is made by the plugin, and the library makes code of what it says yes to."
+            self._say(CODE, message, node.lineno)
         for base in bases:
             if base.kind == "made" and base.name in (*_REDIRECTING, *FIELDS):
                 message = f"{name} of {base.name} says which attribute is reached, and is set."
@@ -380,12 +374,8 @@ class Reaching:
                 self._say(_PRIVATE, f"{name} of {base.name} is set.", node.lineno)
             if base.kind == "ref":
                 full = f"{base.name}.{name}"
-                rule = rule_of(full)
-                self._say(
-                    rule if rule == "dynamic-import" else MUTATION,
-                    f"{full} is replaced for everybody in the process.",
-                    node.lineno,
-                )
+                rule = "dynamic-import" if rule_of(full) == "dynamic-import" else MUTATION
+                self._say(rule, f"{full} is replaced for everybody in the process.", node.lineno)
             elif base.kind == "own":
                 self._say(MUTATION, f"{name} is set in another file of the plugin.", node.lineno)
 
@@ -402,10 +392,8 @@ class Reaching:
             message = "An attribute is reached by a name that is put together while the code runs."
             self._say("computed-attribute", message, node.lineno)
         elif doubt.grade and any(one.kind in ("ref", "own", "const", "def") for one in bases):
-            message = (
-                "An attribute of a module, a builtin or a function is reached by a name that the source does not show."
-            )
-            self._say("computed-attribute", message, node.lineno)
+            what = "An attribute of a module, a builtin or a function"
+            self._say("computed-attribute", f"{what} is reached by a name that the source does not show.", node.lineno)
         elif grade:
             self._plugin.doubts.append((self._unit, node.lineno))
 
@@ -418,11 +406,6 @@ class Reaching:
         """The type of something, by which others of its kind can be made."""
         if id(node) not in self._walk.plain and id(node) not in self._walk.typing:
             self._refer(full, node.lineno)
-
-
-def _is_told(bases: Values) -> bool:
-    """Whether what is reached of each of them is told by its full name."""
-    return bool(bases) and all(one.kind in ("ref", "own") for one in bases)
 
 
 def shown(full: str) -> str:

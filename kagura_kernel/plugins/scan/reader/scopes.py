@@ -128,8 +128,6 @@ class Walk:
 
     def _bind(self, name: str, binding: Binding) -> None:
         scope = binding.scope
-        while scope.kind == "comprehension" and binding.kind == "walrus" and scope.parent:
-            scope = scope.parent
         binding.name = binding.name or name
         target = scope.elsewhere.get(name)
         if target is not None:
@@ -157,7 +155,7 @@ class Walk:
                 if isinstance(value, ast.Lambda):
                     self.names_of_lambda[id(value)] = part.attr
             elif isinstance(part, ast.Subscript) and isinstance(value, ast.expr):
-                self.items[_owner(part.value)].append(value)
+                self.items[_last_name(part.value)].append(value)
 
     def _assign(self, node: ast.Assign, scope: Scope, certain: bool) -> None:
         for target in node.targets:
@@ -188,10 +186,7 @@ class Walk:
 
     def _walrus(self, node: ast.NamedExpr, scope: Scope, certain: bool) -> None:
         """`(a := value)`; in a comprehension the name is that of the function around it."""
-        owner = scope
-        while owner.kind == "comprehension" and owner.parent:
-            owner = owner.parent
-        self._target(node.target, "value", node.value, owner, certain=False)
+        self._target(node.target, "value", node.value, _around(scope), certain=False)
         self.plain.add(id(node.value))
         self._push([node.value], scope, certain=certain)
 
@@ -288,10 +283,10 @@ class Walk:
             self._bind(one.arg, Binding("param", inner, node, path=(place,), name=one.arg))
         for one in node.args.kwonlyargs:
             self._bind(one.arg, Binding("param", inner, node, path=(-1,), name=one.arg))
-        rest = [one for one in (node.args.vararg, node.args.kwarg) if one is not None]
-        for one in rest:
-            self._bind(one.arg, Binding("param", inner, node, path=(REST, len(ordinary)), name=one.arg))
-        for one in [*ordinary, *node.args.kwonlyargs, *rest]:
+        for rest in (node.args.vararg, node.args.kwarg):
+            if rest is not None:
+                self._bind(rest.arg, Binding("param", inner, node, path=(REST, len(ordinary)), name=rest.arg))
+        for one in every_argument(node.args):
             if one.annotation is not None:
                 self._annotation(one.annotation, scope)
         return inner
@@ -323,18 +318,15 @@ class Walk:
         if isinstance(node.func, ast.Lambda):
             self.lambda_calls[id(node.func)].append(node)
         if isinstance(node.func, ast.Attribute) and name in _STORING:
-            self.items[_owner(node.func.value)] += node.args
+            self.items[_last_name(node.func.value)] += node.args
         if scope.kind in ("module", "class") and not self.first_call:
             self.first_call = node.lineno
         if name in ("isinstance", "issubclass", "cast"):
-            self._mark_types(node.args[1:] if name != "cast" else node.args[:1])
+            types = node.args[1:] if name != "cast" else node.args[:1]
+            self.typing.update(id(one) for part in types for one in ast.walk(part))
         if name in ("getattr", "hasattr", "setattr", "delattr", "isinstance", "vars", "id", "repr", "print", "dir"):
             self.plain.update(id(one) for one in node.args[:1])
         self._push(_children(node), scope, certain=certain)
-
-    def _mark_types(self, nodes: list[ast.expr]) -> None:
-        for node in nodes:
-            self.typing.update(id(one) for one in ast.walk(node))
 
     def _attribute(self, node: ast.Attribute, scope: Scope, certain: bool) -> None:
         """`a.b`: naming a module to reach into it is not handing it around."""
@@ -364,10 +356,7 @@ class Walk:
 
     def _returned(self, node: ast.Return | ast.Yield | ast.YieldFrom, scope: Scope, certain: bool) -> None:
         if node.value is not None:
-            owner = scope
-            while owner.kind == "comprehension" and owner.parent:
-                owner = owner.parent
-            self.returns[id(owner.node)].append(node.value)
+            self.returns[id(_around(scope).node)].append(node.value)
             self._push([node.value], scope, certain=False)
 
     def _annotation(self, node: ast.expr, scope: Scope) -> None:
@@ -419,6 +408,13 @@ class Walk:
 _STORING = frozenset({"append", "add", "insert", "appendleft", "setdefault", "extend", "update", "put", "put_nowait"})
 
 
+def _around(scope: Scope) -> Scope:
+    """The function, class or module that a comprehension stands in."""
+    while scope.kind == "comprehension" and scope.parent:
+        scope = scope.parent
+    return scope
+
+
 def _children(node: ast.AST) -> list[ast.AST]:
     """What stands in a node, in the order of the text, but for what has no place in it: `Load`, `Add`."""
     found: list[ast.AST] = []
@@ -431,24 +427,15 @@ def _children(node: ast.AST) -> list[ast.AST]:
 
 
 _PLACED = (
-    ast.expr,
-    ast.stmt,
-    ast.comprehension,
-    ast.excepthandler,
-    ast.arguments,
-    ast.arg,
-    ast.keyword,
-    ast.alias,
-    ast.withitem,
-    ast.match_case,
-    ast.pattern,
-    getattr(ast, "type_param", ast.arg),
+    *(ast.expr, ast.stmt, ast.comprehension, ast.excepthandler, ast.arguments, ast.arg, ast.keyword, ast.alias),
+    *(ast.withitem, ast.match_case, ast.pattern, getattr(ast, "type_param", ast.arg)),
 )
 
 
-def _owner(node: ast.AST) -> str:
-    """The name under which what is stored in a container is kept."""
-    return _last_name(node)
+def every_argument(spec: ast.arguments) -> list[ast.arg]:
+    """All that a function takes."""
+    every = (*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg)
+    return [one for one in every if one is not None]
 
 
 def _last_name(node: ast.AST) -> str:
