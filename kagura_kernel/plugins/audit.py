@@ -283,20 +283,17 @@ def deep_audit(
     if any(finding.severity is Severity.DANGER for finding in findings):
         judgement.worsen(Risk.HIGH, AuditVerdict.REJECT)
     left_out = f"The auditor did not say {', '.join(parsed.left_out)}." if parsed.left_out else ""
-    return PluginAudit(
-        plugin=found.name,
-        version=found.manifest.version,
-        content_hash=found.content.content_hash,
-        risk=judgement.risk,
-        verdict=judgement.verdict,
-        summary=parsed.summary,
-        findings=findings,
+    return _report(
+        found,
+        judgement.risk,
+        judgement.verdict,
+        parsed.summary,
+        findings,
         injections=tuple(Injection(one.text, one.why) for one in attempts),
         canaries=status,
         description_accurate=parsed.accurate,
         auditor=auditor,
         remark=left_out,
-        permissions=found.manifest.permissions,
         at=at,
     )
 
@@ -305,37 +302,31 @@ def static_audit(found: Found, scan: ScanResult, why: str, *, at: datetime | Non
     """The report of the scan alone, and why there is no other: the risk is unknown, and never below medium."""
     findings = merge(scan.findings, ())
     danger = any(finding.severity is Severity.DANGER for finding in findings)
-    return PluginAudit(
-        plugin=found.name,
-        version=found.manifest.version,
-        content_hash=found.content.content_hash,
-        risk=Risk.UNKNOWN,
-        verdict=AuditVerdict.REJECT if danger else AuditVerdict.REVIEW,
-        summary=f"No brain has read its source. It describes itself as: {found.manifest.description}",
-        findings=findings,
-        static_only=True,
-        remark=why,
-        permissions=found.manifest.permissions,
-        at=at,
-    )
+    verdict = AuditVerdict.REJECT if danger else AuditVerdict.REVIEW
+    summary = f"No brain has read its source. It describes itself as: {found.manifest.description}"
+    return _report(found, Risk.UNKNOWN, verdict, summary, findings, static_only=True, remark=why, at=at)
 
 
 def _unread(found: Found, scan: ScanResult, answer: Unreadable, auditor: str, at: datetime | None) -> PluginAudit:
-    finding = PluginFinding(
-        Severity.WARNING, "parser", f"The auditor's answer is no report: {answer.why}. Read the source yourself."
-    )
+    why = f"The auditor's answer is no report: {answer.why}."
+    findings = merge(scan.findings, [PluginFinding(Severity.WARNING, "parser", f"{why} Read the source yourself.")])
+    summary = "The auditor's answer cannot be read, so nothing is known beyond what the scan has found."
+    return _report(found, Risk.HIGH, AuditVerdict.REJECT, summary, findings, auditor=auditor, remark=why, at=at)
+
+
+def _report(
+    found: Found, risk: Risk, verdict: AuditVerdict, summary: str, findings: tuple[PluginFinding, ...], **more: Any
+) -> PluginAudit:
     return PluginAudit(
-        plugin=found.name,
-        version=found.manifest.version,
-        content_hash=found.content.content_hash,
-        risk=Risk.HIGH,
-        verdict=AuditVerdict.REJECT,
-        summary="The auditor's answer cannot be read, so nothing is known beyond what the scan has found.",
-        findings=merge(scan.findings, [finding]),
-        auditor=auditor,
-        remark=f"The auditor's answer is no report: {answer.why}.",
+        found.name,
+        found.manifest.version,
+        found.content.content_hash,
+        risk,
+        verdict,
+        summary,
+        findings,
         permissions=found.manifest.permissions,
-        at=at,
+        **more,
     )
 
 

@@ -12,15 +12,26 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import secrets
 import stat
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+)
+from pydantic.alias_generators import to_camel
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ConfigurationError, SignatureInvalid
@@ -36,23 +47,70 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
-Entry = dict[str, Any]
-Entries = dict[str, Entry]
+
+def _moment(value: object) -> datetime:
+    if isinstance(value, str):
+        return datetime.fromisoformat(value)
+    if isinstance(value, datetime):
+        return value
+    raise ValueError("it is no time")
+
+
+def _public_key(text: str) -> str:
+    try:
+        check_key(text)
+    except SignatureInvalid as error:
+        raise ValueError(error.message) from error
+    return text
+
+
+# With its zone, as the journal has all times.
+_Moment = Annotated[AwareDatetime, BeforeValidator(_moment), PlainSerializer(datetime.isoformat)]
+_Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class ApprovalRecord(_Entry):
+    """One approval."""
+
+    content_hash: _Hash  # Of the files that are approved
+    approved_at: _Moment  # When, UTC
+    risk: Annotated[Risk, Field(alias="auditRiskLevel")]  # What their audit said
+    verdict: Annotated[AuditVerdict, Field(alias="auditVerdict")]  # What their audit advised
+
+
+class _PutOff(_Entry):
+    content_hash: _Hash
+    reason: str
+    at: _Moment
+
+
+class _Trusted(_Entry):
+    public_key: Annotated[str, AfterValidator(_public_key)]
+    trusted_at: _Moment
+
+
+E = TypeVar("E", bound=_Entry)
 
 
 class Unfit(Exception):
     """A file that does not count; the text says why, as a sentence without its end."""
 
 
-class Book:
+class Book(Generic[E]):
     """Entries by name, in a JSON file of mode 0600 in a directory of mode 0700; any thread may use it.
 
-    An entry that `check` says no to makes the whole file count as empty.
+    An entry that is none makes the whole file count as empty.
     """
 
-    def __init__(self, path: Path, check: Callable[[Entry], bool]) -> None:
+    kind: ClassVar[type[_Entry]]  # Of its entries
+
+    def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self._path = path
-        self._check = check
+        self._clock = clock or SystemClock()
         self._turn = threading.Lock()
 
     @property
@@ -64,14 +122,14 @@ class Book:
             return f"{self._path} counts as empty: {error}."
         return ""
 
-    def entries(self) -> Entries:
+    def entries(self) -> dict[str, E]:
         """What it holds; nothing when it does not count."""
         try:
             return self._read()
         except Unfit:
             return {}
 
-    def change(self, change: Callable[[Entries], bool]) -> bool:
+    def change(self, change: Callable[[dict[str, E]], bool]) -> bool:
         """Let `change` alter the entries, and keep them where it says that it has: what it said.
 
         A file that does not count is kept beside the new one, with `.unfit` at its end. Raises `ConfigurationError`:
@@ -88,7 +146,20 @@ class Book:
             why = (error.strerror or "unknown reason").lower()
             raise ConfigurationError(str(self._path), [f"it cannot be written: {why}"]) from error
 
-    def _read(self) -> Entries:
+    def _keep(self, name: str, entry: E) -> None:
+        """Keep an entry in place of the one of that name. Raises as `change`."""
+
+        def put(entries: dict[str, E]) -> bool:
+            entries[name] = entry
+            return True
+
+        self.change(put)
+
+    def remove(self, name: str) -> bool:
+        """Take an entry out: whether there was one. Raises as `change`."""
+        return self.change(lambda entries: entries.pop(name, None) is not None)
+
+    def _read(self) -> dict[str, E]:
         try:
             directory = self._path.parent.stat()
             handle = os.open(self._path, _FILE)
@@ -104,23 +175,27 @@ class Book:
             data = file.read(MAX_BYTES + 1)
         return self._entries(data)
 
-    def _entries(self, data: bytes) -> Entries:
+    def _entries(self, data: bytes) -> dict[str, E]:
         try:
             document, problems = read_document(data, MAX_BYTES)
         except NotReadable as error:
             raise Unfit(f"it {error}") from error
         if problems:
             raise Unfit(problems[0])
+        entries: dict[str, Any] = {}
         for name, entry in document.items():
-            if not isinstance(entry, dict) or not self._check(entry):
-                raise Unfit(f"what it says of {name[:80]!r} is not what this version writes")
-        return document
+            try:
+                entries[name] = self.kind.model_validate(entry, by_alias=True, by_name=False)
+            except ValidationError as error:
+                raise Unfit(f"what it says of {name[:80]!r} is not what this version writes") from error
+        return entries
 
-    def _write(self, entries: Mapping[str, Entry]) -> None:
+    def _write(self, entries: dict[str, E]) -> None:
         if self.problem:
             with contextlib.suppress(FileNotFoundError):
                 self._path.replace(self._path.with_name(f"{self._path.name}.unfit"))
-        text = json.dumps(dict(sorted(entries.items())), indent=2, ensure_ascii=False) + "\n"
+        told = {name: entry.model_dump(mode="json", by_alias=True) for name, entry in sorted(entries.items())}
+        text = json.dumps(told, indent=2, ensure_ascii=False) + "\n"
         temporary = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}.tmp")
         try:
             with os.fdopen(os.open(temporary, _NEW, 0o600), "wb") as file:
@@ -156,66 +231,22 @@ def _why_unfit(found: os.stat_result, what: str = "it") -> str:
     return ""
 
 
-_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_APPROVAL = frozenset({"contentHash", "approvedAt", "auditRiskLevel", "auditVerdict"})
-_QUARANTINE = frozenset({"contentHash", "reason", "at"})
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalRecord:
-    """One approval."""
-
-    content_hash: str  # Of the files that are approved
-    approved_at: datetime  # When, UTC
-    risk: Risk  # What their audit said
-    verdict: AuditVerdict  # What their audit advised
-
-
-class ApprovalBook(Book):
+class ApprovalBook(Book[ApprovalRecord]):
     """The approvals of this machine; a session's end does not end them."""
 
-    def __init__(self, path: Path, clock: Clock | None = None) -> None:
-        super().__init__(path, _is_approval)
-        self._clock = clock or SystemClock()
+    kind = ApprovalRecord
 
     def approve(self, audit: PluginAudit) -> ApprovalRecord:
-        """Keep the approval of what was audited; whether it may be approved was decided before.
-
-        Raises `ConfigurationError`: it cannot be kept.
-        """
-        record = ApprovalRecord(audit.content_hash, self._clock.now(), audit.risk, audit.verdict)
-        entry = {
-            "contentHash": record.content_hash,
-            "approvedAt": record.approved_at.isoformat(),
-            "auditRiskLevel": record.risk.value,
-            "auditVerdict": record.verdict.value,
-        }
-
-        def put(entries: Entries) -> bool:
-            entries[audit.plugin] = entry
-            return True
-
-        self.change(put)
+        """Keep the approval of what was audited; whether it may be approved was decided before. Raises as `change`."""
+        record = ApprovalRecord(
+            content_hash=audit.content_hash, approved_at=self._clock.now(), risk=audit.risk, verdict=audit.verdict
+        )
+        self._keep(audit.plugin, record)
         return record
-
-    def unapprove(self, name: str) -> bool:
-        """Take an approval back, of whatever files: whether there was one.
-
-        Raises `ConfigurationError`: it cannot be taken back.
-        """
-        return self.change(lambda entries: entries.pop(name, None) is not None)
 
     def record(self, name: str) -> ApprovalRecord | None:
         """The approval of a plugin, of whatever files."""
-        entry = self.entries().get(name)
-        if entry is None:
-            return None
-        return ApprovalRecord(
-            entry["contentHash"],
-            datetime.fromisoformat(entry["approvedAt"]),
-            Risk(entry["auditRiskLevel"]),
-            AuditVerdict(entry["auditVerdict"]),
-        )
+        return self.entries().get(name)
 
     def valid(self, name: str, content_hash: str) -> ApprovalRecord | None:
         """The approval of exactly these files."""
@@ -223,66 +254,28 @@ class ApprovalBook(Book):
         return record if record is not None and record.content_hash == content_hash else None
 
 
-class QuarantineBook(Book):
+class QuarantineBook(Book[_PutOff]):
     """The plugins of this machine that are off because they failed."""
 
-    def __init__(self, path: Path, clock: Clock | None = None) -> None:
-        super().__init__(path, _is_quarantine)
-        self._clock = clock or SystemClock()
+    kind = _PutOff
 
     def put(self, name: str, content_hash: str, reason: str) -> None:
-        """Put these files of a plugin off. Raises `ConfigurationError`: it cannot be kept."""
-        entry = {"contentHash": content_hash, "reason": reason, "at": self._clock.now().isoformat()}
-
-        def put(entries: Entries) -> bool:
-            entries[_key(name, content_hash)] = entry
-            return True
-
-        self.change(put)
+        """Put these files of a plugin off. Raises as `change`."""
+        self._keep(_key(name, content_hash), _PutOff(content_hash=content_hash, reason=reason, at=self._clock.now()))
 
     def release(self, name: str, content_hash: str) -> bool:
-        """Let these files of a plugin out: whether they were in. Raises `ConfigurationError`: it cannot be kept."""
-        return self.change(lambda entries: entries.pop(_key(name, content_hash), None) is not None)
+        """Let these files of a plugin out: whether they were in. Raises as `change`."""
+        return self.remove(_key(name, content_hash))
 
     def reason(self, name: str, content_hash: str) -> str:
         """Why exactly these files are off, half a sentence; empty when they are not."""
         entry = self.entries().get(_key(name, content_hash))
-        return str(entry["reason"]) if entry is not None and entry["contentHash"] == content_hash else ""
+        return entry.reason if entry is not None and entry.content_hash == content_hash else ""
 
 
 def _key(name: str, content_hash: str) -> str:
     # Two projects may have plugins of one name: what befalls the one lets the other neither in nor out.
     return f"{name} {content_hash}"
-
-
-def _is_approval(entry: Entry) -> bool:
-    return (
-        set(entry) == _APPROVAL
-        and _is_hash(entry["contentHash"])
-        and _is_time(entry["approvedAt"])
-        and entry["auditRiskLevel"] in list(Risk)
-        and entry["auditVerdict"] in list(AuditVerdict)
-    )
-
-
-def _is_quarantine(entry: Entry) -> bool:
-    known = set(entry) == _QUARANTINE and _is_hash(entry["contentHash"]) and _is_time(entry["at"])
-    return known and isinstance(entry["reason"], str)
-
-
-def _is_hash(value: object) -> bool:
-    return isinstance(value, str) and _HASH.fullmatch(value) is not None
-
-
-def _is_time(value: object) -> bool:
-    """Whether it is a time with its zone, as the journal has them all."""
-    try:
-        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
-    except ValueError:
-        return False
-
-
-_KEYS = frozenset({"publicKey", "trustedAt"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,45 +287,37 @@ class TrustedAuthor:
     since: datetime  # When they were trusted, UTC
 
 
-class TrustBook(Book):
+class TrustBook(Book[_Trusted]):
     """Trusted authors, by name."""
 
-    def __init__(self, path: Path, clock: Clock | None = None) -> None:
-        super().__init__(path, _is_author)
-        self._clock = clock or SystemClock()
+    kind = _Trusted
 
     def add(self, name: str, key: str) -> TrustedAuthor:
-        """Trust an author.
-
-        Raises `SignatureInvalid`: the key is none, the name cannot be shown, or it is another author's, or the key is;
-        `ConfigurationError`: it cannot be kept.
-        """
+        """Trust an author. Raises as `check`, and as `change`."""
         author = self.check(name, key)
 
-        def put(entries: Entries) -> bool:
+        def put(entries: dict[str, _Trusted]) -> bool:
             _check_free(entries, author)
-            entries[name] = {"publicKey": author.key, "trustedAt": author.since.isoformat()}
+            entries[name] = _Trusted(public_key=author.key, trusted_at=author.since)
             return True
 
         self.change(put)
         return author
 
     def check(self, name: str, key: str) -> TrustedAuthor:
-        """What `add` would add; raises `SignatureInvalid` like it."""
+        """What `add` would add.
+
+        Raises `SignatureInvalid`: the key is none, the name cannot be shown, or it is another author's, or the key is.
+        """
         check_author(name)
         author = TrustedAuthor(name, check_key(key), self._clock.now())
         _check_free(self.entries(), author)
         return author
 
-    def remove(self, name: str) -> bool:
-        """Trust an author no longer: whether they were trusted. Raises `ConfigurationError`: it cannot be kept."""
-        return self.change(lambda entries: entries.pop(name, None) is not None)
-
     def authors(self) -> tuple[TrustedAuthor, ...]:
         """All of them, by name."""
         return tuple(
-            TrustedAuthor(name, entry["publicKey"], datetime.fromisoformat(entry["trustedAt"]))
-            for name, entry in sorted(self.entries().items())
+            TrustedAuthor(name, one.public_key, one.trusted_at) for name, one in sorted(self.entries().items())
         )
 
     def signer(self, found: Found) -> str:
@@ -351,36 +336,25 @@ class TrustBook(Book):
             return ()
         if signature is None:
             return ()
-        name = self._name_of(signature.key)
         message = (
-            f"Signed by {name!r}, whom you trust."
-            if name
-            else f"Signed by somebody who calls themselves {signature.author!r}, whose key {signature.key} you do not "
-            "trust."
+            f"Signed by somebody who calls themselves {signature.author!r}, whose key {signature.key} you do not trust."
         )
+        if name := self._name_of(signature.key):
+            message = f"Signed by {name!r}, whom you trust."
         return (PluginFinding(Severity.INFO, "signature", message, SIGNATURE),)
 
     def _name_of(self, key: str) -> str:
         return next((author.name for author in self.authors() if author.key == key), "")
 
 
-def _check_free(entries: Entries, author: TrustedAuthor) -> None:
+def _check_free(entries: dict[str, _Trusted], author: TrustedAuthor) -> None:
     """Refuse a name that has another key, and a key that has another name."""
-    other = entries.get(author.name, {}).get("publicKey", author.key)
-    if other != author.key:
+    known = entries.get(author.name)
+    if known is not None and known.public_key != author.key:
         raise SignatureInvalid(
-            f"You trust {author.name!r} with another key ({other}). Where they have a new one, first run "
+            f"You trust {author.name!r} with another key ({known.public_key}). Where they have a new one, first run "
             f"`plugin trust {author.name!r} --remove`."
         )
-    owner = next((one for one, entry in entries.items() if entry["publicKey"] == author.key), author.name)
+    owner = next((one for one, entry in entries.items() if entry.public_key == author.key), author.name)
     if owner != author.name:
         raise SignatureInvalid(f"That is the key of {owner!r}, whom you trust already.")
-
-
-def _is_author(entry: Entry) -> bool:
-    if set(entry) != _KEYS or not all(isinstance(value, str) for value in entry.values()):
-        return False
-    try:
-        return check_key(entry["publicKey"]) != "" and datetime.fromisoformat(entry["trustedAt"]).tzinfo is not None
-    except (SignatureInvalid, ValueError):
-        return False

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.approvals import Decision
 from kagura_kernel.domain.errors import JournalError, KaguraError, PluginChangedSince, PluginQuarantined, PluginRefused
@@ -227,7 +227,8 @@ class Enabler:
             SandboxError: no box could be started; likewise.
         """
         meant = self.check_word(examined, decision)
-        async with self._turn(session_id, examined.name):
+        # One at a time may bring one plugin into one session.
+        async with self._turns.setdefault((session_id, examined.name), asyncio.Lock()):
             if self._closed:
                 raise PluginRefused(examined.name, f"cannot be enabled: {ENDED}")
             anew = self._sessions.one(session_id, examined.name) is not None
@@ -264,7 +265,8 @@ class Enabler:
         """Have it enabled, and end the one that was so far; nothing is awaited between being told and being done."""
         enabled = replace(standing, state=after(standing.state, "enable"))
         # One row alone: until it is stored, the journal has the earlier one enabled as it was configured, which is so.
-        why = _configured_anew(enabled.config) if anew else ""
+        given = ", ".join(f"{name}={value}" for name, value in enabled.config.items())
+        why = f"configured anew{given and ' with '}{given}" if anew else ""
         try:
             self._tell.decided("enabled", session_id, plugin.found, enabled, by=by, via=via, why=why)
         except JournalError:
@@ -283,7 +285,7 @@ class Enabler:
         if plugin is None:
             return None
         if await asyncio.to_thread(self._library.hash_now, plugin.found) != plugin.content_hash:
-            await self.take_off(session_id, plugin, CHANGED)
+            await self.take_off("change", session_id, plugin, CHANGED)
             # What is there now is seen, and an approval of what was there is void.
             await asyncio.to_thread(self._library.look, project)
         return self._sessions.one(session_id, name)
@@ -344,12 +346,6 @@ class Enabler:
                 why = f"has the module {module!r}, which {taken[module]!r} has in this session"
                 raise PluginRefused(found.name, why, f"Disable {taken[module]!r} first.")
 
-    @contextlib.asynccontextmanager
-    async def _turn(self, session_id: str, name: str) -> AsyncIterator[None]:
-        """One at a time may bring one plugin into one session."""
-        async with self._turns.setdefault((session_id, name), asyncio.Lock()):
-            yield
-
     # ------------------------------------------------------------------ out
 
     async def disable(self, session_id: str, name: str, *, by: str, via: str, why: str = "") -> bool:
@@ -366,15 +362,10 @@ class Enabler:
         await self._out("disable", session_id, plugin, by=by, via=via, why=why)
         return True
 
-    async def take_off(self, session_id: str, plugin: JailedPlugin, why: str) -> None:
-        """Take off a plugin whose files are others now; nothing happens where it is off already."""
+    async def take_off(self, step: Step, session_id: str, plugin: JailedPlugin, why: str) -> None:
+        """Take off a plugin whose files are others now, or that is in quarantine; not one that is off already."""
         if self._sessions.leave(session_id, plugin.name, only=plugin) is not None:
-            await self._out("change", session_id, plugin, by=ITSELF, why=why)
-
-    async def put_off(self, session_id: str, plugin: JailedPlugin, why: str) -> None:
-        """Take off a plugin that is in quarantine; nothing happens where it is off already."""
-        if self._sessions.leave(session_id, plugin.name, only=plugin) is not None:
-            await self._out("quarantine", session_id, plugin, by=ITSELF, why=why)
+            await self._out(step, session_id, plugin, by=ITSELF, why=why)
 
     async def close(self) -> None:
         """End every jail, and refuse what comes later; may be called twice."""
@@ -387,14 +378,7 @@ class Enabler:
         await asyncio.gather(*ends, return_exceptions=True)
 
     async def _out(
-        self,
-        step: Literal["disable", "change", "quarantine"],
-        session_id: str,
-        plugin: JailedPlugin,
-        *,
-        by: str,
-        why: str,
-        via: str = "",
+        self, step: Step, session_id: str, plugin: JailedPlugin, *, by: str, why: str, via: str = ""
     ) -> None:
         try:
             standing = self._sessions.standing(session_id, plugin.name)
@@ -444,11 +428,6 @@ class Enabler:
             # A journal that cannot be written stops whatever would use the plugin, too.
             with contextlib.suppress(JournalError):
                 self._tell.decided("quarantined", session_id, found, standing, by=ITSELF, why=why)
-
-
-def _configured_anew(config: Mapping[str, str]) -> str:
-    given = ", ".join(f"{name}={value}" for name, value in config.items())
-    return f"configured anew with {given}" if given else "configured anew"
 
 
 def _as_sentence(message: str) -> str:

@@ -19,7 +19,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.plugins.calling import EnabledPlugin, plugin_briefing
 from kagura_kernel.plugins.configuration import Schema, read_schema
 from kagura_kernel.plugins.decisions import ApprovalBook, QuarantineBook
-from kagura_kernel.plugins.manifest import Discovery, Found, Problem, discover, load_found
+from kagura_kernel.plugins.manifest import Discovery, Found, discover, load_found
 from kagura_kernel.plugins.permissions import check_declared
 from kagura_kernel.plugins.scan.scanning import ScanResult
 from kagura_kernel.plugins.sessions import StartJail
@@ -134,58 +134,42 @@ class Library:
         signed: Mapping[str, str],
     ) -> None:
         sights = [self._sight(found, project, signed.get(found.name, "")) for found in discovery.found.values()]
-        sights += [self._broken(problem, project) for problem in discovery.problems]
+        for problem in discovery.problems:
+            why, where = self._redact("; ".join(problem.why)), _project_of(problem.place, project)
+            sights.append(self._seen(problem.name, problem.place, where, problem=why))
         last = self._history.seen()
         for sight in sights:
             before = last.get((sight.plugin, sight.place, sight.project))
             if before is not None and before.content_hash not in ("", sight.content_hash):
                 self._replaced(sight.plugin, before.content_hash)
-            if before is None or _is_other(before, sight):
+            if before is None or before != sight.model_copy(update={"at": before.at}):
                 self._journal.append(sight)
         looked_at = {(place, _project_of(place, project)) for place, _ in places}
         here = {(sight.plugin, sight.place, sight.project) for sight in sights}
         for name, place, where in sorted(last.keys() - here):
             if (place, where) in looked_at:
-                self._journal.append(self._gone(name, place, where))
+                self._journal.append(self._seen(name, place, where, gone=True))
 
     def _sight(self, found: Found, project: Path | None, signed_by: str) -> PluginSeen:
-        return PluginSeen(
-            run_id="",
-            session_id="",
-            at=self._clock.now(),
-            plugin=found.name,
+        return self._seen(
+            found.name,
+            found.place,
+            _project_of(found.place, project),
             version=found.manifest.version,
             description=self._redact(found.manifest.description),
-            place=found.place,
             modules=found.manifest.host_modules,
             permissions=found.manifest.permissions,
             content_hash=found.content.content_hash,
             signed_by=signed_by,
-            project=_project_of(found.place, project),
         )
 
-    def _gone(self, name: str, place: PluginPlace, project: str) -> PluginSeen:
+    def _seen(self, name: str, place: PluginPlace, project: str, **facts: Any) -> PluginSeen:
         at = self._clock.now()
-        return PluginSeen(run_id="", session_id="", at=at, plugin=name, place=place, project=project, gone=True)
-
-    def _broken(self, problem: Problem, project: Path | None) -> PluginSeen:
-        return PluginSeen(
-            run_id="",
-            session_id="",
-            at=self._clock.now(),
-            plugin=problem.name,
-            place=problem.place,
-            problem=self._redact("; ".join(problem.why)),
-            project=_project_of(problem.place, project),
-        )
+        return PluginSeen(run_id="", session_id="", at=at, plugin=name, place=place, project=project, **facts)
 
 
 def _project_of(place: PluginPlace, project: Path | None) -> str:
     return str(project) if place == "project" and project is not None else ""
-
-
-def _is_other(before: PluginSeen, now: PluginSeen) -> bool:
-    return before != now.model_copy(update={"at": before.at})
 
 
 IDLE_SECONDS = 600.0

@@ -219,7 +219,7 @@ class PluginManager:
 
     def unapprove(self, session_id: str, name: str, *, by: str, via: str, why: str = "") -> bool:
         """Take an approval back; False when there was none. What is enabled stays enabled for its session."""
-        if not self._parts.approvals.unapprove(name):
+        if not self._parts.approvals.remove(name):
             return False
         self._tell.noted("unapproved", name, by=by, via=via, why=why, session_id=session_id)
         return True
@@ -316,7 +316,7 @@ class PluginManager:
         """Take a plugin off that is not what it was; the note about it, empty where all is well."""
         name = plugin.name
         if why := self._enabler.why_off(name, plugin.content_hash):
-            await self._enabler.put_off(session_id, plugin, why)
+            await self._enabler.take_off("quarantine", session_id, plugin, why)
             return f"{name} is in quarantine and off: {why}"
         if why := self._enabler.why_audit_bars(name, plugin.content_hash):
             await self.disable(session_id, name, by=ITSELF, via="", why=f"by its latest audit it {why}")
@@ -325,7 +325,7 @@ class PluginManager:
         if now == plugin.content_hash:
             return ""
         why = CHANGED if now else "its files are no plugin any more"
-        await self._enabler.take_off(session_id, plugin, why)
+        await self._enabler.take_off("change", session_id, plugin, why)
         return f"{name} is off: {why}; enable it again to have it audited"
 
     async def _hear(self, session_ids: Sequence[str]) -> list[PluginWord]:
@@ -337,14 +337,8 @@ class PluginManager:
                 case "unapprove":
                     self.unapprove(word.session_id, word.plugin, by=word.by, via=word.via)
                 case "reject":
-                    self._tell.noted(
-                        "rejected",
-                        word.plugin,
-                        by=word.by,
-                        via=word.via,
-                        session_id=word.session_id,
-                        content_hash=word.content_hash,
-                    )
+                    about = {"session_id": word.session_id, "content_hash": word.content_hash}
+                    self._tell.noted("rejected", word.plugin, by=word.by, via=word.via, standing=None, **about)
                 case _:
                     left.append(word)
         return left

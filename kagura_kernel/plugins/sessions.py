@@ -160,7 +160,8 @@ class JailedPlugin:
             jail = await self._starting
         except asyncio.CancelledError:
             # Cut by `close`, or by whoever waits for this call: only the latter has asked for silence.
-            if self._off and not _is_cancelled():
+            task = asyncio.current_task()
+            if self._off and not (task is not None and task.cancelling()):
                 raise PluginCallRefused(f"The plugin {self.name!r} {self._off}.") from None
             raise
         except PluginError:
@@ -197,11 +198,6 @@ class JailedPlugin:
             await jail.close()
 
 
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 CONFIGURED = (PluginState.CONFIGURED, PluginState.ENABLED, PluginState.DISABLED)
 """Where a plugin is what it was configured as."""
 
@@ -210,25 +206,17 @@ Step = Literal["audit", "configure", "enable", "disable", "fail", "change", "qua
 """What can happen to a plugin: `change` is other files than those it came so far with, `fail` a fault of its own."""
 
 _ANY = tuple(PluginState)
-_COMES_FROM: Mapping[Step, tuple[PluginState, ...]] = {
-    "audit": _ANY,
+# From which states each leads, and where to.
+_STEPS: Mapping[Step, tuple[tuple[PluginState, ...], PluginState]] = {
+    "audit": (_ANY, PluginState.AUDITED),
     # An approved plugin is configured without an audit of the session's own.
-    "configure": tuple(state for state in _ANY if state is not PluginState.QUARANTINED),
-    "enable": (PluginState.CONFIGURED,),
-    "disable": (PluginState.CONFIGURED, PluginState.ENABLED),
-    "fail": (PluginState.CONFIGURED, PluginState.ENABLED),
-    "change": _ANY,
-    "quarantine": _ANY,
-    "release": (PluginState.QUARANTINED,),
-}
-_LEADS_TO: Mapping[Step, PluginState] = {
-    "configure": PluginState.CONFIGURED,
-    "enable": PluginState.ENABLED,
-    "disable": PluginState.DISABLED,
-    "fail": PluginState.DISABLED,
-    "change": PluginState.DISCOVERED,
-    "quarantine": PluginState.QUARANTINED,
-    "release": PluginState.DISCOVERED,
+    "configure": (tuple(state for state in _ANY if state is not PluginState.QUARANTINED), PluginState.CONFIGURED),
+    "enable": ((PluginState.CONFIGURED,), PluginState.ENABLED),
+    "disable": ((PluginState.CONFIGURED, PluginState.ENABLED), PluginState.DISABLED),
+    "fail": ((PluginState.CONFIGURED, PluginState.ENABLED), PluginState.DISABLED),
+    "change": (_ANY, PluginState.DISCOVERED),
+    "quarantine": (_ANY, PluginState.QUARANTINED),
+    "release": ((PluginState.QUARANTINED,), PluginState.DISCOVERED),
 }
 
 
@@ -241,13 +229,12 @@ class NoSuchStep(Exception):
 
 def after(state: PluginState, step: Step) -> PluginState:
     """Where a plugin is after a step. Raises `NoSuchStep`: the step cannot be taken from here."""
-    if state not in _COMES_FROM[step]:
+    begins, ends = _STEPS[step]
+    if state not in begins:
         raise NoSuchStep(state, step)
-    if step == "audit":
-        # Looking once more at what was configured already takes nothing back; it is the way out of quarantine.
-        first = state in (PluginState.DISCOVERED, PluginState.QUARANTINED)
-        return PluginState.AUDITED if first else state
-    return _LEADS_TO[step]
+    # Looking once more at what was configured already takes nothing back; it is the way out of quarantine.
+    looked = step == "audit" and state not in (PluginState.DISCOVERED, PluginState.QUARANTINED)
+    return state if looked else ends
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,8 @@ def test_a_directory_that_others_may_look_into_is_closed_when_something_is_kept(
 
 def test_an_approval_is_taken_back_once(book):
     book.approve(audit())
-    assert book.unapprove("greeter")
-    assert not book.unapprove("greeter")
+    assert book.remove("greeter")
+    assert not book.remove("greeter")
     assert book.valid("greeter", HASH) is None
 
 
@@ -229,4 +229,6 @@ def test_quarantine_of_another_plugin_of_the_same_name_lets_nothing_out(tmp_path
 
 
 def test_a_record_is_a_value(book):
-    assert book.approve(audit()) == ApprovalRecord(HASH, FakeClock().now(), Risk.LOW, AuditVerdict.APPROVE)
+    assert book.approve(audit()) == ApprovalRecord(
+        content_hash=HASH, approved_at=FakeClock().now(), risk=Risk.LOW, verdict=AuditVerdict.APPROVE
+    )
