@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import PurePath
@@ -395,11 +395,8 @@ def latest_failures(journal: Journal, session_id: str) -> dict[str, PluginChange
     """What was last asked for in a session and came to nothing, by plugin; raises like `find_session`."""
     ours = (events.c.session_id == as_text(session_id)) & (events.c.kind == "plugin.changed")
     found: dict[str, PluginChanged] = {}
-    for row in journal.read(select(events.c.body).where(ours).order_by(events.c.seq.desc()).limit(_CHANGES)):
-        try:
-            event = decode(row.body)
-        except ValueError:
-            continue
+    query = select(events.c.body).where(ours).order_by(events.c.seq.desc()).limit(_CHANGES)
+    for event in _readable(journal.read(query)):
         if isinstance(event, PluginChanged) and event.change == "failed":
             found.setdefault(event.plugin, event)
     return found
@@ -411,7 +408,8 @@ def latest_audits(journal: Journal, owner: str) -> dict[str, AuditRunRow]:
     found: dict[str, RunRow] = {}
     for row in map(run_row, journal.read(query)):
         found.setdefault(_audited(row.task), row)
-    errors = _errors(journal, [row.run_id for row in found.values() if row.error_code])
+    failed = [row.run_id for row in found.values() if row.error_code]
+    errors = _errors(journal, failed) if failed else {}
     return {name: AuditRunRow(row, errors.get(row.run_id, "")) for name, row in found.items() if name}
 
 
@@ -422,18 +420,14 @@ def _audited(task: str) -> str:
 
 
 def _errors(journal: Journal, run_ids: Sequence[str]) -> dict[str, str]:
-    if not run_ids:
-        return {}
-    query = select(events.c.run_id, events.c.body).where(events.c.run_id.in_(run_ids), events.c.kind == "run.finished")
-    found = {}
-    for row in journal.read(query):
-        try:
-            event = decode(row.body)
-        except ValueError:
-            continue
-        if isinstance(event, RunFinished):
-            found[row.run_id] = event.error
-    return found
+    query = select(events.c.body).where(events.c.run_id.in_(run_ids), events.c.kind == "run.finished")
+    return {event.run_id: event.error for event in _readable(journal.read(query)) if isinstance(event, RunFinished)}
+
+
+def _readable(rows: Iterable[Row[Any]]) -> Iterator[Event]:
+    for row in rows:
+        with suppress(ValueError):
+            yield decode(row.body)
 
 
 def _of_runs(journal: Journal, fits: ColumnElement[bool], views: Sequence[PluginView]) -> list[HeldSession]:

@@ -87,7 +87,8 @@ def inject(source: str, ids: tuple[UUID, UUID] | None = None) -> Canaries:
         zip(_two(places, first, second), _two_wordings(first, second), strict=True), key=lambda one: -one[0]
     )
     for place, comment in chosen:
-        indent = _indent(lines[place]) if place < len(lines) else ""
+        line = lines[place] if place < len(lines) else ""
+        indent = line[: len(line) - len(line.lstrip(" \t"))]
         numbered[place:place] = [(0, f"{indent}# {words}") for words in comment]
     return Canaries(first, second, "\n".join(text for _, text in numbered), tuple(number for number, _ in numbered))
 
@@ -145,10 +146,6 @@ def _places(source: str, count: int) -> list[int]:
     except (tokenize.TokenError, SyntaxError, ValueError):
         return ends  # what is no Python has no places; the scan says what is wrong with it
     return sorted(places) if len(places) > 1 else ends
-
-
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 MAX_SHOWN = 400_000
@@ -211,7 +208,7 @@ def audit_prompt(
     parts = [
         f"Audit the plugin {found.name!r}, version {found.manifest.version}.",
         f"SHA-256 of all its files: {content.content_hash}",
-        *(f"<<<{word}\n{text}\n{word}>>>" for text in (*_permissions(found), *_scanned(findings, canaries))),
+        *(f"<<<{word}\n{text}\n{word}>>>" for text in (_permissions(found), _scanned(findings, canaries))),
         *(_file(path, text, word) for path, text in _files(content, canaries)),
         "That was all of it. Report now, as one JSON object.",
     ]
@@ -238,22 +235,20 @@ def texts_of(content: PluginContent) -> Iterator[str]:
     return (data.decode("latin-1") for data in content.files.values())
 
 
-def _permissions(found: Found) -> Iterator[str]:
+def _permissions(found: Found) -> str:
     asked = found.manifest.permissions
     if asked.nothing:
-        yield "Declared permissions: none. Its jail reads, writes and reaches nothing."
-        return
+        return "Declared permissions: none. Its jail reads, writes and reaches nothing."
     kinds = (("read", asked.read), ("write", asked.write), ("net", asked.net))
-    yield "Declared permissions ({field} is a configured value): " + "; ".join(
+    return "Declared permissions ({field} is a configured value): " + "; ".join(
         f"{kind} {', '.join(map(_visible, entries))}" for kind, entries in kinds if entries
     )
 
 
-def _scanned(findings: Sequence[PluginFinding], canaries: Canaries) -> Iterator[str]:
+def _scanned(findings: Sequence[PluginFinding], canaries: Canaries) -> str:
     """The findings, with lines as they are shown: an auditor must not be able to count out what was planted."""
     if not findings:
-        yield "A static scan has found nothing."
-        return
+        return "A static scan has found nothing."
     lines = ["A static scan has found:"]
     for finding in findings[:_MOST_FINDINGS]:
         line = canaries.shown(finding.line) if finding.file == SOURCE else finding.line
@@ -261,7 +256,7 @@ def _scanned(findings: Sequence[PluginFinding], canaries: Canaries) -> Iterator[
         lines.append(f"- {finding.severity.value}: {_visible(finding.message)}{place}")
     if len(findings) > _MOST_FINDINGS:
         lines.append(f"- {len(findings) - _MOST_FINDINGS} more")
-    yield "\n".join(lines)
+    return "\n".join(lines)
 
 
 def _files(content: PluginContent, canaries: Canaries) -> Iterator[tuple[str, str]]:
@@ -288,8 +283,5 @@ def _visible(text: str) -> str:
     """A text with what nobody sees written out: an auditor reads what a person would have to be shown."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(ascii(char)[1:-1] if _hides(char) else char for char in text)
-
-
-def _hides(char: str) -> bool:
-    return char != "\t" and (not char.isprintable() or is_unseen(char))
+    hidden = (char != "\t" and (not char.isprintable() or is_unseen(char)) for char in text)
+    return "".join(ascii(char)[1:-1] if hides else char for char, hides in zip(text, hidden, strict=True))

@@ -120,11 +120,12 @@ def plugin_briefing(plugins: Sequence[EnabledPlugin]) -> str:
     specs = told[0].modules[module]
     text = _HOW.format(module=module, function=specs[0].name if specs else "function")
     room = min(MOST_OF_ONE, (MOST_OF_ALL - len(text)) // len(told))
-    return "\n".join([text, *(_plugin(plugin, max(room, _LINE)) for plugin in told)])
-
-
-def _plugin(plugin: EnabledPlugin, room: int) -> str:
-    return f'<plugin name="{plugin.name}" version="{plugin.version}">\n{_cut(_lines(plugin), room)}\n</plugin>'
+    room = max(room, _LINE)
+    sections = (
+        f'<plugin name="{plugin.name}" version="{plugin.version}">\n{_cut(_lines(plugin), room)}\n</plugin>'
+        for plugin in told
+    )
+    return "\n".join([text, *sections])
 
 
 def _lines(plugin: EnabledPlugin) -> Iterator[str]:

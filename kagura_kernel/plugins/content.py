@@ -23,7 +23,7 @@ from types import MappingProxyType
 from kagura_kernel.domain.errors import PluginInvalid, PluginRefused, SignatureInvalid
 from kagura_kernel.domain.plugins import PluginFinding, Severity
 from kagura_kernel.plugins.signature import BROKEN, SIGNATURE, Signature, check_signature, make_signature
-from kagura_kernel.plugins.text import unseen
+from kagura_kernel.plugins.text import reason, unseen
 
 MANIFEST = "plugin.json"
 SOURCE = "plugin.py"
@@ -60,10 +60,7 @@ _NAMES = (
 _MAGIC = (
     (b"\x7fELF", "an ELF program"),
     (b"MZ", "a Windows program"),
-    (b"\xfe\xed\xfa\xce", "a Mach-O program"),
-    (b"\xfe\xed\xfa\xcf", "a Mach-O program"),
-    (b"\xce\xfa\xed\xfe", "a Mach-O program"),
-    (b"\xcf\xfa\xed\xfe", "a Mach-O program"),
+    *((bytes.fromhex(magic), "a Mach-O program") for magic in ("feedface", "feedfacf", "cefaedfe", "cffaedfe")),
     (b"\xca\xfe\xba\xbe", "a Mach-O or Java program"),
     (b"\0asm", "a WebAssembly program"),
 )
@@ -275,12 +272,12 @@ class _Walk:
         except OSError as error:
             self._swapped(path, error)
             return
-        with os.fdopen(handle, "rb", buffering=0) as file:
+        with os.fdopen(handle, "rb") as file:
             found = os.fstat(handle)
             # What was looked at may not be what was opened.
             if not self._regular(path, found):
                 return
-            data = _bytes(file.fileno(), MAX_FILE_BYTES + 1)
+            data = file.read(MAX_FILE_BYTES + 1)
         self._take(path, data, executable=bool(found.st_mode & 0o111))
 
     def _swapped(self, path: str, error: OSError) -> None:
@@ -313,14 +310,6 @@ class _Walk:
             self._full = True
             message = f"The plugin was not read to its end: {why}."
             self.oddities.append(PluginFinding(Severity.DANGER, "too-much", message))
-
-
-def _bytes(handle: int, most: int) -> bytes:
-    parts: list[bytes] = []
-    while most > 0 and (part := os.read(handle, most)):
-        parts.append(part)
-        most -= len(part)
-    return b"".join(parts)
 
 
 def _native(data: bytes) -> str:
@@ -360,5 +349,5 @@ def _put(content: PluginContent, data: bytes) -> None:
         finally:
             os.close(directory)
     except OSError as error:
-        why = (error.strerror or "unknown reason").lower()
+        why = reason(error)
         raise PluginRefused(content.name, f"cannot be signed: its directory says {why}") from error

@@ -39,7 +39,7 @@ from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginFindin
 from kagura_kernel.plugins.content import PluginContent
 from kagura_kernel.plugins.manifest import Found
 from kagura_kernel.plugins.signature import SIGNATURE, check_author, check_key
-from kagura_kernel.plugins.text import NotReadable, read_document
+from kagura_kernel.plugins.text import NotReadable, read_document, reason
 
 MAX_BYTES = 1 << 20
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -143,7 +143,7 @@ class Book(Generic[E]):
                     self._write(entries)
                 return changed
         except OSError as error:
-            why = (error.strerror or "unknown reason").lower()
+            why = reason(error)
             raise ConfigurationError(str(self._path), [f"it cannot be written: {why}"]) from error
 
     def _keep(self, name: str, entry: E) -> None:

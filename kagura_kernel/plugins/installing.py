@@ -32,7 +32,7 @@ from kagura_kernel.plugins.content import (
     read_content,
 )
 from kagura_kernel.plugins.manifest import Found, bundled_directory, load_found, parse_manifest
-from kagura_kernel.plugins.text import unseen
+from kagura_kernel.plugins.text import reason, unseen
 
 if TYPE_CHECKING:
     import httpx
@@ -109,7 +109,8 @@ def _zip_members(data: bytes) -> Iterator[tuple[str, bytes, bool]]:
                     raise NotUnpacked("is encrypted")
                 with archive.open(entry) as file:
                     # One byte more than is allowed is asked for, whatever the archive says of the size.
-                    content = _limited(entry.filename, file.read(MAX_FILE_BYTES + 1))
+                    content = file.read(MAX_FILE_BYTES + 1)
+                _check_size(entry.filename, len(content))
                 yield _plain(entry.orig_filename), content, bool(mode & 0o111)
     except (*_BROKEN, zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError) as error:
         raise NotUnpacked("is a broken .zip archive, or one of a kind that is not read") from error
@@ -141,8 +142,7 @@ def _tar_members(plain: bytes) -> Iterator[tuple[str, bytes, bool]]:
                 # A sparse file is a few bytes that say how large they are.
                 if not entry.isreg() or entry.issparse():
                     raise NotUnpacked(f"holds {entry.name!r}, which is no plain file")
-                if entry.size > MAX_FILE_BYTES:
-                    raise NotUnpacked(f"holds {entry.name!r}, which is larger than {MAX_FILE_BYTES >> 20} MiB")
+                _check_size(entry.name, entry.size)
                 file = archive.extractfile(entry)
                 content = b"" if file is None else file.read(MAX_FILE_BYTES + 1)
                 if len(content) != entry.size:
@@ -168,10 +168,9 @@ def _plain(name: str) -> str:
     return name.removeprefix("./")
 
 
-def _limited(name: str, content: bytes) -> bytes:
-    if len(content) > MAX_FILE_BYTES:
+def _check_size(name: str, size: int) -> None:
+    if size > MAX_FILE_BYTES:
         raise NotUnpacked(f"holds {name!r}, which is larger than {MAX_FILE_BYTES >> 20} MiB")
-    return content
 
 
 def _top(files: Collection[str]) -> str:
@@ -253,7 +252,10 @@ def install(source: str, sha256: str | None, into: Path, fetch: Fetch | None = N
     unpacked = _unpacked(source, pinned, fetch or fetch_archive)
     if MANIFEST not in unpacked.files:
         raise PluginInvalid(unpacked.name, [f"there is no {MANIFEST}"])
-    name = _name_in(unpacked.files[MANIFEST], unpacked.name)
+    try:
+        name = parse_manifest(unpacked.files[MANIFEST], None).name
+    except PluginInvalid as error:
+        raise PluginInvalid(unpacked.name, error.problems) from error
     _refuse_taken(name, into, replace=replace)
     try:
         with _workbench(into) as bench:
@@ -263,7 +265,7 @@ def install(source: str, sha256: str | None, into: Path, fetch: Fetch | None = N
             _refuse_odd(found.content)
             _put(made, into / name, bench, replace=replace)
     except OSError as error:
-        why = (error.strerror or "unknown reason").lower()
+        why = reason(error)
         raise PluginRefused(name, f"cannot be put into {into}: {why}") from error
     return load_found(into / name, "user")
 
@@ -287,16 +289,8 @@ def remove(name: str, place: Path) -> None:
             # Out of the way first: half a plugin is never found.
             (place / name).rename(bench / name)
     except OSError as error:
-        why = (error.strerror or "unknown reason").lower()
+        why = reason(error)
         raise PluginRefused(name, f"cannot be deleted: {why}") from error
-
-
-def _name_in(manifest: bytes, label: str) -> str:
-    """The name that a manifest gives, whatever the directory is called that it came in."""
-    try:
-        return parse_manifest(manifest, None).name
-    except PluginInvalid as error:
-        raise PluginInvalid(label, error.problems) from error
 
 
 def _pinned(sha256: str | None) -> str:
@@ -312,12 +306,17 @@ def _unpacked(source: str, pinned: str, fetch: Fetch) -> PluginContent:
     """The files in a source, by the name that errors call it, once its hash is the pinned one."""
     path = Path(source).expanduser()
     if not _URL.match(source) and path.is_dir():
-        return _from_directory(path, pinned)
+        content = read_content(path)
+        _refuse_odd(content)
+        if pinned:
+            _compare(content.name, pinned, content.content_hash)
+        return content
     if not _URL.match(source) and not path.exists():
         raise UsageError(f"There is nothing to install at {path}: no such file or directory.")
     label = source.rstrip("/").rpartition("/")[2].partition("?")[0][:80] or "archive"
-    if _URL.match(source):
-        _check_https(source, label)
+    # An address that would not be fetched, before anybody looks for its hash.
+    if _URL.match(source) and not source.lower().startswith("https://"):
+        raise PluginRefused(label, NOT_HTTPS)
     if not pinned:
         raise UsageError(
             f"{label} is an archive: name its SHA-256 with --sha256 HASH, as its author published it, so that it is "
@@ -329,20 +328,6 @@ def _unpacked(source: str, pinned: str, fetch: Fetch) -> PluginContent:
         return unpack(data, label)
     except NotUnpacked as error:
         raise PluginRefused(label, str(error)) from error
-
-
-def _check_https(source: str, label: str) -> None:
-    """Refuse an address that would not be fetched, before anybody looks for its hash."""
-    if not source.lower().startswith("https://"):
-        raise PluginRefused(label, NOT_HTTPS)
-
-
-def _from_directory(path: Path, pinned: str) -> PluginContent:
-    content = read_content(path)
-    _refuse_odd(content)
-    if pinned:
-        _compare(content.name, pinned, content.content_hash)
-    return content
 
 
 def _read_archive(path: Path) -> bytes:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from kagura_kernel.plugins import framing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from socket import socket
     from types import CodeType, ModuleType
 
@@ -46,7 +46,8 @@ class SentModules:
         self._files = files
         self._place = place
         self._codes = codes or {}
-        self._folders = {folder for path in files for folder in _above(path)}
+        parts = [path.split("/") for path in files]
+        self._folders = {"/".join(one[:depth]) for one in parts for depth in range(1, len(one))}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -108,11 +109,6 @@ class Drivers:
         # This Python was started without it, which is most of what a start takes.
         site.main()
         return importlib.machinery.PathFinder.find_spec(fullname, None, target)
-
-
-def _above(path: str) -> Iterator[str]:
-    while path := path.rpartition("/")[0]:
-        yield path
 
 
 def package_of(plugin: str) -> str:
@@ -334,15 +330,14 @@ class Serving:
             if hasattr(value, "__await__"):
                 import asyncio
 
-                value = asyncio.run(_waited_for(value))
+                async def waited_for(pending: Any) -> Any:
+                    return await pending
+
+                value = asyncio.run(waited_for(value))
         # Also what would end a thread or the whole process: the caller has to have an answer.
         except BaseException as error:  # noqa: BLE001
             return {"ok": False, "error": explain(error, self._package)}
         return {"ok": True, "value": value}
-
-
-async def _waited_for(value: Any) -> Any:
-    return await value
 
 
 def _failure(code: str, kind: str, message: str) -> dict[str, Any]:

@@ -145,8 +145,8 @@ class Manifest(_Part):
 
 # What may stand where; the keys as they are written.
 _KEYS: Mapping[str, tuple[str, ...]] = {
-    "": ("name", "version", "description", "hostModules", "hints", "permissions"),
-    "hints": ("overview", "relatedModules", "criticalRules", "antiPatterns", "commonPatterns"),
+    "": tuple(map(to_camel, Manifest.model_fields)),
+    "hints": tuple(map(to_camel, Hints.model_fields)),
     "permissions": ("read", "write", "net"),
 }
 
@@ -246,17 +246,13 @@ def bundled_directory() -> Path | None:
     return None
 
 
-def own_places(data_home: Path) -> tuple[tuple[PluginPlace, Path], ...]:
-    """Where plugins lie whatever the project is, the most trusted place first: with this package, the user's own."""
-    bundled = bundled_directory()
-    own: tuple[tuple[PluginPlace, Path], ...] = (("user", data_home / FOLDER),)
-    return own if bundled is None else (("bundled", bundled), *own)
-
-
 def plugin_places(data_home: Path, project: Path | None) -> tuple[tuple[PluginPlace, Path], ...]:
-    """Where plugins lie for a project, or without one."""
-    own = own_places(data_home)
-    return own if project is None else (*own, ("project", project / FOLDER))
+    """Where plugins lie for a project, or without one; the most trusted place first."""
+    places: tuple[tuple[PluginPlace, Path | None], ...] = (
+        *(("bundled", bundled_directory()), ("user", data_home / FOLDER)),
+        ("project", None if project is None else project / FOLDER),
+    )
+    return tuple((place, path) for place, path in places if path is not None)
 
 
 MAX_PLACE_ENTRIES = 1000
@@ -379,12 +375,10 @@ def _candidates(directory: Path) -> list[Path]:
     """The directories, and links to some, in which a plugin's manifest or source lies."""
     try:
         with os.scandir(directory) as entries:
-            names = [
-                entry.name for entry in islice(entries, MAX_PLACE_ENTRIES) if not entry.name.startswith((".", "_"))
-            ]
+            seen = [entry.name for entry in islice(entries, MAX_PLACE_ENTRIES)]
     except OSError:
         return []
-    paths = [directory / name for name in sorted(names)]
+    paths = [directory / name for name in sorted(seen) if not name.startswith((".", "_"))]
     return [path for path in paths if any(os.path.lexists(path / name) for name in (MANIFEST, SOURCE))]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import SignatureInvalid
-from kagura_kernel.plugins.text import NotReadable, read_document, unseen
+from kagura_kernel.plugins.text import NotReadable, read_document, reason, unseen
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -56,7 +56,7 @@ def make_key(path: Path) -> str:
     except FileExistsError as error:
         raise SignatureInvalid(f"{path} is there already; a key is never overwritten.") from error
     except OSError as error:
-        raise SignatureInvalid(f"The key {path} cannot be written: {_reason(error)}.") from error
+        raise SignatureInvalid(f"The key {path} cannot be written: {reason(error)}.") from error
     return _public_text(key.public_key())
 
 
@@ -165,7 +165,7 @@ def _secret_bytes(path: Path) -> bytes:
     try:
         handle = os.open(path, _READ)
     except OSError as error:
-        raise SignatureInvalid(f"The key {path} cannot be read: {_reason(error)}.") from error
+        raise SignatureInvalid(f"The key {path} cannot be read: {reason(error)}.") from error
     with os.fdopen(handle, "rb") as file:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
@@ -173,7 +173,3 @@ def _secret_bytes(path: Path) -> bytes:
         if found.st_mode & 0o077:
             raise SignatureInvalid(f"Others may read the key {path}; run `chmod 600` on it.")
         return file.read(_MAX_BYTES + 1)
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or "unknown reason").lower()

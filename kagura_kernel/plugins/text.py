@@ -14,6 +14,11 @@ from kagura_kernel.domain.plugins import PluginFinding, Severity
 MAX_DEPTH = 16
 
 
+def reason(error: OSError) -> str:
+    """Why the system refused something, in small letters."""
+    return (error.strerror or "unknown reason").lower()
+
+
 class NotReadable(Exception):
     """The bytes are no such document; the text says why and fits behind the file's name."""
 
@@ -72,8 +77,6 @@ def _too_deep(document: dict[str, Any]) -> bool:
     level: list[object] = [document]
     for _ in range(MAX_DEPTH):
         level = one_level_in(level)
-        if not level:
-            return False
     return any(isinstance(one, dict | list) for one in level)
 
 

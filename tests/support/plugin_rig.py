@@ -8,6 +8,7 @@ plugin = await rig.enable("greeter")
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -99,6 +100,25 @@ class FakeJails:
         self.before: Callable[[JailOrder], Any] | None = None  # Awaited before each start
         self.answer: Callable[..., Any] | None = None  # How jails answer: awaited with the jail and the call
 
+    def hold(self, until: asyncio.Event | None = None) -> asyncio.Event:
+        """Keep what starts from coming up until an event, or for ever; the event that is set once one has begun."""
+        begun, let_go = asyncio.Event(), until or asyncio.Event()
+
+        async def wait(_: JailOrder) -> None:
+            begun.set()
+            await let_go.wait()
+
+        self.before = wait
+        return begun
+
+    def break_with(self, why: str) -> None:
+        """Have what starts put off before it has come up."""
+
+        async def broken(order: JailOrder) -> None:
+            order.quarantine(why)
+
+        self.before = broken
+
     @property
     def open(self) -> list[FakeJail]:
         """Those that were not ended."""
@@ -177,7 +197,12 @@ class PluginRig:
         return self.manager.examine(name, self.project)
 
     def audit(self, name: str = "greeter", *, session: str = SESSION, **facts: Any) -> Examined:
-        """Have it audited, with low risk unless the test wants it otherwise; the bytes that were."""
+        """Have it audited, with low risk unless the test wants it otherwise; the bytes that were.
+
+        The usual plugin is written first where there is none of this name.
+        """
+        if not any((place / name).exists() for place in (self.project / "plugins", self.user)):
+            self.write(name)
         examined = self.examine(name)
         report = replace(self.report(examined), **facts)
         self.manager.audited(session, examined, report, by="ada", stored=False)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Self
 from kagura_kernel.domain.errors import (
     PluginBusy,
     PluginCallRefused,
-    PluginError,
     PluginFailed,
     PluginJailBroken,
     PluginQuarantined,
@@ -241,17 +240,14 @@ class Jail:
             raise PluginTimeout(self.name, _CREATE, seconds) from error
         except Gone as gone:
             raise PluginJailBroken(self.name, gone.ending.why) from gone
+        if isinstance(said, Trouble) and said.code == VALUE:
+            raise PluginRefused(self.name, f"gives no functions: {said.message}")
         if isinstance(said, Trouble):
-            raise self._refusal(said)
+            raise PluginFailed(self.name, said.kind, said.message)
         modules = self._checked(said)
         if self.modules and modules != self.modules:
             raise PluginRefused(self.name, "gives other functions than when it was enabled")
         self.modules = modules
-
-    def _refusal(self, trouble: Trouble) -> PluginError:
-        if trouble.code == VALUE:
-            return PluginRefused(self.name, f"gives no functions: {trouble.message}")
-        return PluginFailed(self.name, trouble.kind, trouble.message)
 
     def _checked(self, table: Table) -> Table:
         for module in table:

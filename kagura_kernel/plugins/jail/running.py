@@ -233,7 +233,8 @@ def jailer_payload() -> bytes:
 
     It holds code of this Python, and text for any other.
     """
-    sources = tuple((name, _text(name)) for name in MODULES)
+    folder = resources.files(_PLUGINS)
+    sources = tuple((name, (folder / f"{name.rpartition('.')[2]}.py").read_text("utf-8")) for name in MODULES)
     codes = [compile(text, f"<{name}>", "exec", dont_inherit=True) for name, text in sources]
     sdk = dict(_files(resources.files(f"{_PLUGINS}.sdk"), ""))
     ours = {path: compile(text, f"{SDK}/{path}", "exec", dont_inherit=True) for path, text in sdk.items()}
@@ -252,11 +253,6 @@ def hello(content: PluginContent, config: Mapping[str, Any], limits: JailLimits)
         "most": limits.frame_bytes,
     }
     return framing.encode(told, MAX_HELLO)
-
-
-def _text(module: str) -> str:
-    package, _, name = module.rpartition(".")
-    return (resources.files(package) / f"{name}.py").read_text("utf-8")
 
 
 def _files(folder: Traversable, above: str) -> list[tuple[str, str]]:
@@ -341,7 +337,10 @@ class Running:
         async def serve(stream: GuestStream) -> None:
             await self._serve(stream, jailer_payload() + beginning)
 
-        port = await box.listen(Listener(0, "raw", "jail"), serve, self._failed)
+        def failed(error: BaseException) -> None:
+            self.end(Ending(f"serving it failed ({type(error).__name__})"))
+
+        port = await box.listen(Listener(0, "raw", "jail"), serve, failed)
         self._jailer = self._spawn(self._run_jailer(box, port, variables))
         if written := [shown.source for shown in self._plan.shown if shown.writable]:
             self._spawn(self._guard(written))
@@ -405,7 +404,9 @@ class Running:
         try:
             await stream.accept()
             await stream.write(beginning)
-            self._begin(await frames.next())
+            said = read_beginning(await frames.next())
+            if not self._began.done():
+                self._began.set_result(said)
             while True:
                 self._answered(read_answer(await frames.next()))
         except Breach as breach:
@@ -416,11 +417,6 @@ class Running:
         if self._ending is None and self._jailer is not None:
             await asyncio.wait({self._jailer}, timeout=_LAST_WORDS)
         self.end(Ending("it hung up"))
-
-    def _begin(self, said: Any) -> None:
-        beginning = read_beginning(said)
-        if not self._began.done():
-            self._began.set_result(beginning)
 
     def _answered(self, answer: Answer) -> None:
         waiting = self._pending.pop(answer.id, None)
@@ -478,6 +474,3 @@ class Running:
 
     async def _guard(self, places: Sequence[Any]) -> None:
         self.end(Ending(await until_full(places, self._parts.clock)))
-
-    def _failed(self, error: BaseException) -> None:
-        self.end(Ending(f"serving it failed ({type(error).__name__})"))

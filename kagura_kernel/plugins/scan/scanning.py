@@ -64,17 +64,10 @@ class ScanResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(ScanResult):
     """One path that was scanned."""
 
-    path: str  # As it was given
-    severity: Severity | None  # The gravest of the findings; None when there are none
-    findings: tuple[PluginFinding, ...]  # The gravest first
-
-    @property
-    def dangerous(self) -> bool:
-        """Whether a finding keeps the plugin out."""
-        return self.severity is Severity.DANGER
+    path: str = ""  # As it was given
 
 
 _FOLDER = str(Path(__file__).resolve().parent)
@@ -152,7 +145,7 @@ def scan_path(path: str | Path) -> Scan:
     """
     place = Path(path)
     result = _of_directory(place) if place.is_dir() or place.is_symlink() else _of_file(place)
-    return Scan(str(path), result.severity, result.findings)
+    return Scan(result.findings, result.schema, result.uses, str(path))
 
 
 def _of_directory(place: Path) -> ScanResult:
@@ -261,13 +254,12 @@ def _in_words(files: Mapping[str, bytes]) -> Iterator[PluginFinding]:
 
 def _compared(permissions: PluginPermissions, uses: frozenset[str], library: frozenset[str]) -> Iterator[PluginFinding]:
     """What is declared, against what the source uses; what our own library reaches for is only ever unused."""
-    if "net" in uses and not permissions.net:
-        if permissions.nothing:
-            message = "The network is used, and no permission is declared: the jail has none."
-            yield _finding("unread-network", message, MANIFEST, 0, {})
-        else:
-            message = "The network is used, and the declared permissions leave it out."
-            yield _finding("undeclared-net", message, MANIFEST, 0, {})
+    if "net" in uses and permissions.nothing:
+        message = "The network is used, and no permission is declared: the jail has none."
+        yield _finding("unread-network", message, MANIFEST, 0, {})
+    elif "net" in uses and not permissions.net:
+        message = "The network is used, and the declared permissions leave it out."
+        yield _finding("undeclared-net", message, MANIFEST, 0, {})
     if "write" in uses and not permissions.write:
         message = "Files are written, and no permission to write is declared: only the jail's scratch space is there."
         yield _finding("undeclared-files", message, MANIFEST, 0, {})
@@ -294,11 +286,10 @@ def _declared(content: PluginContent) -> PluginPermissions | None:
     declared = document.get("permissions") if isinstance(document, dict) else None
     if not isinstance(declared, dict):
         return None
-    found: dict[str, tuple[str, ...]] = {}
-    for kind in ("read", "write", "net"):
-        entries = declared.get(kind, [])
-        found[kind] = tuple(one for one in entries if isinstance(one, str)) if isinstance(entries, list) else ()
-    return PluginPermissions(found["read"], found["write"], found["net"])
+    entries = (declared.get(kind, []) for kind in ("read", "write", "net"))
+    return PluginPermissions(
+        *(tuple(one for one in many if isinstance(one, str)) if isinstance(many, list) else () for many in entries)
+    )
 
 
 def is_dangerous(scans: Iterable[Scan]) -> bool:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from tests.support.redaction_corpus.chance import Chance
 from tests.support.redaction_corpus.tokens import TOKENS, Maker
 
-_SYLLABLES = "ba be bo da dor fen gal hi ka kel lo lu ma mi nor pa ra rin sa sol ta tem ur va ve wen yo zi".split()  # noqa: SIM905
+_SYLLABLES = "ba be bo da dor fen gal hi ka kel lo lu ma mi nor pa ra rin sa sol ta tem ur va ve wen yo zi".split()
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _SYMBOLS = "!#%*+-_=^~?"
 

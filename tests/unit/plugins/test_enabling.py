@@ -52,7 +52,6 @@ async def test_nothing_is_enabled_that_nobody_has_audited(rig: PluginRig) -> Non
 
 
 async def test_nothing_is_enabled_that_nobody_has_decided_about(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     with pytest.raises(PluginRefused, match="nobody has decided"):
         await rig.enable(approved=True)
@@ -87,7 +86,6 @@ async def test_a_danger_that_the_audit_found_keeps_it_out(rig: PluginRig) -> Non
     ("risk", "let_in"), [(Risk.LOW, True), (Risk.UNKNOWN, True), (Risk.MEDIUM, True), (Risk.HIGH, False)]
 )
 async def test_a_risk_above_the_highest_that_is_allowed_is_refused(rig: PluginRig, risk: Risk, *, let_in: bool) -> None:
-    rig.write()
     examined = rig.audit(risk=risk)
     if let_in:
         await rig.enable()
@@ -114,7 +112,6 @@ async def test_the_highest_risk_holds_for_what_was_approved_before_too(tmp_path:
 
 
 async def test_one_module_cannot_be_two_plugins(rig: PluginRig, tmp_path: Path) -> None:
-    rig.write()
     rig.audit()
     await rig.enable()
     elsewhere = tmp_path / "elsewhere"
@@ -164,7 +161,6 @@ async def test_files_that_are_swapped_while_a_jail_rests_are_never_loaded(rig: P
 
 
 async def test_bytes_that_are_other_than_their_hash_says_are_never_loaded(rig: PluginRig) -> None:
-    rig.write()
     examined = rig.audit()
     files = dict(examined.found.content.files)
     object.__setattr__(examined.found.content, "files", files | {"plugin.py": b"import subprocess\n"})
@@ -204,15 +200,8 @@ async def test_one_that_fails_disables_itself_and_the_others_go_on(rig: PluginRi
 
 
 async def test_one_that_is_disabled_while_it_starts_does_not_come_up(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
-    begun = asyncio.Event()
-
-    async def never(_: JailOrder) -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    rig.jails.before = never
+    begun = rig.jails.hold()
     enabling = asyncio.create_task(rig.enable())
     await begun.wait()
     assert await rig.manager.disable(SESSION, "greeter", by="ada", via="test")
@@ -223,15 +212,8 @@ async def test_one_that_is_disabled_while_it_starts_does_not_come_up(rig: Plugin
 
 
 async def test_whoever_calls_an_enabling_off_leaves_no_jail(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
-    begun = asyncio.Event()
-
-    async def never(_: JailOrder) -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    rig.jails.before = never
+    begun = rig.jails.hold()
     enabling = asyncio.create_task(rig.enable())
     await begun.wait()
     enabling.cancel()
@@ -244,7 +226,6 @@ async def test_whoever_calls_an_enabling_off_leaves_no_jail(rig: PluginRig) -> N
 
 
 async def test_a_plugin_that_is_put_off_is_off_in_every_session_and_stays_so(rig: PluginRig, tmp_path: Path) -> None:
-    rig.write()
     rig.approve()
     plugin = await rig.enable()
     await rig.enable(session=OTHER)
@@ -273,7 +254,6 @@ async def test_a_plugin_that_is_put_off_is_off_in_every_session_and_stays_so(rig
 
 
 async def test_a_fresh_audit_is_the_way_out_of_quarantine(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     await rig.enable()
     rig.jails.started[0].order.quarantine("it failed 3 times in a row")
@@ -288,7 +268,6 @@ async def test_a_fresh_audit_is_the_way_out_of_quarantine(rig: PluginRig) -> Non
 
 
 async def test_other_files_are_in_no_quarantine_and_their_audit_lets_nothing_out(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     await rig.enable()
     rig.jails.started[0].order.quarantine("it failed")
@@ -301,13 +280,8 @@ async def test_other_files_are_in_no_quarantine_and_their_audit_lets_nothing_out
 
 
 async def test_one_that_is_put_off_while_it_comes_up_is_not_enabled(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
-
-    async def broken(order: JailOrder) -> None:
-        order.quarantine("it sent what no jailer would")
-
-    rig.jails.before = broken
+    rig.jails.break_with("it sent what no jailer would")
     rig.jails.failing = [PluginFailed("greeter", "", "it ended")]
     with pytest.raises(PluginFailed):
         await rig.enable()
@@ -316,13 +290,8 @@ async def test_one_that_is_put_off_while_it_comes_up_is_not_enabled(rig: PluginR
 
 
 async def test_one_that_is_put_off_just_before_it_is_enabled_is_not(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
-
-    async def broken(order: JailOrder) -> None:
-        order.quarantine("it said hello twice")
-
-    rig.jails.before = broken
+    rig.jails.break_with("it said hello twice")
     with pytest.raises(PluginQuarantined, match="hello twice"):
         await rig.enable()
     assert names(rig) == []
@@ -330,7 +299,6 @@ async def test_one_that_is_put_off_just_before_it_is_enabled_is_not(rig: PluginR
 
 
 async def test_what_another_process_put_off_is_off_at_the_next_run(rig: PluginRig) -> None:
-    rig.write()
     examined = rig.audit()
     await rig.enable()
     rig.quarantine.put("greeter", examined.content_hash, "it failed elsewhere")
@@ -342,7 +310,6 @@ async def test_what_another_process_put_off_is_off_at_the_next_run(rig: PluginRi
 async def test_a_journal_that_cannot_be_written_lets_nothing_in(
     rig: PluginRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig.write()
     rig.audit()
     append = rig.journal.append
 
@@ -361,7 +328,6 @@ async def test_a_journal_that_cannot_be_written_lets_nothing_in(
 async def test_a_quarantine_that_cannot_be_kept_holds_here_and_says_so(
     rig: PluginRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig.write()
     rig.audit()
     await rig.enable()
 
@@ -385,7 +351,6 @@ async def test_a_quarantine_that_cannot_be_kept_holds_here_and_says_so(
 async def test_a_plugin_is_off_even_if_that_cannot_be_written_down(
     rig: PluginRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig.write()
     rig.audit()
     await rig.enable()
 
@@ -422,7 +387,6 @@ async def check_goes_on_with(rig: PluginRig, plugin: Any, greeting: str) -> None
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_one_that_cannot_be_loaded_anew_goes_on_as_it_was(rig: PluginRig, fault: str) -> None:
-    rig.write()
     rig.audit()
     plugin = await rig.enable(values={"greeting": "hi"})
     told = rig.manager.briefing(SESSION)
@@ -451,7 +415,6 @@ def _made_of(error: Exception) -> tuple[Any, ...]:
 
 
 async def test_values_that_are_refused_leave_the_enabled_one_as_it_was_and_are_written_down(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     plugin = await rig.enable(values={"greeting": "hi"})
     with pytest.raises(PluginNotConfigured) as raised:
@@ -465,7 +428,6 @@ async def test_values_that_are_refused_leave_the_enabled_one_as_it_was_and_are_w
 
 
 async def test_values_that_are_refused_at_first_say_nothing_of_one_that_goes_on(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     with pytest.raises(PluginNotConfigured) as raised:
         await rig.enable(values={"greetings": "ho"})
@@ -478,16 +440,10 @@ async def test_values_that_are_refused_at_first_say_nothing_of_one_that_goes_on(
 
 
 async def test_the_old_one_answers_until_the_jail_of_the_new_one_is_up(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     first = await rig.enable(values={"greeting": "hi"})
-    begun, go = asyncio.Event(), asyncio.Event()
-
-    async def slowly(_: JailOrder) -> None:
-        begun.set()
-        await go.wait()
-
-    rig.jails.before = slowly
+    go = asyncio.Event()
+    begun = rig.jails.hold(go)
     enabling = asyncio.create_task(rig.enable(values={"greeting": "ho"}))
     await begun.wait()
     await check_goes_on_with(rig, first, "hi")
@@ -501,16 +457,9 @@ async def test_the_old_one_answers_until_the_jail_of_the_new_one_is_up(rig: Plug
 
 
 async def test_whoever_calls_a_new_configuration_off_keeps_the_old_one(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     plugin = await rig.enable(values={"greeting": "hi"})
-    begun = asyncio.Event()
-
-    async def never(_: JailOrder) -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    rig.jails.before = never
+    begun = rig.jails.hold()
     enabling = asyncio.create_task(rig.enable(values={"greeting": "ho"}))
     await begun.wait()
     enabling.cancel()
@@ -520,16 +469,9 @@ async def test_whoever_calls_a_new_configuration_off_keeps_the_old_one(rig: Plug
 
 
 async def test_one_that_is_disabled_while_it_is_configured_anew_is_off_in_both_ways(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     await rig.enable()
-    begun = asyncio.Event()
-
-    async def never(_: JailOrder) -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    rig.jails.before = never
+    begun = rig.jails.hold()
     enabling = asyncio.create_task(rig.enable(values={"greeting": "ho"}))
     await begun.wait()
     assert await rig.manager.disable(SESSION, "greeter", by="ada", via="test")
@@ -542,14 +484,9 @@ async def test_one_that_is_disabled_while_it_is_configured_anew_is_off_in_both_w
 
 
 async def test_one_whose_new_jail_breaks_its_protocol_is_off_with_the_old_one(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     await rig.enable()
-
-    async def broken(order: JailOrder) -> None:
-        order.quarantine("it said hello twice")
-
-    rig.jails.before = broken
+    rig.jails.break_with("it said hello twice")
     rig.jails.failing = [PluginJailBroken("greeter", "it said hello twice")]
     with pytest.raises(PluginJailBroken) as raised:
         await rig.enable(values={"greeting": "ho"})
@@ -560,7 +497,6 @@ async def test_one_whose_new_jail_breaks_its_protocol_is_off_with_the_old_one(ri
 
 
 async def test_files_that_changed_take_the_old_one_off_when_the_new_one_cannot_be_loaded(rig: PluginRig) -> None:
-    rig.write()
     rig.approve()
     await rig.enable(values={"greeting": "hi"})
     rig.write(version="1.1.0")
@@ -574,7 +510,6 @@ async def test_files_that_changed_take_the_old_one_off_when_the_new_one_cannot_b
 
 
 async def test_files_that_change_under_a_new_configuration_take_the_old_one_off(rig: PluginRig) -> None:
-    rig.write()
     rig.approve()
     await rig.enable(values={"greeting": "hi"})
 
@@ -593,7 +528,6 @@ async def test_files_that_change_under_a_new_configuration_take_the_old_one_off(
 
 
 async def test_a_decision_about_files_that_are_others_by_now_takes_the_old_one_off(rig: PluginRig) -> None:
-    rig.write()
     examined = rig.audit()
     await rig.enable()
     rig.write(version="1.1.0")
@@ -606,7 +540,6 @@ async def test_a_decision_about_files_that_are_others_by_now_takes_the_old_one_o
 async def test_a_new_configuration_that_cannot_be_written_down_is_not_taken(
     rig: PluginRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig.write()
     rig.audit()
     plugin = await rig.enable(values={"greeting": "hi"})
 

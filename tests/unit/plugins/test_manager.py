@@ -56,7 +56,6 @@ async def test_a_plugin_goes_its_way_from_discovered_to_disabled(rig: PluginRig)
 
 
 async def test_what_is_loaded_is_what_was_examined_with_its_whole_configuration(rig: PluginRig) -> None:
-    rig.write()
     examined = rig.audit()
     await rig.enable()
     (jail,) = rig.jails.started
@@ -66,7 +65,6 @@ async def test_what_is_loaded_is_what_was_examined_with_its_whole_configuration(
 
 
 async def test_everything_that_is_decided_stands_in_the_journal(rig: PluginRig) -> None:
-    rig.write()
     examined = rig.audit()
     await rig.enable()
     configured, enabled = rig.events("plugin.changed")
@@ -84,7 +82,6 @@ async def test_everything_that_is_decided_stands_in_the_journal(rig: PluginRig) 
 
 
 async def test_enabling_lasts_for_the_session_alone(rig: PluginRig, tmp_path: Path) -> None:
-    rig.write()
     rig.audit()
     await rig.enable()
     assert names(rig) == ["greeter"]
@@ -97,7 +94,6 @@ async def test_enabling_lasts_for_the_session_alone(rig: PluginRig, tmp_path: Pa
 
 
 async def test_rediscovery_keeps_state_and_configuration(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     await rig.enable(values={"greeting": "hi"})
     rig.write("another")
@@ -111,7 +107,6 @@ async def test_rediscovery_keeps_state_and_configuration(rig: PluginRig) -> None
 
 
 async def test_enabling_anew_takes_the_new_configuration_and_ends_the_jail_of_the_old_one(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     first = await rig.enable(values={"greeting": "hi"})
     second = await rig.enable(values={"greeting": "ho"})
@@ -123,7 +118,6 @@ async def test_enabling_anew_takes_the_new_configuration_and_ends_the_jail_of_th
 
 
 async def test_a_wrong_configuration_changes_nothing_and_leaves_what_runs(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     await rig.enable()
     with pytest.raises(PluginNotConfigured, match="greetings"):
@@ -134,7 +128,6 @@ async def test_a_wrong_configuration_changes_nothing_and_leaves_what_runs(rig: P
 
 
 async def test_two_that_enable_one_plugin_at_once_leave_one_jail(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     await asyncio.gather(*(rig.enable(values={"greeting": str(n)}) for n in range(5)))
     assert len(rig.jails.open) == 1
@@ -142,7 +135,6 @@ async def test_two_that_enable_one_plugin_at_once_leave_one_jail(rig: PluginRig)
 
 
 async def test_two_sessions_have_a_jail_each(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     await asyncio.gather(rig.enable(), rig.enable(session=OTHER))
     assert len(rig.jails.open) == 2
@@ -151,7 +143,6 @@ async def test_two_sessions_have_a_jail_each(rig: PluginRig) -> None:
 
 
 async def test_an_approved_plugin_needs_no_audit_in_a_later_session(rig: PluginRig, tmp_path: Path) -> None:
-    rig.write()
     rig.approve()
     assert rig.row().approved
     later = PluginRig(tmp_path)
@@ -216,7 +207,6 @@ async def test_one_change_anywhere_voids_approval_and_enablement_for_good(rig: P
 
 
 async def test_an_approval_is_kept_where_only_its_owner_reads_it(rig: PluginRig) -> None:
-    rig.write()
     rig.approve()
     book = rig.home / "trust" / "approvals.json"
     assert stat.S_IMODE(book.stat().st_mode) == 0o600
@@ -226,7 +216,6 @@ async def test_an_approval_is_kept_where_only_its_owner_reads_it(rig: PluginRig)
 
 
 async def test_a_book_that_others_may_write_approves_nothing_and_says_so(rig: PluginRig) -> None:
-    rig.write()
     rig.approve()
     assert rig.manager.problems == ()
     (rig.home / "trust" / "approvals.json").chmod(0o666)
@@ -238,7 +227,6 @@ async def test_a_book_that_others_may_write_approves_nothing_and_says_so(rig: Pl
 async def test_an_approval_that_cannot_be_kept_is_not_told_as_one(
     rig: PluginRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig.write()
     examined = rig.audit()
 
     def full(_: object) -> None:
@@ -252,7 +240,6 @@ async def test_an_approval_that_cannot_be_kept_is_not_told_as_one(
 
 
 async def test_taking_an_approval_back_leaves_what_runs_to_its_session(rig: PluginRig) -> None:
-    rig.write()
     rig.approve()
     await rig.enable(approved=True)
     assert rig.manager.unapprove(SESSION, "greeter", by="ada", via="test")
@@ -273,7 +260,6 @@ WORSE = {
 async def test_a_worse_audit_of_the_same_files_takes_the_approval_back_in_every_process(
     rig: PluginRig, tmp_path: Path, worse: dict[str, Any]
 ) -> None:
-    rig.write()
     rig.approve()
     other = PluginRig(tmp_path)
     assert other.row().approved
@@ -291,7 +277,6 @@ async def test_a_worse_audit_of_the_same_files_takes_the_approval_back_in_every_
 
 
 async def test_an_approval_that_stands_in_its_file_beside_a_worse_audit_counts_for_nothing(rig: PluginRig) -> None:
-    rig.write()
     rig.approve()
     examined = rig.examine()
     await rig.clock.advance(60)
@@ -312,7 +297,6 @@ async def test_an_approval_that_stands_in_its_file_beside_a_worse_audit_counts_f
     ids=["as good", "the scan alone"],
 )
 async def test_an_audit_that_says_nothing_worse_leaves_the_approval(rig: PluginRig, facts: dict[str, Any]) -> None:
-    rig.write()
     rig.approve()
     rig.audit(**facts)
     assert rig.row().approved
@@ -320,7 +304,6 @@ async def test_an_audit_that_says_nothing_worse_leaves_the_approval(rig: PluginR
 
 
 async def test_what_an_audit_bars_is_off_before_the_next_run_of_every_session(rig: PluginRig, tmp_path: Path) -> None:
-    rig.write()
     rig.approve()
     await rig.enable(approved=True)
     other = PluginRig(tmp_path)
@@ -341,7 +324,6 @@ async def test_a_rejection_is_written_down_and_nothing_else(rig: PluginRig) -> N
 
 
 async def test_logs_tell_what_happened_and_what_it_printed(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     plugin = await rig.enable()
     await plugin.call("greeter", "greet", [], {})
@@ -361,7 +343,6 @@ async def test_what_is_done_elsewhere_can_be_written_down(rig: PluginRig) -> Non
 
 
 async def test_the_end_of_a_process_ends_every_jail_and_says_so(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     plugin = await rig.enable()
     await rig.enable(session=OTHER)
@@ -388,7 +369,6 @@ async def test_an_audit_that_its_run_has_stored_is_not_stored_twice(rig: PluginR
 
 
 async def test_an_audit_of_new_files_leaves_what_runs_alone(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     await rig.enable()
     rig.write(version="1.1.0")

@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 
 from kagura_kernel.plugins import manifest as places
-from kagura_kernel.plugins.manifest import bundled_directory, discover, own_places, plugin_places
+from kagura_kernel.plugins.manifest import bundled_directory, discover, plugin_places
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -28,7 +28,7 @@ def test_a_folder_of_the_same_name_beside_an_installed_package_is_not_ours(tmp_p
     (tmp_path / "plugins" / "something").mkdir(parents=True)
     monkeypatch.setattr(places, "_BUNDLED", (tmp_path / "bundled", tmp_path / "plugins"))
     assert bundled_directory() is None
-    assert own_places(tmp_path) == (("user", tmp_path / "plugins"),)
+    assert plugin_places(tmp_path, None) == (("user", tmp_path / "plugins"),)
 
 
 def test_places_lie_in_their_order(tmp_path):
@@ -37,5 +37,5 @@ def test_places_lie_in_their_order(tmp_path):
         "user",
         "project",
     ]
-    assert plugin_places(tmp_path / "data", None) == own_places(tmp_path / "data")
+    assert [place for place, _ in plugin_places(tmp_path / "data", None)] == ["bundled", "user"]
     assert plugin_places(tmp_path / "data", tmp_path / "project")[-1] == ("project", tmp_path / "project" / "plugins")

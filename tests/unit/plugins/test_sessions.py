@@ -74,7 +74,6 @@ async def test_a_plugin_whose_files_are_none_any_more_is_off_at_the_next_run(
 
 
 async def test_a_run_in_another_project_keeps_what_its_session_has(rig: PluginRig, tmp_path: Path) -> None:
-    rig.write()
     rig.audit()
     await rig.enable()
     elsewhere = tmp_path / "elsewhere"
@@ -86,7 +85,6 @@ async def test_a_run_in_another_project_keeps_what_its_session_has(rig: PluginRi
 async def test_the_briefing_follows_whatever_changes_and_nothing_else(rig: PluginRig) -> None:
     manager = rig.manager
     assert manager.briefing(SESSION) == ""
-    rig.write()
     rig.audit()
     assert manager.briefing(SESSION) == ""
     await rig.enable()
@@ -104,7 +102,6 @@ async def test_the_briefing_follows_whatever_changes_and_nothing_else(rig: Plugi
 
 
 async def test_a_word_to_disable_is_heard_by_its_session_alone(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     await rig.enable()
     await rig.enable(session=OTHER)
@@ -117,7 +114,6 @@ async def test_a_word_to_disable_is_heard_by_its_session_alone(rig: PluginRig) -
 
 
 async def test_a_session_with_a_plugin_is_listened_for_even_if_nobody_names_it(rig: PluginRig) -> None:
-    rig.write()
     rig.audit()
     await rig.enable()
     word(rig, "disable")
@@ -126,7 +122,6 @@ async def test_a_session_with_a_plugin_is_listened_for_even_if_nobody_names_it(r
 
 
 async def test_words_are_heard_at_the_latest_before_the_next_run(rig: PluginRig) -> None:
-    rig.write()
     rig.approve()
     await rig.enable()
     word(rig, "disable")

@@ -31,10 +31,9 @@ _THROUGH = frozenset(
     "builtins.list builtins.tuple builtins.iter builtins.reversed builtins.sorted builtins.set builtins.frozenset "
     "builtins.dict builtins.filter copy.copy copy.deepcopy itertools.chain itertools.cycle itertools.repeat "
     "functools.partial functools.partialmethod functools.wraps functools.cache functools.lru_cache "
-    "builtins.staticmethod "
-    "builtins.classmethod builtins.property functools.cached_property contextlib.nullcontext contextlib.closing "
-    "types.SimpleNamespace types.MappingProxyType weakref.ref weakref.proxy typing.cast collections.OrderedDict "
-    "collections.deque collections.ChainMap collections.UserDict collections.UserString".split()
+    "builtins.staticmethod builtins.classmethod builtins.property functools.cached_property contextlib.nullcontext "
+    "contextlib.closing types.SimpleNamespace types.MappingProxyType weakref.ref weakref.proxy typing.cast "
+    "collections.OrderedDict collections.deque collections.ChainMap collections.UserDict collections.UserString".split()
 )
 """Functions whose result holds, or is, what they were given first."""
 _ELEMENT = frozenset("builtins.next builtins.min builtins.max random.choice".split())

@@ -160,42 +160,14 @@ class Evaluation(Texts):
         self._busy.add(key)
         self._depth += 1
         try:
-            found = self._evaluate(node)
+            work = self._WORK.get(type(node))
+            found = ANY if work is None else work(self, node)
         finally:
             self._depth -= 1
             self._busy.discard(key)
         found = found if len(found) <= MOST else frozenset({UNKNOWN, *sorted(found, key=repr)[:MOST]})
         self._known[key] = found
         return found
-
-    def _evaluate(self, node: ast.AST) -> Values:
-        work = self._WORK.get(type(node))
-        return ANY if work is None else work(self, node)
-
-    def _literal(self, node: ast.Constant) -> Values:
-        return frozenset({const(node.value)})
-
-    def _member(self, node: ast.Attribute) -> Values:
-        return self.union(self.attribute(base, node.attr) for base in self.values(node.value))
-
-    def _of_call(self, node: ast.Call) -> Values:
-        return self.result(node)
-
-    def _of_lambda(self, node: ast.Lambda) -> Values:
-        """`lambda: …`."""
-        return frozenset({Value("def", "", id(node), None, self.unit)})
-
-    def _container(self, node: ast.AST) -> Values:
-        return frozenset({Value("box", "", id(node), None, self.unit)})
-
-    def _either(self, node: ast.BoolOp) -> Values:
-        return self.union(self.values(one) for one in node.values)
-
-    def _chosen(self, node: ast.IfExp) -> Values:
-        return self.values(node.body) | self.values(node.orelse)
-
-    def _of_inner(self, node: ast.NamedExpr | ast.Await | ast.Starred) -> Values:
-        return self.values(node.value)
 
     @staticmethod
     def union(many: Iterable[Values]) -> Values:
@@ -206,10 +178,6 @@ class Evaluation(Texts):
         return frozenset(found)
 
     # ------------------------------------------------------------------ names
-
-    def _of_name(self, node: ast.Name) -> Values:
-        scope = self.walk.scope_of.get(id(node), self.walk.module)
-        return self.lookup(node.id, scope, node.lineno)
 
     def lookup(self, name: str, scope: Scope, line: int) -> Values:
         """What a name may stand for in a scope."""
@@ -448,16 +416,23 @@ class Evaluation(Texts):
         return found
 
     _WORK: ClassVar[dict[type, Callable[[Evaluation, Any], Values]]] = {
-        ast.Constant: _literal,
-        ast.Name: _of_name,
-        ast.Attribute: _member,
-        ast.Call: _of_call,
+        ast.Constant: lambda _, node: frozenset({const(node.value)}),
+        ast.Name: lambda self, node: self.lookup(
+            node.id, self.walk.scope_of.get(id(node), self.walk.module), node.lineno
+        ),
+        ast.Attribute: lambda self, node: self.union(
+            self.attribute(base, node.attr) for base in self.values(node.value)
+        ),
+        ast.Call: lambda self, node: self.result(node),
         ast.Subscript: _subscript,
-        ast.Lambda: _of_lambda,
-        ast.BoolOp: _either,
-        ast.IfExp: _chosen,
-        **dict.fromkeys((ast.List, ast.Tuple, ast.Set, ast.Dict, *COMPREHENSIONS), _container),
-        **dict.fromkeys((ast.NamedExpr, ast.Await, ast.Starred), _of_inner),
+        ast.Lambda: lambda self, node: frozenset({Value("def", "", id(node), None, self.unit)}),
+        **dict.fromkeys(
+            (ast.List, ast.Tuple, ast.Set, ast.Dict, *COMPREHENSIONS),
+            lambda self, node: frozenset({Value("box", "", id(node), None, self.unit)}),
+        ),
+        ast.BoolOp: lambda self, node: self.union(self.values(one) for one in node.values),
+        ast.IfExp: lambda self, node: self.values(node.body) | self.values(node.orelse),
+        **dict.fromkeys((ast.NamedExpr, ast.Await, ast.Starred), lambda self, node: self.values(node.value)),
         **dict.fromkeys((ast.BinOp, ast.JoinedStr, ast.UnaryOp, ast.Compare), Texts.folded),
     }
 

@@ -33,6 +33,12 @@ _BINARY = {
     ast.FloorDiv: operator.floordiv,
     ast.RShift: operator.rshift,
 }
+_UNARY: dict[type, Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+    ast.Not: operator.not_,
+}
 _TEXT_METHODS = frozenset(
     "join replace lower upper strip lstrip rstrip split rsplit title capitalize swapcase casefold removeprefix "
     "removesuffix format encode decode translate splitlines partition rpartition hex index find count "
@@ -62,40 +68,27 @@ def _pure(name: str) -> Callable[..., Any] | None:
     return cast("Callable[..., Any]", getattr(__import__(module, fromlist=["_"]), function))
 
 
+_PLAIN: tuple[Callable[..., Any], ...] = (
+    *(chr, ord, str, int, list, tuple, sorted, len, hex, abs, dict, min, max, format, repr),
+)
 _BUILTINS: dict[str, Callable[..., Any]] = {
-    "builtins.chr": chr,
-    "builtins.ord": ord,
-    "builtins.str": str,
-    "builtins.bytes": lambda *words: bytes(words[0]) if not isinstance(words[0], int) else b"",
-    "builtins.bytearray": lambda *words: bytes(words[0]) if not isinstance(words[0], int) else b"",
-    "builtins.int": int,
-    "builtins.list": list,
-    "builtins.tuple": tuple,
+    **{f"builtins.{one.__name__}": one for one in _PLAIN},
+    **dict.fromkeys(
+        ("builtins.bytes", "builtins.bytearray"),
+        lambda *words: bytes(words[0]) if not isinstance(words[0], int) else b"",
+    ),
     "builtins.reversed": lambda one: list(reversed(one)),
-    "builtins.sorted": sorted,
-    "builtins.len": len,
-    "builtins.hex": hex,
-    "builtins.abs": abs,
     "builtins.range": _bounded_range,
     "builtins.enumerate": lambda one: list(enumerate(one)),
     "builtins.zip": lambda *words: list(zip(*words, strict=False)),
-    "builtins.dict": dict,
     "builtins.set": lambda *words: sorted(set(*words)),
     "builtins.next": lambda one: one[0],
     "builtins.iter": lambda one: one,
-    "builtins.min": min,
-    "builtins.max": max,
-    "builtins.format": format,
-    "builtins.repr": repr,
     "builtins.bytes.fromhex": bytes.fromhex,
     "builtins.bytearray.fromhex": bytes.fromhex,
     "builtins.str.join": lambda by, words: by.join(words),
-    "builtins.str.lower": lambda one: one.lower(),
-    "builtins.str.upper": lambda one: one.upper(),
-    "builtins.str.format": lambda one, *words: one.format(*words),
-    "builtins.str.replace": lambda one, *words: one.replace(*words),
-    "builtins.str.encode": lambda one, *words: one.encode(*words),
-    "builtins.bytes.decode": lambda one, *words: one.decode(*words),
+    **{f"builtins.str.{one.__name__}": one for one in (str.lower, str.upper, str.format, str.replace, str.encode)},
+    "builtins.bytes.decode": bytes.decode,
     "builtins.str.maketrans": str.maketrans,
     "sys.intern": lambda one: one,
 }
@@ -204,10 +197,6 @@ class Folder:
             raise NotConstant
         return _BINARY[type(node.op)](left, right)
 
-    def _unary(self, node: ast.UnaryOp, known: Mapping[str, Any]) -> Any:
-        value = self.value(node.operand, known)
-        return -value if isinstance(node.op, ast.USub) else ~value if isinstance(node.op, ast.Invert) else not value
-
     def _joined(self, node: ast.JoinedStr, known: Mapping[str, Any]) -> Any:
         found: list[str] = []
         for one in node.values:
@@ -230,12 +219,6 @@ class Folder:
             ends = (node.slice.lower, node.slice.upper, node.slice.step)
             return value[slice(*(None if one is None else self.value(one, known) for one in ends))]
         return value[self.value(node.slice, known)]
-
-    def _chosen(self, node: ast.IfExp, known: Mapping[str, Any]) -> Any:
-        return self.value(node.body if self.value(node.test, known) else node.orelse, known)
-
-    def _walrus(self, node: ast.NamedExpr, known: Mapping[str, Any]) -> Any:
-        return self.value(node.value, known)
 
     def _comprehended(self, node: Any, known: Mapping[str, Any]) -> Any:
         envs: list[dict[str, Any]] = [dict(known)]
@@ -327,11 +310,13 @@ class Folder:
         **dict.fromkeys((ast.List, ast.Tuple, ast.Set), _listed),
         ast.Dict: _mapped,
         ast.BinOp: _binary,
-        ast.UnaryOp: _unary,
+        ast.UnaryOp: lambda self, node, known: _UNARY[type(node.op)](self.value(node.operand, known)),
         ast.JoinedStr: _joined,
         ast.Subscript: _part,
-        ast.IfExp: _chosen,
-        ast.NamedExpr: _walrus,
+        ast.IfExp: lambda self, node, known: self.value(
+            node.body if self.value(node.test, known) else node.orelse, known
+        ),
+        ast.NamedExpr: lambda self, node, known: self.value(node.value, known),
         **dict.fromkeys((ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp), _comprehended),
         ast.Compare: _compared,
         ast.Call: _called,

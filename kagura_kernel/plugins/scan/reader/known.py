@@ -236,9 +236,8 @@ _NAMES = {
     "xml.parsers.expat": "ErrorString ExpatError ParserCreate XMLParserType error errors model",
     "xml.sax": "ContentHandler ErrorHandler SAXException SAXNotRecognizedException "
     "SAXNotSupportedException SAXParseException handler parseString saxutils",
-    "xml.sax.handler": "ContentHandler DTDHandler EntityResolver ErrorHandler LexicalHandler "
-    "feature_external_ges feature_external_pes feature_namespace_prefixes feature_namespaces feature_validation "
-    "property_lexical_handler",
+    "xml.sax.handler": "ContentHandler DTDHandler EntityResolver ErrorHandler LexicalHandler feature_external_ges "
+    "feature_external_pes feature_namespace_prefixes feature_namespaces feature_validation property_lexical_handler",
     "xml.sax.saxutils": "XMLFilterBase XMLGenerator escape quoteattr unescape",
     "zlib": "DEFLATED DEF_BUF_SIZE DEF_MEM_LEVEL MAX_WBITS ZLIB_RUNTIME_VERSION ZLIB_VERSION Z_BEST_COMPRESSION "
     "Z_BEST_SPEED Z_BLOCK Z_DEFAULT_COMPRESSION Z_DEFAULT_STRATEGY Z_FILTERED Z_FINISH Z_FIXED Z_FULL_FLUSH "
@@ -299,11 +298,10 @@ HOOKS = frozenset(
     for word in "abs add aenter aexit aiter all and anext author await bool buffer bytes call ceil class_getitem "
     "complex contains copy deepcopy date debug del delattr delete delitem divmod doc enter eq exit float floor "
     "floordiv format fspath ge get getattr getitem getstate gt hash iadd iand ifloordiv ilshift imatmul imod imul "
-    "index init init_subclass int invert ior ipow irshift isub iter itruediv ixor le len length_hint license lshift "
-    "lt match_args matmul missing mod module mul ne neg new next or pos post_init pow qualname radd rand rdivmod "
+    "index init init_subclass int invert ior ipow irshift isub iter itruediv ixor le len length_hint license lshift lt "
+    "match_args matmul missing mod module mul ne neg new next or pos post_init pow qualname radd rand rdivmod "
     "release_buffer replace repr reversed rfloordiv rlshift rmatmul rmod rmul ror round rpow rrshift rshift rsub "
-    "rtruediv rxor set set_name setattr setitem setstate sizeof slots str sub truediv trunc version weakref "
-    "xor".split()
+    "rtruediv rxor set set_name setattr setitem setstate sizeof slots str sub truediv trunc version weakref xor".split()
 )
 """What a class may define for Python to call, or to read: the bodies are read like all code."""
 

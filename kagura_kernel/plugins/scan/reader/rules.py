@@ -27,7 +27,8 @@ SAFE = ""
 
 SDK = "kagura_plugin"
 
-_SAFE = """
+_ALLOWED = {
+    SAFE: """
 __future__ abc argparse array ast base64 binascii bisect calendar cmath codecs collections collections.abc colorsys
 concurrent concurrent.futures contextlib contextvars copy csv dataclasses datetime decimal difflib email
 email.charset email.encoders email.errors email.generator email.header email.headerregistry email.message email.mime
@@ -39,20 +40,21 @@ struct sys textwrap time token tokenize tomllib traceback types typing unicodeda
 urllib.parse uuid warnings weakref xml xml.dom xml.dom.minidom xml.etree xml.etree.ElementTree xml.parsers
 xml.parsers.expat xml.sax xml.sax.handler xml.sax.saxutils zlib zoneinfo asyncio platform gc
 gzip bz2 lzma threading kagura_plugin
-"""
-_FILES = """
+""",
+    FILES: """
 configparser dbm dbm.dumb filecmp fileinput glob json.tool linecache mailbox mmap netrc plistlib shutil
 importlib.metadata importlib.resources
 sqlite3 tarfile tempfile zipfile wave fcntl xml.dom.expatbuilder xml.dom.pulldom xml.etree.ElementInclude
-"""
-_NETWORK = """
+""",
+    NETWORK: """
 asyncore ftplib http.client http.cookiejar http.server imaplib logging.handlers nntplib poplib select selectors smtpd
 smtplib socket socketserver ssl telnetlib urllib.request urllib.response urllib.robotparser wsgiref
 wsgiref.simple_server xmlrpc xmlrpc.client xmlrpc.server asynchat
-"""
-_ENVIRONMENT = "getpass grp pwd sysconfig"
-_BACKGROUND = "atexit signal resource"
-_PATHS = "os.path pathlib posixpath ntpath genericpath stat"
+""",
+    ENVIRONMENT: "getpass grp pwd sysconfig",
+    BACKGROUND: "atexit signal resource",
+    PATHS: "os.path pathlib posixpath ntpath genericpath stat",
+}
 
 _FORBIDDEN = {
     PROCESS: "subprocess pty multiprocessing webbrowser commands popen2 concurrent.futures.process distutils venv "
@@ -69,23 +71,7 @@ _FORBIDDEN = {
 }
 
 
-def _table() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for rule, words in (
-        (SAFE, _SAFE),
-        (FILES, _FILES),
-        (NETWORK, _NETWORK),
-        (ENVIRONMENT, _ENVIRONMENT),
-        (BACKGROUND, _BACKGROUND),
-        (PATHS, _PATHS),
-        *_FORBIDDEN.items(),
-    ):
-        for word in words.split():
-            found[word] = rule
-    return found
-
-
-MODULES = _table()
+MODULES = {word: rule for rule, words in {**_ALLOWED, **_FORBIDDEN}.items() for word in words.split()}
 """Rule by dotted module name; the empty rule is that of a module which is harmless as such."""
 
 FORBIDDEN = frozenset(_FORBIDDEN)
@@ -103,16 +89,12 @@ def rule_of_import(module: str) -> str:
     name = module
     while name:
         if name in MODULES:
-            rule = MODULES[name]
             # A part of a known module that nobody has looked at: only where the whole is refused, or is known.
-            if name == module or rule in FORBIDDEN:
-                return rule
-            return _part(module)
+            known = name == module or MODULES[name] in FORBIDDEN
+            return MODULES[name] if known else _part(module)
         name = name.rpartition(".")[0]
     top = module.partition(".")[0]
-    if top in STANDARD:
-        return ESCAPE if top.startswith("_") else OUTSIDE
-    return OUTSIDE
+    return ESCAPE if top in STANDARD and top.startswith("_") else OUTSIDE
 
 
 def _part(module: str) -> str:
@@ -133,10 +115,9 @@ COMPUTED = "computed-attribute"
 
 _WORDS: dict[str, dict[str, str]] = {
     "os": {
-        PROCESS: "abort execl execle execlp execlpe execv execve execvp execvpe _execvpe fork forkpty fork1 "
-        "kill killpg "
-        "openpty login_tty popen posix_spawn posix_spawnp register_at_fork setpgid setpgrp setsid spawnl spawnle "
-        "spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe startfile system tcsetpgrp _exit pidfd_open P_DETACH "
+        PROCESS: "abort execl execle execlp execlpe execv execve execvp execvpe _execvpe fork forkpty fork1 kill "
+        "killpg openpty login_tty popen posix_spawn posix_spawnp register_at_fork setpgid setpgrp setsid spawnl "
+        "spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe startfile system tcsetpgrp _exit pidfd_open P_DETACH "
         "POSIX_SPAWN_OPEN POSIX_SPAWN_DUP2 POSIX_SPAWN_CLOSE P_NOWAIT P_OVERLAY _spawnvef",
         ESCAPE: "chroot memfd_create setegid seteuid setgid setgroups initgroups setns setregid setresgid setresuid "
         "setreuid setuid unshare ptsname eventfd",
@@ -151,13 +132,11 @@ _WORDS: dict[str, dict[str, str]] = {
         "getrandom process_cpu_count sched_getaffinity WEXITSTATUS WIFEXITED waitstatus_to_exitcode",
     },
     "sys": {
-        ESCAPE: "_getframe _current_frames _current_exceptions _getframemodulename modules settrace "
-        "setprofile gettrace "
-        "getprofile call_tracing addaudithook audit breakpointhook __breakpointhook__ unraisablehook excepthook "
-        "__unraisablehook__ __excepthook__ last_traceback set_asyncgen_hooks get_asyncgen_hooks "
-        "activate_stack_trampoline "
-        "set_coroutine_origin_tracking_depth setdlopenflags getdlopenflags monitoring _xoptions "
-        "_debugmallocstats _clear_type_cache getobjects remote_exec",
+        ESCAPE: "_getframe _current_frames _current_exceptions _getframemodulename modules settrace setprofile "
+        "gettrace getprofile call_tracing addaudithook audit breakpointhook __breakpointhook__ unraisablehook "
+        "excepthook __unraisablehook__ __excepthook__ last_traceback set_asyncgen_hooks get_asyncgen_hooks "
+        "activate_stack_trampoline set_coroutine_origin_tracking_depth setdlopenflags getdlopenflags monitoring "
+        "_xoptions _debugmallocstats _clear_type_cache getobjects remote_exec",
         IMPORT: "meta_path path path_hooks path_importer_cache pycache_prefix dont_write_bytecode",
         MUTATION: "exit setrecursionlimit setswitchinterval displayhook __displayhook__ set_int_max_str_digits",
         ENVIRONMENT: "argv orig_argv executable prefix base_prefix exec_prefix base_exec_prefix flags platlibdir",
@@ -175,7 +154,7 @@ _WORDS: dict[str, dict[str, str]] = {
         MUTATION: "exit quit input",
         PATHS: "__file__ __path__",
     },
-    "io": {FILES: "open FileIO open_code OpenWrapper", SAFE: ""},
+    "io": {FILES: "open FileIO open_code OpenWrapper"},
     "codecs": {FILES: "open", MUTATION: "register register_error unregister"},
     "tokenize": {FILES: "open"},
     "asyncio": {
@@ -269,16 +248,11 @@ _WORDS: dict[str, dict[str, str]] = {
     "argparse": {FILES: "FileType"},
     "random": {MUTATION: "seed"},
     "decimal": {MUTATION: "setcontext"},
-    "zlib": {},
     "signal": {PROCESS: "pthread_kill raise_signal pidfd_send_signal"},
     "fcntl": {ESCAPE: "ioctl"},
     "mmap": {NATIVE: "PROT_EXEC"},
     "socket": {ESCAPE: "SCM_RIGHTS AF_NETLINK AF_PACKET AF_VSOCK send_fds recv_fds SOCK_RAW"},
-    "contextvars": {},
-    "sysconfig": {},
     "uuid": {SAFE: "getnode uuid1"},
-    "smtpd": {},
-    "string": {},
 }
 
 EXACT: dict[str, str] = {
@@ -300,11 +274,9 @@ _LEGITIMATE = frozenset(
     "bisect.bisect calendar.calendar select.select platform.platform array.array queue.queue signal.signal "
     "collections.abc html.parser html.entities json.decoder json.encoder xml.parsers http.cookies http.client "
     "http.server urllib.parse concurrent.futures os.path logging.handlers email.message email.parser email.policy "
-    "sched.scheduler tokenize.tokenize tokenize.token struct.struct locale.locale secrets.secrets stat.stat "
-    "os.stat os.statvfs statistics.statistics inspect.signature "
-    "zipfile.zipfile tempfile.tempfile fractions.fractions asyncio.queue hashlib.new "
-    "ast.keyword ast.operator shutil.copy "
-    "ssl.socket sys.platform unicodedata.decimal "
+    "sched.scheduler tokenize.tokenize tokenize.token struct.struct locale.locale secrets.secrets stat.stat os.stat "
+    "os.statvfs statistics.statistics inspect.signature zipfile.zipfile tempfile.tempfile fractions.fractions "
+    "asyncio.queue hashlib.new ast.keyword ast.operator shutil.copy ssl.socket sys.platform unicodedata.decimal "
     "logging.warning operator.index xml.sax pathlib.Path contextlib.contextmanager mailbox.mailbox math.math "
     "unicodedata.name token.tok_name operator.abc itertools.chain tarfile.copyfileobj".split()
 )
@@ -312,12 +284,11 @@ _LEGITIMATE = frozenset(
 
 NEVER = frozenset(
     "__base__ __bases__ __builtins__ __closure__ __code__ __getattribute__ __globals__ __import__ __loader__ __mro__ "
-    "__reduce__ __reduce_ex__ __self__ __spec__ __subclasses__ __build_class__ "
-    "__objclass__ __getstate__ __func__ "
-    "__cached__ __path__ ag_await ag_code ag_frame co_code co_consts co_names "
-    "co_varnames cr_await cr_code cr_frame cr_origin f_back f_builtins f_code f_globals f_lasti f_lineno f_locals "
-    "f_trace f_trace_lines f_trace_opcodes func_code func_globals gi_code gi_frame gi_yieldfrom im_class im_func "
-    "im_self mro tb_frame tb_lasti cell_contents _getframe __traceback_frame__ ".split()
+    "__reduce__ __reduce_ex__ __self__ __spec__ __subclasses__ __build_class__ __objclass__ __getstate__ __func__ "
+    "__cached__ __path__ ag_await ag_code ag_frame co_code co_consts co_names co_varnames cr_await cr_code cr_frame "
+    "cr_origin f_back f_builtins f_code f_globals f_lasti f_lineno f_locals f_trace f_trace_lines f_trace_opcodes "
+    "func_code func_globals gi_code gi_frame gi_yieldfrom im_class im_func im_self mro tb_frame tb_lasti cell_contents "
+    "_getframe __traceback_frame__".split()
 )
 """Attributes through which a value leads to the interpreter's own: classes above it, frames, code, globals."""
 

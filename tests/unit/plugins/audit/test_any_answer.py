@@ -12,16 +12,7 @@ from kagura_kernel.plugins.audit import Answer, Unreadable, deep_audit, parse_an
 from kagura_kernel.plugins.audit_prompt import audit_prompt
 from tests.support.sample_plugin import sample_plugin
 
-KEYS = [
-    "riskLevel",
-    "summary",
-    "descriptionAccurate",
-    "verdict",
-    "findings",
-    "injectionAttempts",
-    "severity",
-    "message",
-]
+KEYS = "riskLevel summary descriptionAccurate verdict findings injectionAttempts severity message".split()
 KEYS += ["file", "line", "text", "why"]
 WORDS = st.sampled_from(["LOW", "approve", "danger", "info", "plugin.py", ""]) | st.text(max_size=20)
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | WORDS

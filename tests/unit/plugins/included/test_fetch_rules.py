@@ -44,36 +44,14 @@ def test_a_listed_name_admits_itself_and_below_and_a_star_one_level(entry, host,
 @pytest.mark.parametrize(
     "entry",
     [
-        "*",
-        "*.*",
-        "*.com",
-        "*.*.example.com",
-        "a.*.com",
-        "api*.example.com",
-        "*example.com",
-        "**.example.com",
-        "example.*",
-        "com",
-        "localhost",
+        *(
+            "* *.* *.com *.*.example.com a.*.com api*.example.com *example.com **.example.com example.* com "
+            "localhost . .com example.com. example..com https://example.com example.com/path example.com:443 "
+            "example.com:8443 user@example.com 1.2.3.4 127.1 [::1] ::1 0x7f.1 example.0x1 exämple.com "
+            "-a.example.com"
+        ).split(),
         "",
-        ".",
-        ".com",
-        "example.com.",
-        "example..com",
-        "https://example.com",
-        "example.com/path",
-        "example.com:443",
-        "example.com:8443",
-        "user@example.com",
-        "1.2.3.4",
-        "127.1",
-        "[::1]",
-        "::1",
-        "0x7f.1",
-        "example.0x1",
-        "exämple.com",
         "example.com\n.evil.org",
-        "-a.example.com",
         "a" * 64 + ".com",
         ".".join(["a" * 60] * 5),
     ],
@@ -102,55 +80,20 @@ def test_a_plain_url_is_read(text, host, target):
     assert parse_url(text) == Url(host, target)
 
 
-NOWHERE = [
-    "http://example.com/",
-    "ftp://example.com/",
-    "file:///etc/passwd",
-    "javascript:alert(1)",
-    "//example.com/",
-    "example.com",
-    "https:example.com",
-    "https:/example.com",
-    "https:///example.com",
-    "https://",
-    "https://example.com:80/",
-    "https://example.com:8443/",
-    "https://example.com:/",
-    "https://example.com:0443/",
-    "https://example.com:443:443/",
-    "https://user@example.com/",
-    "https://user:password@example.com/",
-    "https://@example.com/",
-    "https://:@example.com/",
-    "https://example.com@evil.org/",
-    "https://evil.org:443@example.com/",
-    "https://127.0.0.1/",
-    "https://127.1/",
-    "https://2130706433/",
-    "https://0x7f000001/",
-    "https://0x7f.0.0.1/",
-    "https://0177.0.0.1/",
-    "https://0/",
-    "https://169.254.169.254/latest/meta-data/",
-    "https://1.1.1.1.1/",
-    "https://example.com.1/",
-    "https://[::1]/",
-    "https://[::ffff:127.0.0.1]/",
-    "https://[64:ff9b::7f00:1]/",
-    "https://[fe80::1%25eth0]/",
-    "https://localhost/",
-    "https://kubernetes/",
-    "https://com/",
-    "https://example.com./",
-    "https://.example.com/",
-    "https://example..com/",
-    "https://*.example.com/",
-    "https://exa%6Dple.com/",
-    "https://example.com%2f@evil.org/",
-    "https://example.com%00.evil.org/",
-    "https://-example.com/",
-    "https://a_b.example.com/",
-]
+NOWHERE = (
+    "http://example.com/ ftp://example.com/ file:///etc/passwd javascript:alert(1) //example.com/ example.com "
+    "https:example.com https:/example.com https:///example.com https:// https://example.com:80/ "
+    "https://example.com:8443/ https://example.com:/ https://example.com:0443/ https://example.com:443:443/ "
+    "https://user@example.com/ https://user:password@example.com/ https://@example.com/ "
+    "https://:@example.com/ https://example.com@evil.org/ https://evil.org:443@example.com/ "
+    "https://127.0.0.1/ https://127.1/ https://2130706433/ https://0x7f000001/ https://0x7f.0.0.1/ "
+    "https://0177.0.0.1/ https://0/ https://169.254.169.254/latest/meta-data/ https://1.1.1.1.1/ "
+    "https://example.com.1/ https://[::1]/ https://[::ffff:127.0.0.1]/ https://[64:ff9b::7f00:1]/ "
+    "https://[fe80::1%25eth0]/ https://localhost/ https://kubernetes/ https://com/ https://example.com./ "
+    "https://.example.com/ https://example..com/ https://*.example.com/ https://exa%6Dple.com/ "
+    "https://example.com%2f@evil.org/ https://example.com%00.evil.org/ https://-example.com/ "
+    "https://a_b.example.com/"
+).split()
 
 
 @pytest.mark.parametrize("text", NOWHERE)
@@ -163,6 +106,10 @@ def test_what_leads_elsewhere_is_refused_with_the_one_text(text):
 @pytest.mark.parametrize(
     "text",
     [
+        *(
+            "https://exämple.com/ https://example.com/ä https://ｅxample.com/ https://example。com/ "
+            "https://example.com/% https://example.com/%zz https://example.com/<>"
+        ).split(),
         "",
         None,
         1,
@@ -175,14 +122,7 @@ def test_what_leads_elsewhere_is_refused_with_the_one_text(text):
         "https://exa\nmple.com/",
         "https://example.com\\@evil.org/",
         "https:\\\\example.com/",
-        "https://exämple.com/",
-        "https://example.com/ä",
-        "https://ｅxample.com/",
-        "https://example。com/",
         "https://exam\u200bple.com/",
-        "https://example.com/%",
-        "https://example.com/%zz",
-        "https://example.com/<>",
         "https://example.com/" + "a" * MAX_URL,
     ],
 )
@@ -226,39 +166,13 @@ def test_a_redirect_elsewhere_is_refused_with_the_one_text(location):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "Host",
-        "host",
-        "COOKIE",
-        "Cookie2",
-        "Set-Cookie",
-        "Proxy-Authorization",
-        "proxy-connection",
-        "Proxy-Anything",
-        "Connection",
-        "Keep-Alive",
-        "TE",
-        "Trailer",
-        "Transfer-Encoding",
-        "Content-Length",
-        "Upgrade",
-        "Expect",
-        "Via",
-        "Forwarded",
-        "X-Forwarded-For",
-        "X-Forwarded-Host",
-        "X-Real-IP",
-        "X-Original-URL",
-        "X-HTTP-Method-Override",
-        "Metadata-Flavor",
-        "Metadata",
-        "X-aws-ec2-metadata-token",
-        "X-AWS-EC2-Metadata-Token-Ttl-Seconds",
-        "Accept-Encoding",
-        "Origin",
-        "Referer",
-        "Sec-Fetch-Site",
-    ],
+    (
+        "Host host COOKIE Cookie2 Set-Cookie Proxy-Authorization proxy-connection Proxy-Anything Connection "
+        "Keep-Alive TE Trailer Transfer-Encoding Content-Length Upgrade Expect Via Forwarded X-Forwarded-For "
+        "X-Forwarded-Host X-Real-IP X-Original-URL X-HTTP-Method-Override Metadata-Flavor Metadata "
+        "X-aws-ec2-metadata-token X-AWS-EC2-Metadata-Token-Ttl-Seconds Accept-Encoding Origin Referer "
+        "Sec-Fetch-Site"
+    ).split(),
 )
 def test_a_header_that_decides_where_or_as_whom_may_not_be_set(name):
     with pytest.raises(ArgumentRefused, match="may not be set"):

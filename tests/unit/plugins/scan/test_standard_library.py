@@ -9,210 +9,47 @@ from kagura_kernel.domain.plugins import Severity
 from kagura_kernel.plugins.scan.reader.rules import FORBIDDEN, STANDARD, rule_of_import
 from tests.support.plugin_corpus.judging import severity_of
 
-REFUSED_MODULES = [
-    "antigravity",
-    "bdb",
-    "cProfile",
-    "cgi",
-    "cgitb",
-    "code",
-    "codeop",
-    "compileall",
-    "concurrent.futures.process",
-    "copyreg",
-    "crypt",
-    "ctypes",
-    "ctypes.util",
-    "curses",
-    "dis",
-    "distutils",
-    "distutils.core",
-    "doctest",
-    "encodings",
-    "ensurepip",
-    "faulthandler",
-    "gettext",
-    "idlelib",
-    "imp",
-    "importlib",
-    "importlib.util",
-    "importlib.machinery",
-    "lib2to3",
-    "logging.config",
-    "mailcap",
-    "marshal",
-    "modulefinder",
-    "multiprocessing",
-    "multiprocessing.pool",
-    "multiprocessing.shared_memory",
-    "multiprocessing.connection",
-    "nis",
-    "ossaudiodev",
-    "pdb",
-    "pickle",
-    "pickletools",
-    "pipes",
-    "pkgutil",
-    "posix",
-    "profile",
-    "pty",
-    "py_compile",
-    "pyclbr",
-    "pydoc",
-    "readline",
-    "rlcompleter",
-    "runpy",
-    "shelve",
-    "site",
-    "spwd",
-    "subprocess",
-    "symtable",
-    "syslog",
-    "termios",
-    "test",
-    "this",
-    "timeit",
-    "tkinter",
-    "trace",
-    "tracemalloc",
-    "tty",
-    "turtle",
-    "turtledemo",
-    "unittest",
-    "unittest.mock",
-    "unittest.loader",
-    "venv",
-    "webbrowser",
-    "xml.dom.domreg",
-    "zipapp",
-    "zipimport",
-    "_thread",
-    "_posixsubprocess",
-    "_pickle",
-    "_ctypes",
-    "_io",
-    "_interpreters",
-    "asyncio.subprocess",
-    "asyncio.unix_events",
-    "builtins",
-]
-REFUSED_MEMBERS = [
-    "asyncio.create_subprocess_exec",
-    "asyncio.create_subprocess_shell",
-    "asyncio.get_child_watcher",
-    "asyncio.AbstractEventLoop.subprocess_exec",
-    "asyncio.SelectorEventLoop.subprocess_shell",
-    "asyncio.BaseEventLoop._make_subprocess_transport",
-    "concurrent.futures.ProcessPoolExecutor",
-    "concurrent.futures.InterpreterPoolExecutor",
-    "enum.IntEnum._convert_",
-    "fcntl.ioctl",
-    "gc.get_objects",
-    "gc.get_referrers",
-    "http.server.CGIHTTPRequestHandler",
-    "imaplib.IMAP4_stream",
-    "inspect.currentframe",
-    "inspect.stack",
-    "inspect.getasyncgenlocals",
-    "inspect.get_annotations",
-    "mmap.PROT_EXEC",
-    "operator.call",
-    "os.execv",
-    "os.fork",
-    "os.forkpty",
-    "os.kill",
-    "os.openpty",
-    "os.pidfd_open",
-    "os.popen",
-    "os.posix_spawn",
-    "os.register_at_fork",
-    "os.setns",
-    "os.spawnv",
-    "os.startfile",
-    "os.system",
-    "os.unshare",
-    "platform.architecture",
-    "platform.processor",
-    "resource.prlimit",
-    "signal.pthread_kill",
-    "signal.raise_signal",
-    "socketserver.ForkingMixIn",
-    "socketserver.ForkingTCPServer",
-    "socketserver.ForkingUDPServer",
-    "socketserver.ForkingUnixDatagramServer",
-    "socketserver.ForkingUnixStreamServer",
-    "sqlite3.Connection.enable_load_extension",
-    "sqlite3.Connection.load_extension",
-    "sys._getframe",
-    "sys.addaudithook",
-    "sys.last_exc",
-    "sys.meta_path",
-    "sys.modules",
-    "sys.monitoring",
-    "sys.path_hooks",
-    "sys.remote_exec",
-    "sys.setprofile",
-    "threading._start_new_thread",
-    "threading.excepthook",
-    "threading.setprofile_all_threads",
-    "threading.settrace",
-    "traceback.walk_stack",
-    "types.CodeType",
-    "types.FunctionType",
-    "types.ModuleType",
-    "typing.ForwardRef",
-    "typing.get_type_hints",
-    "xml.dom.getDOMImplementation",
-    "xml.dom.minidom.domreg",
-    "xml.sax.make_parser",
-    "xmlrpc.server.resolve_dotted_attribute",
-    "zipfile.PyZipFile",
-]
-LOOKED_AT = [
-    "asyncio.open_connection",
-    "asyncio.start_server",
-    "atexit.register",
-    "dbm.open",
-    "fcntl.flock",
-    "ftplib.FTP",
-    "getpass.getuser",
-    "glob.glob",
-    "grp.getgrall",
-    "http.server.HTTPServer",
-    "imaplib.IMAP4",
-    "logging.FileHandler",
-    "logging.handlers.SocketHandler",
-    "mailbox.mbox",
-    "mmap.mmap",
-    "netrc.netrc",
-    "os.environ",
-    "os.listdir",
-    "pathlib.Path",
-    "platform.node",
-    "plistlib.load",
-    "pwd.getpwall",
-    "resource.setrlimit",
-    "select.select",
-    "shutil.rmtree",
-    "signal.signal",
-    "smtplib.SMTP",
-    "socketserver.ThreadingMixIn",
-    "socketserver.TCPServer",
-    "sqlite3.connect",
-    "ssl.create_default_context",
-    "sysconfig.get_paths",
-    "tarfile.TarFile.extractall",
-    "tempfile.mkdtemp",
-    "threading.Thread",
-    "threading.Timer",
-    "urllib.request.urlopen",
-    "wsgiref.handlers.CGIHandler",
-    "wsgiref.simple_server.make_server",
-    "xml.etree.ElementInclude.include",
-    "xmlrpc.client.ServerProxy",
-    "zipfile.ZipFile.extractall",
-    "enum.global_enum",
-]
+REFUSED_MODULES = (
+    "antigravity bdb cProfile cgi cgitb code codeop compileall concurrent.futures.process copyreg crypt "
+    "ctypes ctypes.util curses dis distutils distutils.core doctest encodings ensurepip faulthandler gettext "
+    "idlelib imp importlib importlib.util importlib.machinery lib2to3 logging.config mailcap marshal "
+    "modulefinder multiprocessing multiprocessing.pool multiprocessing.shared_memory "
+    "multiprocessing.connection nis ossaudiodev pdb pickle pickletools pipes pkgutil posix profile pty "
+    "py_compile pyclbr pydoc readline rlcompleter runpy shelve site spwd subprocess symtable syslog termios "
+    "test this timeit tkinter trace tracemalloc tty turtle turtledemo unittest unittest.mock unittest.loader "
+    "venv webbrowser xml.dom.domreg zipapp zipimport _thread _posixsubprocess _pickle _ctypes _io "
+    "_interpreters asyncio.subprocess asyncio.unix_events builtins"
+).split()
+REFUSED_MEMBERS = (
+    "asyncio.create_subprocess_exec asyncio.create_subprocess_shell asyncio.get_child_watcher "
+    "asyncio.AbstractEventLoop.subprocess_exec asyncio.SelectorEventLoop.subprocess_shell "
+    "asyncio.BaseEventLoop._make_subprocess_transport concurrent.futures.ProcessPoolExecutor "
+    "concurrent.futures.InterpreterPoolExecutor enum.IntEnum._convert_ fcntl.ioctl gc.get_objects "
+    "gc.get_referrers http.server.CGIHTTPRequestHandler imaplib.IMAP4_stream inspect.currentframe "
+    "inspect.stack inspect.getasyncgenlocals inspect.get_annotations mmap.PROT_EXEC operator.call os.execv "
+    "os.fork os.forkpty os.kill os.openpty os.pidfd_open os.popen os.posix_spawn os.register_at_fork os.setns "
+    "os.spawnv os.startfile os.system os.unshare platform.architecture platform.processor resource.prlimit "
+    "signal.pthread_kill signal.raise_signal socketserver.ForkingMixIn socketserver.ForkingTCPServer "
+    "socketserver.ForkingUDPServer socketserver.ForkingUnixDatagramServer "
+    "socketserver.ForkingUnixStreamServer sqlite3.Connection.enable_load_extension "
+    "sqlite3.Connection.load_extension sys._getframe sys.addaudithook sys.last_exc sys.meta_path sys.modules "
+    "sys.monitoring sys.path_hooks sys.remote_exec sys.setprofile threading._start_new_thread "
+    "threading.excepthook threading.setprofile_all_threads threading.settrace traceback.walk_stack "
+    "types.CodeType types.FunctionType types.ModuleType typing.ForwardRef typing.get_type_hints "
+    "xml.dom.getDOMImplementation xml.dom.minidom.domreg xml.sax.make_parser "
+    "xmlrpc.server.resolve_dotted_attribute zipfile.PyZipFile"
+).split()
+LOOKED_AT = (
+    "asyncio.open_connection asyncio.start_server atexit.register dbm.open fcntl.flock ftplib.FTP "
+    "getpass.getuser glob.glob grp.getgrall http.server.HTTPServer imaplib.IMAP4 logging.FileHandler "
+    "logging.handlers.SocketHandler mailbox.mbox mmap.mmap netrc.netrc os.environ os.listdir pathlib.Path "
+    "platform.node plistlib.load pwd.getpwall resource.setrlimit select.select shutil.rmtree signal.signal "
+    "smtplib.SMTP socketserver.ThreadingMixIn socketserver.TCPServer sqlite3.connect "
+    "ssl.create_default_context sysconfig.get_paths tarfile.TarFile.extractall tempfile.mkdtemp "
+    "threading.Thread threading.Timer urllib.request.urlopen wsgiref.handlers.CGIHandler "
+    "wsgiref.simple_server.make_server xml.etree.ElementInclude.include xmlrpc.client.ServerProxy "
+    "zipfile.ZipFile.extractall enum.global_enum"
+).split()
 HARMLESS = (
     "import configparser\ndef run(a):\n    c = configparser.ConfigParser()\n    c.read_string(a)\n    return c.sections()",
     "import io, zipfile\ndef run(a):\n    with zipfile.ZipFile(io.BytesIO(a)) as z:\n        return z.namelist()",
