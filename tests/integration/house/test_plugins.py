@@ -201,9 +201,7 @@ def test_a_kernel_killed_in_the_middle_of_an_audit_leaves_no_auditor_and_no_ques
     assert (listed(terminal)["state"], listed(terminal)["risk"]) == ("discovered", None)
 
 
-def test_a_process_killed_while_it_asks_about_a_plugin_leaves_no_question(
-    environ: dict[str, str], project: Path, terminal: Terminal, journal: Journal
-) -> None:
+def test_a_process_killed_while_it_asks_about_a_plugin_leaves_no_question(environ, project, terminal, journal):
     write_plugin(project / "plugins")
     asking = subprocess.Popen([sys.executable, "-c", ASKS], cwd=project, env=environ)
     try:
@@ -308,9 +306,7 @@ FULL_DISKS = sample(
 
 
 @pytest.mark.parametrize("deed", WRITING)
-def test_a_data_home_that_is_read_only_is_said_and_nothing_changes(
-    deed: str, settled: Path, terminal: Terminal
-) -> None:
+def test_a_data_home_that_is_read_only_is_said_and_nothing_changes(deed, settled, terminal):
     before = books(settled)
     bound = ("bwrap", "--dev-bind", "/", "/", "--ro-bind", str(settled), str(settled), "--")
     done = terminal(*WRITING[deed], before=bound, code=2)
@@ -321,9 +317,7 @@ def test_a_data_home_that_is_read_only_is_said_and_nothing_changes(
 
 
 @pytest.mark.parametrize(("deed", "left"), FULL_DISKS)
-def test_a_full_disk_is_said_and_leaves_nothing_half_written(
-    deed: str, left: int, settled: Path, terminal: Terminal, tmp_path: Path
-) -> None:
+def test_a_full_disk_is_said_and_leaves_nothing_half_written(deed, left, settled, terminal, tmp_path):
     kept = tmp_path / "kept"
     settled.rename(kept)
     settled.mkdir(mode=0o700)

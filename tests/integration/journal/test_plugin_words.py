@@ -25,9 +25,7 @@ def left(journal: Journal) -> int:
     return journal.read(text("SELECT count(*) AS many FROM journal_messages"))[0].many
 
 
-def test_a_word_comes_to_its_session_as_it_was_left_and_once(
-    journal: Journal, open_journal: Callable[[], Journal]
-) -> None:
+def test_a_word_comes_to_its_session_as_it_was_left_and_once(journal, open_journal):
     given = ("base=/a path", "note=\u65e5 \x00\n]")
     send(journal, deed="enable", by="ada\udcff", content_hash=HASH, words=given)
     elsewhere = open_journal()
@@ -94,9 +92,7 @@ def test_what_nobody_hears_does_not_lie_there_for_good(where: str) -> None:
         ({"words": ("a=" + "x" * 70_000,)}, "configuration"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_anything_is_left(
-    journal: Journal, wrong: dict[str, Any], said: str
-) -> None:
+def test_what_cannot_be_meant_is_refused_before_anything_is_left(journal, wrong, said):
     with pytest.raises(UsageError, match=said):
         send(journal, **wrong)
     assert take_plugin_words(journal, ["ses-1"]) == []

@@ -109,9 +109,7 @@ def listed(terminal: Terminal, name: str, *words: str) -> dict[str, object]:
     return row
 
 
-def test_a_terminal_enables_a_plugin_in_a_running_notebook_and_takes_it_away(
-    kernel: OpenKernel, terminal: Terminal, project: Path
-) -> None:
+def test_a_terminal_enables_a_plugin_in_a_running_notebook_and_takes_it_away(kernel, terminal, project):
     kernel.run("%%sandbox --session S\nprint(1)")
     # The terminal works elsewhere than the notebook: the path is the one that its person means.
     enable = ("plugin", "enable", "fs-read", "base_dir=data", "--session", "S", "--accept-risk", "medium")
@@ -133,9 +131,7 @@ def test_a_terminal_enables_a_plugin_in_a_running_notebook_and_takes_it_away(
     assert said == "fs-read is not enabled in the session S.\n"
 
 
-def test_a_notebook_installs_removes_and_completes_plugins(
-    kernel: OpenKernel, terminal: Terminal, project: Path
-) -> None:
+def test_a_notebook_installs_removes_and_completes_plugins(kernel, terminal, project):
     write_plugin(project, "mine")
     assert "mine 1.0.0 is installed." in kernel.run("%kagura plugin install ./mine").text
     assert listed(terminal, "mine")["place"] == "user"
@@ -155,9 +151,7 @@ def test_relative_paths_are_those_of_the_terminal(kernel: OpenKernel, terminal: 
     assert "READ another a.txt" in kernel.run(READS).text
 
 
-def test_a_password_is_not_handed_to_a_notebook_and_that_is_said(
-    kernel: OpenKernel, terminal: Terminal, environ: dict[str, str]
-) -> None:
+def test_a_password_is_not_handed_to_a_notebook_and_that_is_said(kernel, terminal, environ):
     kernel.run("%%sandbox --session S\nprint(1)")
     url = "url=postgresql://ada:hunter2@localhost/db"
     done = terminal("plugin", "enable", "sql-read", url, "--session", "S", "--accept-risk", "high", code=2)
@@ -169,9 +163,7 @@ def test_a_password_is_not_handed_to_a_notebook_and_that_is_said(
     assert not [path for path in books.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
 
 
-def test_a_changed_file_takes_a_plugin_off_at_the_next_run_until_it_is_audited_again(
-    kernel: OpenKernel, terminal: Terminal, project: Path
-) -> None:
+def test_a_changed_file_takes_a_plugin_off_at_the_next_run_until_it_is_audited_again(kernel, terminal, project):
     root = write_plugin(project / "plugins", source=SAYS.replace("WORD", "hello"))
     enable = "%kagura plugin enable greeter --static --accept-risk medium"
     assert not kernel.run(enable).failed
@@ -193,9 +185,7 @@ def test_a_changed_file_takes_a_plugin_off_at_the_next_run_until_it_is_audited_a
     assert "its files have changed" in changed
 
 
-def test_a_plugin_that_dies_three_times_is_off_with_the_reason_and_an_audit_lets_it_out(
-    kernel: OpenKernel, terminal: Terminal, project: Path
-) -> None:
+def test_a_plugin_that_dies_three_times_is_off_with_the_reason_and_an_audit_lets_it_out(kernel, terminal, project):
     write_plugin(project / "plugins", source=DIES)
     enable = "%kagura plugin enable greeter --static --accept-risk medium"
     assert not kernel.run(enable).failed
@@ -282,9 +272,7 @@ QUESTION = "(r)eject [r]: "
     ],
     ids=["yes", "ctrl-c", "ctrl-c in the form", "end", "end in the form"],
 )
-def test_a_person_at_a_narrow_terminal(
-    keys: tuple[str, ...], code: int, last: str, environ: dict[str, str], project: Path, terminal: Terminal
-) -> None:
+def test_a_person_at_a_narrow_terminal(keys, code, last, environ, project, terminal):
     words = ("plugin", "enable", "fs-read", "--session", "S", "--static")
     screen = Screen(words, project, environ | {"TERM": "xterm"}, 64)
     try:

@@ -98,9 +98,7 @@ def test_the_list_fits_the_terminal(columns: str, capsys: Capture, monkeypatch: 
         (("logs", "greeter", "--limt", "3"), "Did you mean --limit?"),
     ],
 )
-def test_a_slip_of_the_fingers_is_answered_with_what_was_meant(
-    words: tuple[str, ...], hint: str, capsys: Capture
-) -> None:
+def test_a_slip_of_the_fingers_is_answered_with_what_was_meant(words, hint, capsys):
     out = said(capsys, *words, code=2)
     assert out.startswith("ERR_")
     assert hint in out
@@ -177,9 +175,7 @@ def test_a_notebook_s_session_is_seen_and_its_plugin_taken_away(notebook: Cockpi
     assert said(capsys, "disable", "other", "--session", "T") == "other is not enabled in the session T.\n"
 
 
-def test_which_session_is_meant_has_to_be_said_when_there_are_several_or_none(
-    notebook: Cockpit, capsys: Capture
-) -> None:
+def test_which_session_is_meant_has_to_be_said_when_there_are_several_or_none(notebook, capsys):
     second = EnablePlugin(name="other", session="T", static=True, accept=Risk.MEDIUM, headless=True, by="ada")
     notebook.plugins.enable(second).result(60)
     out = said(capsys, "disable", "other", code=2)

@@ -18,7 +18,7 @@ from kagura_kernel.domain.errors import PluginJailBroken
 from kagura_kernel.domain.plugins import PluginPermissions, PluginState
 from kagura_kernel.journal.mailbox import Mailbox, take_plugin_words
 from kagura_kernel.journal.store import Journal
-from tests.support.plugin_rig import FakeJails, write_plugin
+from tests.support.plugin_rig import write_plugin
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
@@ -77,9 +77,7 @@ def words(journal: Journal) -> list[tuple[str, str, tuple[str, ...]]]:
     return [(word.deed, word.plugin, word.words) for word in take_plugin_words(journal, ["S"])]
 
 
-def test_a_person_reads_the_report_says_yes_and_the_session_is_told(
-    typing: Callable[..., None], journal: Journal, jails: FakeJails, capsys: Capture
-) -> None:
+def test_a_person_reads_the_report_says_yes_and_the_session_is_told(typing, journal, jails, capsys):
     typing("e")
     assert main([*ENABLE, "greeting=hi there"]) == 0
     out, err = capsys.readouterr()
@@ -95,9 +93,7 @@ def test_a_person_reads_the_report_says_yes_and_the_session_is_told(
 
 
 @pytest.mark.parametrize(("typed", "approved"), [("y", False), ("Enable", False), ("a", True), ("APPROVE", True)])
-def test_every_way_to_say_yes(
-    typed: str, approved: bool, typing: Callable[..., None], journal: Journal, capsys: Capture
-) -> None:
+def test_every_way_to_say_yes(typed, approved, typing, journal, capsys):
     typing(typed)
     assert main([*ENABLE]) == 0
     assert ("It is approved for later sessions" in capsys.readouterr().out) is approved
@@ -107,14 +103,7 @@ def test_every_way_to_say_yes(
 @pytest.mark.parametrize(
     ("lines", "end"), [(("r",), None), (("no",), None), (("",), None), ((), None)], ids=["r", "no", "enter", "end"]
 )
-def test_every_way_to_say_no(
-    lines: tuple[str, ...],
-    end: type[BaseException] | None,
-    typing: Callable[..., None],
-    journal: Journal,
-    jails: FakeJails,
-    capsys: Capture,
-) -> None:
+def test_every_way_to_say_no(lines, end, typing, journal, jails, capsys):
     typing(*lines, end=end)
     assert main([*ENABLE]) == 2
     out, err = capsys.readouterr()
@@ -136,14 +125,7 @@ def test_what_is_no_answer_is_asked_again(typing: Callable[..., None], journal: 
 
 
 @pytest.mark.parametrize("lines", [(), ("e",)], ids=["decision", "form"])
-def test_ctrl_c_calls_it_off_and_leaves_nothing_open(
-    lines: tuple[str, ...],
-    typing: Callable[..., None],
-    plugins: Path,
-    journal: Journal,
-    jails: FakeJails,
-    capsys: Capture,
-) -> None:
+def test_ctrl_c_calls_it_off_and_leaves_nothing_open(lines, typing, plugins, journal, jails, capsys):
     write_plugin(plugins, source=ASKING)
     typing(*lines, end=KeyboardInterrupt)
     assert main([*ENABLE]) == 130
@@ -155,9 +137,7 @@ def test_ctrl_c_calls_it_off_and_leaves_nothing_open(
     assert capsys.readouterr().out == "No approval waits.\n"
 
 
-def test_the_form_asks_for_each_field_until_its_answer_fits(
-    plugins: Path, typing: Callable[..., None], journal: Journal, capsys: Capture
-) -> None:
+def test_the_form_asks_for_each_field_until_its_answer_fits(plugins, typing, journal, capsys):
     write_plugin(plugins, source=ASKING)
     typing("e", "", "hello, ", "ten", "10", "3")
     assert main([*ENABLE]) == 0
@@ -169,9 +149,7 @@ def test_the_form_asks_for_each_field_until_its_answer_fits(
     assert words(journal) == [("enable", "greeter", ("greeting=hello,", "times=3"))]
 
 
-def test_a_path_that_no_jail_can_open_is_asked_for_again(
-    plugins: Path, tmp_path: Path, typing: Callable[..., None], journal: Journal, capsys: Capture
-) -> None:
+def test_a_path_that_no_jail_can_open_is_asked_for_again(plugins, tmp_path, typing, journal, capsys):
     write_plugin(plugins, source=WAITING, permissions={"read": ["{url}"]})
     (tmp_path / "data").mkdir()
     typing("a", "./nowhere", "/", str(tmp_path / "data"))
@@ -183,9 +161,7 @@ def test_a_path_that_no_jail_can_open_is_asked_for_again(
     assert words(journal) == [("enable", "greeter", (f"url={tmp_path}/data",))]
 
 
-def test_the_form_s_end_of_input_is_a_no(
-    plugins: Path, typing: Callable[..., None], journal: Journal, capsys: Capture
-) -> None:
+def test_the_form_s_end_of_input_is_a_no(plugins, typing, journal, capsys):
     write_plugin(plugins, source=ASKING)
     typing("e", "hello")
     assert main([*ENABLE]) == 2
@@ -193,9 +169,7 @@ def test_the_form_s_end_of_input_is_a_no(
     assert words(journal) == []
 
 
-def test_an_approved_plugin_needs_no_report_and_only_its_form(
-    plugins: Path, typing: Callable[..., None], journal: Journal, capsys: Capture
-) -> None:
+def test_an_approved_plugin_needs_no_report_and_only_its_form(plugins, typing, journal, capsys):
     write_plugin(plugins, source=ASKING)
     main(["plugin", "audit", "greeter"])
     main(["plugin", "approve", "greeter"])
@@ -264,9 +238,7 @@ def test_json_is_data_alone_and_people_s_words_go_beside_it(journal: Journal, ca
         (("--session",), "--session needs a value"),
     ],
 )
-def test_wrong_words_are_answered_before_anything_is_audited(
-    typed: tuple[str, ...], message: str, plugins: Path, journal: Journal, capsys: Capture
-) -> None:
+def test_wrong_words_are_answered_before_anything_is_audited(typed, message, plugins, journal, capsys):
     write_plugin(plugins, source=ASKING)
     assert main([*ENABLE, *typed]) == 2
     out, err = capsys.readouterr()
@@ -285,9 +257,7 @@ def test_a_notebook_hears_of_it_and_the_terminal_says_so(notebook: Cockpit, caps
     assert (row.state, row.config) == (PluginState.ENABLED, {"greeting": "hi"})
 
 
-def test_a_notebook_that_cannot_enable_it_is_a_failure_here_too(
-    notebook: Cockpit, jails: FakeJails, capsys: Capture
-) -> None:
+def test_a_notebook_that_cannot_enable_it_is_a_failure_here_too(notebook, jails, capsys):
     async def second_fails(order: object) -> None:
         del order
         if len([jail for jail in jails.started if jail.order.found.name == "greeter"]) == 1:
@@ -302,9 +272,7 @@ def test_a_notebook_that_cannot_enable_it_is_a_failure_here_too(
 
 
 @pytest.mark.parametrize("typed", [True, False], ids=["in the command", "in the form"])
-def test_a_password_is_not_handed_over(
-    typed: bool, plugins: Path, typing: Callable[..., None], books: Path, journal: Journal, capsys: Capture
-) -> None:
+def test_a_password_is_not_handed_over(typed, plugins, typing, books, journal, capsys):
     write_plugin(plugins, source=WAITING, permissions={"net": ["{url}"]})
     url = "postgresql://ada:hunter2@localhost/db"
     typing("e", url)

@@ -49,9 +49,7 @@ def test_a_directory_is_installed_and_nothing_is_enabled(mine: Path, books: Path
     assert json.loads(said(capsys, "install", str(mine), "--replace", "--json"))["name"] == "mine"
 
 
-def test_a_plugin_with_a_danger_is_installed_and_the_line_says_that_it_is_kept_out(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_plugin_with_a_danger_is_installed_and_the_line_says_that_it_is_kept_out(tmp_path, capsys):
     source = f"import subprocess\n{SOURCE}"
     bad = write_plugin(tmp_path / "elsewhere", "bad", source=source)
     out = said(capsys, "install", str(bad))

@@ -75,9 +75,7 @@ async def test_what_failed_elsewhere_does_not_hold_a_run_up(access: LazyPlugins,
     assert await access.refresh("ses-1", Path("project")) == ("ses-1 in project",)
 
 
-async def test_a_run_waits_for_what_others_decided_only_so_long(
-    access: LazyPlugins, desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_waits_for_what_others_decided_only_so_long(access, desk, monkeypatch):
     monkeypatch.setattr(plugin_access, "HEAR_SECONDS", 0.01)
     desk.go_on.set()
     assert await access.refresh("ses-1", Path("project")) == ("ses-1 in project",)

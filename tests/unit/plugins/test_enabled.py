@@ -74,9 +74,7 @@ async def test_a_jail_that_nobody_calls_ends_and_the_next_call_starts_another_of
         JailPlan(shown=(ShownPath(Path("/data"), "/plugin/write/0", writable=True),)),
     ],
 )
-async def test_a_jail_that_writes_or_reaches_hosts_stays_since_another_would_begin_its_budgets_anew(
-    plan: JailPlan,
-) -> None:
+async def test_a_jail_that_writes_or_reaches_hosts_stays_since_another_would_begin_its_budgets_anew(plan):
     one = Enabled(plan)
     await one.plugin.open()
     await one.clock.advance(3 * IDLE)
@@ -125,10 +123,7 @@ async def test_calls_after_its_end_are_refused_and_nothing_starts_again(one: Ena
 
 
 async def test_closing_cuts_a_start(one: Enabled) -> None:
-    async def never(_: JailOrder) -> None:
-        await asyncio.Event().wait()
-
-    one.jails.before = never
+    one.jails.hold()
     opening = asyncio.create_task(one.plugin.open())
     await asyncio.sleep(0)
     await one.plugin.close("was disabled")
@@ -179,7 +174,9 @@ async def test_failed_starts_count_only_in_a_row(one: Enabled) -> None:
     assert one.put_off == []
 
 
-async def test_a_call_that_comes_while_the_jail_ends_waits_and_has_the_next_one(one: Enabled) -> None:
+async def resting(one: Enabled) -> asyncio.Event:
+    """Let its jail rest; the jail does not end before the event is set."""
+
     class Slow(FakeJail):
         async def close(self) -> None:
             await go_on.wait()
@@ -189,6 +186,11 @@ async def test_a_call_that_comes_while_the_jail_ends_waits_and_has_the_next_one(
     await one.plugin.open()
     one.jails.started[0].__class__ = Slow
     await one.clock.advance(IDLE + 1)
+    return go_on
+
+
+async def test_a_call_that_comes_while_the_jail_ends_waits_and_has_the_next_one(one: Enabled) -> None:
+    go_on = await resting(one)
     call = asyncio.create_task(one.greet())
     for _ in range(5):
         await asyncio.sleep(0)
@@ -199,15 +201,7 @@ async def test_a_call_that_comes_while_the_jail_ends_waits_and_has_the_next_one(
 
 
 async def test_ending_one_whose_jail_ends_just_now_leaves_none(one: Enabled) -> None:
-    class Slow(FakeJail):
-        async def close(self) -> None:
-            await go_on.wait()
-            await super().close()
-
-    go_on = asyncio.Event()
-    await one.plugin.open()
-    one.jails.started[0].__class__ = Slow
-    await one.clock.advance(IDLE + 1)
+    go_on = await resting(one)
     closing = asyncio.create_task(one.plugin.close("was disabled"))
     await asyncio.sleep(0)
     go_on.set()

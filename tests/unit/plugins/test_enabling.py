@@ -20,7 +20,6 @@ from kagura_kernel.domain.errors import (
     PluginRefused,
     SandboxError,
 )
-from kagura_kernel.domain.events import PluginChanged
 from kagura_kernel.domain.plugins import PluginFinding, PluginState, Risk, Severity
 from kagura_kernel.journal.plugins import one_plugin
 from kagura_kernel.plugins.sessions import JailOrder
@@ -192,7 +191,6 @@ async def test_one_that_fails_disables_itself_and_the_others_go_on(rig: PluginRi
     assert (row.state, row.config) == (PluginState.DISABLED, {"greeting": "hello"})
     assert rig.changes() == ["configured", "failed"]
     failed = rig.events("plugin.changed")[-1]
-    assert isinstance(failed, PluginChanged)
     assert (failed.reason, failed.by) == ("KeyError: greeting", "kagura")
     assert names(rig) == ["waver"]
     await rig.enable()
@@ -235,11 +233,8 @@ async def test_a_plugin_that_is_put_off_is_off_in_every_session_and_stays_so(rig
     await eventually(lambda: rig.row().quarantine)
     assert (names(rig), names(rig, OTHER)) == ([], [])
     row = rig.row()
-    assert (row.state, row.quarantine, row.approved) == (
-        PluginState.QUARANTINED,
-        "it broke out of its protocol",
-        False,
-    )
+    assert (row.state, row.approved) == (PluginState.QUARANTINED, False)
+    assert row.quarantine == "it broke out of its protocol"
     assert rig.changes().count("quarantined") == 2
     with pytest.raises(PluginCallRefused, match="protocol"):
         await plugin.call("greeter", "greet", [], {})
@@ -307,9 +302,7 @@ async def test_what_another_process_put_off_is_off_at_the_next_run(rig: PluginRi
     assert names(rig) == []
 
 
-async def test_a_journal_that_cannot_be_written_lets_nothing_in(
-    rig: PluginRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_journal_that_cannot_be_written_lets_nothing_in(rig, monkeypatch):
     rig.audit()
     append = rig.journal.append
 
@@ -325,9 +318,7 @@ async def test_a_journal_that_cannot_be_written_lets_nothing_in(
     assert rig.jails.open == []
 
 
-async def test_a_quarantine_that_cannot_be_kept_holds_here_and_says_so(
-    rig: PluginRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_quarantine_that_cannot_be_kept_holds_here_and_says_so(rig, monkeypatch):
     rig.audit()
     await rig.enable()
 
@@ -338,7 +329,6 @@ async def test_a_quarantine_that_cannot_be_kept_holds_here_and_says_so(
     rig.jails.started[0].order.quarantine("it failed")
     await eventually(lambda: rig.jails.open == [])
     last = rig.events("plugin.changed")[-1]
-    assert isinstance(last, PluginChanged)
     assert (last.change, "could not be kept" in last.reason) == ("quarantined", True)
     assert names(rig) == []
     with pytest.raises(PluginQuarantined):
@@ -348,9 +338,7 @@ async def test_a_quarantine_that_cannot_be_kept_holds_here_and_says_so(
     assert names(rig) == ["greeter"]
 
 
-async def test_a_plugin_is_off_even_if_that_cannot_be_written_down(
-    rig: PluginRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_plugin_is_off_even_if_that_cannot_be_written_down(rig, monkeypatch):
     rig.audit()
     await rig.enable()
 
@@ -400,7 +388,6 @@ async def test_one_that_cannot_be_loaded_anew_goes_on_as_it_was(rig: PluginRig, 
     assert rig.manager.briefing(SESSION) == told
     assert rig.changes() == ["configured", "enabled", "failed"]
     failed = rig.events("plugin.changed")[-1]
-    assert isinstance(failed, PluginChanged)
     assert (failed.state, failed.reason, failed.session_id) == ("", raised.value.message, SESSION)
 
 
@@ -423,7 +410,6 @@ async def test_values_that_are_refused_leave_the_enabled_one_as_it_was_and_are_w
     await check_goes_on_with(rig, plugin, "hi")
     assert rig.changes() == ["configured", "enabled", "failed"]
     failed = rig.events("plugin.changed")[-1]
-    assert isinstance(failed, PluginChanged)
     assert (failed.state, "greetings" in failed.reason) == ("", True)
 
 
@@ -537,9 +523,7 @@ async def test_a_decision_about_files_that_are_others_by_now_takes_the_old_one_o
     assert (names(rig), rig.jails.open) == ([], [])
 
 
-async def test_a_new_configuration_that_cannot_be_written_down_is_not_taken(
-    rig: PluginRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_new_configuration_that_cannot_be_written_down_is_not_taken(rig, monkeypatch):
     rig.audit()
     plugin = await rig.enable(values={"greeting": "hi"})
 

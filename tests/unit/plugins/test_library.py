@@ -132,9 +132,7 @@ def test_whoever_means_other_files_is_told_so(rig: PluginRig) -> None:
         rig.manager.examine("greeter", rig.project, content_hash=shown)
 
 
-def test_a_signature_of_a_trusted_author_is_shown_and_one_of_anybody_else_is_only_told(
-    rig: PluginRig, tmp_path: Path
-) -> None:
+def test_a_signature_of_a_trusted_author_is_shown_and_one_of_anybody_else_is_only_told(rig, tmp_path):
     root = rig.write()
     key = tmp_path / "ada.key"
     public = make_key(key)

@@ -17,7 +17,7 @@ from kagura_kernel.domain.errors import (
     PluginNotConfigured,
     PluginRefused,
 )
-from kagura_kernel.domain.events import PluginAudited, PluginChanged
+from kagura_kernel.domain.events import PluginAudited
 from kagura_kernel.domain.plugins import AuditVerdict, PluginFinding, PluginState, Risk, Severity
 from kagura_kernel.journal.plugins import one_plugin
 from tests.support.plugin_rig import SESSION, PluginRig
@@ -68,13 +68,8 @@ async def test_everything_that_is_decided_stands_in_the_journal(rig: PluginRig) 
     examined = rig.audit()
     await rig.enable()
     configured, enabled = rig.events("plugin.changed")
-    assert isinstance(enabled, PluginChanged)
-    assert (enabled.plugin, enabled.change, enabled.state, enabled.version) == (
-        "greeter",
-        "enabled",
-        "enabled",
-        "1.0.0",
-    )
+    assert (enabled.plugin, enabled.change) == ("greeter", "enabled")
+    assert (enabled.state, enabled.version) == ("enabled", "1.0.0")
     assert (enabled.content_hash, enabled.by, enabled.via) == (examined.content_hash, "ada", "test")
     assert (enabled.config, enabled.owner) == ({"greeting": "hello"}, rig.parts.owner)
     assert getattr(configured, "state", "") == "configured"
@@ -224,9 +219,7 @@ async def test_a_book_that_others_may_write_approves_nothing_and_says_so(rig: Pl
     assert "approvals.json" in problem
 
 
-async def test_an_approval_that_cannot_be_kept_is_not_told_as_one(
-    rig: PluginRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_approval_that_cannot_be_kept_is_not_told_as_one(rig, monkeypatch):
     examined = rig.audit()
 
     def full(_: object) -> None:
@@ -257,9 +250,7 @@ WORSE = {
 
 
 @pytest.mark.parametrize("worse", WORSE.values(), ids=WORSE)
-async def test_a_worse_audit_of_the_same_files_takes_the_approval_back_in_every_process(
-    rig: PluginRig, tmp_path: Path, worse: dict[str, Any]
-) -> None:
+async def test_a_worse_audit_of_the_same_files_takes_the_approval_back_in_every_process(rig, tmp_path, worse):
     rig.approve()
     other = PluginRig(tmp_path)
     assert other.row().approved
@@ -319,7 +310,6 @@ async def test_a_rejection_is_written_down_and_nothing_else(rig: PluginRig) -> N
     rig.write()
     rig.manager.reject(SESSION, rig.audit(), by="ada", via="test", why="not today")
     (told,) = rig.events("plugin.changed")
-    assert isinstance(told, PluginChanged)
     assert (told.change, told.reason, told.state) == ("rejected", "not today", "")
 
 
@@ -338,7 +328,6 @@ async def test_logs_tell_what_happened_and_what_it_printed(rig: PluginRig) -> No
 async def test_what_is_done_elsewhere_can_be_written_down(rig: PluginRig) -> None:
     rig.manager.note("installed", "greeter", by="ada", via="terminal", why="from greeter.zip", content_hash="c" * 64)
     (told,) = rig.events("plugin.changed")
-    assert isinstance(told, PluginChanged)
     assert (told.change, told.session_id, told.owner, told.reason) == ("installed", "", "", "from greeter.zip")
 
 

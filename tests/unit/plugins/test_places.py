@@ -32,10 +32,7 @@ def test_a_folder_of_the_same_name_beside_an_installed_package_is_not_ours(tmp_p
 
 
 def test_places_lie_in_their_order(tmp_path):
-    assert [place for place, _ in plugin_places(tmp_path / "data", tmp_path / "project")] == [
-        "bundled",
-        "user",
-        "project",
-    ]
+    found = plugin_places(tmp_path / "data", tmp_path / "project")
+    assert [place for place, _ in found] == ["bundled", "user", "project"]
     assert [place for place, _ in plugin_places(tmp_path / "data", None)] == ["bundled", "user"]
     assert plugin_places(tmp_path / "data", tmp_path / "project")[-1] == ("project", tmp_path / "project" / "plugins")

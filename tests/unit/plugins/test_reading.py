@@ -19,6 +19,22 @@ def root(tmp_path: Path) -> Path:
     return write_plugin(tmp_path)
 
 
+@pytest.fixture
+def before_opening(monkeypatch):
+    """Has something done right before a file or directory of this name is opened."""
+    real = os.open
+
+    def before(wanted, do):
+        def opened(name, flags, *arguments, **named):
+            if name == wanted:
+                do()
+            return real(name, flags, *arguments, **named)
+
+        monkeypatch.setattr(content.os, "open", opened)
+
+    return before
+
+
 def rules(root: Path, *, bundled: bool = False) -> dict[str, str]:
     read = read_content(root, bundled=bundled)
     assert all(finding.severity is Severity.DANGER for finding in read.oddities)
@@ -74,13 +90,10 @@ def test_pipes_and_sockets_are_told_without_waiting_for_them(root, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "rule"),
     [
-        ("fast.so", "native-code"),
-        ("fast.cpython-311-x86_64-linux-gnu.SO", "native-code"),
-        ("libx.so.6", "native-code"),
-        ("fast.pyd", "native-code"),
-        ("x.dll", "native-code"),
-        ("x.dylib", "native-code"),
-        ("x.wasm", "native-code"),
+        *(
+            (name, "native-code")
+            for name in "f.so fast.cpython-311-x86_64-linux-gnu.SO libx.so.6 f.pyd x.dll x.dylib x.wasm".split()
+        ),
         ("start.pth", "path-file"),
         ("plugin.pyc", "compiled-code"),
         ("plugin.pyo", "compiled-code"),
@@ -175,35 +188,29 @@ def test_directories_without_end_are_not_walked(root):
     assert not any(path.endswith("x.py") for path in read.files)
 
 
-def test_a_file_that_is_swapped_for_a_link_while_it_is_read_is_not_followed(root, tmp_path, monkeypatch):
+def test_a_file_that_is_swapped_for_a_link_while_it_is_read_is_not_followed(root, tmp_path, before_opening):
     (tmp_path / "secret").write_text("secret")
-    real = os.open
 
-    def swap(name, flags, *arguments, **named):
-        if name == "README.md":
-            (root / "README.md").unlink()
-            (root / "README.md").symlink_to(tmp_path / "secret")
-        return real(name, flags, *arguments, **named)
+    def swap():
+        (root / "README.md").unlink()
+        (root / "README.md").symlink_to(tmp_path / "secret")
 
-    monkeypatch.setattr(content.os, "open", swap)
+    before_opening("README.md", swap)
     read = read_content(root)
     assert [(finding.file, finding.rule) for finding in read.oddities] == [("README.md", "link")]
     assert "README.md" not in read.files
 
 
-def test_a_directory_that_is_swapped_for_a_link_while_it_is_walked_is_not_followed(root, tmp_path, monkeypatch):
+def test_a_directory_that_is_swapped_for_a_link_while_it_is_walked_is_not_followed(root, tmp_path, before_opening):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "secret.txt").write_text("secret")
     (root / "inner").mkdir()
-    real = os.open
 
-    def swap(name, flags, *arguments, **named):
-        if name == "inner":
-            (root / "inner").rmdir()
-            (root / "inner").symlink_to(tmp_path / "home")
-        return real(name, flags, *arguments, **named)
+    def swap():
+        (root / "inner").rmdir()
+        (root / "inner").symlink_to(tmp_path / "home")
 
-    monkeypatch.setattr(content.os, "open", swap)
+    before_opening("inner", swap)
     read = read_content(root)
     assert [(finding.file, finding.rule) for finding in read.oddities] == [("inner", "link")]
     assert b"secret" not in b"".join(read.files.values())
@@ -254,16 +261,12 @@ def test_nothing_outside_is_read_while_somebody_swaps_without_pause(root, tmp_pa
     assert {finding.rule for read in reads for finding in read.oddities} <= {"link", "unreadable"}
 
 
-def test_a_pipe_that_takes_a_files_place_is_not_waited_for(root, monkeypatch):
-    real = os.open
+def test_a_pipe_that_takes_a_files_place_is_not_waited_for(root, before_opening):
+    def swap():
+        (root / "README.md").unlink()
+        os.mkfifo(root / "README.md")
 
-    def swap(name, flags, *arguments, **named):
-        if name == "README.md":
-            (root / "README.md").unlink()
-            os.mkfifo(root / "README.md")
-        return real(name, flags, *arguments, **named)
-
-    monkeypatch.setattr(content.os, "open", swap)
+    before_opening("README.md", swap)
     assert rules(root) == {"README.md": "special-file"}
 
 
@@ -295,15 +298,11 @@ def test_a_file_that_goes_while_it_is_read_is_no_part_of_the_plugin(root, monkey
     assert read.oddities == ()
 
 
-def test_what_cannot_be_read_is_told(root, monkeypatch):
-    real = os.open
+def test_what_cannot_be_read_is_told(root, before_opening):
+    def refuse():
+        raise PermissionError(13, "Permission denied")
 
-    def refuse(name, flags, *arguments, **named):
-        if name == "README.md":
-            raise PermissionError(13, "Permission denied")
-        return real(name, flags, *arguments, **named)
-
-    monkeypatch.setattr(content.os, "open", refuse)
+    before_opening("README.md", refuse)
     [finding] = read_content(root).oddities
     assert (finding.rule, finding.message) == ("unreadable", "README.md cannot be read: permission denied.")
 

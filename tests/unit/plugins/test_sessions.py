@@ -32,9 +32,7 @@ def word(rig: PluginRig, deed: Any, **more: Any) -> None:
     send_plugin_word(rig.journal, more.pop("session", SESSION), deed, "greeter", by="bob", via="sidebar", **more)
 
 
-async def test_changed_files_are_noticed_at_the_next_run_and_the_plugin_is_off_until_it_is_audited(
-    rig: PluginRig,
-) -> None:
+async def test_changed_files_are_noticed_at_the_next_run_and_the_plugin_is_off_until_it_is_audited(rig):
     for name in ("greeter", "waver"):
         rig.write(name)
         rig.audit(name)
@@ -55,9 +53,7 @@ async def test_changed_files_are_noticed_at_the_next_run_and_the_plugin_is_off_u
 
 
 @pytest.mark.parametrize("gone", ["directory", "manifest", "replaced by a link"])
-async def test_a_plugin_whose_files_are_none_any_more_is_off_at_the_next_run(
-    rig: PluginRig, tmp_path: Path, gone: str
-) -> None:
+async def test_a_plugin_whose_files_are_none_any_more_is_off_at_the_next_run(rig, tmp_path, gone):
     root = rig.write()
     rig.audit()
     await rig.enable()

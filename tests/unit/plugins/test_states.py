@@ -90,9 +90,7 @@ def test_what_a_person_configured_is_kept_for_other_files_and_nothing_else_is() 
         (PluginState.QUARANTINED, ONE, True, PluginState.AUDITED),
     ],
 )
-def test_a_list_shows_where_a_session_is_with_the_files_that_are_there(
-    state: PluginState, content_hash: str, *, audited: bool, shown: PluginState
-) -> None:
+def test_a_list_shows_where_a_session_is_with_the_files_that_are_there(state, content_hash, audited, shown):
     standing = Standing(state, content_hash)
     assert shown_state(standing, ONE, audited=audited, quarantined=False) is shown
     assert shown_state(standing, ONE, audited=audited, quarantined=True) is PluginState.QUARANTINED
