@@ -24,7 +24,7 @@ from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.jupyter.charts.figures import cost_chart
 from kagura_kernel.jupyter.errors import calm
-from kagura_kernel.jupyter.slots import Slot, press_lease, write_once
+from kagura_kernel.jupyter.slots import Slot, Tell, press_lease, write_once
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
 from kagura_kernel.jupyter.tables import board_table
 from kagura_kernel.render.blocks import Blocks
@@ -44,8 +44,29 @@ Line = TypeVar("Line")
 class LiveBoard(ABC, Generic[Line]):
     """A live board of one kind. It ends, and stays as it is then, when nothing goes on or another of its kind opens."""
 
-    label: ClassVar[str]  # For screen readers
     current: ClassVar[LiveBoard[Any] | None] = None  # Of each kind the one that lives: the one that was asked for last
+    label: ClassVar[str]  # For screen readers
+    is_kept: ClassVar[bool]  # Whether a notebook that is saved at once holds its finished form, and not the text alone
+
+    @staticmethod
+    @abstractmethod
+    def look(cockpit: Cockpit) -> tuple[Sequence[Line], bool]:
+        """The lines as they are now, and whether anything goes on. On any thread."""
+
+    @staticmethod
+    @abstractmethod
+    def blocks(lines: Sequence[Line], now: datetime, *, live: bool) -> Blocks:
+        """The board; without `live` it has no buttons, and says when it was so."""
+
+    @staticmethod
+    @abstractmethod
+    def record(lines: Sequence[Line], now: datetime, /) -> dict[str, Any]:
+        """The same for programs, by MIME type."""
+
+    @staticmethod
+    @abstractmethod
+    def press(cockpit: Cockpit, content: Mapping[str, Any], tell: Tell) -> None:
+        """Act on a button."""
 
     @classmethod
     def show(cls, cockpit: Cockpit) -> bool:
@@ -71,8 +92,9 @@ class LiveBoard(ABC, Generic[Line]):
         self._slot = Slot()
         now = datetime.now(UTC)
         blocks = self.blocks(lines, now, live=True)
+        still = self.bundle(lines, now) if self.is_kept else None
         text = "\n".join(lines_of(blocks))
-        self._slot.open(self.label, text, {"all": html_of(blocks)}, self._pressed, self.kept(lines))
+        self._slot.open(self.label, text, {"all": html_of(blocks)}, self._pressed, still)
         self._watching = asyncio.ensure_future(self._watch())
 
     def end(self) -> None:
@@ -83,38 +105,17 @@ class LiveBoard(ABC, Generic[Line]):
             self._watching.cancel()
             self._slot.write(self.bundle(self._lines, datetime.now(UTC)))
 
-    @staticmethod
-    @abstractmethod
-    def look(cockpit: Cockpit) -> tuple[Sequence[Line], bool]:
-        """The lines as they are now, and whether anything goes on. On any thread."""
-
-    @staticmethod
-    @abstractmethod
-    def blocks(lines: Sequence[Line], now: datetime, *, live: bool) -> Blocks:
-        """The board; without `live` it has no buttons, and says when it was so."""
-
-    @staticmethod
-    @abstractmethod
-    def record(lines: Sequence[Line], now: datetime) -> dict[str, Any]:
-        """The same for programs, by MIME type."""
-
     @classmethod
     def bundle(cls, lines: Sequence[Line], now: datetime) -> Bundle:
         """The finished form."""
         return drawn(cls.blocks(lines, now, live=False), cls.label) | cls.record(lines, now), {}
 
-    def kept(self, lines: Sequence[Line]) -> Bundle | None:
-        """What a notebook that is saved at once holds; None for the text alone."""
-        del lines
-        return None
-
     def in_sight(self) -> bool:
         """Whether a front end may still show it."""
         return True
 
-    @abstractmethod
     def _pressed(self, content: Mapping[str, Any]) -> None:
-        """Act on a button."""
+        self.press(self._cockpit, content, self._slot.tell)
 
     async def _watch(self) -> None:
         try:
@@ -139,45 +140,7 @@ ENDED = 5
 """How many runs that are over a board shows."""
 
 
-class RunBoard(LiveBoard[RunLine]):
-    """All runs that go on, and the last that ended; it ends as well when nobody has it on the screen any more."""
-
-    label = "Runs"
-
-    def __init__(self, cockpit: Cockpit, lines: Sequence[RunLine]) -> None:
-        self._asked = time.monotonic()
-        super().__init__(cockpit, lines)
-
-    @staticmethod
-    def look(cockpit: Cockpit) -> tuple[list[RunLine], bool]:
-        """The lines, and whether one of them goes on."""
-        board = cockpit.board(ended=ENDED)
-        lines = [_run_line(row, board) for row in (*board.live, *board.ended)]
-        return lines, any(line.live for line in lines)
-
-    @staticmethod
-    def blocks(lines: Sequence[RunLine], now: datetime, *, live: bool) -> Blocks:
-        """A row for each."""
-        return board_blocks(lines, now, live=live)
-
-    @staticmethod
-    def record(lines: Sequence[RunLine], now: datetime) -> dict[str, Any]:
-        """The same for programs."""
-        return board_record(lines, now)
-
-    def in_sight(self) -> bool:
-        """Whether a front end may still show it: asked now and then, and answered by one that does."""
-        now = time.monotonic()
-        if now - self._asked >= _ASK_SECONDS:
-            self._asked = now
-            self._slot.ask_whether_seen()
-        return self._slot.unseen_for() < SEEN_SECONDS
-
-    def _pressed(self, content: Mapping[str, Any]) -> None:
-        press_board(self._cockpit, content, self._slot.tell)
-
-
-def press_board(cockpit: Cockpit, content: Mapping[str, Any], tell: Any) -> None:
+def press_board(cockpit: Cockpit, content: Mapping[str, Any], tell: Tell) -> None:
     """Act on a button of a board; what cannot be done is told, not raised. From any thread."""
     act, ident = content.get("act"), str(content.get("id") or "")
     try:
@@ -194,6 +157,35 @@ def press_board(cockpit: Cockpit, content: Mapping[str, Any], tell: Any) -> None
         tell(error.message, ident)
     except KaguraError as error:
         tell(error.message, "")
+
+
+class RunBoard(LiveBoard[RunLine]):
+    """All runs that go on, and the last that ended; it ends as well when nobody has it on the screen any more."""
+
+    label = "Runs"
+    is_kept = False
+    blocks = staticmethod(board_blocks)
+    record = staticmethod(board_record)
+    press = staticmethod(press_board)
+
+    def __init__(self, cockpit: Cockpit, lines: Sequence[RunLine]) -> None:
+        self._asked = time.monotonic()
+        super().__init__(cockpit, lines)
+
+    @staticmethod
+    def look(cockpit: Cockpit) -> tuple[list[RunLine], bool]:
+        """The lines, and whether one of them goes on."""
+        board = cockpit.board(ended=ENDED)
+        lines = [_run_line(row, board) for row in (*board.live, *board.ended)]
+        return lines, any(line.live for line in lines)
+
+    def in_sight(self) -> bool:
+        """Whether a front end may still show it: asked now and then, and answered by one that does."""
+        now = time.monotonic()
+        if now - self._asked >= _ASK_SECONDS:
+            self._asked = now
+            self._slot.ask_whether_seen()
+        return self._slot.unseen_for() < SEEN_SECONDS
 
 
 def _run_line(row: RunRow, board: Board) -> RunLine:
@@ -252,6 +244,9 @@ class LeaseBoard(LiveBoard[LeaseLine]):
     """All leases of all runs."""
 
     label = "Leases"
+    is_kept = True
+    record = staticmethod(leases_record)
+    press = staticmethod(press_lease)
 
     @staticmethod
     def look(cockpit: Cockpit) -> tuple[list[LeaseLine], bool]:
@@ -263,19 +258,6 @@ class LeaseBoard(LiveBoard[LeaseLine]):
     def blocks(lines: Sequence[LeaseLine], now: datetime, *, live: bool) -> Blocks:
         """A row for each."""
         return lease_board(lines if live else [replace(line, steerable=False) for line in lines], now, live=live)
-
-    @staticmethod
-    def record(lines: Sequence[LeaseLine], now: datetime) -> dict[str, Any]:
-        """The same for programs."""
-        del now
-        return leases_record(lines)
-
-    def kept(self, lines: Sequence[LeaseLine]) -> Bundle:
-        """The finished form as of now."""
-        return self.bundle(lines, datetime.now(UTC))
-
-    def _pressed(self, content: Mapping[str, Any]) -> None:
-        press_lease(self._cockpit, content, self._slot.tell)
 
 
 def _lease_lines(cockpit: Cockpit, rows: Sequence[LeaseView]) -> list[LeaseLine]:

@@ -119,6 +119,9 @@ COMMANDS = "kagura_commands"
 COMMANDS_AWAITED = "kagura_commands_awaited"
 """The same where one of them waits for a person."""
 
+ENTRIES = (ENTRY, ENTRY_INSIDE, ENTRY_COMMAND, COMMANDS, COMMANDS_AWAITED)
+"""All of them."""
+
 WRAPPERS = frozenset({"capture", "time", "timeit"})
 """Cell magics of IPython that run the cell below them as a cell."""
 

@@ -17,17 +17,7 @@ from kagura_kernel.jupyter.tables import table_of
 from kagura_kernel.kit.redaction.places import Finding, RedactedFile
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.html import Bundle, framed, html_of
-from kagura_kernel.views.kit import (
-    SHOWN,
-    OpenedFile,
-    counts,
-    file_blocks,
-    file_text,
-    files_block,
-    kit_head,
-    staged_lines,
-    whose,
-)
+from kagura_kernel.views import kit as views
 from kagura_kernel.views.record import clean, picked
 
 
@@ -64,18 +54,18 @@ class RedactedText:
         self.reason = file.reason  # Why there is nothing to show, half a sentence; otherwise empty
 
     def __repr__(self) -> str:
-        return f"{self._name}: {self.reason}" if self.reason else file_text(self._opened())
+        return f"{self._name}: {self.reason}" if self.reason else views.file_text(self._opened())
 
     def _repr_html_(self) -> str | None:
         """A card of its own; what cannot be shown is told in plain words."""
         if self.reason:
             return None
-        return framed(html_of([ui.Group(file_blocks(self._opened()), "body")]), "Redacted file")
+        return framed(html_of([ui.Group(views.file_blocks(self._opened()), "body")]), "Redacted file")
 
-    def _opened(self) -> OpenedFile:
+    def _opened(self) -> views.OpenedFile:
         blocks = tuple((one.start, one.end, one.kind) for one in self.findings)
         size = len(self.text.encode("utf-8", "replace"))
-        return OpenedFile(self._name, self.text, blocks, size, is_text=self._is_text)
+        return views.OpenedFile(self._name, self.text, blocks, size, is_text=self._is_text)
 
 
 KIT_MIME = "application/vnd.kagura.kit+json"
@@ -113,10 +103,10 @@ class KitBrowser:
         return self.kit.read(place).text
 
     def __repr__(self) -> str:
-        said = counts(self.kit)
-        lines = [f"[{whose(self.kit)}: {said}]" if said else f"[{whose(self.kit)}: nothing is staged]"]
-        lines += staged_lines(self.kit, every_file=True)
-        return "\n".join([*lines, *(["", file_text(self._opened)] if self._opened is not None else [])])
+        said = views.counts(self.kit)
+        lines = [f"[{views.whose(self.kit)}: {said}]" if said else f"[{views.whose(self.kit)}: nothing is staged]"]
+        lines += views.staged_lines(self.kit, every_file=True)
+        return "\n".join([*lines, *(["", views.file_text(self._opened)] if self._opened is not None else [])])
 
     def _ipython_display_(self) -> None:
         """Show it: with buttons where somebody can press them, otherwise as it stays in the notebook.
@@ -131,27 +121,27 @@ class KitBrowser:
 
     def _parts(self) -> dict[str, str]:
         return {
-            "head": html_of([kit_head(self.kit)]),
+            "head": html_of([views.kit_head(self.kit)]),
             "files": html_of(self._files(live=True)),
-            "file": html_of(file_blocks(self._opened)) if self._there else "",
+            "file": html_of(views.file_blocks(self._opened)) if self._there else "",
         }
 
     def _bundle(self) -> Bundle:
         """As it stays in the notebook."""
         sides = [ui.Group(self._files(live=False))]
-        sides += [ui.Group(file_blocks(self._opened))] if self._opened is not None else []
+        sides += [ui.Group(views.file_blocks(self._opened))] if self._opened is not None else []
         body = ui.Group(tuple(sides), "body browse" if self._opened is not None else "body")
         files = [picked(one, "size", "redactions", "kinds", place="target") for one in self._there]
         data = {
             "text/plain": repr(self),
-            "text/html": framed(html_of([kit_head(self.kit), body]), LABEL),
+            "text/html": framed(html_of([views.kit_head(self.kit), body]), LABEL),
             KIT_MIME: clean({"version": 1, "agent": self.kit.agent, "files": files}),
         }
         return data, {"kagura": {"digest": self.kit.digest}}
 
     def _files(self, *, live: bool) -> ui.Blocks:
         opened = self._opened.target if self._opened is not None else ""
-        files = files_block(self.kit, self._there, opened, live=live)
+        files = views.files_block(self.kit, self._there, opened, live=live)
         why = "There is no file in this kit: the box sees what it needs in its workspace."
         return (files,) if self._there else (files, ui.Line((why,), "soft"))
 
@@ -171,7 +161,7 @@ class KitBrowser:
         slot.keep(self._bundle, at_once=True)
 
 
-def _open(kit: StagedKit, place: str) -> OpenedFile:
+def _open(kit: StagedKit, place: str) -> views.OpenedFile:
     """One file as the card shows it.
 
     Raises:
@@ -179,9 +169,9 @@ def _open(kit: StagedKit, place: str) -> OpenedFile:
         UsageError: it has no such file.
     """
     found = kit.read(place)
-    return OpenedFile(
+    return views.OpenedFile(
         target=found.target,
-        text=found.text[: SHOWN + 1],
+        text=found.text[: views.SHOWN + 1],
         blocks=tuple((block.start, block.end, block.kind) for block in found.blocks),
         size=found.size,
         is_text=found.is_text,

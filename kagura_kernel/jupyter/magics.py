@@ -6,18 +6,8 @@ import sys
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.jupyter import dialect
 from kagura_kernel.jupyter.completion.matcher import plug_in, unplug
-from kagura_kernel.jupyter.dialect import (
-    CELL_MAGICS,
-    CELLS,
-    COMMANDS,
-    COMMANDS_AWAITED,
-    ENTRY,
-    ENTRY_COMMAND,
-    ENTRY_INSIDE,
-    rewrite,
-    waits,
-)
 from kagura_kernel.jupyter.errors import calm
 
 if TYPE_CHECKING:
@@ -78,12 +68,12 @@ def register(shell: InteractiveShell) -> None:
     unregister(shell)
     magics = Magics(shell)
     transforms = shell.input_transformers_cleanup
-    transforms.insert(0, rewrite)
-    setattr(shell, ENTRY, magics.awaited)
-    setattr(shell, ENTRY_INSIDE, magics.inside)
-    setattr(shell, ENTRY_COMMAND, magics.command_awaited)
-    setattr(shell, COMMANDS, magics.commands)
-    setattr(shell, COMMANDS_AWAITED, magics.commands_awaited)
+    transforms.insert(0, dialect.rewrite)
+    setattr(shell, dialect.ENTRY, magics.awaited)
+    setattr(shell, dialect.ENTRY_INSIDE, magics.inside)
+    setattr(shell, dialect.ENTRY_COMMAND, magics.command_awaited)
+    setattr(shell, dialect.COMMANDS, magics.commands)
+    setattr(shell, dialect.COMMANDS_AWAITED, magics.commands_awaited)
     # IPython's own annotations of this method leave `self` out.
     add: Any = shell.register_magic_function
     add(magics.kagura, "line", "kagura")
@@ -96,13 +86,13 @@ def register(shell: InteractiveShell) -> None:
 def unregister(shell: InteractiveShell) -> None:
     """Take the magics away, stop what runs and close what is open; nothing happens when they are not there."""
     transforms = shell.input_transformers_cleanup
-    while rewrite in transforms:
-        transforms.remove(rewrite)
+    while dialect.rewrite in transforms:
+        transforms.remove(dialect.rewrite)
     unplug(shell)
-    for entry in (ENTRY, ENTRY_INSIDE, ENTRY_COMMAND, COMMANDS, COMMANDS_AWAITED):
+    for entry in dialect.ENTRIES:
         shell.__dict__.pop(entry, None)
     for kind in ("line", "cell"):
-        for name in CELL_MAGICS:
+        for name in dialect.CELL_MAGICS:
             shell.magics_manager.magics[kind].pop(name, None)
     assembly = sys.modules.get("kagura_kernel.assembly")
     if assembly is not None:
@@ -133,7 +123,7 @@ class Magics:
         value: Any = None
         for number, line in enumerate(lines, 1):
             if line in {"", "help"}:
-                print(CELLS)  # noqa: T201  # a command answers by printing
+                print(dialect.CELLS)  # noqa: T201  # a command answers by printing
             value = self._command(line, "/")
             if value is not None and number < len(lines):
                 display(value)  # type: ignore[no-untyped-call]  # IPython's is untyped
@@ -145,7 +135,7 @@ class Magics:
 
         value: Any = None
         for number, line in enumerate(lines, 1):
-            value = await self.command_awaited(line, "/") if waits(line) else self.commands(line)
+            value = await self.command_awaited(line, "/") if dialect.waits(line) else self.commands(line)
             if value is not None and number < len(lines):
                 display(value)  # type: ignore[no-untyped-call]  # IPython's is untyped
         return value

@@ -16,20 +16,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from kagura_kernel.cockpit import plugin_talk
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.plugin_prompting import TextSurface, enabled_text, talk_in_text
-from kagura_kernel.cockpit.plugin_talk import (
-    AuditBegun,
-    AuditDone,
-    AuditorSilent,
-    PluginAsked,
-    PluginEnabled,
-    PluginExamined,
-    PluginFailure,
-    PluginQuestion,
-    PluginStep,
-    PluginTalk,
-)
 from kagura_kernel.domain.asked import plainly
 from kagura_kernel.domain.errors import KaguraError, PluginNotConfigured, RunKilled
 from kagura_kernel.domain.events import AnyEvent
@@ -91,7 +80,7 @@ def lines_of(surface: Surface) -> Lines:
 class TextAudit:
     """Carries a talk on in text."""
 
-    def __init__(self, cockpit: Cockpit, talk: PluginTalk, lines: Lines) -> None:
+    def __init__(self, cockpit: Cockpit, talk: plugin_talk.PluginTalk, lines: Lines) -> None:
         self._cockpit = cockpit
         self._talk = talk
         self._lines = lines
@@ -182,7 +171,7 @@ class TextAudit:
     # ------------------------------------------------------------- the thread that waits
 
     def _converse(self) -> None:
-        def report(done: AuditDone) -> None:
+        def report(done: plugin_talk.AuditDone) -> None:
             about = Subject(done.audit.plugin, config=done.config)
             self._said.append("\n".join(report_lines(done.audit, about, cached=False)))
 
@@ -220,20 +209,20 @@ class _Wanted:
         return self._line
 
 
-def take(view: AuditView, what: PluginStep | AnyEvent) -> None:
+def take(view: AuditView, what: plugin_talk.PluginStep | AnyEvent) -> None:
     """Tell a view one step, or one event of the run."""
     match what:
-        case PluginExamined(row=row):
+        case plugin_talk.PluginExamined(row=row):
             view.examined(subject_of(row))
-        case AuditBegun() | AuditorSilent():
+        case plugin_talk.AuditBegun() | plugin_talk.AuditorSilent():
             pass  # the run's own events tell of it
-        case AuditDone(audit=audit, cached=cached, config=config):
+        case plugin_talk.AuditDone(audit=audit, cached=cached, config=config):
             view.reported(audit, cached=cached, config=config)
-        case PluginAsked(question=question):
+        case plugin_talk.PluginAsked(question=question):
             view.asked(form_of(question))
-        case PluginEnabled(row=row):
+        case plugin_talk.PluginEnabled(row=row):
             view.went_well(subject_of(row), enabled_text(what))
-        case PluginFailure(error=error):
+        case plugin_talk.PluginFailure(error=error):
             view.failed(error)
         case _:
             view.apply(what)
@@ -246,7 +235,7 @@ def subject_of(row: PluginRow) -> Subject:
     )
 
 
-def form_of(question: PluginQuestion) -> PluginForm:
+def form_of(question: plugin_talk.PluginQuestion) -> PluginForm:
     """A question, as cards ask it."""
     fields = tuple(map(_field_of, question.fields))
     return PluginForm(question.approval_id, question.choices, fields, question.deadline)
@@ -273,7 +262,7 @@ class AuditDisplay(Protocol):
         ...
 
 
-async def follow_talk(cockpit: Cockpit, talk: PluginTalk, surface: Surface) -> PluginRow:
+async def follow_talk(cockpit: Cockpit, talk: plugin_talk.PluginTalk, surface: Surface) -> PluginRow:
     """Show it until it ends, and return the plugin as it is then.
 
     Raises:
@@ -300,17 +289,17 @@ async def follow_talk(cockpit: Cockpit, talk: PluginTalk, surface: Surface) -> P
     raise error
 
 
-def _run_of(talk: PluginTalk) -> str:
+def _run_of(talk: plugin_talk.PluginTalk) -> str:
     return talk.handle.run_id if talk.handle is not None else ""
 
 
 class WatchedTalk:
     """Steps of a talk, and events of its run, on their way from the engine's thread to a display."""
 
-    def __init__(self, talk: PluginTalk, display: AuditDisplay) -> None:
+    def __init__(self, talk: plugin_talk.PluginTalk, display: AuditDisplay) -> None:
         self.view = AuditView()  # The audit, as far as it was taken
         self._display = display
-        self._arrived: deque[PluginStep | AnyEvent] = deque()
+        self._arrived: deque[plugin_talk.PluginStep | AnyEvent] = deque()
         self._stops: list[Callable[[], None]] = []
         self._stops.append(talk.subscribe(self._hear))
 
@@ -333,14 +322,14 @@ class WatchedTalk:
         while self._arrived:
             take(self.view, self._arrived.popleft())
 
-    def _hear(self, step: PluginStep) -> None:
+    def _hear(self, step: plugin_talk.PluginStep) -> None:
         # As a rule on the engine's thread.
         self._arrived.append(step)
-        if isinstance(step, AuditBegun):
+        if isinstance(step, plugin_talk.AuditBegun):
             self._stops.append(step.handle.subscribe(self._arrived.append))
 
 
-def _display_for(surface: Surface, cockpit: Cockpit, talk: PluginTalk) -> AuditDisplay:
+def _display_for(surface: Surface, cockpit: Cockpit, talk: plugin_talk.PluginTalk) -> AuditDisplay:
     match surface:
         case Surface.NOTEBOOK:
             return LiveAudit(cockpit, talk)
@@ -364,7 +353,7 @@ class StillAudit:
 class LiveAudit:
     """The live card of a notebook: its buttons, its form, and the finished form at the end."""
 
-    def __init__(self, cockpit: Cockpit, talk: PluginTalk) -> None:
+    def __init__(self, cockpit: Cockpit, talk: plugin_talk.PluginTalk) -> None:
         self._cockpit = cockpit
         self._talk = talk
         self._slot = Slot()
@@ -429,7 +418,7 @@ class LiveAudit:
             press(self._cockpit, handle.run_id, content, self._slot.tell)
 
     def _answer(self, view: AuditView, ident: str, content: Mapping[str, Any]) -> None:
-        question = next(step.question for step in self._talk.steps if isinstance(step, PluginAsked))
+        question = next(step.question for step in self._talk.steps if isinstance(step, plugin_talk.PluginAsked))
         choice, answers = content.get("answer"), _answers(content, question)
         if choice not in question.choices:
             self._slot.tell("This card has no such button.", ident)
@@ -448,7 +437,7 @@ class LiveAudit:
                 view.answered_here(refused=choice == question.choices[-1])
 
 
-def _answers(content: Mapping[str, Any], question: PluginQuestion) -> dict[str, str]:
+def _answers(content: Mapping[str, Any], question: plugin_talk.PluginQuestion) -> dict[str, str]:
     """What was typed, for the fields that there are."""
     typed = content.get("fields")
     given = typed if isinstance(typed, dict) else {}

@@ -326,11 +326,7 @@ def _is_web_link(url: str) -> bool:
 
 
 def _link_open(
-    renderer: RendererHTML,
-    tokens: Sequence[Token],
-    index: int,
-    options: OptionsDict,
-    env: MutableMapping[str, Any],
+    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]
 ) -> str:
     tokens[index].attrSet("rel", "noopener noreferrer nofollow")
     tokens[index].attrSet("target", "_blank")
@@ -338,11 +334,7 @@ def _link_open(
 
 
 def _image(
-    _renderer: RendererHTML,
-    tokens: Sequence[Token],
-    index: int,
-    _options: OptionsDict,
-    _env: MutableMapping[str, Any],
+    _renderer: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: MutableMapping[str, Any]
 ) -> str:
     source = str(tokens[index].attrs.get("src", ""))
     return f'<span class="kg-image">[image: {escaped(tokens[index].content or source)}]</span>'

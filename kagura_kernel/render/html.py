@@ -12,33 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kagura_kernel.render.blocks import (
-    Block,
-    Bullets,
-    Button,
-    Cell,
-    Choice,
-    Clock,
-    Countdown,
-    Diff,
-    Entry,
-    Field,
-    Fold,
-    Group,
-    Inline,
-    Line,
-    Meter,
-    Pairs,
-    Picture,
-    Pre,
-    Question,
-    Rich,
-    Span,
-    Table,
-    Told,
-    Words,
-    joined,
-)
+from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.diff import diff_rows
 from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, reachable
 from kagura_kernel.render.figures import clock_face
@@ -58,12 +32,12 @@ _TAGS = {
 _CLASSED = frozenset({"soft", "chip", "pill", "name"})
 
 
-def html_of(blocks: Iterable[Block]) -> str:
+def html_of(blocks: Iterable[ui.Block]) -> str:
     """These blocks, one after the other."""
     return str(_blocks(blocks))
 
 
-def _blocks(blocks: Iterable[Block]) -> Markup:
+def _blocks(blocks: Iterable[ui.Block]) -> Markup:
     return Markup("").join(map(_block, blocks))
 
 
@@ -100,26 +74,26 @@ def classes(*looks: str, tone: str = "") -> str | None:
     return " ".join(names) or None
 
 
-def words_of(words: Words) -> Markup:
+def words_of(words: ui.Words) -> Markup:
     """Words with a blank between them."""
-    return Markup("").join(joined(words, _inline))
+    return Markup("").join(ui.joined(words, _inline))
 
 
-def _inline(one: Inline) -> Markup:  # noqa: PLR0911 - one for each kind
+def _inline(one: ui.Inline) -> Markup:  # noqa: PLR0911 - one for each kind
     match one:
         case str():
             return safe(one)
-        case Button():
+        case ui.Button():
             return _button(one)
-        case Choice(words=words, about=about):
+        case ui.Choice(words=words, about=about):
             here = "true" if one.is_current else None
             open_it = {"data_act": "open", "data_id": about, "aria_current": here}
             return element("button", words_of(words), type="button", class_="kg-kit-open", **open_it)
-        case Clock():
+        case ui.Clock():
             return _clock(one)
-        case Entry():
+        case ui.Entry():
             return _entry(one)
-        case Meter():
+        case ui.Meter():
             bar = element("i", style=f"width: {100 * one.share:.1f}%")
             return element("span", bar, class_="kg-bar", role="img", aria_label=one.about)
     look = classes(one.kind if one.kind in _CLASSED else "", one.look, tone=one.tone)
@@ -136,7 +110,7 @@ def _inline(one: Inline) -> Markup:  # noqa: PLR0911 - one for each kind
     return element(_TAGS.get(one.kind, "span"), inside, class_=look, **facts)
 
 
-def _button(button: Button) -> Markup:
+def _button(button: ui.Button) -> Markup:
     data = {f"data_{name}": value or True for name, value in button.data.items()}
     return element(
         "button",
@@ -150,7 +124,7 @@ def _button(button: Button) -> Markup:
     )
 
 
-def _clock(clock: Clock) -> Markup:
+def _clock(clock: ui.Clock) -> Markup:
     if clock.counts == "elapsed":
         ticking = f"{clock.seconds:.1f}" if clock.ticks else None
         return element("span", clock.face, class_="kg-tick", data_elapsed=ticking, title="Elapsed")
@@ -159,7 +133,7 @@ def _clock(clock: Clock) -> Markup:
     return element("span", Markup(" ").join([face, left]), class_="kg-timer", role="timer", aria_label="Time left")
 
 
-def _entry(entry: Entry) -> Markup:
+def _entry(entry: ui.Entry) -> Markup:
     typed = {"type": "text", "placeholder": entry.placeholder}
     if not entry.is_budget:
         return _void("input", class_="kg-input", aria_label=entry.label, **typed)
@@ -170,17 +144,17 @@ def _entry(entry: Entry) -> Markup:
 
 
 @singledispatch
-def _block(block: Block) -> Markup:
+def _block(block: ui.Block) -> Markup:
     raise TypeError(f"No block: {block!r}")
 
 
 @_block.register
-def _line(line: Line) -> Markup:
+def _line(line: ui.Line) -> Markup:
     return element("div", words_of(line.words), class_=classes(line.look, tone=line.tone))
 
 
 @_block.register
-def _pairs(pairs: Pairs) -> Markup:
+def _pairs(pairs: ui.Pairs) -> Markup:
     tones = pairs.tones or [""] * len(pairs.rows)
     rows = [
         element("dt", name) + element("dd", words_of(words), class_=classes(tone=tone))
@@ -190,43 +164,43 @@ def _pairs(pairs: Pairs) -> Markup:
 
 
 @_block.register
-def _bullets(bullets: Bullets) -> Markup:
+def _bullets(bullets: ui.Bullets) -> Markup:
     return element("ul", Markup("").join(element("li", words_of(row)) for row in bullets.rows))
 
 
 @_block.register
-def _pre(pre: Pre) -> Markup:
-    inside = Markup("").join(_inline(one) if isinstance(one, Span) else _raw(one, pre) for one in pre.pieces)
+def _pre(pre: ui.Pre) -> Markup:
+    inside = Markup("").join(_inline(one) if isinstance(one, ui.Span) else _raw(one, pre) for one in pre.pieces)
     inside += element("i", data_end=True) if pre.has_end else ""
     scrolls = pre.is_followed or reachable("".join(one for one in pre.pieces if isinstance(one, str)))
     facts = {"data_follow": pre.is_followed, "tabindex": "0" if scrolls else None}
     return element("pre", inside, class_=classes("pre", pre.look), **facts)
 
 
-def _raw(text: str, pre: Pre) -> Markup:
+def _raw(text: str, pre: ui.Pre) -> Markup:
     return Markup(escaped_output(text)) if pre.is_output else safe(text)  # noqa: S704  # escaped
 
 
 @_block.register
-def _rich(rich: Rich) -> Markup:
+def _rich(rich: ui.Rich) -> Markup:
     inside = Markup(rich_html(rich.text)[0] if rich.is_html else markdown_html(rich.text))  # noqa: S704  # cleaned
     return element("div", inside, class_=classes("rich" if rich.is_html else "prose", rich.look))
 
 
 @_block.register
-def _picture(picture: Picture) -> Markup:
+def _picture(picture: ui.Picture) -> Markup:
     return Markup(picture_html(picture.image, picture.about))  # noqa: S704  # escaped
 
 
 @_block.register
-def _group(group: Group) -> Markup:
+def _group(group: ui.Group) -> Markup:
     data = {f"data_{name}": value or True for name, value in group.data.items()}
     named = {"role": "group", "aria_label": group.name} if group.name else {}
     return element("div", _blocks(group.inside), class_=classes(group.look), **data, **named)
 
 
 @_block.register
-def _fold(fold: Fold) -> Markup:
+def _fold(fold: ui.Fold) -> Markup:
     inside = _blocks(fold.inside)
     inside = inside if fold.is_bare else element("div", inside, class_="kg-inside")
     whole = element("summary", words_of(fold.line)) + inside
@@ -234,12 +208,12 @@ def _fold(fold: Fold) -> Markup:
 
 
 @_block.register
-def _told(told: Told) -> Markup:
+def _told(told: ui.Told) -> Markup:
     return element("div", prose(told.words), class_="kg-told", role="status")
 
 
 @_block.register
-def _question(question: Question) -> Markup:
+def _question(question: ui.Question) -> Markup:
     state = "open" if question.is_open else "closed"
     look = classes("ask", state, "brief" if question.is_brief else "")
     # The first stop of the keyboard is the question itself, never one of its buttons.
@@ -250,7 +224,7 @@ def _question(question: Question) -> Markup:
 
 
 @_block.register
-def _field(field: Field) -> Markup:
+def _field(field: ui.Field) -> Markup:
     about, wrong = f"{field.key}-help", f"{field.key}-wrong"
     facts = {"id": field.key, "data_field": field.name}
     facts |= {"aria_describedby": f"{about} {wrong}" if field.problem else about}
@@ -271,7 +245,7 @@ def _field(field: Field) -> Markup:
 
 
 @_block.register
-def _countdown(count: Countdown) -> Markup:
+def _countdown(count: ui.Countdown) -> Markup:
     face = element("span", clock_face(count.left), class_="kg-face")
     share = 100 * count.left / count.total if count.total else 0
     bar = (
@@ -283,7 +257,7 @@ def _countdown(count: Countdown) -> Markup:
 
 
 @_block.register
-def _table(table: Table) -> Markup:
+def _table(table: ui.Table) -> Markup:
     head = Markup("")
     if table.head:
         names = Markup(" ").join(element("th", name) for name in table.head)
@@ -302,17 +276,17 @@ def _table(table: Table) -> Markup:
     return element("div", drawn, class_="kg-wide") if table.is_wide else drawn
 
 
-def _cell(words: Cell, tag: str) -> Markup:
+def _cell(words: ui.Cell, tag: str) -> Markup:
     # A cell of one text in a tone is coloured as a whole.
     match words:
-        case (Span(words=str(text), kind="", look="", tone=tone),) if tone:
+        case (ui.Span(words=str(text), kind="", look="", tone=tone),) if tone:
             return element(tag, text, class_=classes(tone=tone))
-    drawn = joined(words, lambda one: _inline(one) if isinstance(one, Inline) else _block(one))
+    drawn = ui.joined(words, lambda one: _inline(one) if isinstance(one, ui.Inline) else _block(one))
     return element(tag, Markup("").join(drawn))
 
 
 @_block.register
-def _diff(diff: Diff) -> Markup:
+def _diff(diff: ui.Diff) -> Markup:
     rows = []
     for kind, old, new, line in diff_rows(diff.text):
         numbers = element("span", f"{old:>4} {new:>4} ", class_="kg-no", aria_hidden="true")
@@ -326,7 +300,7 @@ Bundle = tuple[dict[str, Any], dict[str, Any]]
 """MIME data and metadata, as displays take them."""
 
 
-def drawn(blocks: Iterable[Block], label: str) -> dict[str, Any]:
+def drawn(blocks: Iterable[ui.Block], label: str) -> dict[str, Any]:
     """Plain text and HTML of a card.
 
     A screen reader says the label.

@@ -10,16 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kagura_kernel.domain.plugins import (
-    RISK_WORDS,
-    AuditReport,
-    PluginAudit,
-    PluginFinding,
-    PluginPermissions,
-    ReportFinding,
-    Severity,
-    report_of,
-)
+from kagura_kernel.domain import plugins
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.bounded import bounded
@@ -51,7 +42,7 @@ _MEANINGS = {
     CANCEL: "Do not enable it now",
 }
 _VIA = {"cell": "", "command": " by command", "sidebar": " in the sidebar", "terminal": " in a terminal"}
-_SEVERITY_TONES = {Severity.DANGER: "bad", Severity.WARNING: "warn", Severity.INFO: "busy"}
+_SEVERITY_TONES = {plugins.Severity.DANGER: "bad", plugins.Severity.WARNING: "warn", plugins.Severity.INFO: "busy"}
 _FACT_TONES = {True: "good", False: "bad", None: ""}
 _IN_SIGHT = 12
 _MOST, _TOLD = 200, 60
@@ -171,7 +162,7 @@ def title_words(view: AuditView) -> str:
     """What is asked."""
     if view.subject is None:
         return ""
-    how = RISK_WORDS[view.audit.risk].lower() if view.audit is not None else "approved earlier"
+    how = plugins.RISK_WORDS[view.audit.risk].lower() if view.audit is not None else "approved earlier"
     return f"Enable {view.subject.name} {view.subject.version}, {how}"
 
 
@@ -235,9 +226,9 @@ def _help(field: FormField) -> ui.Words:
 # ---------------------------------------------------------------- the report
 
 
-def report_block(audit: PluginAudit, subject: Subject | None, *, cached: bool) -> ui.Group:
+def report_block(audit: plugins.PluginAudit, subject: Subject | None, *, cached: bool) -> ui.Group:
     """Badge, verdict, facts, what the jail would open, findings with their lines."""
-    report = report_of(audit)
+    report = plugins.report_of(audit)
     pill = ui.Span(report.risk_words, "pill", tone=RISK_TONES[report.risk])
     words = (pill, ui.Span(report.verdict_words, "title", "ask-title"), ui.soft(report.counts))
     top = ui.Line(words, "ask-top", plain=f"{report.risk_words}. {report.verdict_words} ({report.counts}).")
@@ -255,12 +246,12 @@ def report_block(audit: PluginAudit, subject: Subject | None, *, cached: bool) -
     return ui.Group((top, *summary, *notes, said, *opens, *found), "report")
 
 
-def report_lines(audit: PluginAudit, subject: Subject | None, *, cached: bool) -> list[str]:
+def report_lines(audit: plugins.PluginAudit, subject: Subject | None, *, cached: bool) -> list[str]:
     """The report, for the card's text and for a console."""
     return lines_of([report_block(audit, subject, cached=cached)])
 
 
-def _opens(permissions: PluginPermissions, config: Mapping[str, str]) -> ui.Blocks:
+def _opens(permissions: plugins.PluginPermissions, config: Mapping[str, str]) -> ui.Blocks:
     """What the jail would open, by kind: declared entries with what their fields are configured with."""
     kinds = [(word, [_entry(entry, config) for entry in getattr(permissions, kind)]) for kind, word in OPENS]
     found = [(word, entries) for word, entries in kinds if entries]
@@ -290,7 +281,7 @@ def _code(text: str) -> ui.Span:
     return ui.code(one_line(text, _LINE), "path")
 
 
-def _findings(audit: PluginAudit, report: AuditReport) -> ui.Blocks:
+def _findings(audit: plugins.PluginAudit, report: plugins.AuditReport) -> ui.Blocks:
     shown = [_finding(shown, one) for shown, one in zip(report.findings, audit.findings, strict=True)]
     if not shown:
         return ()
@@ -304,7 +295,7 @@ def _findings(audit: PluginAudit, report: AuditReport) -> ui.Blocks:
     return _named("Findings", ui.Group(tuple(inside), "findings", plain=""), "\n".join(told))
 
 
-def _finding(shown: ReportFinding, one: PluginFinding) -> ui.Group:
+def _finding(shown: plugins.ReportFinding, one: plugins.PluginFinding) -> ui.Group:
     message, rule = one_line(shown.message, _SENTENCE), one_line(one.rule, _LINE)
     place = [_code(shown.place)] if shown.place else []
     words = (ui.chip(shown.word, _SEVERITY_TONES[shown.severity]), ui.item(message), *place, ui.soft(rule))

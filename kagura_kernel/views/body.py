@@ -20,20 +20,10 @@ from kagura_kernel.render.figures import counted, data_size, seconds
 from kagura_kernel.render.foreign import rich_html
 from kagura_kernel.render.images import MIMES, RASTER, SVG, Image, NoImageError, decoded, image_of
 from kagura_kernel.render.text import lines_of
+from kagura_kernel.views import status
 from kagura_kernel.views.approvals import ask_block, ask_text
 from kagura_kernel.views.parts import Ask, Call, Check, Item, Note, Part, Passage, Printout, Result, Withheld
 from kagura_kernel.views.run import RunView
-from kagura_kernel.views.status import (
-    OUT_OF_MEMORY,
-    end_code,
-    end_words,
-    failure_reason,
-    failure_word,
-    good,
-    resume_blocks,
-    told_block,
-    was_killed,
-)
 
 FROM_THE_BOX = "Output of the box"
 """Stands over every result, so that nothing in one can be taken for a card's own words."""
@@ -107,7 +97,7 @@ def call_block(call: Call, view: RunView) -> ui.Fold:
         inside += [ui.label(name), ui.Pre(_pieces(bounded(_argument(value), lines=200)))]
     text = finished.text if finished is not None else call.printed
     inside += _output(text, finished.spill if finished else None, following=finished is None)
-    inside += [ui.label(OUT_OF_MEMORY)] if finished and was_killed(finished.exit_code) else []
+    inside += [ui.label(status.OUT_OF_MEMORY)] if finished and status.was_killed(finished.exit_code) else []
     is_open = finished is not None and finished.route == "host"
     return ui.Fold(line, tuple(inside), call.key, "call", is_open=is_open)
 
@@ -115,9 +105,9 @@ def call_block(call: Call, view: RunView) -> ui.Fold:
 def end_blocks(view: RunView) -> ui.Blocks:
     """Why a run did not end well, and how to go on with it; nothing when it did."""
     finished = view.finished
-    if finished is None or good(view):
+    if finished is None or status.good(view):
         return ()
-    why, how, named = end_words(view), resume_blocks(view), end_code(view)
+    why, how, named = status.end_words(view), status.resume_blocks(view), status.end_code(view)
     if not (why or how):
         return ()
     words: ui.Words = (*([ui.Span(named, look="code")] if named else []), ui.Span(why, "prose"))
@@ -158,7 +148,7 @@ def _told(item: Note | Result | Withheld | Check | Part, *, steady: bool) -> ui.
         case Withheld():
             return ui.Line((withheld_words(item),), "note", plain=f"! {withheld_words(item)}")
         case _:
-            return told_block(item, steady=steady)
+            return status.told_block(item, steady=steady)
 
 
 def _chips(call: Call, view: RunView) -> ui.Words:
@@ -170,7 +160,7 @@ def _chips(call: Call, view: RunView) -> ui.Words:
         shown.append(ui.chip(finished.route, "host" if finished.route == "host" else ""))
     if finished.exit_code is not None:
         shown.append(ui.chip(f"exit {finished.exit_code}", "good" if finished.exit_code == 0 else "bad"))
-    elif word := failure_word(call):
+    elif word := status.failure_word(call):
         shown.append(ui.chip(word, "bad"))
     if not view.repeatable:
         shown.append(ui.Span(seconds(finished.duration), look="took"))
@@ -190,8 +180,8 @@ def _call_text(call: Call) -> str:
     ending = "unfinished"
     if finished is not None:
         exit_code = "" if finished.exit_code is None else f"exit {finished.exit_code}"
-        how = exit_code or failure_word(call)
-        if why := failure_reason(call):
+        how = exit_code or status.failure_word(call)
+        if why := status.failure_reason(call):
             how = f"{how}: {why}"
         ending = ", ".join(filter(None, [finished.route, how]))
     line = f"> {call.asked.tool}: {one_line(telling_argument(call.asked.arguments), 90)}  ({ending or 'ok'})"

@@ -178,7 +178,7 @@ def changes_bundle(
     return data, {"kagura": {"run_id": run_id}}
 
 
-def leases_record(lines: Sequence[LeaseLine]) -> dict[str, Any]:
+def leases_record(lines: Sequence[LeaseLine], _now: datetime) -> dict[str, Any]:
     """The board of leases for programs."""
     names = ("lease_id", "name", "state", "expires_at", "budget_left", "renewals_left", "way", "place")
     rows = [picked(line, *names) for line in lines]

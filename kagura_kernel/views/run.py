@@ -15,26 +15,11 @@ from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events.run import changes_after
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.plugins import PluginAudit
+from kagura_kernel.views import parts
 from kagura_kernel.views.kit import Kitted
 from kagura_kernel.views.learned import Learned, resumed_line, trust_line
 from kagura_kernel.views.leases import Holding, hold
 from kagura_kernel.views.network import Network
-from kagura_kernel.views.parts import (
-    KEPT_OUTPUT,
-    KEPT_RESULTS,
-    Ask,
-    Call,
-    Check,
-    Item,
-    Note,
-    Part,
-    Passage,
-    Printout,
-    Result,
-    Withheld,
-    audit_notes,
-    kept,
-)
 
 INSIDE_MAGIC = "notebook, inside another magic"
 """`RunStarted.origin` of a cell that another magic runs: the kernel is blocked and hears no answers meanwhile."""
@@ -46,7 +31,7 @@ class RunView:
 
     started: ev.RunStarted | None = None  # the run's first event, once it is there
     box: ev.BoxStarted | None = None  # its box, once it is there
-    items: list[Item] = field(default_factory=list)  # passages, calls, approvals and notes in their order
+    items: list[parts.Item] = field(default_factory=list)  # passages, calls, approvals and notes in their order
     changes: dict[str, FileChange] = field(default_factory=dict)  # files it would change, with what became of each
     granted: ev.RunGranted | None = None  # what it was given, once that is known
     kit: Kitted = field(default_factory=Kitted)  # what its agent brought: skills, prompt files, toolsets
@@ -65,8 +50,8 @@ class RunView:
     awaited: bool = False  # whether a cell waits for it, whose error tells by whom it was stopped
     _unpriced: bool = False
     _dirty: set[str] = field(default_factory=set)
-    _by_call: dict[str, Call] = field(default_factory=dict)
-    _by_approval: dict[str, Ask] = field(default_factory=dict)
+    _by_call: dict[str, parts.Call] = field(default_factory=dict)
+    _by_approval: dict[str, parts.Ask] = field(default_factory=dict)
 
     def take_dirty(self) -> set[str]:
         """Keys of the parts that changed since the last time this was asked (`head` is the header)."""
@@ -90,9 +75,9 @@ class RunView:
         return not self.agent or scanned or (self.started is not None and self.started.brain == "replay")
 
     @property
-    def pending(self) -> list[Ask]:
+    def pending(self) -> list[parts.Ask]:
         """Approvals that wait."""
-        return [item for item in self.items if isinstance(item, Ask) and item.decision is None]
+        return [item for item in self.items if isinstance(item, parts.Ask) and item.decision is None]
 
     @property
     def children(self) -> int:
@@ -106,13 +91,13 @@ class RunView:
         return None if None in known else sum(usd for usd in known if usd is not None)
 
     @property
-    def _parts(self) -> list[Part]:
-        return [item for item in self.items if isinstance(item, Part)]
+    def _parts(self) -> list[parts.Part]:
+        return [item for item in self.items if isinstance(item, parts.Part)]
 
     @property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[parts.Call]:
         """Tool calls in their order."""
-        return [item for item in self.items if isinstance(item, Call)]
+        return [item for item in self.items if isinstance(item, parts.Call)]
 
     def apply_all(self, events: Iterable[ev.Event]) -> RunView:
         """Take several events; returns itself."""
@@ -172,15 +157,15 @@ class RunView:
                 self.box = event
                 self._dirty.add("head")
             case ev.BoxClosed(why=why) if why:
-                self._add(Note(self._key(), f"The box is gone: {why}", grave=True))
+                self._add(parts.Note(self._key(), f"The box is gone: {why}", grave=True))
             case ev.TurnCounted():
                 self._count(event)
             case ev.Noted():
-                self._add(Note(self._key(), event.text))
+                self._add(parts.Note(self._key(), event.text))
             case ev.PluginAudited():
                 self.audit = event.audit
-                for text, grave in audit_notes(event.audit):
-                    self._add(Note(self._key(), text, grave=grave))
+                for text, grave in parts.audit_notes(event.audit):
+                    self._add(parts.Note(self._key(), text, grave=grave))
             case ev.RunFinished():
                 self._finish(event)
             case _:
@@ -192,13 +177,13 @@ class RunView:
                 self.learned.apply(event)
                 self._dirty.add("learned")
             case ev.RunVerified():
-                self._add(Check(self._key(), event))
+                self._add(parts.Check(self._key(), event))
             case ev.RunResumed():
-                self._add(Note(self._key(), resumed_line(event)))
+                self._add(parts.Note(self._key(), resumed_line(event)))
             case ev.TrustChanged() if line := trust_line(event):
-                self._add(Note(self._key(), line, grave=event.change == "demoted"))
+                self._add(parts.Note(self._key(), line, grave=event.change == "demoted"))
             case ev.ChildStarted():
-                self._add(Part(self._key(), event))
+                self._add(parts.Part(self._key(), event))
             case ev.ChildEnded():
                 for item in self._parts:
                     if item.started.child == event.child:
@@ -209,14 +194,14 @@ class RunView:
         if self.auditing:
             return
         last = self.items[-1] if self.items else None
-        growing = last if isinstance(last, Passage) and last.growing else None
+        growing = last if isinstance(last, parts.Passage) and last.growing else None
         if isinstance(event, ev.TextStreamed):
             if growing is None:
-                growing = Passage(self._key(), "", growing=True)
+                growing = parts.Passage(self._key(), "", growing=True)
                 self._add(growing)
             growing.text += event.text
         elif growing is None:
-            growing = Passage(self._key(), event.text)
+            growing = parts.Passage(self._key(), event.text)
             self._add(growing)
         else:
             growing.text = event.text
@@ -228,7 +213,7 @@ class RunView:
             self._print(event)
             return
         if isinstance(event, ev.ToolCalled):
-            call = Call(self._key(), event)
+            call = parts.Call(self._key(), event)
             self._by_call[event.call_id] = call
             self._settle_text()
             self._add(call)
@@ -240,30 +225,30 @@ class RunView:
             found.finished = event
             self._dirty.add("head")
         else:
-            found.printed = (found.printed + event.text)[-KEPT_OUTPUT:]
+            found.printed = (found.printed + event.text)[-parts.KEPT_OUTPUT :]
         self._dirty.add(found.key)
 
     def _print(self, event: ev.ToolCalled | ev.OutputStreamed | ev.ToolFinished) -> None:
-        printout = next((item for item in self.items if isinstance(item, Printout)), None)
+        printout = next((item for item in self.items if isinstance(item, parts.Printout)), None)
         if printout is None:
-            printout = Printout(self._key())
+            printout = parts.Printout(self._key())
             self._add(printout)
         match event:
             case ev.OutputStreamed():
-                printout.text = (printout.text + event.text)[-KEPT_OUTPUT:]
+                printout.text = (printout.text + event.text)[-parts.KEPT_OUTPUT :]
             case ev.ToolFinished():
                 printout.text, printout.spill = event.text, event.spill
         self._dirty.add(printout.key)
 
     def _result(self, event: ev.ResultShown) -> None:
-        shown = [item for item in self.items if isinstance(item, Result)]
-        if len(shown) < KEPT_RESULTS:
+        shown = [item for item in self.items if isinstance(item, parts.Result)]
+        if len(shown) < parts.KEPT_RESULTS:
             self._settle_text()
-            self._add(Result(self._key(), kept(event, sum(len(item.said.data) for item in shown))))
+            self._add(parts.Result(self._key(), parts.kept(event, sum(len(item.said.data) for item in shown))))
             return
-        rest = next((item for item in self.items if isinstance(item, Withheld)), None)
+        rest = next((item for item in self.items if isinstance(item, parts.Withheld)), None)
         if rest is None:
-            rest = Withheld(self._key())
+            rest = parts.Withheld(self._key())
             self._add(rest)
         rest.count += 1
         rest.bytes += event.bytes
@@ -277,7 +262,7 @@ class RunView:
             inside = self.started is not None and self.started.origin == INSIDE_MAGIC
             # The first of several says at length what it means, and keeps its place when more of them come.
             brief = event.subject == "network" and any(ask.request.subject == "network" for ask in self.pending)
-            ask = Ask(self._key(), event, inside=inside, brief=brief)
+            ask = parts.Ask(self._key(), event, inside=inside, brief=brief)
             if event.call_id in self._by_call:
                 self._dirty.add(self._by_call[event.call_id].key)
             self._by_approval[event.approval_id] = ask
@@ -314,9 +299,9 @@ class RunView:
         self.finished = event
         self._settle_text()
         # The final answer is as a rule the last passage; it is shown once.
-        said = any(event.text.strip() in item.text for item in self.items if isinstance(item, Passage))
+        said = any(event.text.strip() in item.text for item in self.items if isinstance(item, parts.Passage))
         if event.text.strip() and self.agent and not said:
-            self._add(Passage(self._key(), event.text))
+            self._add(parts.Passage(self._key(), event.text))
         self.input_tokens = event.input_tokens or self.input_tokens
         self.output_tokens = event.output_tokens or self.output_tokens
         self._changes(event)
@@ -330,13 +315,13 @@ class RunView:
 
     def _settle_text(self) -> None:
         for item in self.items:
-            if isinstance(item, Passage) and item.growing:
+            if isinstance(item, parts.Passage) and item.growing:
                 item.growing = False
                 self._dirty.add(item.key)
 
     def _key(self) -> str:
         return f"i{len(self.items)}"
 
-    def _add(self, item: Item) -> None:
+    def _add(self, item: parts.Item) -> None:
         self.items.append(item)
         self._dirty.add(item.key)

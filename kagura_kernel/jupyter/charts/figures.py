@@ -76,13 +76,7 @@ def cost_chart(report: CostReport) -> Chart:
     table = markdown_table(head, [(row.day, row.brain, row.model, row.price, row.runs) for row in rows], title)
     most = max(known, default=0.0)
     cells = [
-        (
-            row.day,
-            row.who,
-            money(row.usd) or "?",
-            bar(row.usd or 0.0, most),
-            f"? {row.unknown}" if row.unpriced else "",
-        )
+        (row.day, row.who, money(row.usd) or "?", bar(row.usd or 0.0, most), f"? {row.unknown}" if row.unpriced else "")
         for row in rows
     ]
     return Chart("cost", frame, f"{title}\n{text_table(cells)}", _cost_spec(rows, title), table)
@@ -298,13 +292,7 @@ _SIGNS = {
     "proposed": ("diamond", look.BLUE),
     "granted": ("triangle-up", look.GREEN),
 }
-_TRUST_TIPS = {
-    "category": "Category",
-    "when": "When (UTC)",
-    "change": "What",
-    "successes": "Successes",
-    "run": "Run",
-}
+_TRUST_TIPS = {"category": "Category", "when": "When (UTC)", "change": "What", "successes": "Successes", "run": "Run"}
 
 
 def trust_chart(points: Sequence[Point], terms: TrustTerms) -> Chart:

@@ -170,13 +170,7 @@ class KaguraKernel(IPythonKernel):
         by_person = not silent and (store_history or form_of(code) is not Form.PROMPT)
         with sent(code, by_person=by_person):
             reply: dict[str, Any] = await self._inherited().do_execute(
-                code,
-                silent,
-                store_history,
-                user_expressions,
-                allow_stdin,
-                cell_meta=cell_meta,
-                cell_id=cell_id,
+                code, silent, store_history, user_expressions, allow_stdin, cell_meta=cell_meta, cell_id=cell_id
             )
         return reply
 

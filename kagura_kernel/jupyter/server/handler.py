@@ -18,22 +18,7 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
-from kagura_kernel.domain.errors import (
-    ApprovalAlreadyDecided,
-    ApprovalExpired,
-    ApprovalUnknown,
-    ConfigurationError,
-    JournalError,
-    JournalMissing,
-    KaguraError,
-    LeaseEnded,
-    PluginError,
-    RunOver,
-    RunUnknown,
-    SessionGone,
-    UnknownName,
-    UsageError,
-)
+from kagura_kernel.domain import errors
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryStoreError, MemoryUnknown
 from kagura_kernel.jupyter.server.asking import Words
 from kagura_kernel.jupyter.server.source import JournalSource, MemorySource
@@ -51,13 +36,7 @@ MEMORY = "kagura_kernel_memory"
 BODY_BYTES = 65_536
 """More than any decision needs."""
 
-_CODES = {
-    400: "ERR_USAGE",
-    401: "ERR_UNAUTHENTICATED",
-    403: "ERR_FORBIDDEN",
-    404: "ERR_NOT_FOUND",
-    405: "ERR_METHOD",
-}
+_CODES = {400: "ERR_USAGE", 401: "ERR_UNAUTHENTICATED", 403: "ERR_FORBIDDEN", 404: "ERR_NOT_FOUND", 405: "ERR_METHOD"}
 _LOGIN = "Nobody is logged in. Log in, or send the server's token."
 _INTERNAL = "Something went wrong in the server; its log says more."
 _FIRST_OF_ITS_OWN = 500
@@ -152,15 +131,15 @@ class JournalHandler(APIHandler):
         """
         raw = self.request.body
         if len(raw) > BODY_BYTES:
-            raise UsageError(f"The body has {len(raw)} bytes; at most {BODY_BYTES} are read.")
+            raise errors.UsageError(f"The body has {len(raw)} bytes; at most {BODY_BYTES} are read.")
         try:
             found = json.loads(raw.decode("utf-8")) if raw.strip() else {}
         except (ValueError, RecursionError) as error:
-            raise UsageError("The body is no JSON.") from error
+            raise errors.UsageError("The body is no JSON.") from error
         if not isinstance(found, dict):
-            raise UsageError("The body is no JSON object.")
+            raise errors.UsageError("The body is no JSON object.")
         if unknown := sorted(found.keys() - set(known)):
-            raise UsageError(f"The body holds {unknown[0][:40]!r}, which is not known here.")
+            raise errors.UsageError(f"The body holds {unknown[0][:40]!r}, which is not known here.")
         return found
 
     async def serve(self, route: Route, names: Mapping[str, str]) -> None:
@@ -183,7 +162,7 @@ class JournalHandler(APIHandler):
                 return as_json(function(**{name: part for name, part in (parts | told).items() if name in words.taken}))
 
             text = await self._ask(route, answer)
-        except KaguraError as error:
+        except errors.KaguraError as error:
             raise refusal(error) from error
         self.set_status(route.status)
         self.finish(text)
@@ -197,7 +176,7 @@ class JournalHandler(APIHandler):
                 return await self.memory.within(with_memory)
             ask = self.source.write if route.acts else self.source.read
             return await ask(lambda journal: answer(journal=journal))
-        except JournalMissing:
+        except errors.JournalMissing:
             if route.acts:
                 raise
             return await self.source.read_nothing(lambda journal: answer(journal=journal, store=None))
@@ -260,22 +239,22 @@ def _login_name() -> str:
 
 
 # The first that fits.
-_STATUS: tuple[tuple[type[KaguraError], int], ...] = (
-    (ApprovalUnknown, 404),
-    (RunUnknown, 404),
-    (UnknownName, 404),
+_STATUS: tuple[tuple[type[errors.KaguraError], int], ...] = (
+    (errors.ApprovalUnknown, 404),
+    (errors.RunUnknown, 404),
+    (errors.UnknownName, 404),
     (MemoryUnknown, 404),
-    (ApprovalAlreadyDecided, 409),
-    (RunOver, 409),
-    (LeaseEnded, 409),
-    (SessionGone, 409),
-    (PluginError, 409),
-    (ApprovalExpired, 410),
-    (UsageError, 400),
+    (errors.ApprovalAlreadyDecided, 409),
+    (errors.RunOver, 409),
+    (errors.LeaseEnded, 409),
+    (errors.SessionGone, 409),
+    (errors.PluginError, 409),
+    (errors.ApprovalExpired, 410),
+    (errors.UsageError, 400),
     (MemoryInvalid, 400),
-    (JournalError, 503),
+    (errors.JournalError, 503),
     (MemoryStoreError, 503),
-    (ConfigurationError, 503),
+    (errors.ConfigurationError, 503),
 )
 
 
@@ -289,7 +268,7 @@ class Refused(web.HTTPError):
         self.more = dict(more or {})  # Further fields of the answer
 
 
-def refusal(error: KaguraError, more: Mapping[str, Any] | None = None) -> Refused:
+def refusal(error: errors.KaguraError, more: Mapping[str, Any] | None = None) -> Refused:
     """The answer that an error of ours becomes."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
     return Refused(status, error.code, error.message, more)

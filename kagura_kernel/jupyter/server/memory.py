@@ -16,17 +16,7 @@ from typing import Annotated, Any, Literal
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.events.memory import MemoryChanged
-from kagura_kernel.domain.memory import (
-    FIX,
-    FIXES,
-    LESSON,
-    PREVENTS,
-    Memory,
-    Neighbourhood,
-    Query,
-    Recalled,
-    Tier,
-)
+from kagura_kernel.domain.memory import FIX, FIXES, LESSON, PREVENTS, Memory, Neighbourhood, Query, Recalled, Tier
 from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.server import models
@@ -113,40 +103,45 @@ def memory_counts(store: MemoryStore | None) -> models.MemoryCounts:
     return shaped(models.MemoryCounts, store.counts(), where=store.where)
 
 
-def promote_memory(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
-    """Say that a memory may be trusted.
+Act = Literal["promoted", "demoted", "pinned", "unpinned", "forgotten", "restored"]
 
-    Raises:
-        MemoryUnknown: there is no such memory.
-        MemoryUnavailable: it cannot be reached.
-        JournalError: it could not be written down; then nothing was changed.
+
+def _changing(
+    act: Act, says: str, change: Callable[[MemoryStore, str, str], Memory]
+) -> Callable[..., models.MemoryChangedTo]:
+    """What does something to a memory, given its id and who wants it, and writes down that it was done.
+
+    It raises `MemoryUnknown`, `MemoryUnavailable`, and `JournalError` where that cannot be written down; then nothing
+    was changed.
     """
-    return _change(journal, memory_id, "promoted", by, lambda: store.promote(memory_id, by=by))
+
+    def changing(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
+        journal.check_writable()
+        changed = change(store, memory_id, by)
+        at = journal.clock.now()
+        journal.append(MemoryChanged(run_id="", session_id="", at=at, memory_id=memory_id, change=act, by=by, via=VIA))
+        return {"memory": _facts(models.MemoryFacts, changed)}
+
+    changing.__doc__ = says
+    return changing
 
 
-def demote_memory(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
-    """Say that a memory may not be trusted any more; raises as `promote_memory`."""
-    return _change(journal, memory_id, "demoted", by, lambda: store.demote(memory_id))
-
-
-def pin_memory(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
-    """Let every run that a memory concerns start with it; raises as `promote_memory`."""
-    return _change(journal, memory_id, "pinned", by, lambda: store.pin(memory_id))
-
-
-def unpin_memory(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
-    """Let none start with it; raises as `promote_memory`."""
-    return _change(journal, memory_id, "unpinned", by, lambda: store.pin(memory_id, on=False))
-
-
-def forget_memory(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
-    """Take a memory out of what is found; it stays until it is erased; raises as `promote_memory`."""
-    return _change(journal, memory_id, "forgotten", by, lambda: store.forget(memory_id))
-
-
-def restore_memory(journal: Journal, store: MemoryStore, memory_id: str, by: str) -> models.MemoryChangedTo:
-    """Undo that; raises as `promote_memory`."""
-    return _change(journal, memory_id, "restored", by, lambda: store.restore(memory_id))
+promote_memory = _changing(
+    "promoted", "Say that a memory may be trusted.", lambda store, one, by: store.promote(one, by=by)
+)
+demote_memory = _changing(
+    "demoted", "Say that a memory may not be trusted any more.", lambda store, one, _by: store.demote(one)
+)
+pin_memory = _changing(
+    "pinned", "Let every run that a memory concerns start with it.", lambda store, one, _by: store.pin(one)
+)
+unpin_memory = _changing("unpinned", "Let none start with it.", lambda store, one, _by: store.pin(one, on=False))
+forget_memory = _changing(
+    "forgotten",
+    "Take a memory out of what is found; it stays until it is erased.",
+    lambda store, one, _by: store.forget(one),
+)
+restore_memory = _changing("restored", "Undo that.", lambda store, one, _by: store.restore(one))
 
 
 def erase_memory(
@@ -188,20 +183,6 @@ def memory_page(q: str, k: int, kind: str, tag: str, tier: str | None, before: s
         until=until,
     )
     return MemoryPage(query, k, seen, last)
-
-
-def _change(
-    journal: Journal,
-    memory_id: str,
-    act: Literal["promoted", "demoted", "pinned", "unpinned", "forgotten", "restored"],
-    by: str,
-    change: Callable[[], Memory],
-) -> models.MemoryChangedTo:
-    journal.check_writable()
-    changed = change()
-    at = journal.clock.now()
-    journal.append(MemoryChanged(run_id="", session_id="", at=at, memory_id=memory_id, change=act, by=by, via=VIA))
-    return {"memory": _facts(models.MemoryFacts, changed)}
 
 
 def _there(store: MemoryStore | None, memory_id: str) -> MemoryStore:

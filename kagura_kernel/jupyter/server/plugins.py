@@ -16,20 +16,10 @@ from typing import Annotated, Any, cast
 from kagura_kernel.domain.errors import PluginChangedSince, PluginQuarantined, PluginRefused, SessionGone, UnknownName
 from kagura_kernel.domain.events import PluginChanged
 from kagura_kernel.domain.plugins import report_of
+from kagura_kernel.journal import plugins as records
 from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.mailbox import Deed, send_plugin_word, waiting_plugin_words
 from kagura_kernel.journal.owner import owner_alive
-from kagura_kernel.journal.plugins import (
-    AuditRunRow,
-    HeldSession,
-    PluginHistory,
-    PluginView,
-    concerns,
-    find_session,
-    latest_audits,
-    latest_failures,
-    notebooks_of,
-)
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.server import models
 from kagura_kernel.jupyter.server.asking import Configuration, ContentHash, SessionName, Text
@@ -48,13 +38,13 @@ class _Histories:
     """The history of the journal that was asked last: a server has one, until it lies elsewhere."""
 
     def __init__(self) -> None:
-        self._kept: tuple[Journal, PluginHistory] | None = None
+        self._kept: tuple[Journal, records.PluginHistory] | None = None
 
-    def of(self, journal: Journal) -> PluginHistory:
+    def of(self, journal: Journal) -> records.PluginHistory:
         """What a journal says about plugins, read on from where it was left; any thread may ask."""
         kept = self._kept
         if kept is None or kept[0] is not journal:
-            kept = self._kept = (journal, PluginHistory(journal))
+            kept = self._kept = (journal, records.PluginHistory(journal))
         return kept[1]
 
 
@@ -78,20 +68,24 @@ def plugins(
     plugins that it can have; without any of these all there are.
     """
     views = history(journal).look()
-    meant = find_session(journal, views, session_id=session, notebook=notebook, kernel_id=kernel)
-    shown = [view for view in views if concerns(view, meant, notebook=notebook, project=project)]
+    meant = records.find_session(journal, views, session_id=session, notebook=notebook, kernel_id=kernel)
+    shown = [view for view in views if records.concerns(view, meant, notebook=notebook, project=project)]
     uses = [_uses_shown(view, meant) for view in shown]
-    notebooks = notebooks_of(journal, {use.owner for found in uses for use in found})
-    audits = latest_audits(journal, meant.owner) if meant is not None else {}
-    failures = latest_failures(journal, meant.session_id) if meant is not None else {}
+    notebooks = records.notebooks_of(journal, {use.owner for found in uses for use in found})
+    audits = records.latest_audits(journal, meant.owner) if meant is not None else {}
+    failures = records.latest_failures(journal, meant.session_id) if meant is not None else {}
     words = waiting_plugin_words(journal, meant.session_id) if meant is not None else []
     return {
         "items": [
             _plugin(
                 view,
                 meant,
-                audit_run=_audit_run(audits.get(view.name)),
-                failure=_failure(failures.get(view.name)),
+                audit_run=shaped(models.PluginAuditRun, row.run, error=row.error)
+                if (row := audits.get(view.name)) is not None
+                else None,
+                failure=shaped(models.PluginFailure, event, why=event.reason)
+                if (event := failures.get(view.name)) is not None
+                else None,
                 waiting=[shaped(models.PluginWord, word) for word in words if word.plugin == view.name],
                 sessions=[_use(use, notebooks) for use in ours],
             )
@@ -118,7 +112,7 @@ def plugin_audit(
         UnknownName: there is no such plugin, or no audit of these files.
     """
     known = history(journal)
-    views = [view for view in known.look() if concerns(view, None, project=project)]
+    views = [view for view in known.look() if records.concerns(view, None, project=project)]
     view = next((view for view in views if view.name == name), None)
     if view is None:
         raise UnknownName("plugin", name, sorted({view.name for view in views}))
@@ -196,23 +190,17 @@ def unapprove_plugin(
 
 
 def _leave_word(
-    journal: Journal,
-    name: str,
-    deed: Deed,
-    by: str,
-    session_id: str,
-    content_hash: str,
-    words: tuple[str, ...] = (),
+    journal: Journal, name: str, deed: Deed, by: str, session_id: str, content_hash: str, words: tuple[str, ...] = ()
 ) -> models.PluginAsked:
     views = history(journal).look()
     if name not in {view.name for view in views}:
         raise UnknownName("plugin", name, sorted({view.name for view in views}))
-    session = find_session(journal, views, session_id=session_id)
+    session = records.find_session(journal, views, session_id=session_id)
     if session is None or not session.live:
         raise SessionGone(session_id)
-    view = next((view for view in views if view.name == name and concerns(view, session)), None)
+    view = next((view for view in views if view.name == name and records.concerns(view, session)), None)
     if view is None:
-        raise UnknownName("plugin", name, sorted({view.name for view in views if concerns(view, session)}))
+        raise UnknownName("plugin", name, sorted({view.name for view in views if records.concerns(view, session)}))
     _check(view, deed, content_hash)
     send_plugin_word(journal, session.session_id, deed, name, by=by, via=VIA, content_hash=content_hash, words=words)
     return cast(
@@ -220,7 +208,7 @@ def _leave_word(
     )
 
 
-def _plugin(view: PluginView, session: HeldSession | None, **more: Any) -> models.Plugin:
+def _plugin(view: records.PluginView, session: records.HeldSession | None, **more: Any) -> models.Plugin:
     seen, made = view.seen, view.audit
     use = view.use(session.session_id) if session is not None else None
     return shaped(
@@ -244,7 +232,7 @@ def _plugin(view: PluginView, session: HeldSession | None, **more: Any) -> model
     )
 
 
-def _uses_shown(view: PluginView, session: HeldSession | None) -> Sequence[PluginChanged]:
+def _uses_shown(view: records.PluginView, session: records.HeldSession | None) -> Sequence[PluginChanged]:
     ours = [use for use in view.uses if session is not None and use.session_id == session.session_id]
     others = (use for use in view.uses if use not in ours and owner_alive(use.owner))
     return [*ours, *islice(others, MOST_SESSIONS)]
@@ -254,15 +242,7 @@ def _use(use: PluginChanged, notebooks: dict[str, str]) -> models.PluginUse:
     return shaped(models.PluginUse, use, notebook=notebooks.get(use.owner, ""), live=owner_alive(use.owner))
 
 
-def _audit_run(row: AuditRunRow | None) -> models.PluginAuditRun | None:
-    return None if row is None else shaped(models.PluginAuditRun, row.run, error=row.error)
-
-
-def _failure(event: PluginChanged | None) -> models.PluginFailure | None:
-    return None if event is None else shaped(models.PluginFailure, event, why=event.reason)
-
-
-def _check(view: PluginView, deed: Deed, content_hash: str) -> None:
+def _check(view: records.PluginView, deed: Deed, content_hash: str) -> None:
     if deed in ("disable", "unapprove"):
         # Taking power away is never refused because something else is not as it was.
         return

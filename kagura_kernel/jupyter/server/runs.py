@@ -204,10 +204,7 @@ def decide(
 def leases(journal: Journal) -> models.Leases:
     """Leases that runs hold and credentials that are still out, the oldest first."""
     out = leases_out(journal)
-    return {
-        "items": [shaped(models.Lease, view, budget_left_seconds=view.budget_left) for view in out],
-        "next": None,
-    }
+    return {"items": [shaped(models.Lease, view, budget_left_seconds=view.budget_left) for view in out], "next": None}
 
 
 def revoke(journal: Journal, lease_id: str, by: str) -> models.Revoked:
