@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, select
 
-from kagura_kernel.domain.errors import JournalUnreadable, UnknownName
+from kagura_kernel.domain.errors import JournalUnreadable
 from kagura_kernel.domain.events import Event, PluginAudited, PluginCalled, PluginChanged, PluginSeen, RunFinished
 from kagura_kernel.domain.plugins import PluginAudit, PluginPlace, PluginState
 from kagura_kernel.journal.encoding import as_text, decode
@@ -216,18 +216,6 @@ class PluginHistory:
 def plugin_views(journal: Journal) -> list[PluginView]:
     """All plugins, read anew; see `PluginHistory.look`."""
     return PluginHistory(journal).look()
-
-
-def one_plugin(journal: Journal, name: str, *, project: str = "") -> PluginView:
-    """One plugin: the one that a session in this project gets.
-
-    Raises `UnknownName`: nothing is known of it; `JournalUnreadable`: it cannot be read.
-    """
-    known = [view for view in plugin_views(journal) if view.seen.project in ("", project)]
-    for view in known:
-        if view.name == name:
-            return view
-    raise UnknownName("plugin", name, sorted({view.name for view in known}))
 
 
 def plugin_log(journal: Journal, name: str, *, limit: int = 50) -> list[PluginLogLine]:

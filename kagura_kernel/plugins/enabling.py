@@ -238,7 +238,9 @@ class Enabler:
                 if not anew:
                     self._tell.decided("configured", session_id, examined.found, standing, by=by, via=via)
                     self._sessions.put(session_id, examined.name, standing)
-                plugin = self._plugin(session_id, examined.found, plan)
+                put_off = partial(self._quarantine_soon, session_id, examined.found)
+                order = JailOrder(session_id, examined.found, plan, put_off)
+                plugin = JailedPlugin(order, self._parts.start_jail, self._parts.clock, self._parts.idle_seconds)
                 await self._open(session_id, plugin, standing)
                 await self._enter(session_id, plugin, standing, by=by, via=via, anew=anew)
             except KaguraError as error:
@@ -308,11 +310,6 @@ class Enabler:
         ground = Ground(project, self._parts.person, self._parts.private)
         return configured, plan_jail(declared, examined.schema, configured.values, ground, plugin=name)
 
-    def _plugin(self, session_id: str, found: Found, plan: JailPlan) -> JailedPlugin:
-        put_off = partial(self._quarantine_soon, session_id, found)
-        order = JailOrder(session_id, found, plan, put_off)
-        return JailedPlugin(order, self._parts.start_jail, self._parts.clock, self._parts.idle_seconds)
-
     async def _open(self, session_id: str, plugin: JailedPlugin, standing: Standing) -> None:
         key = (session_id, plugin.name)
         self._starting[key] = plugin
@@ -338,7 +335,6 @@ class Enabler:
             raise PluginRefused(plugin.name, f"cannot be enabled: {ENDED}")
 
     def _check_modules(self, session_id: str, found: Found) -> None:
-        """Refuse a plugin whose module another enabled one of the session has."""
         others = (plugin for plugin in self._sessions.running(session_id) if plugin.name != found.name)
         taken = {module: plugin.name for plugin in others for module in plugin.modules}
         for module in found.manifest.host_modules:

@@ -345,5 +345,4 @@ class PluginManager:
 
 
 def _unusable(problem: Problem) -> PluginRow:
-    """The row of a directory that is no usable plugin."""
     return PluginRow(name=problem.name, place=problem.place, path=problem.path, problem="; ".join(problem.why))

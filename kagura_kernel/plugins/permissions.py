@@ -58,11 +58,6 @@ def read_path(text: str) -> Written | None:
     return None if _OTHER.match(text) else Written(text)
 
 
-def names_file(text: str) -> bool:
-    """Whether a text is a URL of a file or of a SQLite database, which leads to no host."""
-    return _SQLITE.match(text) is not None or _FILE.match(text) is not None
-
-
 def check_path(text: str) -> str:
     """What is wrong with how a manifest writes a path; empty when nothing is. Whether it is shown is decided later."""
     try:
@@ -343,8 +338,6 @@ def check_declared(permissions: PluginPermissions, schema: Schema) -> tuple[str,
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """One text behind an entry."""
-
     text: str  # A path, a host, a URL
     field: str  # The field that holds it; empty for a literal
     person: bool  # Whether a person gave it; a default is the author's
@@ -356,8 +349,6 @@ class _Text:
 
 
 class _Planner:
-    """Collects a plan, and everything that stands in its way."""
-
     def __init__(self, schema: Schema, values: Mapping[str, Value], ground: Ground) -> None:
         self.problems: list[str] = []
         self._schema = schema
@@ -389,7 +380,8 @@ class _Planner:
             try:
                 if is_postgres_url(one.text):
                     self._add_service(one)
-                elif not names_file(one.text):
+                # A URL of a file or of a SQLite database leads to no host.
+                elif not (_SQLITE.match(one.text) or _FILE.match(one.text)):
                     self._net[parse_net(one.text, person=one.person)] = None
             except HostNotUnderstood as error:
                 self.problems.append(f"{one.place}: {error.message.rstrip('.')}")

@@ -273,8 +273,6 @@ def shown_state(standing: Standing, content_hash: str, *, audited: bool, quarant
 
 @dataclass
 class _Session:
-    """One session."""
-
     standings: dict[str, Standing] = field(default_factory=dict)  # By plugin
     running: dict[str, JailedPlugin] = field(default_factory=dict)  # Those that are enabled, by plugin
     # The latest that was enabled of each, whether it is still or not: what it printed may say why

@@ -19,6 +19,8 @@ from kagura_kernel.domain.plugins import (
     Severity,
 )
 from kagura_kernel.journal.owner import process_owner
+from kagura_kernel.journal.plugins import PluginView, plugin_views
+from kagura_kernel.journal.store import Journal
 
 HASH = "ab" * 32
 """Of the files of the plugin that everything here is about."""
@@ -28,6 +30,12 @@ PLUGIN_BODIES: Mapping[str, Any] = {
     for deed in ("audit", "enable", "disable", "approve", "unapprove")
 }
 """What the routes that leave words are sent, by path."""
+
+
+def one_plugin(journal: Journal, name: str, *, project: str = "") -> PluginView:
+    """The plugin of this name that a session in this project gets, as the journal knows it."""
+    known = [view for view in plugin_views(journal) if view.seen.project in ("", project)]
+    return next(view for view in known if view.name == name)
 
 
 def sample_audit(**facts: Any) -> PluginAudit:

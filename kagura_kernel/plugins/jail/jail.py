@@ -213,7 +213,6 @@ class Jail:
     # ---------------------------------------------------------------- boxes
 
     async def _ensure(self) -> Running:
-        """The box with the plugin in it, started if there is none."""
         async with self._starting:
             if self.broken:
                 raise PluginQuarantined(self.name, self.broken)

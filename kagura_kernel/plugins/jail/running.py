@@ -40,7 +40,7 @@ from kagura_kernel.plugins.jail.output import (
     read_beginning,
 )
 from kagura_kernel.plugins.jailer import MAX_HELLO, SDK
-from kagura_kernel.sandbox.backend import Box, BoxSpec, Failed, GuestStream, Listener
+from kagura_kernel.sandbox.backend import Box, BoxSpec, GuestStream, Listener
 
 if TYPE_CHECKING:
     from kagura_kernel.plugins.content import PluginContent
@@ -104,42 +104,6 @@ def box_spec(plan: JailPlan, limits: JailLimits) -> BoxSpec:
         ),
         shown=plan.shown,
     )
-
-
-class WayOut:
-    """What a jail may reach: hosts through the membrane, and databases that the membrane signs in to."""
-
-    def __init__(self, name: str, plan: JailPlan, parts: JailParts) -> None:
-        self._name = name
-        self._plan = plan
-        self._parts = parts
-        self._egress: Egress | None = None
-
-    async def open(self, box: Box, failed: Failed) -> dict[str, str]:
-        """Open it in a box; the variables by which the jailer's programs find it.
-
-        `failed` is told when a crossing could not be recorded; the jail has to end then. Raises `SandboxUnavailable`:
-        the box has no loopback, or is gone; `KaguraError`: what the opening of a service raises.
-        """
-        for service in self._plan.services:
-            port = await self._parts.open_service(box, service)
-            if port != service.jail_port:
-                raise SandboxUnavailable(f"the database {service.target} lies on another port than its URL says")
-        if not self._plan.net:
-            return {}
-        gate = Gate(PatternPolicy(self._plan.net), self._parts.resolver(), limits=_EGRESS)
-        self._egress = Egress(gate, self._crossed, limits=_EGRESS, clock=self._parts.clock)
-        return proxy_variables(await open_egress(box, self._egress, failed=failed))
-
-    def close(self) -> None:
-        """Make no more connections, and write down the last of them; once the box is gone."""
-        if self._egress is not None:
-            # A journal that takes nothing has ended the jail, and tells it to everybody else as well.
-            with suppress(JournalError):
-                self._egress.close()
-
-    def _crossed(self, fact: EgressDecided | EgressClosed) -> None:
-        self._parts.record_egress(fact.model_copy(update={"plugin": self._name}))
 
 
 RESERVE = 2**30
@@ -305,7 +269,7 @@ class Running:
         self._parts = parts
         self._log = log
         self._on_over = on_over
-        self._way_out = WayOut(content.name, plan, parts)
+        self._egress: Egress | None = None
         self._box: Box | None = None
         self._stream: GuestStream | None = None
         self._turn = asyncio.Lock()
@@ -332,7 +296,7 @@ class Running:
             await asyncio.shield(box.close())
             raise Gone(self._ending)
         self._box = box
-        variables = await self._way_out.open(box, lambda _: self.end(Ending("a crossing could not be recorded")))
+        variables = await self._open_way_out(box)
 
         async def serve(stream: GuestStream) -> None:
             await self._serve(stream, jailer_payload() + beginning)
@@ -390,9 +354,34 @@ class Running:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            self._way_out.close()
+            # The last connections, once the box is gone. A journal that takes nothing has ended the jail, and tells it
+            # to everybody else as well.
+            if self._egress is not None:
+                with suppress(JournalError):
+                    self._egress.close()
 
     # ------------------------------------------------------------ connection
+
+    async def _open_way_out(self, box: Box) -> dict[str, str]:
+        """Let it reach databases that the membrane signs in to, and hosts: the variables by which the latter are found.
+
+        Raises `SandboxUnavailable`: the box has no loopback, or is gone; and what the opening of a service raises.
+        """
+        for service in self._plan.services:
+            if await self._parts.open_service(box, service) != service.jail_port:
+                raise SandboxUnavailable(f"the database {service.target} lies on another port than its URL says")
+        if not self._plan.net:
+            return {}
+
+        def crossed(fact: EgressDecided | EgressClosed) -> None:
+            self._parts.record_egress(fact.model_copy(update={"plugin": self._content.name}))
+
+        def failed(_: BaseException) -> None:
+            self.end(Ending("a crossing could not be recorded"))
+
+        gate = Gate(PatternPolicy(self._plan.net), self._parts.resolver(), limits=_EGRESS)
+        self._egress = Egress(gate, crossed, limits=_EGRESS, clock=self._parts.clock)
+        return proxy_variables(await open_egress(box, self._egress, failed=failed))
 
     async def _serve(self, stream: GuestStream, beginning: bytes) -> None:
         if self._stream is not None:

@@ -30,7 +30,6 @@ from .wire import (
     connected,
     proxy_port,
     read_answer,
-    send,
 )
 
 MAX_RESPONSE = 2**20
@@ -139,7 +138,10 @@ class HttpsClient:
             ResponseRefused: the answer is none, or redirects too often.
         """
         target = parse_url(url)
-        asked = _Request(self._method(method), checked_headers(headers), self._body(body))
+        if not isinstance(method, str) or method not in self._methods:
+            raise ArgumentRefused(f"method must be one of {', '.join(sorted(self._methods))}.")
+        data = b"" if body is None else encoded("body", text_of("body", body, most=self._response_bytes))
+        asked = _Request(method, checked_headers(headers), data)
         if asked.body and asked.method in _WITHOUT_BODY:
             raise ArgumentRefused(f"{asked.method} has no body.")
         deadline = Deadline(self._seconds, self._now)
@@ -158,7 +160,9 @@ class HttpsClient:
         if asked.method not in self._methods:
             self._refuse(url, f"{asked.method} is not configured")
         key = (str(url), asked.header("accept"))
-        cacheable = asked.method == "GET" and is_plain(asked.headers)
+        # An answer that could be the same for anybody.
+        plain = all(name.lower() in {"accept", "user-agent"} for name in asked.headers)
+        cacheable = asked.method == "GET" and plain
         if cacheable and (known := self._cache.get(key)):
             return known
         fetched = self._ask(url, asked, deadline)
@@ -173,7 +177,8 @@ class HttpsClient:
         self._budget.take(len(asked.body))
         try:
             with connected(url, self._proxy, self._context, deadline) as connection:
-                send(connection, asked.written(url, self._user_agent), deadline)
+                connection.settimeout(deadline.left())
+                connection.sendall(asked.written(url, self._user_agent))
                 answer = Answer(connection, asked.method, self._response_bytes, deadline)
                 if answer.status in _REDIRECTS and answer.header("location"):
                     return Fetched.without_body(answer)
@@ -192,21 +197,12 @@ class HttpsClient:
         headers = asked.headers if target.host == url.host else for_another_host(asked.headers)
         if status in _KEEP_METHOD or asked.method == "HEAD" or (status != _SEE_OTHER and asked.method == "GET"):
             return target, _Request(asked.method, headers, asked.body)
-        return target, _Request("GET", without_body(headers), b"")
+        without_body = {name: value for name, value in headers.items() if name.lower() not in _OF_THE_BODY}
+        return target, _Request("GET", without_body, b"")
 
     def _refuse(self, url: Url, why: str) -> NoReturn:
         self._notes.add(f"{url.host}: {why}")
         raise NetworkRefused from None
-
-    def _method(self, method: Any) -> str:
-        if not isinstance(method, str) or method not in self._methods:
-            raise ArgumentRefused(f"method must be one of {', '.join(sorted(self._methods))}.")
-        return method
-
-    def _body(self, body: Any) -> bytes:
-        if body is None:
-            return b""
-        return encoded("body", text_of("body", body, most=self._response_bytes))
 
 
 class _Request:
@@ -260,16 +256,6 @@ def checked_headers(given: Any) -> Headers:
 def for_another_host(headers: Headers) -> Headers:
     """What of them goes along to another host after a redirect: no Authorization, and nothing that could be one."""
     return {name: value for name, value in headers.items() if name.lower() in _GO_ALONG | _OF_THE_BODY}
-
-
-def without_body(headers: Headers) -> Headers:
-    """What of them goes along when a redirect drops the body."""
-    return {name: value for name, value in headers.items() if name.lower() not in _OF_THE_BODY}
-
-
-def is_plain(headers: Headers) -> bool:
-    """Whether an answer to a request with these could be the same for anybody."""
-    return all(name.lower() in {"accept", "user-agent"} for name in headers)
 
 
 def _check_header(name: Any, value: Any) -> None:

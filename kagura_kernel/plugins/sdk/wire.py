@@ -113,12 +113,6 @@ def connected(url: Url, port: int, context: ssl.SSLContext, deadline: Deadline) 
         raise Unreachable(_reason(error)) from error
 
 
-def send(connection: ssl.SSLSocket, data: bytes, deadline: Deadline) -> None:
-    """Send all of it. Raises `OSError`: the other side is gone, or time is up."""
-    connection.settimeout(deadline.left())
-    connection.sendall(data)
-
-
 class Answer:
     """What a server answers: its head at once, its body piece by piece.
 
@@ -202,8 +196,6 @@ class _TimedReader(io.RawIOBase):
 
 
 class _Readable:
-    """As much of a socket as a response needs."""
-
     def __init__(self, raw: io.RawIOBase) -> None:
         self._raw = raw
 

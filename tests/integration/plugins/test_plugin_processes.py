@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.plugins import PluginState
-from kagura_kernel.journal.plugins import one_plugin
 from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.patience import wait_until
+from tests.support.plugin_events import one_plugin
 from tests.support.plugin_rig import SESSION, PluginRig
 
 pytestmark = pytest.mark.real_clock

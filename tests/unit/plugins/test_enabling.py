@@ -21,9 +21,9 @@ from kagura_kernel.domain.errors import (
     SandboxError,
 )
 from kagura_kernel.domain.plugins import PluginFinding, PluginState, Risk, Severity
-from kagura_kernel.journal.plugins import one_plugin
 from kagura_kernel.plugins.sessions import JailOrder
 from kagura_kernel.testing.patience import eventually
+from tests.support.plugin_events import one_plugin
 from tests.support.plugin_rig import SESSION, SOURCE, PluginRig
 
 OTHER = "ses-2"

@@ -19,7 +19,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import PluginAudited
 from kagura_kernel.domain.plugins import AuditVerdict, PluginFinding, PluginState, Risk, Severity
-from kagura_kernel.journal.plugins import one_plugin
+from tests.support.plugin_events import one_plugin
 from tests.support.plugin_rig import SESSION, PluginRig
 
 OTHER = "ses-2"

@@ -292,7 +292,6 @@ class Meaning(Evaluation):
             return ANY
 
     def _method(self, node: ast.Call) -> Values:
-        """A method of something else; one of a text gives a text."""
         try:
             return frozenset({const(self.constant(node))})
         except (NotConstant, TypeError):

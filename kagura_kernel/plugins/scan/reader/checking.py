@@ -83,7 +83,6 @@ class CallChecks(Reaching):
             self._method(node, node.func)
 
     def _made_class(self, node: ast.Call) -> None:
-        """`type(name, bases, namespace)`."""
         self._say("dynamic-class", "A class is made while the code runs.", node.lineno)
         for value in self._of.elements(self._of.values(node.args[1])):
             check_base(value, node.lineno, self._say)
@@ -124,7 +123,6 @@ class CallChecks(Reaching):
         )
 
     def _namespace(self, node: ast.Call, functions: set[str]) -> None:
-        """The whole namespace of a module, handed on."""
         if id(node) in self._walk.taken_from or id(node) in self._walk.plain:
             return
         foreign = any(one.kind == "space" and one.name not in ("", "?") for one in self._of.values(node))
@@ -243,7 +241,6 @@ def _is_other(value: Value) -> bool:
 
 
 def _opened_for(meaning: Evaluation, full: str, node: ast.Call) -> str:
-    """Whether a call of `open` and the like is to `read` or to `write`."""
     at = next((one.value for one in node.keywords if one.arg in ("mode", "flags")), None)
     if at is None and len(node.args) > 1:
         at = node.args[1]

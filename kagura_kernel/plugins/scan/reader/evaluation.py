@@ -301,7 +301,6 @@ class Evaluation(Texts):
         return self.union(self.values(one) for one in list(chosen)[:MOST]) | self._added(node)
 
     def _added(self, node: ast.AST) -> Values:
-        """What was stored into a container under a name later on."""
         name = self._names_of(node)
         found = self._items.get(name)
         if found is None:

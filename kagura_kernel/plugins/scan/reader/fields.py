@@ -215,7 +215,6 @@ def bases_of(meaning: Evaluation, node: ast.expr) -> Values:
 
 
 def _of_class(meaning: Evaluation, node: ast.ClassDef, inner: Scope) -> Names:
-    """What a class itself says of its places."""
     found: Names = ([], NO_DOUBT)
     for one in node.keywords:
         # A class of classes answers for what is asked of them, whatever they hold.
@@ -233,7 +232,6 @@ def _of_class(meaning: Evaluation, node: ast.ClassDef, inner: Scope) -> Names:
 
 
 def _of_made(meaning: Evaluation, maker: str) -> Names:
-    """The fields of every class that a file makes in this way."""
     found: Names = ([], NO_DOUBT)
     calls = [one for one in meaning.walk.call_of.values() if ref(maker) in meaning.values(one.func)]
     for one in calls:

@@ -87,7 +87,6 @@ def _named(node: ast.AST) -> object:
 
 
 def _is_in_memory(unit: Evaluation, full: str, call: ast.Call | None) -> bool:
-    """Whether a reference opens nothing, or opens bytes in memory."""
     if full not in _OPENING:
         if full.startswith(PURE):
             return True
@@ -398,7 +397,6 @@ class Reaching:
             self._plugin.doubts.append((self._unit, node.lineno))
 
     def _grade(self, bases: Values, doubt: Doubt) -> str:
-        """How grave it is that a name is not known."""
         joined = _doubt_of(doubt.parts, bases, self._plugin) if doubt.grade != "computed" else ""
         return joined if joined == "computed" else doubt.grade or joined
 
