@@ -1,8 +1,7 @@
 """What a run's box may call: functions of the plugins enabled in its session, and how much it may ask of them at once.
 
-What a brain is told of enabled plugins is bounded, because it is paid for on every turn.
-
-Everything in it but the frame is the authors' text: it stands between marks, and says what functions do, nothing else.
+What a brain is told of enabled plugins is bounded, because it is paid for on every turn. Everything in it but the frame
+is the authors' text: it stands between marks, and says what functions do, nothing else.
 """
 
 from __future__ import annotations
@@ -72,10 +71,7 @@ class PluginAccess(Protocol):
     async def refresh(self, session_id: str, project: Path) -> Sequence[str]:
         """Look whether enabled plugins are still what was audited, and take in what other processes have decided.
 
-        Called before every run's box is launched.
-
-        Returns:
-            Sentences for the run's record: `fs-read has changed and is off`.
+        Called before every run's box is launched; what it gives are sentences for the run's record.
         """
 
     def enabled(self, session_id: str) -> Sequence[EnabledPlugin]:

@@ -1,7 +1,5 @@
 """The load gate and what is behind it: examined bytes become a jail, and the jail ends when it must.
 
-What keeps a plugin out whatever anybody decides, and what an enabling must show: the load gate. Pure.
-
 Reasons are half sentences that go on from "The plugin 'name'".
 """
 
@@ -168,12 +166,8 @@ class Enabler:
     def check_word(self, examined: Examined, decision: Decision | None) -> str:
         """Make sure that somebody has let these very bytes in: the hash that they meant.
 
-        Without a person's word an approval takes its place.
-
-        Raises:
-            PluginQuarantined: they are put off.
-            PluginRefused: they are barred, or nobody has let them in.
-            PluginChangedSince: it was other bytes that were audited.
+        Without a person's word an approval takes its place. Raises as `check`; `PluginRefused`: nobody has let them in;
+        `PluginChangedSince`: it was other bytes that were audited.
         """
         if decision is None:
             self.check(examined, None)
@@ -222,9 +216,7 @@ class Enabler:
             PluginChangedSince: the audit or the approval is about other bytes, or its files are others by now.
             PluginQuarantined: it is put off.
             PluginNotConfigured: with everything that is wrong with the values.
-            PluginFailed: its own code failed while it was loaded; it is disabled where it was not enabled before.
-            PluginJailBroken: its jail did not come up; likewise.
-            SandboxError: no box could be started; likewise.
+            KaguraError: as `StartJail`; it is disabled then where it was not enabled before.
         """
         meant = self.check_word(examined, decision)
         # One at a time may bring one plugin into one session.

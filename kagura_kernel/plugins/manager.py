@@ -114,13 +114,7 @@ class PluginManager:
         return self._row(session_id, examined.found, examined.signed_by)
 
     def examine(self, name: str, project: Path | None, *, content_hash: str = "") -> Examined:
-        """Read a plugin's files once, and scan them; takes as long as the scan.
-
-        Raises:
-            UnknownName: there is no such plugin.
-            PluginInvalid: it cannot be used; with everything that is wrong.
-            PluginChangedSince: its files have another hash than the one that was meant.
-        """
+        """Read a plugin's files once, and scan them; takes as long as the scan, and raises as `Library.examine`."""
         return self._library.examine(self._library.look(project), name, content_hash=content_hash)
 
     def cached_audit(self, name: str, content_hash: str) -> PluginAudit | None:
@@ -200,11 +194,7 @@ class PluginManager:
     def approve(self, session_id: str, examined: Examined, *, by: str, via: str) -> ApprovalRecord:
         """Approve these very bytes for all sessions of this machine.
 
-        Raises:
-            PluginRefused: nobody has audited them, or `barred`.
-            PluginQuarantined: they are put off.
-            PluginChangedSince: the audit that there is, is about other bytes.
-            ConfigurationError: the approval cannot be kept.
+        Raises as `Enabler.audit_of` and `Enabler.check`; `ConfigurationError`: the approval cannot be kept.
         """
         audit = self._enabler.audit_of(examined)
         self._enabler.check(examined, audit)
@@ -266,11 +256,8 @@ class PluginManager:
     async def hear(self, session_ids: Sequence[str]) -> tuple[PluginWord, ...]:
         """Take the words that other processes left for these sessions, and do those that nobody has to be asked about.
 
-        Sessions that have come anywhere with a plugin are among them anyway. Costs next to nothing while there is no
-        word.
-
-        Returns:
-            Those that are left for whoever can ask a person: `enable`, `audit`, `approve`.
+        Left are those for whoever can ask a person: `enable`, `audit`, `approve`. Sessions that have come anywhere with
+        a plugin are among them anyway. Costs next to nothing while there is no word.
         """
         heard = await self._hear(session_ids)
         unheard, self._unheard = self._unheard, []

@@ -4,8 +4,6 @@ A program in a box is believed nothing. What it may hold here (connections, call
 to their end or have not been taken) is bounded for the whole run, so that a flood of anything costs its own calls and
 nobody else's memory or time.
 
-One connection from a program in a box: requests in, answers out, several under way at once.
-
 What breaks the protocol (a frame too long, no JSON, an id that is under way) ends the connection; where nothing else
 is under way the program is told why. A program that stops sending while calls are under way has gone, and they are
 cut.

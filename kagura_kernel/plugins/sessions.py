@@ -58,7 +58,12 @@ class JailOrder:
 
 
 StartJail = Callable[[JailOrder], Coroutine[Any, Any, RunningJail]]
-"""Makes a jail. Raises `PluginRefused`, `PluginFailed`, `PluginJailBroken`, or a `SandboxError`."""
+"""Makes a jail.
+
+Raises `PluginRefused` (it gives what it does not declare, or nothing of what it does), `PluginFailed` (its own code
+failed), `PluginTimeout`, `PluginJailBroken` (its process ended before it could say), a `SandboxError`, or a
+`WorkspaceError` (a path of the plan cannot be shown to it).
+"""
 
 
 class JailedPlugin:

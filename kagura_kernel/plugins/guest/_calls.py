@@ -71,10 +71,7 @@ _owner = os.getpid()
 def call(module: str, function: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """One call, there and back.
 
-    Raises:
-        PluginError: it failed, or could not be made.
-        TypeError: an argument is nothing that JSON has.
-        ValueError: likewise, for numbers that are none.
+    Raises `PluginError`: it failed, or could not be made; `TypeError` or `ValueError`: JSON has no such argument.
     """
     import json
 

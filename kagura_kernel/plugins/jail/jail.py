@@ -105,16 +105,7 @@ class Jail:
     async def start(
         cls, name: str, content: PluginContent, manifest: Manifest, plan: JailPlan, parts: JailParts
     ) -> Self:
-        """A jail whose plugin has been loaded and has said what it gives.
-
-        Raises:
-            PluginRefused: it gives what it does not declare, or nothing of what it does.
-            PluginFailed: its own code failed.
-            PluginTimeout: it took too long.
-            PluginJailBroken: its process ended before it could say.
-            SandboxError: its box cannot be had.
-            WorkspaceError: a path of the plan cannot be shown to it.
-        """
+        """A jail whose plugin has been loaded and has said what it gives; raises as `StartJail` says."""
         jail = cls(name, content, manifest, plan, parts)
         try:
             await jail._ensure()
@@ -134,15 +125,10 @@ class Jail:
         return self._log.text
 
     async def call(self, module: str, function: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """The function's answer. When the caller stops waiting, the call still takes its place until its deadline.
+        """See `EnabledPlugin.call`. When the caller stops waiting, the call still takes its place until its deadline.
 
-        Raises:
-            PluginFailed: the plugin's own code failed.
-            PluginTimeout: it took too long; its box is closed, and calls beside it end as broken.
-            PluginJailBroken: its process ended, or spoke out of turn.
-            PluginBusy: too many calls wait already.
-            PluginCallRefused: no such function, arguments that do not fit or cannot be sent; it is off.
-            PluginQuarantined: it has failed too often.
+        One that takes too long costs the box, and calls beside it end as broken. Raises
+        `PluginQuarantined`, too: it has failed too often.
         """
         self._require(module, function)
         limits = self._parts.limits

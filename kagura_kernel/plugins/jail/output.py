@@ -95,13 +95,7 @@ class Frames:
         self._buffer = bytearray()
 
     async def next(self) -> Any:
-        """What the next one says.
-
-        Raises:
-            Breach: it is no frame.
-            EOFError: the connection has ended.
-            OSError: the connection is gone.
-        """
+        """What the next one says. Raises `Breach`: it is no frame; `EOFError` or `OSError`: the connection is over."""
         header = await self._take(framing.HEADER.size)
         try:
             body = await self._take(framing.length(header, self._most))

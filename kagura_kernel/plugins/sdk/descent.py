@@ -122,13 +122,7 @@ class Base:
 
     @contextmanager
     def directory(self, path: str) -> Iterator[int]:
-        """A directory as a descriptor for the block, good for going on from it; `.` is the base itself.
-
-        Raises:
-            PathRefused: as for `parent`.
-            NotFound: it does not exist.
-            AccessDenied: it cannot be entered.
-        """
+        """A directory as a descriptor for the block; `.` is the base itself. Raises as `parent`."""
         parts = () if path == HERE else components(path)
         with self._entered(parts, path) as descriptor:
             yield descriptor

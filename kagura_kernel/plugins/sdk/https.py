@@ -180,7 +180,7 @@ class HttpsClient:
                 connection.settimeout(deadline.left())
                 connection.sendall(asked.written(url, self._user_agent))
                 answer = Answer(connection, asked.method, self._response_bytes, deadline)
-                if answer.status in _REDIRECTS and answer.header("location"):
+                if answer.head.status in _REDIRECTS and answer.header("location"):
                     return Fetched.without_body(answer)
                 return read_answer(answer, self._response_bytes, self._budget)
         except (Unreachable, OSError) as error:

@@ -75,12 +75,9 @@ class ReadJail:
     def listing(self, path: str = HERE, limit: Any = None) -> dict[str, Any]:
         """What lies in a directory and could be read: plain files with one name, and directories.
 
-        Raises `PluginFault`: as in `faults`.
-
-        Returns:
-            `path`, `entries` by name, each with `name`, `kind` (`file` or `directory`) and `size` in bytes (0 for a
-            directory), `left_out`: how many others were seen (hidden ones, links, special files), and `complete`:
-            whether everything was looked at.
+        `path`, `entries` by name, each with `name`, `kind` (`file` or `directory`) and `size` in bytes (0 for a
+        directory), `left_out`: how many others were seen (hidden ones, links, special files), and `complete`: whether
+        everything was looked at. Raises `PluginFault`: as in `faults`.
         """
         most = self._entries if limit is None else whole_of("limit", limit, least=1, most=self._entries)
         entries: list[dict[str, Any]] = []

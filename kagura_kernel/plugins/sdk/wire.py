@@ -124,34 +124,14 @@ class Answer:
         raw = _TimedReader(connection, most + MAX_OVERHEAD, deadline)
         with _as_no_answer():
             # It wants nothing of a socket but the file that is made of it.
-            self._response = http.client.HTTPResponse(cast("socket.socket", _Readable(raw)), method=method)
-            self._response.begin()
-        if self._response.status < http.client.OK:
+            self.head = http.client.HTTPResponse(cast("socket.socket", _Readable(raw)), method=method)
+            self.head.begin()
+        if self.head.status < http.client.OK:
             raise NoAnswer("the server wants to speak something else")
-
-    @property
-    def status(self) -> int:
-        """From 200 on."""
-        return self._response.status
-
-    @property
-    def reason(self) -> str:
-        """The words after the status."""
-        return self._response.reason
-
-    @property
-    def headers(self) -> list[tuple[str, str]]:
-        """In their order."""
-        return self._response.getheaders()
-
-    @property
-    def length(self) -> int | None:
-        """Bytes of the body that are still to come; None where the server does not say."""
-        return self._response.length
 
     def header(self, name: str) -> str:
         """The values of a header, joined; empty without one."""
-        return self._response.getheader(name) or ""
+        return self.head.getheader(name) or ""
 
     def pieces(self, size: int) -> Iterator[bytes]:
         """The body in pieces of at most so many bytes.
@@ -160,9 +140,9 @@ class Answer:
         up.
         """
         with _as_no_answer():
-            while piece := self._response.read(size):
+            while piece := self.head.read(size):
                 yield piece
-        if self._response.length:
+        if self.head.length:
             raise NoAnswer("the answer ended before its end")
 
 
@@ -262,7 +242,7 @@ class Fetched:
     @classmethod
     def without_body(cls, answer: Answer) -> Fetched:
         """The head of an answer, its body left unread."""
-        return cls(answer.status, _printable(answer.reason, _MAX_REASON), _headers(answer), b"")
+        return cls(answer.head.status, _printable(answer.head.reason, _MAX_REASON), _headers(answer), b"")
 
     def shown(self, url: str, redirects: int) -> dict[str, Any]:
         """As JSON has it."""
@@ -278,20 +258,14 @@ class Fetched:
 
 
 def read_answer(answer: Answer, most: int, budget: Budget) -> Fetched:
-    """An answer with its body.
+    """An answer with its body, for whose bytes the budget pays as they come; raises as `Answer.pieces`.
 
-    The budget pays for its bytes as they come.
-
-    Raises:
-        TooLarge: it has more.
-        LimitReached: the budget is used up.
-        NoAnswer: it ended before its end.
-        OSError: the connection failed, or time is up.
+    Raises also `TooLarge`: it has more; `LimitReached`: the budget is used up.
     """
     pieces = []
     size = 0
-    if answer.length is not None and answer.length > most:
-        raise TooLarge(f"The answer has {answer.length:,} bytes; {most:,} are taken.")
+    if answer.head.length is not None and answer.head.length > most:
+        raise TooLarge(f"The answer has {answer.head.length:,} bytes; {most:,} are taken.")
     for piece in answer.pieces(_PIECE):
         budget.take(len(piece))
         size += len(piece)
@@ -346,7 +320,7 @@ def seconds_to_keep(fetched: Fetched) -> float:
 
 def _headers(answer: Answer) -> dict[str, str]:
     found: dict[str, str] = {}
-    for name, value in answer.headers:
+    for name, value in answer.head.getheaders():
         lower = _printable(name.lower(), _MAX_REASON)
         if lower in _KEPT_BACK or (lower not in found and len(found) >= _MAX_HEADERS):
             continue

@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.assembly import make_cockpit
-from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin
-from kagura_kernel.cockpit.plugin_talk import PluginEnabled
-from kagura_kernel.domain.plugins import PluginState, Risk
+from kagura_kernel.cockpit.intents import AuditPlugin
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
@@ -219,29 +217,6 @@ def test_a_process_killed_while_it_asks_about_a_plugin_leaves_no_question(enviro
         cockpit.close()
     check_nothing_is_open(journal)
     assert listed(terminal)["approved"] is False
-
-
-def test_an_approval_survives_its_process_and_an_enabling_does_not(environ: dict[str, str], project: Path) -> None:
-    write_plugin(project / "plugins")
-    intent = EnablePlugin(
-        name="greeter", project=project, session="S", static=True, accept=Risk.MEDIUM, headless=True, by="ada"
-    )
-    cockpit = make_cockpit(environ)
-    try:
-        assert cockpit.plugins.enable(intent).result(60).state is PluginState.ENABLED
-        cockpit.plugins.approve("greeter", by="ada", via="test", project=project)
-    finally:
-        cockpit.close()
-    again = make_cockpit(environ)
-    try:
-        row = again.plugins.row("greeter", "S", project)
-        assert (row.state, row.approved) == (PluginState.AUDITED, True)
-        talk = again.plugins.enable(intent)
-        talk.result(60)
-        (enabled,) = [step for step in talk.steps if isinstance(step, PluginEnabled)]
-        assert enabled.fast
-    finally:
-        again.close()
 
 
 WRITING = {

@@ -187,9 +187,6 @@ async def test_one_that_goes_wrong_again_and_again_is_put_off_in_every_session(m
     with pytest.raises(PluginQuarantined):
         await machine.enable()
     assert await machine.call("say", "sound") == "hello"
-    assert any(
-        "Traceback" in line.text or "AttributeError" in line.text for line in machine.manager.logs(SESSION, "greeter")
-    ) or (row.quarantine)
 
 
 async def test_disabling_cuts_a_call_that_is_under_way(machine: Machine) -> None:

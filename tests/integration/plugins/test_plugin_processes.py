@@ -1,9 +1,8 @@
-"""Several processes with one data home, one of them killed: the books hold, and nothing is left running."""
+"""Several processes with one data home, one of them killed: the books hold."""
 
 from __future__ import annotations
 
 import json
-import secrets
 import signal
 import subprocess
 import sys
@@ -13,10 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.domain.plugins import PluginState
-from kagura_kernel.testing.conformance.load import processes_with
-from kagura_kernel.testing.patience import wait_until
-from tests.support.plugin_events import one_plugin
 from tests.support.plugin_rig import SESSION, PluginRig
 
 pytestmark = pytest.mark.real_clock
@@ -41,42 +36,6 @@ for number in range(rounds):
     rig.manager.unapprove(SESSION, name, by=name, via="test")
 print("done", flush=True)
 sys.stdin.readline()
-"""
-ENABLING = """
-import asyncio, sys
-from pathlib import Path
-from kagura_kernel.domain.clock import SystemClock
-from kagura_kernel.plugins.jail.running import JailParts
-from kagura_kernel.plugins.jail.jail import JailStarter
-from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from tests.support.plugin_rig import SESSION, PluginRig
-
-async def main():
-    backend = BubblewrapBackend()
-    rig = PluginRig(Path(sys.argv[1]), clock=SystemClock(), start_jail=lambda order: start(order))
-    start = JailStarter(JailParts(start_box=backend.start), rig.journal)
-    rig.audit()
-    plugin = await rig.enable()
-    call = asyncio.create_task(plugin.call("greeter", "stay", [], {}))
-    await asyncio.sleep(0)
-    print("enabled", flush=True)
-    await call
-
-asyncio.run(main())
-"""
-STAYS = """\
-import threading
-import time
-
-SCHEMA = {}
-
-
-def create_host_functions(config):
-    def stay():
-        threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
-        time.sleep(1000)
-
-    return {MODULE: {"stay": stay}}
 """
 NAMES = ("one", "two", "three", "four")
 
@@ -131,32 +90,3 @@ def test_processes_that_share_a_home_do_not_lose_each_others_decisions(tmp_path:
         assert rig.changes(name).count("approved") == rounds
     assert rig.journal.verify().rows > 0
     rig.journal.close()
-
-
-def test_a_killed_kernel_leaves_no_jail_running_and_nothing_enabled(tmp_path: Path) -> None:
-    marker = f"killed-{secrets.token_hex(8)}"
-    root = tmp_path / marker
-    rig = PluginRig(root)
-    rig.write(source=STAYS)
-    with process(ENABLING, root) as kernel:
-        assert kernel.stdout.readline() == "enabled\n"
-        view = one_plugin(rig.journal, "greeter", project=str(rig.project))
-        assert view.state(SESSION) is PluginState.ENABLED
-        jailed = descendants(kernel.pid)
-        assert len(jailed) > 1
-        kernel.send_signal(signal.SIGKILL)
-        kernel.wait()
-        wait_until(lambda: not [pid for pid in jailed if Path(f"/proc/{pid}").exists()])
-        wait_until(lambda: not processes_with(marker))
-        view = one_plugin(rig.journal, "greeter", project=str(rig.project))
-        assert view.state(SESSION) is PluginState.AUDITED
-    rig.journal.close()
-
-
-def descendants(pid: int) -> list[int]:
-    """The processes below one, however deep."""
-    try:
-        children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-    return [*children, *(below for child in children for below in descendants(child))]
