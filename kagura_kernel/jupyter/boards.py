@@ -224,7 +224,10 @@ def _as_event(request: ApprovalRequest) -> ApprovalRequested:
 class BoardFrame(pd.DataFrame):
     """Rows as they are now."""
 
-    board: ClassVar[type[LiveBoard[Any]]]  # What is shown in place of the table
+    @staticmethod
+    def show(cockpit: Cockpit) -> bool:
+        """What is shown in place of the table; False where it cannot be."""
+        raise NotImplementedError
 
     def _ipython_display_(self) -> None:
         """Show the board, which lives; IPython calls this in place of showing the table.
@@ -236,7 +239,7 @@ class BoardFrame(pd.DataFrame):
             # Looked up here, so that the frame holds nothing but its rows and can be copied and stored like any other.
             from kagura_kernel.assembly import get_cockpit
 
-            if not self.board.show(get_cockpit()):
+            if not self.show(get_cockpit()):
                 raise NotImplementedError
 
 
@@ -293,13 +296,13 @@ def _elsewhere(lease_id: str, owner: str) -> str:
 class LeaseFrame(BoardFrame):
     """The leases as they are now. What is taken out of it is an ordinary DataFrame, and shown as one."""
 
-    board = LeaseBoard
+    show = staticmethod(LeaseBoard.show)
 
 
 class WatchFrame(BoardFrame):
     """The runs as they are now. What is taken out of it is an ordinary DataFrame, and shown as one."""
 
-    board = RunBoard
+    show = staticmethod(RunBoard.show)
 
 
 def watch(cockpit: Cockpit, shell: Any) -> Any:
@@ -314,12 +317,13 @@ def watch(cockpit: Cockpit, shell: Any) -> Any:
     return table
 
 
-def show_costs(cockpit: Cockpit) -> None:
-    """Show what was spent. Raises `JournalError`: the journal cannot be read."""
+def show_costs(cockpit: Cockpit) -> bool:
+    """Show what was spent, and the chart. Raises `JournalError`: the journal cannot be read."""
     report = cockpit.records.costs(cockpit.session_id)
     sums, budget = sums_of(report)
     write_once((drawn(costs_blocks(sums, budget), "Costs"), {}))
     write_once(cost_chart(report).bundle())
+    return True
 
 
 def sums_of(report: CostReport) -> tuple[list[Sum], BudgetLine | None]:
@@ -330,13 +334,7 @@ def sums_of(report: CostReport) -> tuple[list[Sum], BudgetLine | None]:
     return sums, BudgetLine(used.run_id, used.usd_limit, used.usd_spent) if used is not None else None
 
 
-class CostFrame(pd.DataFrame):
+class CostFrame(BoardFrame):
     """What runs used, one line each. What is taken out of it is an ordinary DataFrame, and shown as one."""
 
-    def _ipython_display_(self) -> None:
-        """Show what was spent today, by this notebook and under its budget, and the chart; then the latest runs."""
-        with calm():
-            # Looked up here, so that the frame holds nothing but its rows and can be copied and stored like any other.
-            from kagura_kernel.assembly import get_cockpit
-
-            show_costs(get_cockpit())
+    show = staticmethod(show_costs)

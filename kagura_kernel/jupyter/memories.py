@@ -174,24 +174,22 @@ def _whole(line: MemoryLine, *, live: bool) -> ui.Blocks:
     )
 
 
+_BUTTONS = {
+    "restore": "Let it be recalled again",
+    "demote": "Trust it no longer",
+    "promote": "Say that it may be trusted: agents are shown it without being asked",
+    "unpin": "Let runs start without it",
+    "pin": "Let every run that it concerns start with it",
+    "forget": "Take it out of what is recalled; it can be restored",
+}
+
+
 def _buttons(line: MemoryLine) -> ui.Words:
-    if line.forgotten:
-        return (_button(line, "restore", "Restore", "Let it be recalled again"),)
-    trust = (
-        _button(line, "demote", "Demote", "Trust it no longer")
-        if line.trusted
-        else _button(line, "promote", "Promote", "Say that it may be trusted: agents are shown it without being asked")
+    acts = ["demote" if line.trusted else "promote", "unpin" if line.pinned else "pin", "forget"]
+    return tuple(
+        ui.Button(act.capitalize(), act, {"id": line.id}, "small", f"{act.capitalize()} {line.id}", _BUTTONS[act])
+        for act in (["restore"] if line.forgotten else acts)
     )
-    pin = (
-        _button(line, "unpin", "Unpin", "Let runs start without it")
-        if line.pinned
-        else _button(line, "pin", "Pin", "Let every run that it concerns start with it")
-    )
-    return trust, pin, _button(line, "forget", "Forget", "Take it out of what is recalled; it can be restored")
-
-
-def _button(line: MemoryLine, act: str, word: str, hint: str) -> ui.Button:
-    return ui.Button(word, act, {"id": line.id}, "small", f"{word} {line.id}", hint)
 
 
 class MemoryText:

@@ -161,10 +161,7 @@ def forget_typed() -> None:
 
 
 def question_text(ask: Ask, memory: Callable[[], MemoryDesk], more: int = 0) -> str:
-    """A question as somebody has to know it who answers: all of it, for whom, and what it would have trusted. Blocks.
-
-    `more` questions wait behind it.
-    """
+    """A question in full, for whom it is, what it would have trusted, and how many more wait behind it. Blocks."""
     request = ask.request
     lines = [item_text(ask).rsplit("\n", 1)[0]]
     if request.lineage:
@@ -269,10 +266,7 @@ class ConsoleDisplay(TerminalDisplay):
 
 
 class ConsoleLines:
-    """The kernel's way to ask its console for one line, without waiting.
-
-    The request that runs now says which console it is.
-    """
+    """The kernel's way to ask the console of the request that runs now for one line, without waiting."""
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel

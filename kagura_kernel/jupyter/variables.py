@@ -18,9 +18,6 @@ from kagura_kernel.runs.box_runner.crossing import CannotCross, readable_size
 from kagura_kernel.runs.box_runner.packing import pack
 from kagura_kernel.sandbox.backend import WORKSPACE
 
-if TYPE_CHECKING:
-    from kagura_kernel.domain.outcome import RunOutcome
-
 
 def path_in_box(path: PurePath, root: Path) -> str:
     """A path of the project as the box has it.
@@ -60,6 +57,7 @@ _HISTORY = re.compile(r"_+|_i+|_[io]h|_dh|_i?[0-9]+")
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.grammar import InputRequest
+    from kagura_kernel.domain.outcome import RunOutcome
     from kagura_kernel.runs.request import RunRequest
 
 

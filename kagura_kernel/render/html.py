@@ -301,10 +301,7 @@ Bundle = tuple[dict[str, Any], dict[str, Any]]
 
 
 def drawn(blocks: Iterable[ui.Block], label: str) -> dict[str, Any]:
-    """Plain text and HTML of a card.
-
-    A screen reader says the label.
-    """
+    """Plain text and HTML of a card, which a screen reader calls by its label."""
     whole = tuple(blocks)
     return {"text/plain": "\n".join(lines_of(whole)), "text/html": framed(html_of(whole), label)}
 

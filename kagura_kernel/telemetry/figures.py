@@ -68,10 +68,7 @@ class Figures:
                 self._crossing(event)
 
     def timed(self, seconds: float, about: Mapping[str, str | bool | int | float]) -> None:
-        """Count how long one turn of a model took.
-
-        Of the attributes those are taken that tell kinds of turns apart.
-        """
+        """Count how many seconds one turn of a model took, by those attributes that tell kinds of turns apart."""
         self._operations.record(seconds, {name: about[name] for name in _TURN if name in about})
 
     def _finished(self, event: ev.RunFinished) -> None:

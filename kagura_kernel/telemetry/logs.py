@@ -58,12 +58,9 @@ class StructuredLog:
         self._own = logging.getLogger(OWN)
         self._before = (self._own.level, self._own.propagate)
         self._level = level.upper()
-        self._handler: logging.Handler = logging.NullHandler()
-        self._writer: _Writer | None = None
-        if place != "off":
-            self._writer = _Writer(Path(place).expanduser() if place else None)
-            self._handler = _Handler(self._writer, cleaner)
-            self._handler.setLevel(self._level)
+        self._writer = None if place == "off" else _Writer(Path(place).expanduser() if place else None, cleaner)
+        self._handler: logging.Handler = self._writer or logging.NullHandler()
+        self._handler.setLevel(self._level)
 
     def open(self) -> None:
         """Begin. Records of this package go nowhere else from now on: elsewhere nobody would take secrets out."""
@@ -79,7 +76,7 @@ class StructuredLog:
         self._own.level, self._own.propagate = self._before
         logging.getLogger(OWN).setLevel(self._before[0])
         if self._writer is not None:
-            self._writer.close()
+            self._writer.end()
 
 
 def problem_with_place(place: str) -> str:
@@ -94,49 +91,34 @@ def problem_with_place(place: str) -> str:
     return "it is a directory" if path.is_dir() else ""
 
 
-class _Handler(logging.Handler):
-    """Puts records into the queue; never raises, never waits."""
+class _Writer(logging.Handler):
+    """Takes records, never raises and never waits; a thread of its own, which begins with the first, writes them."""
 
-    def __init__(self, writer: _Writer, cleaner: Callable[[], Clean]) -> None:
+    def __init__(self, path: Path | None, cleaner: Callable[[], Clean]) -> None:
         super().__init__()
-        self._writer = writer
-        self._cleaner = cleaner
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Take it as it is now: what it speaks of may change before it is written."""
-        try:
-            self._writer.put(_told(record), self._cleaner())
-        except Exception:  # noqa: BLE001 - a record that cannot be told must not break whoever logs
-            self._writer.lose()
-
-
-class _Writer:
-    """Cleans and writes, in a thread of its own, which begins with the first record."""
-
-    def __init__(self, path: Path | None) -> None:
         self._path = path
+        self._cleaner = cleaner
         self._queue: queue.Queue[tuple[dict[str, Any], Clean] | None] = queue.Queue(MOST_WAITING)
-        self._lock = threading.Lock()
+        self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
         self._lost = 0
         self._file: IO[str] | None = None
 
-    def put(self, told: dict[str, Any], clean: Clean) -> None:
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="kagura-log", daemon=True)
-                self._thread.start()
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take it as it is now: what it speaks of may change before it is written."""
         try:
-            self._queue.put_nowait((told, clean))
-        except queue.Full:
-            self.lose()
+            told = _told(record), self._cleaner()
+            with self._guard:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._work, name="kagura-log", daemon=True)
+                    self._thread.start()
+            self._queue.put_nowait(told)
+        except Exception:  # noqa: BLE001 - a record that cannot be told must not break whoever logs
+            self._lose()
 
-    def lose(self) -> None:
-        with self._lock:
-            self._lost += 1
-
-    def close(self) -> None:
-        with self._lock:
+    def end(self) -> None:
+        """Write what waits, for so long at most."""
+        with self._guard:
             thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -144,17 +126,21 @@ class _Writer:
             self._queue.put(None, timeout=_CLOSE_SECONDS)
             thread.join(_CLOSE_SECONDS)
 
+    def _lose(self) -> None:
+        with self._guard:
+            self._lost += 1
+
     def _work(self) -> None:
         while (waiting := self._queue.get()) is not None:
             told, clean = waiting
-            with self._lock:
+            with self._guard:
                 lost, self._lost = self._lost, 0
             if lost:
                 told["lost_before"] = lost
             try:
                 self._write(f"{json.dumps(_cleaned(told, clean))}\n")
             except Exception:  # noqa: BLE001 - there is no other place to tell it: the next line says that one is lost
-                self.lose()
+                self._lose()
         if self._file is not None:
             self._file.close()
             self._file = None

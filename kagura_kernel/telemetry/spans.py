@@ -104,10 +104,7 @@ def nowhere() -> Context:
 
 
 def context_of(run_id: str, first: str) -> SpanContext:
-    """Where the span of a run lies, whichever process makes it.
-
-    `first` is the run in whose trace it lies.
-    """
+    """Where the span of a run lies, whichever process makes it; `first` is the run in whose trace it lies."""
     return SpanContext(trace_id(first), span_id(run_id), is_remote=True, trace_flags=_SAMPLED)
 
 
@@ -250,10 +247,7 @@ class Spans:
             "kagura.run.turns": event.turns,
             "kagura.run.tool_calls": event.tool_calls,
             "kagura.run.untrusted": event.untrusted,
-            "gen_ai.usage.input_tokens": event.input_tokens,
-            "gen_ai.usage.output_tokens": event.output_tokens,
-            "gen_ai.usage.cache_read.input_tokens": event.cache_read_tokens,
-            "gen_ai.usage.cache_creation.input_tokens": event.cache_write_tokens,
+            **_usage(event),
         }
         known = {
             "gen_ai.response.model": plain(event.model) if event.model else None,
@@ -304,10 +298,7 @@ class Spans:
         at = nanoseconds(event.at)
         facts: Attributes = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.usage.input_tokens": event.input_tokens,
-            "gen_ai.usage.output_tokens": event.output_tokens,
-            "gen_ai.usage.cache_read.input_tokens": event.cache_read_tokens,
-            "gen_ai.usage.cache_creation.input_tokens": event.cache_write_tokens,
+            **_usage(event),
         }
         if model:
             facts["gen_ai.response.model"] = model
@@ -439,6 +430,15 @@ class Spans:
     def _clean(self, text: str) -> str:
         # Cut only afterwards: half of a secret looks like none.
         return "" if self._content is None else self._content(text)[:LONGEST_TEXT]
+
+
+def _usage(event: ev.RunFinished | ev.TurnCounted) -> dict[str, int]:
+    return {
+        "gen_ai.usage.input_tokens": event.input_tokens,
+        "gen_ai.usage.output_tokens": event.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": event.cache_read_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": event.cache_write_tokens,
+    }
 
 
 def _close(run: _Followed, at: int | None) -> None:

@@ -70,10 +70,7 @@ def chooses(request: ApprovalRequested) -> bool:
 
 
 def ask_block(ask: Ask, calls: Sequence[Call], now: datetime | None, *, can_answer: bool) -> ui.Question:
-    """The approval.
-
-    It can be answered where it is live, in a run that goes on.
-    """
+    """The approval; it can be answered where it is live, in a run that goes on."""
     request = ask.request
     kind, meaning = _KINDS.get(request.subject, (request.subject, ""))
     parts = asked(request)

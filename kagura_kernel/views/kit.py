@@ -175,10 +175,7 @@ def counts(staged: Staged) -> str:
 
 
 def staged_lines(staged: Staged, *, every_file: bool) -> list[str]:
-    """By skill, then prompt files, sub-agents and what was left out; redacted files are marked.
-
-    Files without redactions are named with `every_file`.
-    """
+    """By skill, then prompt files, sub-agents and what was left out; files with `every_file`, else redacted ones."""
     lines: list[str] = []
     for skill in staged.skills[:SHOWN_SKILLS]:
         where = counted(len(skill.files), "file") if skill.files else "in the workspace"

@@ -296,10 +296,7 @@ _TRUST_TIPS = {"category": "Category", "when": "When (UTC)", "change": "What", "
 
 
 def trust_chart(points: Sequence[Point], terms: TrustTerms) -> Chart:
-    """The verified successes of each category over time, as steps: up by one, down to nothing at a failure.
-
-    The number of successes that a proposal needs is a line.
-    """
+    """The verified successes of each category over time, as steps, and as a line those that a proposal needs."""
     told = [point for point in points if point.change != NOW]
     frame = table_of(told, "category at:time successes:int change run=run_id")
     if not told:

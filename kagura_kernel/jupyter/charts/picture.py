@@ -22,10 +22,7 @@ _FONT = "system-ui, sans-serif"
 
 
 def finished(chart: Any, description: str) -> dict[str, Any]:
-    """The chart's Vega-Lite with our look, for the edition that front ends know.
-
-    A screen reader says the description.
-    """
+    """The chart's Vega-Lite with our look, for the edition that front ends know."""
     spec: dict[str, Any] = chart.properties(background="transparent").configure(**_config()).to_dict()
     spec["$schema"] = VEGA_LITE_SCHEMA
     spec["description"] = description

@@ -62,10 +62,7 @@ class _Open:
 
 
 def bars(events: Iterable[ev.Event], now: datetime) -> list[Bar]:
-    """The bars of one run, lane by lane, in their order.
-
-    What goes on has lasted until `now`.
-    """
+    """The bars of one run, lane by lane, in their order; what goes on has lasted until `now`."""
     lanes = _Lanes()
     for event in events:
         lanes.take(event)

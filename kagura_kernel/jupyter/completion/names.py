@@ -13,7 +13,7 @@ import threading
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,19 +89,11 @@ BLINK = 0.3
 """Seconds a look-up may take before it is given up for this time."""
 
 _PATHS = frozenset({Kind.FILE, Kind.DIRECTORY, Kind.NOTEBOOK, Kind.SOURCE})
-_FROM_THE_JOURNAL = frozenset(
-    {Kind.RUN, Kind.LEASE, Kind.APPROVAL, Kind.SESSION, Kind.MODEL, Kind.CHANGED_PATH, Kind.TEXT}
-)
 
 
-@contextmanager
-def journal_in_use() -> Iterator[Journal]:
+def journal_in_use() -> AbstractContextManager[Journal]:
     """The journal of the settings, for a moment. Raises `KaguraError`: there is none yet, or it cannot be used."""
-    journal = Journal.open(place_in_use(os.environ), create=False)
-    try:
-        yield journal
-    finally:
-        journal.close()
+    return closing(Journal.open(place_in_use(os.environ), create=False))
 
 
 class ShellNames:
@@ -129,7 +121,7 @@ class ShellNames:
         if kind in _PATHS:
             # Below a prompt stands what the box sees, and that is the project alone.
             return files(Path.cwd(), prefix, kind, outside=bool(given))
-        if kind in _FROM_THE_JOURNAL:
+        if kind in FINDERS:
             with self._open() as journal:
                 found = list(FINDERS[kind](journal, given, here))
         elif kind in _BY_THE_LINE:
@@ -372,8 +364,7 @@ def _runs(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Name]:
         yield Name(row.run_id, _told(row))
 
 
-def _approvals(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Name]:
-    del given, here
+def _approvals(journal: Journal, _given: Sequence[str], _here: Here) -> Iterator[Name]:
     for row in views.approvals(journal, limit=_LATEST, pending_only=True):
         yield Name(row.id, f"{row.title} ({row.run_id})")
     for row in views.approvals(journal, limit=_LATEST):
@@ -392,8 +383,7 @@ def _answers(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Nam
             yield from (Name(option) for option in request.options)
 
 
-def _leases(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Name]:
-    del given, here
+def _leases(journal: Journal, _given: Sequence[str], _here: Here) -> Iterator[Name]:
     rows = {row.lease_id: row for row in LeaseLedger(journal).open_rows()}
     for lease_id, row in rows.items():
         yield Name(lease_id, f"{row.provider}:{row.scope} of {row.run_id}")
@@ -401,15 +391,13 @@ def _leases(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Name
         yield Name(scope)
 
 
-def _sessions(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Name]:
-    del given, here
+def _sessions(journal: Journal, _given: Sequence[str], _here: Here) -> Iterator[Name]:
     newest = {row.session_id: row for row in reversed(views.runs(journal, limit=_LATEST))}
     for session_id, row in reversed(newest.items()):
         yield Name(session_id, _told(row))
 
 
-def _models(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Name]:
-    del given, here
+def _models(journal: Journal, _given: Sequence[str], _here: Here) -> Iterator[Name]:
     for model in dict.fromkeys(row.model for row in views.runs(journal, limit=_LATEST) if row.model):
         yield Name(model)
 

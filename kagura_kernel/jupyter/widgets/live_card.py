@@ -37,7 +37,7 @@ class LiveCard(anywidget.AnyWidget):
         self._pressed = pressed
         self.heard = False  # Whether a front end has answered; one without widgets never does
         self.hosted = False  # Whether the front end leaves the card as it is when its output is written anew
-        self.once_hosted: Callable[[], None] = _nothing  # Called when that is known
+        self.once_hosted: Callable[[], None] = lambda: None  # Called when that is known
         self._seen = time.monotonic()
         self.on_msg(self._hear)
 
@@ -65,22 +65,17 @@ class LiveCard(anywidget.AnyWidget):
             return
         self.heard = True
         self._seen = time.monotonic()
-        if content.get("act") == "seen":
-            return
-        if content.get("act") == "hosted":
-            self.hosted = True
-            self.once_hosted()
-            return
-        if content.get("act") == "sync":
-            now = time.monotonic()
-            # A view that is made late must not take the clocks of its parts for fresh ones.
-            ages = {key: round(now - since, 2) for key, since in self._since.items()}
-            self.send({"kind": "parts", "parts": dict(self._now), "ages": ages})
-        else:
-            # The front end waits for a sign that somebody is there, whatever comes of the button.
-            self.send({"kind": "heard"})
-            self._pressed(content)
-
-
-def _nothing() -> None:
-    """What waits for a front end while nobody does."""
+        match content.get("act"):
+            case "seen":
+                pass
+            case "hosted":
+                self.hosted = True
+                self.once_hosted()
+            case "sync":
+                # A view that is made late must not take the clocks of its parts for fresh ones.
+                ages = {key: round(self._seen - since, 2) for key, since in self._since.items()}
+                self.send({"kind": "parts", "parts": dict(self._now), "ages": ages})
+            case _:
+                # The front end waits for a sign that somebody is there, whatever comes of the button.
+                self.send({"kind": "heard"})
+                self._pressed(content)

@@ -114,10 +114,10 @@ def test_in_a_notebook_the_leases_are_the_same_table(run, notebook):
 
 
 def test_the_leases_of_a_notebook_show_themselves_as_the_board(run, notebook, monkeypatch):
-    from kagura_kernel.jupyter.boards import LeaseBoard
+    from kagura_kernel.jupyter.boards import LeaseFrame
 
     shown = []
-    monkeypatch.setattr(LeaseBoard, "show", lambda cockpit: shown.append(cockpit) or True)
+    monkeypatch.setattr(LeaseFrame, "show", lambda _table, cockpit: shown.append(cockpit) or True)
     table = steer(run, notebook, "leases")
     assert shown == []
     table._ipython_display_()
