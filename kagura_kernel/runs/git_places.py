@@ -90,6 +90,9 @@ _SETTINGS = ("git", "config", "--list", "--show-origin", "-z", "--includes")
 _PACKAGES = ("git", "-c", "core.fsmonitor=false", "ls-files", "-z", "--", ":(glob)**/__init__.py")
 # What says where git's settings lie; the rest of a person's variables stays away from it.
 _TOLD = ("GIT_CONFIG", "XDG_CONFIG_HOME")
+# What a repository lacks is not fetched: its settings say from where, and by which program. Older versions of git know
+# the second variable alone, by which no way of fetching is allowed.
+_NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 
 
 class GitPlaces:
@@ -106,7 +109,7 @@ class GitPlaces:
         told = {name: value for name, value in environ.items() if name.startswith(_TOLD)}
         self._project = project
         self._variables = tuple(variable_settings(environ))
-        self._environment = {**minimal_environment(environ, project), **told}
+        self._environment = {**minimal_environment(environ, project), **told, **_NO_FETCH}
         self._asked: dict[Path, tuple[str, ...]] = {}
         self._one_asks = threading.RLock()
         self._folders: Iterator[tuple[Path, set[str]]] | None = _walked(project)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from dataclasses import replace
@@ -396,6 +397,30 @@ def written(repository: Path, tmp_path: Path, line: str) -> dict[str, tuple[str,
     finally:
         cockpit.close()
     return {change.path: (change.state, change.runs) for change in outcome.changes}
+
+
+def test_what_a_repository_lacks_is_not_fetched_by_the_program_that_it_names(repository: Path, tmp_path: Path) -> None:
+    put(repository, "there/one.py")
+    put(repository, "away/__init__.py")
+    git(repository, "add", ".")
+    git(repository, "-c", "user.name=Ann", "-c", "user.email=a@b.c", "commit", "-q", "-m", "one")
+    # Whoever lists files of a folder that is left out needs what git knows of it, and git would ask for that.
+    git(repository, "sparse-checkout", "set", "--cone", "--sparse-index", "there")
+    shutil.rmtree(repository / ".git" / "objects")
+    (repository / ".git" / "objects").mkdir()
+    ran = tmp_path / "ran"
+    for name, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": str(tmp_path / "nowhere"),
+        "remote.origin.uploadPack": f"touch {ran};",
+    }.items():
+        git(repository, "config", name, value)
+    found = GitPlaces(repository, {"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+    found.finish()
+    assert found.packages == frozenset()
+    assert not ran.exists()
 
 
 def test_where_a_hook_runs_the_project_all_waits_that_is_not_known_to_be_data(repository: Path, tmp_path: Path) -> None:
