@@ -173,8 +173,9 @@ def _sets_what_runs(told: Sequence[str]) -> bool:
 
 # Settings that name programs, or that change what is pushed and to where.
 _TELLING = re.compile(
-    r"core\.(askpass|fsmonitor|gitproxy|hookspath|sshcommand)|credential\.(.*\.)?helper|filter\..*\.(clean|process|smudge)|"
-    r"gpg\.(.*\.)?(program|defaultkeycommand)|protocol\..*allow|push\..*|"
+    r"core\.(alternaterefscommand|askpass|fsmonitor|gitproxy|hookspath|sshcommand)|credential\.(.*\.)?helper|"
+    r"filter\..*\.(clean|process|smudge)|gc\.recentobjectshook|gpg\.(.*\.)?(program|defaultkeycommand)|"
+    r"hook\..*\.command|protocol\..*allow|push\..*|"
     r"remote\..*\.(mirror|push|receivepack|uploadpack|vcs)|"
     r"url\..*\.(insteadof|pushinsteadof)|uploadpack\..*|commit\.gpgsign|push\.gpgsign"
 )

@@ -57,6 +57,9 @@ def test_what_runs_nothing_of_the_project_is_harmless(name: str, value: str) -> 
         ("push.recursesubmodules", "on-demand"),
         ("push.default", "matching"),
         ("protocol.ext.allow", "always"),
+        ("core.alternaterefscommand", "./refs.sh"),
+        ("gc.recentobjectshook", "./recent.sh"),
+        ("hook.lint.command", "./lint.sh"),
     ],
 )
 def test_what_names_a_program_or_bends_a_push_is_told(name: str, value: str) -> None:
