@@ -125,6 +125,14 @@ async def test_a_model_that_may_not_be_asked_is_not_and_the_next_one_is() -> Non
     assert len(rig.counted) == 1
 
 
+async def test_half_a_character_in_a_name_is_refused_like_any_other_name() -> None:
+    async with a_model([says("Hello.")]) as rig:
+        status, body = await rig.ask(b'{"model": "m-1", "\\ud800": 1}')
+        assert (status, b"\\ud800" in body) == (400, True)
+        assert (await rig.ask())[0] == 200
+    assert rig.problems == []
+
+
 async def test_pieces_come_as_they_are_written() -> None:
     async with a_model([says("one two three " * 20, delay=0.02)]) as rig:
         reader, writer = await rig.open()

@@ -388,7 +388,8 @@ class Caller:
         Raises:
             OSError: the program is gone.
         """
-        body = f"{code}: {text}\n".encode()
+        # Some of the text may be the program's own, and half a character has no UTF-8.
+        body = f"{code}: {text}\n".encode("utf-8", "backslashreplace")
         headers: Headers = [
             (b"content-type", b"text/plain; charset=utf-8"),
             (b"content-length", str(len(body)).encode()),
