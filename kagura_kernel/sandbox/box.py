@@ -21,12 +21,27 @@ from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange, BoxSpec, Failed,
 from kagura_kernel.sandbox.boot import GuestConfig, guest_payload
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.populate import send_project
+from kagura_kernel.sandbox.supervisor.arguments import HOME
 
 _TAKEN = (
     *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc", "/root"),
     *("/run", "/sbin", "/sys", "/tmp", "/usr", "/var", WORKSPACE),  # noqa: S108 - the box's own /tmp
 )
 """What a box of some back-end has: a directory there would hide it, or could not be put there at all."""
+
+
+SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+COMMAND_ENV = {
+    "HOME": HOME,
+    "USER": "agent",
+    "LOGNAME": "agent",
+    "SHELL": "/bin/bash",
+    "TMPDIR": "/tmp",  # noqa: S108 - the box's own
+}
+"""What every command finds in its environment."""
+# A package that asks a question would wait for an answer that nobody gives.
+ROOT_ENV = {"USER": "root", "LOGNAME": "root", "DEBIAN_FRONTEND": "noninteractive"}
+"""What is different for commands that are root."""
 
 
 def refuse_further(spec: BoxSpec, backend: str) -> None:

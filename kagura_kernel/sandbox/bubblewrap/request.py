@@ -9,13 +9,11 @@ from typing import Any
 from kagura_kernel.domain.policy import BoxLimits
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec
 from kagura_kernel.sandbox.boot import GuestConfig, guest_argv
+from kagura_kernel.sandbox.box import COMMAND_ENV, ROOT_ENV, SYSTEM_PATH
 from kagura_kernel.sandbox.bubblewrap.python_view import PythonView
 from kagura_kernel.sandbox.supervisor.arguments import HOME, LOWER, UPPER
 
 SHIMS = "/run/kagura/bin"
-# A package that asks a question would wait for an answer that nobody gives.
-_AS_ROOT = {"USER": "root", "LOGNAME": "root", "DEBIAN_FRONTEND": "noninteractive"}
-_SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 def fitting(limits: BoxLimits, *, writable_root: bool = False) -> tuple[BoxLimits, list[str]]:
@@ -81,17 +79,13 @@ def guest_config(spec: BoxSpec, view: PythonView, request: dict[str, Any]) -> Gu
 def _environment(spec: BoxSpec, view: PythonView) -> dict[str, str]:
     """All that a command finds in its environment; nothing of the host's."""
     return {
-        "PATH": ":".join(dict.fromkeys((*view.path, SHIMS, f"{HOME}/.local/bin", *_SYSTEM_PATH))),
-        "HOME": HOME,
-        "USER": "agent",
-        "LOGNAME": "agent",
-        "SHELL": "/bin/bash",
+        "PATH": ":".join(dict.fromkeys((*view.path, SHIMS, f"{HOME}/.local/bin", *SYSTEM_PATH))),
+        **COMMAND_ENV,
         "LANG": "C.UTF-8",
         "TERM": "dumb",
-        "TMPDIR": "/tmp",  # noqa: S108  the box's own
         "PYTHONDONTWRITEBYTECODE": "1",
         **dict(view.env),
-        **(_AS_ROOT if spec.writable_root else {}),
+        **(ROOT_ENV if spec.writable_root else {}),
         **spec.env,
     }
 

@@ -15,8 +15,9 @@ from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.domain.policy import BoxLimits
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec
 from kagura_kernel.sandbox.boot import GuestConfig
-from kagura_kernel.sandbox.box import Sizes, refuse_further, sizes
+from kagura_kernel.sandbox.box import COMMAND_ENV, ROOT_ENV, SYSTEM_PATH, Sizes, refuse_further, sizes
 from kagura_kernel.sandbox.docker.seccomp import profile
+from kagura_kernel.sandbox.supervisor.arguments import HOME, ROOT_POWERS
 
 TOO_OLD = "this release of runsc is too old for today's programs (`ls` fails in a box): install one from gVisor itself"
 OPEN_PIPE = (
@@ -27,19 +28,13 @@ OPEN_PIPE = (
 NAME = "docker"
 USER = "65532:65532"
 ROOT = "0:0"
-HOME = "/home/agent"
-ROOT_POWERS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETUID", "SETGID", "SETFCAP", "KILL")
-"""What dpkg and apt do as root: give files to others, set modes, run as another user and stop what they started."""
 BOX_LABEL = "kagura.box"
 OWNER_LABEL = "kagura.owner"
 HOLDER_LABEL = "kagura.holder"
 CONTENT_LABEL = "kagura.content"
 
-# A package that asks a question would wait for an answer that nobody gives.
-_AS_ROOT = {"USER": "root", "LOGNAME": "root", "DEBIAN_FRONTEND": "noninteractive"}
 _PAGE = 65536
 _KERNEL_THREADS = 256
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +148,7 @@ def writable_root_body(body: Mapping[str, Any], spec: BoxSpec, *, bounded: bool)
     where the daemon's storage driver can be told so.
     """
     host = dict(body["HostConfig"])
-    host |= {"CapAdd": list(ROOT_POWERS), "ReadonlyRootfs": False}
+    host |= {"CapAdd": [power.upper() for power in ROOT_POWERS], "ReadonlyRootfs": False}
     host["Tmpfs"] = {place: how.replace("uid=65532,gid=65532", "uid=0,gid=0") for place, how in host["Tmpfs"].items()}
     if bounded:
         host["StorageOpt"] = {"size": str(spec.limits.memory_bytes)}
@@ -224,10 +219,9 @@ def _bounded(size: int) -> str:
 
 def command_environment(image_env: Sequence[str], extra: Mapping[str, str]) -> dict[str, str]:
     """The whole environment of commands: the image's own, what every program expects, and the spec's."""
-    env = {"PATH": _PATH, "LANG": "C.UTF-8"}
+    env = {"PATH": ":".join(SYSTEM_PATH), "LANG": "C.UTF-8"}
     env |= dict(line.split("=", 1) for line in image_env if "=" in line)
-    env |= {"HOME": HOME, "USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/bash", "TMPDIR": "/tmp"}  # noqa: S108 - the box's own /tmp
-    return env | dict(extra)
+    return {**env, **COMMAND_ENV, **extra}
 
 
 def guest_config(spec: BoxSpec, image_env: Sequence[str]) -> GuestConfig:
@@ -243,4 +237,4 @@ def guest_config(spec: BoxSpec, image_env: Sequence[str]) -> GuestConfig:
 def _as_root(image_env: Sequence[str]) -> dict[str, str]:
     """What is different for commands that are root: who they are, and that the system's own tools are found."""
     path = command_environment(image_env, {})["PATH"]
-    return {**_AS_ROOT, "PATH": ":".join(dict.fromkeys([*path.split(":"), *_PATH.split(":")]))}
+    return {**ROOT_ENV, "PATH": ":".join(dict.fromkeys([*path.split(":"), *SYSTEM_PATH]))}

@@ -13,6 +13,18 @@ import json
 from functools import cache
 from typing import Any
 
+from kagura_kernel.sandbox.supervisor.seccomp import (
+    AF_INET,
+    AF_INET6,
+    AF_NETLINK,
+    AF_UNIX,
+    ENOSYS,
+    NEW_NAMESPACES,
+    PERSONALITIES,
+    TIOCLINUX,
+    TIOCSTI,
+)
+
 _FILES = """
     access chdir chmod chown chown32 close close_range copy_file_range creat dup dup2 dup3 faccessat
     faccessat2 fadvise64 fadvise64_64 fallocate fchdir fchmod fchmodat fchmodat2 fchown fchown32 fchownat
@@ -66,14 +78,8 @@ _TALKING = """
     semtimedop_time64 send sendmmsg sendmsg sendto setsockopt shmat shmctl shmdt shmget shutdown socketpair
 """
 
-_NEW_NAMESPACES = 0x7E020000
-"""CLONE_NEWNS … CLONE_NEWNET. The time namespace's bit is part of the exit signal here: clone cannot ask for it."""
-
-_FAMILIES = {"unix": 1, "ipv4": 2, "ipv6": 10}
-_AF_NETLINK, _NETLINK_ROUTE = 16, 0
-_PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
-_ENOSYS = 38
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_FAMILIES = (AF_UNIX, AF_INET, AF_INET6)
+_NETLINK_ROUTE = 0
 
 
 def allowed_names() -> frozenset[str]:
@@ -96,7 +102,7 @@ def oci_filter() -> dict[str, Any]:
 
 def _profile(*, gvisor: bool) -> dict[str, Any]:
     # Its flags lie in memory and cannot be judged; told that it does not exist, libraries fall back on clone.
-    absent = [{"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS, "args": []}]
+    absent = [{"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS, "args": []}]
     if gvisor:
         # A refusal is always EPERM there; what a tracer shall judge, and there is none, does not exist.
         absent = [{"names": ["clone3"], "action": "SCMP_ACT_TRACE", "args": []}]
@@ -110,32 +116,21 @@ def _profile(*, gvisor: bool) -> dict[str, Any]:
         ],
         "syscalls": [
             {"names": sorted(allowed_names() - {"ioctl"}), "action": "SCMP_ACT_ALLOW", "args": []},
-            *(_when("socket", 0, family, "SCMP_CMP_EQ") for family in _FAMILIES.values()),
+            *(_when("socket", (0, family, "SCMP_CMP_EQ")) for family in _FAMILIES),
             # What lists the interfaces; every other subsystem of the kernel that speaks netlink stays out of reach.
-            {
-                "names": ["socket"],
-                "action": "SCMP_ACT_ALLOW",
-                "args": [_argument(0, _AF_NETLINK, "SCMP_CMP_EQ"), _argument(2, _NETLINK_ROUTE, "SCMP_CMP_EQ")],
-            },
-            *(_when("personality", 0, persona, "SCMP_CMP_EQ") for persona in _PERSONALITIES),
-            {
-                "names": ["ioctl"],
-                "action": "SCMP_ACT_ALLOW",
-                "args": [_argument(1, _TIOCSTI, "SCMP_CMP_NE"), _argument(1, _TIOCLINUX, "SCMP_CMP_NE")],
-            },
+            _when("socket", (0, AF_NETLINK, "SCMP_CMP_EQ"), (2, _NETLINK_ROUTE, "SCMP_CMP_EQ")),
+            *(_when("personality", (0, persona, "SCMP_CMP_EQ")) for persona in PERSONALITIES),
+            _when("ioctl", (1, TIOCSTI, "SCMP_CMP_NE"), (1, TIOCLINUX, "SCMP_CMP_NE")),
             {
                 "names": ["clone"],
                 "action": "SCMP_ACT_ALLOW",
-                "args": [{"index": 0, "value": _NEW_NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}],
+                "args": [{"index": 0, "value": NEW_NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}],
             },
             *absent,
         ],
     }
 
 
-def _when(name: str, index: int, value: int, operator: str) -> dict[str, Any]:
-    return {"names": [name], "action": "SCMP_ACT_ALLOW", "args": [_argument(index, value, operator)]}
-
-
-def _argument(index: int, value: int, operator: str) -> dict[str, Any]:
-    return {"index": index, "value": value, "op": operator}
+def _when(name: str, *arguments: tuple[int, int, str]) -> dict[str, Any]:
+    args = [{"index": index, "value": value, "op": operator} for index, value, operator in arguments]
+    return {"names": [name], "action": "SCMP_ACT_ALLOW", "args": args}

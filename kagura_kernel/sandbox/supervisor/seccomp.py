@@ -34,11 +34,11 @@ _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _JUMP_EQUAL, _JUMP_ABOVE = 0x15, 0x25
 
 # CLONE_NEWNS … CLONE_NEWNET; CLONE_NEWTIME shares its bit with the exit signal and cannot be asked for in clone.
-_NEW_NAMESPACES = 0x7E020000
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+NEW_NAMESPACES = 0x7E020000
+TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 # PER_LINUX, PER_LINUX32, UNAME26, both, and the question what it is.
-_PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
-_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 
 
 def _numbers(table: str) -> dict[str, int]:
@@ -79,33 +79,7 @@ _AARCH64 = _numbers("""
     kexec_file_load:294
 """)
 
-# Memory without a mapping, which no limit of a process knows: refused where the box as a whole is not counted.
-_UNCOUNTED = {
-    "x86_64": {"shmget": 29, "memfd_create": 319},
-    "aarch64": {"shmget": 194, "memfd_create": 279},
-}
-
-# By the place of the mode among the arguments. A call whose mode lies in memory cannot be looked at: see `_UNSEEN`.
-_MODES = {
-    "x86_64": {
-        "open": (2, 2),
-        "creat": (85, 1),
-        "chmod": (90, 1),
-        "fchmod": (91, 1),
-        "mknod": (133, 1),
-        "openat": (257, 3),
-        "mknodat": (259, 2),
-        "fchmodat": (268, 2),
-        "fchmodat2": (452, 2),
-    },
-    "aarch64": {
-        "mknodat": (33, 2),
-        "fchmod": (52, 1),
-        "fchmodat": (53, 2),
-        "openat": (56, 3),
-        "fchmodat2": (452, 2),
-    },
-}
+# A call whose mode lies in memory, which cannot be looked at.
 _UNSEEN = {"openat2": 437}
 _RUNS_AS_OWNER = 0o6000
 
@@ -120,14 +94,37 @@ class Machine:
     audit: int  # its audit number
     calls: Mapping[str, int]  # numbers of the calls that are refused, always or by their arguments
     newest: int  # the newest number that is known
-    # Numbers of the calls that are refused where nobody counts a box's memory as a whole.
+    # Numbers of what makes memory without a mapping, which no limit of a process knows: refused where nobody counts a
+    # box's memory as a whole.
     uncounted: Mapping[str, int]
     modes: Mapping[str, tuple[int, int]]  # calls that give a file its mode: the number, and which argument that is
 
 
 MACHINES = {
-    "x86_64": Machine(0xC000003E, _X86_64 | _COMMON, 467, _UNCOUNTED["x86_64"], _MODES["x86_64"]),
-    "aarch64": Machine(0xC00000B7, _AARCH64 | _COMMON, 467, _UNCOUNTED["aarch64"], _MODES["aarch64"]),
+    "x86_64": Machine(
+        audit=0xC000003E,
+        calls=_X86_64 | _COMMON,
+        newest=467,
+        uncounted=_numbers("shmget:29 memfd_create:319"),
+        modes={
+            "open": (2, 2),
+            "creat": (85, 1),
+            "chmod": (90, 1),
+            "fchmod": (91, 1),
+            "mknod": (133, 1),
+            "openat": (257, 3),
+            "mknodat": (259, 2),
+            "fchmodat": (268, 2),
+            "fchmodat2": (452, 2),
+        },
+    ),
+    "aarch64": Machine(
+        audit=0xC00000B7,
+        calls=_AARCH64 | _COMMON,
+        newest=467,
+        uncounted=_numbers("shmget:194 memfd_create:279"),
+        modes={"mknodat": (33, 2), "fchmod": (52, 1), "fchmodat": (53, 2), "openat": (56, 3), "fchmodat2": (452, 2)},
+    ),
 }
 """By `platform.machine()`; other machines have no filter and hence no box."""
 
@@ -136,15 +133,9 @@ MACHINES = {
 def filter_program(machine: str | None = None, *, counted: bool = True, shares_files: bool = False) -> bytes:
     """The filter as `struct sock_filter[]`, which is what `bwrap --seccomp` reads; built once.
 
-    Args:
-        machine: A key of `MACHINES`; None is the one this runs on.
-        counted: Whether a control group counts the memory of the box. Where none does, memory that belongs to no
-            process cannot be had: the limit of each process would not hold it, and when the machine runs out of
-            memory nobody would be found who uses it.
-        shares_files: Whether the box sees files of the host as they are.
-
-    Raises:
-        KeyError: there is no filter for this machine.
+    Where no control group has `counted` the memory of the box, memory that belongs to no process cannot be had: the
+    limit of each process would not hold it, and when the machine runs out of memory nobody would be found who uses it.
+    `shares_files` is for a box that sees files of the host as they are. Raises `KeyError` for an unknown machine.
     """
     known = MACHINES[machine or platform.machine()]
     lines = [*_load(_ARCH), *_unless_equal(known.audit, _KILL_PROCESS), *_load(_NR)]
@@ -166,7 +157,7 @@ def filter_program(machine: str | None = None, *, counted: bool = True, shares_f
 def _sharing(known: Machine) -> list[bytes]:
     """What is asked beside in a box that shares files; a verdict where one is refused, else the call's number again."""
     lines = [line for number in _UNSEEN.values() for line in _when_equal(number, _ERRNO | ENOSYS)]
-    no_names = [*_load_argument(0), *_when_equal(_AF_UNIX, _ERRNO | EAFNOSUPPORT), *_load(_NR)]
+    no_names = [*_load_argument(0), *_when_equal(AF_UNIX, _ERRNO | EAFNOSUPPORT), *_load(_NR)]
     lines += _skip_unless(known.calls["socket"], no_names)
     for number, place in known.modes.values():
         plain = [*_load_argument(place), *_statement(_AND, _RUNS_AS_OWNER), *_unless_equal(0, _ERRNO | EPERM)]
@@ -178,8 +169,8 @@ def _argument_checks() -> dict[str, list[bytes]]:
     """What is asked of a call's arguments; each check ends in a verdict."""
     family = [
         *_load_argument(0),
-        *(line for number in (_AF_UNIX, _AF_INET, _AF_INET6) for line in _when_equal(number, _ALLOW)),
-        *_unless_equal(_AF_NETLINK, _ERRNO | EAFNOSUPPORT),
+        *(line for number in (AF_UNIX, AF_INET, AF_INET6) for line in _when_equal(number, _ALLOW)),
+        *_unless_equal(AF_NETLINK, _ERRNO | EAFNOSUPPORT),
         *_load_argument(2),  # only NETLINK_ROUTE, which getifaddrs uses
         *_unless_equal(0, _ERRNO | EAFNOSUPPORT),
         *_return(_ALLOW),
@@ -189,20 +180,20 @@ def _argument_checks() -> dict[str, list[bytes]]:
         "socketpair": family,
         "clone": [
             *_load_argument(0),
-            *_statement(_AND, _NEW_NAMESPACES),
+            *_statement(_AND, NEW_NAMESPACES),
             *_unless_equal(0, _ERRNO | EPERM),
             *_return(_ALLOW),
         ],
         # The kernel takes an ioctl's request and a personality as 32 bits: the lower half is all there is to compare.
         "ioctl": [
             *_load_argument(1),
-            *_when_equal(_TIOCSTI, _ERRNO | EPERM),
-            *_when_equal(_TIOCLINUX, _ERRNO | EPERM),
+            *_when_equal(TIOCSTI, _ERRNO | EPERM),
+            *_when_equal(TIOCLINUX, _ERRNO | EPERM),
             *_return(_ALLOW),
         ],
         "personality": [
             *_load_argument(0),
-            *(line for value in _PERSONALITIES for line in _when_equal(value, _ALLOW)),
+            *(line for value in PERSONALITIES for line in _when_equal(value, _ALLOW)),
             *_return(_ERRNO | EPERM),
         ],
     }
