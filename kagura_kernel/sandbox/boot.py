@@ -76,8 +76,6 @@ class GuestConfig:
     protected: tuple[str, ...] = (".git", ".kagura")  # subpaths of the workspace that `changes` never tells
     # The whole environment of commands, before their own variables. Never secrets.
     env: Mapping[str, str] = field(default_factory=dict)
-    # Limits set before the first command, by name without prefix (`NOFILE`, `FSIZE`, `CORE`, `AS`, `NPROC`).
-    rlimits: Mapping[str, int] = field(default_factory=dict)
     writable: bool = True  # whether the workspace may be written; when not, `files.write` below it answers EROFS
 
 

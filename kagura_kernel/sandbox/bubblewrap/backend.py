@@ -91,18 +91,14 @@ class BubblewrapBackend:
     Args:
         program: The bubblewrap program; None looks for `bwrap` in the system's directories, then on PATH.
         view: The Python that boxes see; None is the running one.
-        python: Interpreter for the supervisor.
     """
 
     name = "bubblewrap"
     isolation = IsolationClass.NAMESPACE
 
-    def __init__(
-        self, *, program: str | None = None, view: PythonView | None = None, python: str = sys.executable
-    ) -> None:
+    def __init__(self, *, program: str | None = None, view: PythonView | None = None) -> None:
         self._program = program
         self._given_view = view
-        self._python = python
         self._supervisor: SupervisorClient | None = None
         self._ranged: SupervisorClient | None = None
         self._view: PythonView | None = None
@@ -182,11 +178,11 @@ class BubblewrapBackend:
         if self._supervisor is None or self._view is None:
             avoid = [Path.home(), *([spec.workspace] if spec.workspace else [])]
             self._view = self._given_view or current_view(avoid)
-            self._supervisor = SupervisorClient(self._setup(self._view), self._python)
+            self._supervisor = SupervisorClient(self._setup(self._view))
         if not spec.writable_root or os.geteuid() == 0:
             return self._supervisor, self._view
         if self._ranged is None:
-            self._ranged = SupervisorClient(self._setup(self._view), self._python, find_mapping())
+            self._ranged = SupervisorClient(self._setup(self._view), mapping=find_mapping())
         return self._ranged, self._view
 
     @staticmethod

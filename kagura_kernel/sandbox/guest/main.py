@@ -207,23 +207,10 @@ def _take_pipe() -> tuple[int, int]:
     return read_fd, write_fd
 
 
-def _limit(rlimits: dict[str, int]) -> None:
-    if not rlimits:
-        return
-    import resource
-
-    for name, value in rlimits.items():
-        number = getattr(resource, "RLIMIT_" + name)
-        hard = resource.getrlimit(number)[1]
-        wanted = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(number, (wanted, wanted))
-
-
 def main(config: dict[str, Any]) -> None:
     """Be the guest of the box described by `config`; returns when the host is gone."""
     for name in ("SIGHUP", "SIGINT", "SIGPIPE", "SIGTERM", "SIGXFSZ"):
         _signal.signal(getattr(_signal, name), _signal.SIG_IGN)
     read_fd, write_fd = _take_pipe()
     hardened = harden()
-    _limit(config["rlimits"])
     Guest(config, read_fd, write_fd).run(hardened)

@@ -74,7 +74,6 @@ class RunscBackend:
         platform: How runsc catches system calls; None finds out which way works, by starting a box each.
         way: What another back-end of this process has found out (`way`), so that it is not tried again.
         view: The Python that boxes see; None is the running one.
-        python: Interpreter for the supervisor.
     """
 
     name = NAME
@@ -87,14 +86,12 @@ class RunscBackend:
         platform: str | None = None,
         way: Way | None = None,
         view: PythonView | None = None,
-        python: str = sys.executable,
     ) -> None:
         self._program = program
         self._platforms = (platform,) if platform else PLATFORMS
         self._way = way
         self._given_view = view
         self._view: PythonView | None = None
-        self._python = python
         self._supervisor: SupervisorClient | None = None
         self._open: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
         self._finding = asyncio.Lock()
@@ -193,7 +190,7 @@ class RunscBackend:
         self._refuse_when_closed()
         if self._supervisor is None or self._view is None:
             self._view = self._given_view or current_view([Path.home()])
-            self._supervisor = SupervisorClient(as_setup(self._view, []), self._python, gvisor=True)
+            self._supervisor = SupervisorClient(as_setup(self._view, []), gvisor=True)
         view = self._view
         runsc = self._runsc(way)
         payload = guest_payload(guest_config_for(spec, view), same_python=view.python == sys.executable)

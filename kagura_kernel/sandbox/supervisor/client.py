@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.domain.identity import new_box_id
@@ -67,16 +67,11 @@ class Ending:
         return f"it ended with exit code {self.status}{last}"
 
 
-class SupervisedBox:
+class Started(NamedTuple):
     """A box that the supervisor holds."""
 
-    def __init__(self, notes: tuple[str, ...], gone: asyncio.Future[Ending]) -> None:
-        self.notes = notes
-        self._gone = gone
-
-    async def gone(self) -> Ending:
-        """Return when nothing of the box is left."""
-        return await asyncio.shield(self._gone)
+    notes: tuple[str, ...]  # what a reader should know of it
+    gone: asyncio.Future[Ending]  # has a result when nothing of the box is left
 
 
 class SupervisorClient:
@@ -115,7 +110,7 @@ class SupervisorClient:
         """Process id of the supervisor, while there is one."""
         return self._process.pid if self._process is not None else None
 
-    async def start(self, box_id: str, request: Mapping[str, Any], streams: Sequence[int]) -> SupervisedBox:
+    async def start(self, box_id: str, request: Mapping[str, Any], streams: Sequence[int]) -> Started:
         """Have a box started; `streams` are the guest's standard input and output, still owned by the caller.
 
         Raises:
@@ -139,7 +134,7 @@ class SupervisorClient:
             self._starting.pop(box_id, None)
         if answer["op"] == "failed":
             raise StartRefused(answer["part"], answer["why"])
-        return SupervisedBox(tuple(answer["notes"]), gone)
+        return Started(tuple(answer["notes"]), gone)
 
     def enter(self, box_id: str, words: Sequence[str], streams: Sequence[int]) -> None:
         """Start a second process in a box of gVisor; the streams stay the caller's.
@@ -332,22 +327,19 @@ class GuestStreams:
 class OpenedBox:
     """A box whose guest was sent its payload; made by `open_box`, not yet handed out."""
 
-    def __init__(self, supervisor: SupervisorClient, supervised: SupervisedBox, channel: BoxChannel) -> None:
+    def __init__(self, supervisor: SupervisorClient, started: Started, channel: BoxChannel) -> None:
         self.id = channel.box_id
         self.channel = channel
-        self.notes = supervised.notes
+        self.notes, self._gone = started
         self.on_end: Callable[[], object] = lambda: None
         self.supervisor = supervisor
-        self._supervised = supervised
 
     async def end(self) -> None:
         """End everything in it and wait until nothing is left; may be called twice."""
         self.on_end()
         await self.channel.close()
         self.supervisor.kill(self.id)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END_SECONDS):
-                await self._supervised.gone()
+        await asyncio.wait([self._gone], timeout=_END_SECONDS)
 
 
 async def open_box(
@@ -361,30 +353,27 @@ async def open_box(
     """
     with GuestStreams(sockets=sockets) as streams:
         box_id = new_box_id()
-        supervised = await supervisor.start(box_id, request, streams.theirs)
+        started = await supervisor.start(box_id, request, streams.theirs)
         streams.close_theirs()
 
         async def explain() -> str:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LAST_WORDS):
-                    return (await supervised.gone()).why
-            return ""
+            await asyncio.wait([started.gone], timeout=_LAST_WORDS)
+            return started.gone.result().why if started.gone.done() else ""
 
         channel = BoxChannel.over_fds(box_id, *streams.hand_over(), workspace=WORKSPACE, explain=explain)
-    opened = OpenedBox(supervisor, supervised, channel)
+    opened = OpenedBox(supervisor, started, channel)
     try:
         channel.start(payload)
-        await _greet(channel, supervised, hello)
+        await _greet(channel, started.gone, hello)
     except BaseException:
         await asyncio.shield(opened.end())
         raise
     return opened
 
 
-async def _greet(channel: BoxChannel, supervised: SupervisedBox, seconds: float) -> None:
+async def _greet(channel: BoxChannel, gone: asyncio.Future[Ending], seconds: float) -> None:
     """Wait for the guest; when its program ended instead, that one's own words say why."""
     hello = asyncio.ensure_future(channel.hello(seconds))
-    gone = asyncio.ensure_future(supervised.gone())
     try:
         await asyncio.wait((hello, gone), return_when=asyncio.FIRST_COMPLETED)
         if hello.done() and hello.exception() is not None:
@@ -394,9 +383,8 @@ async def _greet(channel: BoxChannel, supervised: SupervisedBox, seconds: float)
             raise StartRefused("guest", gone.result().why) from (hello.exception() if hello.done() else None)
         await hello
     finally:
-        for waiting in (hello, gone):
-            waiting.cancel()
-        await asyncio.gather(hello, gone, return_exceptions=True)
+        hello.cancel()
+        await asyncio.gather(hello, return_exceptions=True)
 
 
 def as_setup(view: Any, shims: Sequence[tuple[str, str]]) -> dict[str, Any]:

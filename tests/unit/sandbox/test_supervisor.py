@@ -42,7 +42,7 @@ def request(*argv: str, **more: object) -> dict:
 
 async def test_a_command_runs_and_its_end_is_told(supervisor: SupervisorClient, streams) -> None:
     kept = await supervisor.start("box-1", request("/bin/sh", "-c", "echo out; echo err >&2; exit 3"), streams[:2])
-    ending = await asyncio.wait_for(kept.gone(), 60)
+    ending = await asyncio.wait_for(kept.gone, 60)
     assert ending == Ending(3, words="err\n")
     assert ending.why == "it ended with exit code 3 (err)"
     assert os.read(streams[2], 100) == b"out\n"
@@ -52,7 +52,7 @@ async def test_a_killed_box_is_gone_and_may_be_killed_again(supervisor: Supervis
     kept = await supervisor.start("box-1", request("/bin/sleep", "60"), streams[:2])
     supervisor.kill("box-1")
     supervisor.kill("box-1")
-    assert (await asyncio.wait_for(kept.gone(), 60)).why == "signal 9 ended it"
+    assert (await asyncio.wait_for(kept.gone, 60)).why == "signal 9 ended it"
     supervisor.kill("box-1")
     supervisor.kill("never-there")
 
@@ -79,7 +79,7 @@ async def test_a_start_that_is_called_off_as_it_is_answered_is_called_off(superv
 async def test_last_words_are_bounded(supervisor: SupervisorClient, streams) -> None:
     script = "yes chatter | head -c 3000000 >&2; echo last words >&2"
     kept = await supervisor.start("box-1", request("/bin/bash", "-c", script), streams[:2])
-    ending = await asyncio.wait_for(kept.gone(), 60)
+    ending = await asyncio.wait_for(kept.gone, 60)
     assert len(ending.words) <= 4096
 
 
@@ -89,13 +89,13 @@ async def test_who_says_too_much_is_cut_off_while_the_next_box_stands_ready(
     # The process that will be the next box is made a moment after the start of this one.
     script = "sleep 1; yes chatter | head -c 3000000 >&2"
     kept = await supervisor.start("box-1", request("/bin/bash", "-c", script), streams[:2])
-    ending = await asyncio.wait_for(kept.gone(), 30)
+    ending = await asyncio.wait_for(kept.gone, 30)
     assert len(ending.words) <= 4096
 
 
 async def test_signals_are_as_a_program_expects_them(supervisor: SupervisorClient, streams) -> None:
     kept = await supervisor.start("box-1", request("/bin/grep", "^Sig[BI]", "/proc/self/status"), streams[:2])
-    assert (await asyncio.wait_for(kept.gone(), 60)).status == 0
+    assert (await asyncio.wait_for(kept.gone, 60)).status == 0
     blocked, ignored = (int(word, 16) for word in os.read(streams[2], 1000).split()[1::2])
     # 32 and 33 are the C library's own: it ignores them in whatever it spawns, and no program ever meets them.
     assert (blocked, ignored & ~(0b11 << 31)) == (0, 0)
@@ -104,7 +104,7 @@ async def test_signals_are_as_a_program_expects_them(supervisor: SupervisorClien
 async def test_no_descriptor_but_the_three_comes_in(supervisor: SupervisorClient, streams) -> None:
     look = "for n in {3..99}; do [ -e /proc/$$/fd/$n ] && ls -l /proc/$$/fd/$n; done; echo done"
     kept = await supervisor.start("box-1", request("/bin/bash", "-c", look), streams[:2])
-    await asyncio.wait_for(kept.gone(), 60)
+    await asyncio.wait_for(kept.gone, 60)
     assert os.read(streams[2], 1000) == b"done\n"
 
 
@@ -113,7 +113,7 @@ async def test_memory_that_runs_out_is_told(supervisor: SupervisorClient, stream
     kept = await supervisor.start(
         "box-1", request("/usr/bin/python3", "-c", eat, memory_bytes=64 * 2**20, scratch_bytes=2**20), streams[:2]
     )
-    ending = await asyncio.wait_for(kept.gone(), 60)
+    ending = await asyncio.wait_for(kept.gone, 60)
     assert ending.status != 0
     if "memory" not in supervisor.uncounted:
         assert ending.out_of_memory
@@ -138,14 +138,14 @@ async def test_a_box_that_cannot_be_made_says_why(
     assert caught.value.part == part
     # And the next one is none the worse.
     kept = await supervisor.start("box-2", request("/bin/true"), streams[:2])
-    assert (await asyncio.wait_for(kept.gone(), 60)).status == 0
+    assert (await asyncio.wait_for(kept.gone, 60)).status == 0
 
 
 async def test_a_limit_that_the_system_refuses_leaves_no_process_and_no_group_behind(
     supervisor: SupervisorClient, streams
 ) -> None:
     kept = await supervisor.start("box-0", request("/bin/true"), streams[:2])
-    await asyncio.wait_for(kept.gone(), 60)
+    await asyncio.wait_for(kept.gone, 60)
     if "pids" in supervisor.uncounted:
         pytest.skip("this system lets nobody here make control groups")
     for number in range(4):
@@ -161,18 +161,18 @@ async def test_a_lost_supervisor_ends_its_boxes_and_another_takes_over(superviso
     kept = await supervisor.start("box-1", request("/bin/sleep", "60"), streams[:2])
     lost = supervisor.pid
     os.kill(lost, signal.SIGKILL)
-    ending = await asyncio.wait_for(kept.gone(), 60)
+    ending = await asyncio.wait_for(kept.gone, 60)
     assert ending.status is None
     assert "killed" in ending.why
     kept = await supervisor.start("box-2", request("/bin/true"), streams[:2])
-    assert (await asyncio.wait_for(kept.gone(), 60)).status == 0
+    assert (await asyncio.wait_for(kept.gone, 60)).status == 0
     assert supervisor.pid != lost
 
 
 async def test_a_supervisor_asked_to_terminate_frees_everything(supervisor: SupervisorClient, streams) -> None:
     kept = await supervisor.start("box-1", request("/bin/sleep", "60"), streams[:2])
     os.kill(supervisor.pid, signal.SIGTERM)
-    assert (await asyncio.wait_for(kept.gone(), 60)).status in (None, -9)
+    assert (await asyncio.wait_for(kept.gone, 60)).status in (None, -9)
 
 
 async def test_a_supervisor_that_cannot_start_is_an_error() -> None:
@@ -188,7 +188,7 @@ async def test_closing_twice_or_before_anything_began_is_fine(supervisor: Superv
     pid = supervisor.pid
     await supervisor.close()
     await supervisor.close()
-    assert (await kept.gone()).status is None
+    assert (await kept.gone).status is None
     assert supervisor.pid is None
     assert not is_running(pid)
 
