@@ -10,59 +10,27 @@ import asyncio
 import contextlib
 import errno
 import os
-import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kagura_kernel.domain.errors import BoxFileError
 from kagura_kernel.domain.tools import FileKind, FileStat
 
 
-class GlobPattern:
-    """`*`, `?` and `[…]` stay within one component; a component `**` stands for any number of them, none included.
+def matches(parts: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether a path matches a pattern, both in components.
 
-    Args:
-        pattern: With `/`, relative. A bracket that never closes stands for itself.
+    `*`, `?` and `[…]` stay within one component; `**` stands for any number of them, the last one for at least one.
     """
-
-    def __init__(self, pattern: str) -> None:
-        parts = [part for part in pattern.split("/") if part not in ("", ".")]
-        self._pattern = re.compile(_translate(parts), re.DOTALL)
-
-    def matches(self, path: str) -> bool:
-        """Whether a relative path matches as a whole."""
-        return self._pattern.fullmatch(path) is not None
-
-
-def _translate(parts: list[str]) -> str:
-    words = []
-    last = len(parts) - 1
-    for number, part in enumerate(parts):
-        if part == "**":
-            words.append(".+" if number == last else "(?:[^/]+/)*")
-        else:
-            words.append(_component(part) + ("" if number == last else "/"))
-    return "".join(words)
-
-
-def _component(part: str) -> str:
-    words = []
-    position = 0
-    while position < len(part):
-        char = part[position]
-        bracket = re.compile(r"\[(!?)(\]?[^\]/]*)\]").match(part, position) if char == "[" else None
-        if bracket and bracket[2]:
-            inner = re.sub(r"([\\\[\]^&~|])", r"\\\1", bracket[2])
-            words.append(f"[{'^/' if bracket[1] else ''}{inner}]")
-            position = bracket.end()
-            continue
-        words.append({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)))
-        position += 1
-    # A run of stars is one star; several would only cost time.
-    return re.sub(r"(\[\^/\]\*)+", r"[^/]*", "".join(words))
+    if not parts or parts == ["**"]:
+        return bool(names) is bool(parts)
+    if parts[0] == "**":
+        return any(matches(parts[1:], names[place:]) for place in range(len(names) + 1))
+    return bool(names) and fnmatchcase(names[0], parts[0]) and matches(parts[1:], names[1:])
 
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -72,19 +40,10 @@ _READ_BYTES = 1 << 20
 
 
 class HostFiles:
-    """The files below one directory. Absolute paths are taken when they lie below it.
-
-    Args:
-        root: The directory; has to exist.
-    """
+    """The files below one directory, which has to exist. Absolute paths are taken when they lie below it."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root.resolve()
-
-    @property
-    def root(self) -> str:
-        """The directory that relative paths start from, and that none leaves."""
-        return str(self._root)
+        self.root = str(root.resolve())  # relative paths start from it, and none leaves it
 
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         """Bytes of a regular file; links are not followed (`ELOOP`), other kinds are refused (`EINVAL`)."""
@@ -153,11 +112,9 @@ class HostFiles:
             return [_described(prefix + name, name, fd) for name in _names(fd)]
 
     def _glob(self, pattern: str, limit: int) -> list[str]:
-        wanted = GlobPattern("/".join(self._components(pattern)))
-        found: list[str] = []
+        parts = self._components(pattern)
         with _told(pattern), self._directory([]) as fd:
-            found.extend(path for path in _walk(fd, "") if wanted.matches(path))
-        return sorted(found)[:limit]
+            return sorted(path for path in _walk(fd, "") if matches(parts, path.split("/")))[:limit]
 
     def _components(self, path: str) -> list[str]:
         if "\0" in path:
@@ -180,7 +137,7 @@ class HostFiles:
 
     @contextmanager
     def _directory(self, components: list[str], *, make: bool = False) -> Iterator[int]:
-        fd = os.open(self._root, _DIRECTORY)
+        fd = os.open(self.root, _DIRECTORY)
         try:
             for name in components:
                 if make:

@@ -14,7 +14,6 @@ import signal
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import SandboxDied
@@ -62,12 +61,7 @@ class DiesFromOutside(BoxLifeConformance):
 
 
 class TestBubblewrapBox(LendsBoxes, BoxWorkConformance):
-    @pytest_asyncio.fixture(scope="class", loop_scope="class")
-    @classmethod
-    async def shared_backend(cls):
-        backend = BubblewrapBackend()
-        yield backend
-        await backend.close()
+    make_backend = BubblewrapBackend
 
 
 class TestBubblewrapLife(DiesFromOutside):
@@ -81,12 +75,9 @@ class TestBubblewrapLife(DiesFromOutside):
 class Parked(LendsBoxes):
     """The pool parks what the box that is lent first asked for, so that all others have waited."""
 
-    @pytest_asyncio.fixture(scope="class", loop_scope="class")
-    @classmethod
-    async def shared_backend(cls):
-        pool = WarmPool(BubblewrapBackend())
-        yield pool
-        await pool.close()
+    @staticmethod
+    def make_backend() -> WarmPool:
+        return WarmPool(BubblewrapBackend())
 
 
 class TestParkedBubblewrapBox(Parked, BoxChangesConformance, BoxFurtherConformance):

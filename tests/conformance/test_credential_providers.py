@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from importlib.util import find_spec
+from typing import ClassVar
 
 import pytest
 
@@ -12,40 +14,34 @@ from kagura_kernel.testing.credential_service import ProviderRig
 from tests.support.credential_rigs import aws_rig, cloudflare_rig, gcp_rig, github_rig, memory_cloud_rig
 
 
-class TestCloudflare(ProviderConformance):
+class Provided(ProviderConformance):
+    rig_of: ClassVar[Callable[[], AbstractContextManager[ProviderRig]]]
+
     @pytest.fixture
     def rig(self) -> Iterator[ProviderRig]:
-        with cloudflare_rig() as rig:
+        with type(self).rig_of() as rig:
             yield rig
 
 
-class TestGitHubApp(ProviderConformance):
-    @pytest.fixture
-    def rig(self) -> Iterator[ProviderRig]:
-        with github_rig() as rig:
-            yield rig
+class TestCloudflare(Provided):
+    rig_of = cloudflare_rig
 
 
-class TestMemoryCloud(ProviderConformance):
-    @pytest.fixture
-    def rig(self) -> Iterator[ProviderRig]:
-        with memory_cloud_rig() as rig:
-            yield rig
+class TestGitHubApp(Provided):
+    rig_of = github_rig
 
 
-class TestGoogleCloud(ProviderConformance):
-    @pytest.fixture
-    def rig(self) -> Iterator[ProviderRig]:
-        with gcp_rig() as rig:
-            yield rig
+class TestMemoryCloud(Provided):
+    rig_of = memory_cloud_rig
 
 
-class TestAwsSts(ProviderConformance):
-    @pytest.fixture
-    def rig(self) -> Iterator[ProviderRig]:
-        pytest.importorskip("moto")
-        with aws_rig() as rig:
-            yield rig
+class TestGoogleCloud(Provided):
+    rig_of = gcp_rig
+
+
+@pytest.mark.skipif(find_spec("moto") is None, reason="moto is not installed")
+class TestAwsSts(Provided):
+    rig_of = aws_rig
 
 
 @pytest.mark.parametrize("rig_of", [cloudflare_rig, gcp_rig, aws_rig], ids=["httpx", "google-auth", "boto3"])

@@ -13,16 +13,9 @@ import pytest
 from kagura_kernel.brain.kagura_brain import KaguraBrain
 from kagura_kernel.brain.provider import BrainEvent, Turn
 from kagura_kernel.testing.conformance.brain import BrainConformance, BrainFor, Round
-from tests.support.model_script import Calls, ModelTurn, Says, by_conversation
+from tests.support.model_script import by_conversation, turns_of
 from tests.support.model_server import ModelServer
 from tests.support.openai_server import OpenAIServer
-
-
-def script_of(rounds: Sequence[Round]) -> list[ModelTurn]:
-    # A slow round is no different here: the agents say nothing before they have said all.
-    return [
-        ModelTurn((*((Says(one.text),) if one.text else ()), *(Calls(*call) for call in one.calls))) for one in rounds
-    ]
 
 
 class TestKaguraBrainWithClaude(BrainConformance):
@@ -30,7 +23,8 @@ class TestKaguraBrainWithClaude(BrainConformance):
     def brain_for(self) -> BrainFor:
         @contextmanager
         def make(rounds: Sequence[Round]) -> Iterator[KaguraBrain]:
-            with ModelServer(by_conversation({"": script_of(rounds)})) as server:
+            with ModelServer(by_conversation({"": turns_of(rounds, slow=0.0)})) as server:
+                # A slow round is no different here: the agents say nothing before they have said all.
                 environ = {"ANTHROPIC_AUTH_TOKEN": "dummy", "ANTHROPIC_BASE_URL": server.url}
                 yield KaguraBrain(environ, "claude")
 
@@ -50,7 +44,7 @@ class TestKaguraBrainWithCodex(BrainConformance):
     def brain_for(self) -> BrainFor:
         @contextmanager
         def make(rounds: Sequence[Round]) -> Iterator[KaguraBrain]:
-            with OpenAIServer(by_conversation({"": script_of(rounds)}), key="dummy") as server:
+            with OpenAIServer(by_conversation({"": turns_of(rounds, slow=0.0)}), key="dummy") as server:
                 environ = {"OPENAI_API_KEY": "dummy", "OPENAI_BASE_URL": server.url, "PATH": os.environ["PATH"]}
                 yield WithAModel(environ, "codex")
 

@@ -12,7 +12,7 @@ from kagura_kernel.brain.openai_compatible import Endpoint, Figures
 from kagura_kernel.brain.pydantic_ai import PydanticAIBrain
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.testing.conformance.brain import BrainConformance, BrainFor, Round
-from tests.support.model_script import Calls, ModelTurn, Says, by_conversation
+from tests.support.model_script import by_conversation, turns_of
 from tests.support.openai_server import OpenAIServer
 
 
@@ -25,14 +25,7 @@ class TestPydanticAIBrain(BrainConformance):
     def brain_for(self) -> BrainFor:
         @contextmanager
         def make(rounds: Sequence[Round]) -> Iterator[PydanticAIBrain]:
-            turns = [
-                ModelTurn(
-                    (*((Says(one.text),) if one.text else ()), *(Calls(*call) for call in one.calls)),
-                    delay=0.1 if one.slow else 0.0,
-                )
-                for one in rounds
-            ]
-            with OpenAIServer(by_conversation({"": turns})) as server:
+            with OpenAIServer(by_conversation({"": turns_of(rounds)})) as server:
                 here = Endpoint("here", server.url, "scripted")
                 yield PydanticAIBrain({"here": here}, "here", figures=Figures(price))
 

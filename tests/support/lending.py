@@ -112,24 +112,25 @@ def _contents(root: Path) -> dict[str, tuple[int, bytes]]:
 
 
 class LendsBoxes:
-    """Mix this in before a suite whose tests ask for `box`, and give it the fixture `shared_backend`, of class scope.
+    """Mix this in before a suite whose tests ask for `box`, and say how its back-end is made.
 
-    ::
-
-        class TestMyBoxes(LendsBoxes, BoxWorkConformance):
-            @pytest_asyncio.fixture(scope="class", loop_scope="class")
-            @classmethod
-            async def shared_backend(cls):
-                ...
-
-    Everything of the class runs on one loop. Tests that need a box which nobody has used ask for `fresh_box`, or start
-    one.
+    Where that takes a fixture, give it `shared_backend`, of class scope, instead. Everything of the class runs on one
+    loop. Tests that need a box which nobody has used ask for `fresh_box`, or start one.
     """
 
     pytestmark = pytest.mark.asyncio(loop_scope="class")
 
     spec_in: ClassVar[Callable[[Path], BoxSpec]]
     """The suite's: its box, with a project that is made in a folder."""
+    make_backend: ClassVar[Callable[[], SandboxBackend]]
+
+    @pytest_asyncio.fixture(scope="class", loop_scope="class")
+    @classmethod
+    async def shared_backend(cls) -> AsyncIterator[SandboxBackend]:
+        """The back-end of this class."""
+        backend = cls.make_backend()
+        yield backend
+        await backend.close()
 
     @pytest_asyncio.fixture(scope="class", loop_scope="class")
     @classmethod

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kagura_kernel.testing.conformance.brain import Round
+
 
 @dataclass(frozen=True, slots=True)
 class Says:
@@ -45,6 +47,17 @@ class ModelTurn:
         if self.stop_reason:
             return self.stop_reason
         return "tool_use" if any(isinstance(block, Calls) for block in self.blocks) else "end_turn"
+
+
+def turns_of(rounds: Sequence[Round], *, slow: float = 0.1) -> list[ModelTurn]:
+    """The rounds of the brains' suite, with so many seconds between the pieces of a slow one."""
+    return [
+        ModelTurn(
+            (*((Says(one.text),) if one.text else ()), *(Calls(*call) for call in one.calls)),
+            delay=slow if one.slow else 0.0,
+        )
+        for one in rounds
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,10 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.policy import CommandLimits
@@ -87,18 +86,12 @@ def hidden_program() -> Iterator[Path]:
 
 
 class TestWritableRootWalls(LendsBoxes, WallsConformance):
+    make_backend = BubblewrapBackend
     private_places = ("/run/docker.sock", "/var/run/docker.sock", "/root/.ssh", "/root/.bashrc")
 
     @classmethod
     def spec_of(cls, workspace: Path) -> BoxSpec:
         return BoxSpec(workspace=workspace, writable_root=True)
-
-    @pytest_asyncio.fixture(scope="class", loop_scope="class")
-    @classmethod
-    async def shared_backend(cls) -> AsyncIterator[SandboxBackend]:
-        started = BubblewrapBackend()
-        yield started
-        await started.close()
 
     # -------------------------------------- what is different, because it is root
 
