@@ -272,14 +272,11 @@ _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 class HostRunner:
-    """Runs programs in one directory of the host.
+    """Runs programs in one directory of the host: the project, unless a command says otherwise.
 
-    Args:
-        directory: Where commands run, unless they say otherwise: the project. Nothing of this package is imported
-            from it, since a box's changes end up there.
-        environment: What they see of variables; None is `minimal_environment`.
-        grace: Seconds between the polite signal and the other one when a limit is reached.
-        after: What each stream goes through behind a filter of the command itself, before anybody sees it.
+    Nothing of this package is imported from it, since a box's changes end up there. Without an `environment` commands
+    see `minimal_environment`. When a limit is reached, `grace` seconds lie between the polite signal and the other one.
+    Each stream goes through `after` behind a filter of the command itself, before anybody sees it.
     """
 
     def __init__(

@@ -202,16 +202,7 @@ class Routed:
 
 
 class Runtime:
-    """The run's box and the way to the host, behind one door.
-
-    Args:
-        box: The run's box; None when none can be had, or none is wanted.
-        host: Runs approved commands on the host, in the project.
-        routing: What the person in charge decided.
-        run_id: The run that asks; stands in every approval.
-        session_id: Its session.
-        clock: Where the time of asking comes from.
-    """
+    """The run's box (None when none can be had, or none is wanted) and the way to the host, behind one door."""
 
     def __init__(
         self,

@@ -90,10 +90,8 @@ class ByteStream(Protocol):
 class GuestStream(ByteStream, Protocol):
     """A connection of a program in a box."""
 
-    @property
-    def request(self) -> Mapping[str, Any]:
-        """What the guest said about it: `name`, and for a `proxy` listener `host` (text) and `port` (whole number)."""
-        ...
+    # What the guest said about it: `name`, and for a `proxy` listener `host` (text) and `port` (whole number).
+    request: Mapping[str, Any]
 
     async def refuse(self, status: int, text: str) -> None:
         """Tell the program why it has none, in its protocol's words; `status` is an HTTP proxy's. Then `close`."""
@@ -178,35 +176,12 @@ class BoxChange:
 class Box(Protocol):
     """A sandbox that is running."""
 
-    @property
-    def id(self) -> str:
-        """`box-…`; also the name of its container, where there is one."""
-        ...
-
-    @property
-    def backend(self) -> str:
-        """Name of the back-end that started it."""
-        ...
-
-    @property
-    def isolation(self) -> IsolationClass:
-        """How strong its walls are."""
-        ...
-
-    @property
-    def image(self) -> str:
-        """Image it runs; empty where there are none."""
-        ...
-
-    @property
-    def warm(self) -> bool:
-        """Whether it came from the pool."""
-        ...
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader should know about it (a limit the system cannot set, folders left out)."""
-        ...
+    id: str  # `box-…`; also the name of its container, where there is one
+    backend: str  # name of the back-end that started it
+    isolation: IsolationClass  # how strong its walls are
+    image: str  # image it runs; empty where there are none
+    warm: bool  # whether it came from the pool
+    notes: tuple[str, ...]  # what a reader should know about it (a limit the system cannot set, folders left out)
 
     @property
     def files(self) -> FileSystem:
@@ -253,15 +228,8 @@ class Box(Protocol):
 class SandboxBackend(Protocol):
     """Something that starts boxes."""
 
-    @property
-    def name(self) -> str:
-        """`bubblewrap`, `docker`, …; what `--box` takes."""
-        ...
-
-    @property
-    def isolation(self) -> IsolationClass:
-        """How strong the walls of its boxes are."""
-        ...
+    name: str  # `bubblewrap`, `docker`, …; what `--box` takes
+    isolation: IsolationClass  # how strong the walls of its boxes are
 
     async def probe(self, image: str | None = None) -> Probe:
         """Whether it works here and now, with `image` where there are images; the answer is kept for a while."""

@@ -161,13 +161,9 @@ class ReadOnlyBox(PipedBox):
 
 
 class Parked:
-    """A box that waits to be taken once; what back-ends hand to the warm pool.
+    """A box that waits to be taken once; what back-ends hand to the warm pool, see `ParkedBox`.
 
-    Args:
-        channel: The pipe to its guest.
-        unchanged: Whether what it shows of the host is still what is there.
-        take: Hands it over; on any failure it is closed.
-        end: Frees what it holds.
+    `unchanged` says whether what it shows of the host is still what is there; `take` closes it on any failure.
     """
 
     def __init__(
@@ -189,12 +185,7 @@ class Parked:
         return not self._used and not self._channel.closed and self._unchanged()
 
     async def take(self, spec: BoxSpec) -> PipedBox:
-        """The box, with the spec's project in it.
-
-        Raises:
-            SandboxUnavailable: it is dead, or shows what has changed on the host; it is closed then.
-            WorkspaceError: the project cannot be sent.
-        """
+        """The box, with the spec's project in it."""
         self._used = True
         return await self._take(spec)
 

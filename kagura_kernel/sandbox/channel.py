@@ -201,8 +201,9 @@ class BoxChannel:
         self._streams: dict[int, HostStream] = {}
         self.slots = asyncio.Semaphore(MAX_STREAMS)  # how many streams may be open at once; held while one is
         self._next_id = 1
-        self._hello: asyncio.Future[dict[str, Any]] | None = None
-        self._gone: asyncio.Future[str] | None = None
+        self._hello: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._gone: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._started = False
         self._error: KaguraError | None = None
         self._ending = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -219,9 +220,7 @@ class BoxChannel:
 
     def start(self, payload: bytes) -> None:
         """Begin to read, and send the payload of `boot.guest_payload`; never blocks."""
-        loop = asyncio.get_running_loop()
-        self._hello = loop.create_future()
-        self._gone = loop.create_future()
+        self._started = True
         self._pipe.start(self)
         self._pipe.write(payload)
 
@@ -231,7 +230,7 @@ class BoxChannel:
         Raises:
             SandboxUnavailable: it did not come; with what was printed instead. The channel is closed.
         """
-        if self._hello is None:
+        if not self._started:
             raise RuntimeError("the channel was not started")
         try:
             async with asyncio.timeout(timeout):
@@ -251,9 +250,7 @@ class BoxChannel:
 
     async def wait_closed(self) -> str:
         """Return when the pipe is closed: why the box died, or "" after `close`."""
-        if self._gone is None:
-            return ""
-        return await asyncio.shield(self._gone)
+        return await asyncio.shield(self._gone) if self._started else ""
 
     async def close(self) -> None:
         """Close the pipe, at which the guest kills everything and ends; may be called twice."""
@@ -284,10 +281,10 @@ class BoxChannel:
             stream.end(error)
         self._streams.clear()
         self._listeners.end()
-        if self._hello is not None and not self._hello.done():
+        if not self._hello.done():
             self._hello.set_exception(error)
             self._hello.exception()
-        if self._gone is not None and not self._gone.done():
+        if not self._gone.done():
             self._gone.set_result(why)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -408,7 +405,7 @@ class BoxChannel:
         if frame.type == frames.HELLO:
             self._greeted(parse_object(frame.payload))
             return
-        if self._hello is None or not self._hello.done():
+        if not self._hello.done():
             raise WireError("something else came before its hello")
         if frame.stream % 2 == 0:
             self._listeners.receive(frame)
@@ -433,7 +430,7 @@ class BoxChannel:
                 raise WireError(f"a frame of type {frame.type} on a stream of the host's")
 
     def _greeted(self, greeting: dict[str, Any]) -> None:
-        if self._hello is None or self._hello.done():
+        if self._hello.done():
             raise WireError("a second hello")
         if greeting.get("version") != frames.VERSION:
             raise WireError("a guest of another version")
@@ -442,6 +439,5 @@ class BoxChannel:
     @property
     def hardened(self) -> bool:
         """Whether the guest could hide itself from its commands; False before it said hello."""
-        if self._hello is None or not self._hello.done() or self._hello.exception() is not None:
-            return False
-        return self._hello.result().get("hardened") is True
+        said_hello = self._hello.done() and self._hello.exception() is None
+        return said_hello and self._hello.result().get("hardened") is True

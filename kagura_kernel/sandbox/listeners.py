@@ -36,13 +36,8 @@ MAX_TEXT = 2000
 class ServedStream(CreditedStream):
     """A connection that the guest opened and somebody on the host serves; a `GuestStream`.
 
-    Args:
-        stream: Its id.
-        request: What the guest said about it, checked.
-        channel: Where its frames go.
-        turn: Held by whichever stream waits for the pipe, so that each sends a frame in its turn.
-        may_send: What the guest takes before it gives credit.
-        may_receive: What it may send after `accept` before it is given credit.
+    `turn` is held by whichever stream waits for the pipe, so that each sends a frame in its turn. The guest may send
+    after `accept` only.
     """
 
     def __init__(
@@ -207,11 +202,7 @@ class _Open:
 
 
 class Listeners:
-    """All of one channel's.
-
-    Args:
-        channel: The channel.
-    """
+    """All of one channel's."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel

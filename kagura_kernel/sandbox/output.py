@@ -128,17 +128,10 @@ _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 class OutputCapture:
     """One stream of one command.
 
-    Memory stays at about `keep_bytes`, however much is printed. The file is made when more than that has come, is
-    readable by its owner only, holds every byte from the first on, and stops to exist (as does `Output.spill`) when it
-    would take more than its directory has left, or the disk gets full: a file that only seems complete is worse than
-    none.
-
-    Args:
-        keep_bytes: How much is kept in memory.
-        spill_dir: Where the file goes; all files there share one budget. None makes no file.
-        name: How the file's name begins.
-        spill_limit: Bytes that all files in that directory may take together.
-        free_bytes: Bytes that are left free on that disk.
+    Memory stays at about `keep_bytes`, however much is printed. The file is made in `spill_dir` (None makes none) when
+    more than that has come, is readable by its owner only, holds every byte from the first on, and stops to exist (as
+    does `Output.spill`) when all files there would take more than `spill_limit`, or leave less than `free_bytes` on the
+    disk: a file that only seems complete is worse than none.
     """
 
     def __init__(
@@ -241,12 +234,7 @@ class OutputCapture:
 
 
 class Printed:
-    """Both streams of one command on their way: filtered first, then kept and told to a listener.
-
-    Args:
-        command: What prints; its filter, bounds and directory hold.
-        listener: Hears what is left of every chunk.
-    """
+    """Both streams of one command on their way: filtered first, then kept and told to a listener."""
 
     def __init__(self, command: Command, listener: OutputListener | None) -> None:
         self._listener = listener

@@ -14,7 +14,6 @@ from collections.abc import Coroutine
 from typing import Protocol, runtime_checkable
 
 from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable
-from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import Box, BoxSpec, Probe, SandboxBackend
 
 
@@ -72,6 +71,7 @@ class WarmPool:
     def __init__(self, backend: SandboxBackend, *, size: int = 1, max_age: float = 600.0, max_specs: int = 4) -> None:
         """`size` boxes wait per spec, for at most `max_age` seconds, for the `max_specs` specs used last."""
         self._backend = backend
+        self.name, self.isolation = backend.name, backend.isolation
         self._parking = backend if size > 0 and isinstance(backend, ParkingBackend) else None
         self._size = size
         self._max_age = max_age
@@ -80,16 +80,6 @@ class WarmPool:
         self._coming: dict[BoxSpec, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-
-    @property
-    def name(self) -> str:
-        """The wrapped back-end's."""
-        return self._backend.name
-
-    @property
-    def isolation(self) -> IsolationClass:
-        """The wrapped back-end's."""
-        return self._backend.isolation
 
     @property
     def waiting(self) -> int:

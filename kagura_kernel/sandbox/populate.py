@@ -36,15 +36,8 @@ async def send_project(
 ) -> tuple[str, ...]:
     """Send a project into the workspace and let the guest record it as the baseline.
 
-    Args:
-        channel: The pipe to the guest.
-        root: The project.
-        exclude: Relative paths that are left out.
-        limit_bytes: How large it may be, with a page for each entry.
-        protected: Subpaths that arrive without any permission to write.
-
-    Returns:
-        What was left out, as relative paths: excluded ones, sockets, FIFOs, devices, what cannot be read.
+    It may have `limit_bytes`, with a page for each entry; `protected` subpaths arrive without any permission to write.
+    Returns what was left out, as relative paths: excluded ones, sockets, FIFOs, devices, what cannot be read.
 
     Raises:
         WorkspaceTooLarge: it holds more than `limit_bytes`.
@@ -200,16 +193,11 @@ class Project:
         return frames.LENGTH.pack(len(text)) + text
 
 
-def _protected_notes(spec: BoxSpec) -> tuple[str, ...]:
-    root = spec.workspace
-    there = [part for part in spec.policy.read_only_subpaths if root is not None and os.path.lexists(root / part)]
-    if not there:
-        return ()
-    return (f"{', '.join(there)}: a read-only copy in the box; what is forced into it all the same is lost at the end",)
-
-
 def copy_notes(spec: BoxSpec, left_out: Sequence[str]) -> tuple[str, ...]:
     """What a reader should know about the copy of a project that lies in a box."""
+    root, parts = spec.workspace, spec.policy.read_only_subpaths
+    there = [part for part in parts if root is not None and os.path.lexists(root / part)]
+    held = f"{', '.join(there)}: a read-only copy in the box; what is forced into it all the same is lost at the end"
     more = f" and {len(left_out) - _SHOWN} more" if len(left_out) > _SHOWN else ""
     missing = (f"not copied into the box: {', '.join(left_out[:_SHOWN])}{more}",) if left_out else ()
-    return (*missing, *_protected_notes(spec)) if spec.policy.writable else missing
+    return (*missing, held) if there and spec.policy.writable else missing

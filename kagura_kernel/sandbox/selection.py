@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import EntryPoint
 
 from kagura_kernel.domain.errors import ExtensionBroken, IsolationTooWeak, SandboxUnavailable, UnknownName
@@ -21,9 +20,6 @@ BY_NAME = ("gvisor",)
 
 WITHOUT_IMAGES = ("bubblewrap",)
 """Those of our own whose boxes are made of this machine's own system, whatever image is asked for."""
-
-GROUP = BACKENDS
-"""Entry points of this group name a callable without arguments that returns a `SandboxBackend`."""
 
 SHARED_NEEDS = IsolationClass.GVISOR
 
@@ -58,22 +54,21 @@ async def choose(
     shared: bool = False,
     probe: Callable[[SandboxBackend], Awaitable[Probe]] | None = None,
 ) -> Choice:
-    """The back-end for `--box NAME`.
+    """The back-end for `--box NAME`, of those that exist here.
 
-    Args:
-        name: `auto`, or one of `backends`.
-        backends: All that exist here, by name.
-        image: The image that the run wants; None is the back-end's default.
-        image_required: Whether `auto` leaves out the back-ends that have no images.
-        shared: Whether this is a shared deployment, where weaker walls than gVisor's are refused.
-        probe: Finds out whether one works; None asks it. The last one that works is the choice.
+    With `image_required`, `auto` leaves out the back-ends that have no images. A `shared` deployment refuses weaker
+    walls than gVisor's. `probe` finds out whether one works; None asks it.
 
     Raises:
         UnknownName: no back-end has that name.
         IsolationTooWeak: the deployment is shared and the back-end's walls (with `auto`: all of them) are too weak.
         SandboxUnavailable: it does not work here; the text names what to install.
     """
-    tried = probe or partial(_probed, image)
+
+    async def asked(backend: SandboxBackend) -> Probe:
+        return await backend.probe(image)
+
+    tried = probe or asked
     if name == AUTO:
         return await _first_that_works(backends, tried, image, image_required=image_required, shared=shared)
     if name not in backends:
@@ -85,10 +80,6 @@ async def choose(
     if not found.ok:
         raise SandboxUnavailable(f"{name}: {found.reason}", found.install or None)
     return Choice(backend, f"asked for; {found.reason}")
-
-
-async def _probed(image: str | None, backend: SandboxBackend) -> Probe:
-    return await backend.probe(image)
 
 
 async def _first_that_works(
@@ -135,7 +126,10 @@ def _in_order(backends: Mapping[str, SandboxBackend]) -> list[str]:
 
 
 def registered(found: list[EntryPoint] | None = None) -> Registered:
-    """Back-ends of installed packages; one that is broken is left out and told, it never stops the others."""
+    """Back-ends of installed packages, each made by the callable that its entry point names.
+
+    One that is broken is left out and told; it never stops the others.
+    """
     backends: dict[str, SandboxBackend] = {}
     problems: list[str] = []
     for name, extension in installed(BACKENDS, (*BUILT_IN, AUTO), found=found).items():

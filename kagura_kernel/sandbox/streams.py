@@ -190,14 +190,7 @@ class News:
 
 
 class CreditedStream:
-    """Credit both ways: what the guest sends against it is checked, and nothing is sent without it.
-
-    Args:
-        stream: Its id.
-        channel: Where its frames go.
-        may_send: What the guest takes before it gives credit.
-        may_receive: What it may send before it is given credit.
-    """
+    """Credit both ways: what the guest sends against it is checked, and nothing is sent without it."""
 
     def __init__(self, stream: int, channel: Channel, *, may_send: int, may_receive: int) -> None:
         self.id = stream

@@ -51,20 +51,13 @@ class FakeBackend:
         broken: Makes `probe` and `start` fail with this reason, as where nothing is installed.
     """
 
+    name = "fake"
+    isolation = IsolationClass.NONE
+
     def __init__(self, python: str | None = None, broken: str = "") -> None:
         self.broken = broken
         self.boxes: list[FakeBox] = []
         self._python = python or sys.executable
-
-    @property
-    def name(self) -> str:
-        """`fake`."""
-        return "fake"
-
-    @property
-    def isolation(self) -> IsolationClass:
-        """None at all."""
-        return IsolationClass.NONE
 
     async def probe(self, image: str | None = None) -> Probe:
         """Whether it was made to work."""

@@ -28,14 +28,9 @@ class SocketGuestStream:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = connection
         self._loop = asyncio.get_running_loop()
-        self._request = MappingProxyType({"name": name})
+        self.request: Mapping[str, Any] = MappingProxyType({"name": name})
         self._told_eof = False
         self._ended = False
-
-    @property
-    def request(self) -> Mapping[str, Any]:
-        """The listener's name."""
-        return self._request
 
     async def gone(self) -> None:
         """Return when it was reset."""

@@ -24,6 +24,7 @@ from kagura_kernel.cockpit.memory_words import tier_words
 from kagura_kernel.cockpit.naming import LAST, here_of, named_approval, named_run
 from kagura_kernel.cockpit.resuming import may_be_resumed
 from kagura_kernel.cockpit.settling import changes_of
+from kagura_kernel.domain.extensions import BACKENDS
 from kagura_kernel.domain.grammar import Kind
 from kagura_kernel.domain.memory import Query, Tier
 from kagura_kernel.journal import views
@@ -44,7 +45,7 @@ from kagura_kernel.plugins.scan.scanning import scan_content
 from kagura_kernel.render.figures import counted
 from kagura_kernel.sandbox.images.building import BuildPlan
 from kagura_kernel.sandbox.images.recipes import RECIPES
-from kagura_kernel.sandbox.selection import AUTO, BUILT_IN, GROUP
+from kagura_kernel.sandbox.selection import AUTO, BUILT_IN
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Here
@@ -156,7 +157,7 @@ def _boxes() -> Iterator[Name]:
     from importlib.metadata import entry_points
 
     yield Name(AUTO, "the first that works here")
-    for name in (*BUILT_IN, *(entry.name for entry in entry_points(group=GROUP))):
+    for name in (*BUILT_IN, *(entry.name for entry in entry_points(group=BACKENDS))):
         yield Name(name)
 
 

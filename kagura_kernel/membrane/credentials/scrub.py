@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputFilter, OutputListener, one_after_another
-from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.domain.tools import FileSystem
 from kagura_kernel.membrane.credentials.needles import (
     EXACT,
@@ -409,35 +408,10 @@ class ScrubbedBox:
     scrubber: Scrubber  # Knows what must not be shown
     after: OutputFilter | None = None  # What output goes through when nothing leased is in it any more
 
-    @property
-    def id(self) -> str:
-        """As the box within."""
-        return self.box.id
-
-    @property
-    def backend(self) -> str:
-        """As the box within."""
-        return self.box.backend
-
-    @property
-    def isolation(self) -> IsolationClass:
-        """As the box within."""
-        return self.box.isolation
-
-    @property
-    def image(self) -> str:
-        """As the box within."""
-        return self.box.image
-
-    @property
-    def warm(self) -> bool:
-        """As the box within."""
-        return self.box.warm
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """As the box within."""
-        return self.box.notes
+    def __post_init__(self) -> None:
+        box = self.box
+        self.id, self.backend, self.isolation, self.image = box.id, box.backend, box.isolation, box.image
+        self.warm, self.notes = box.warm, box.notes
 
     @property
     def files(self) -> FileSystem:

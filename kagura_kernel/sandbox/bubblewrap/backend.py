@@ -88,9 +88,7 @@ _PROBE_KEPT = 60.0
 class BubblewrapBackend:
     """Starts boxes by bubblewrap on this machine; a `SandboxBackend`.
 
-    Args:
-        program: The bubblewrap program; None looks for `bwrap` in the system's directories, then on PATH.
-        view: The Python that boxes see; None is the running one.
+    Unless they are given, the program is looked for, and boxes see the Python that runs this.
     """
 
     name = "bubblewrap"

@@ -28,9 +28,7 @@ _SYSTEM_PROGRAMS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/s
 def find_bwrap(given: str | None, workspace: Path | None) -> str:
     """The program that makes the walls, which must not be a file that a box has put into the project.
 
-    Args:
-        given: Its path, when somebody has said which; None looks in the system's directories, then on PATH.
-        workspace: The project.
+    Unless its path is given, it is looked for in the system's directories, then on PATH.
 
     Raises:
         SandboxUnavailable: there is none, or it lies in the project; the text says what to install.

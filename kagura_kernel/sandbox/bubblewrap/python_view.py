@@ -71,14 +71,10 @@ def find_view(
     avoid: Iterable[Path] = (),
     system: Iterable[str] = (),
 ) -> PythonView:
-    """The view of any interpreter; reads the file system, changes nothing.
+    """The view of any interpreter with its own prefix and that of the installation it was made from; changes nothing.
 
-    Args:
-        python: The interpreter.
-        prefixes: Its own, and that of the installation it was made from.
-        user_site: The user's own packages, when they are in use.
-        avoid: Directories that a prefix must not reveal as a whole.
-        system: Prefixes that every box sees anyway, and whose configuration is covered too.
+    `user_site` are the user's own packages, when they are in use. No prefix reveals what is to be avoided as a whole.
+    The `system` prefixes are seen by every box anyway, and their configuration is covered too.
     """
     kept_apart = [str(path) for path in avoid]
     shown: list[str] = []

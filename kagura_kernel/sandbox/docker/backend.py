@@ -123,6 +123,9 @@ class DockerBackend:
     ) -> None:
         self._endpoint = endpoint or Endpoint()
         self._gvisor = gvisor
+        self.name = GVISOR if gvisor else NAME
+        # In a container the host's kernel is shared, and filtered; with gVisor each box has its own.
+        self.isolation = IsolationClass.GVISOR if gvisor else IsolationClass.CONTAINER
         self._notes: tuple[str, ...] = (OPEN_PIPE,) if gvisor else ()
         self._owner = owner or this_owner()
         self._default_image = default_image
@@ -141,16 +144,6 @@ class DockerBackend:
         self._at_work = 0
         self._idle = asyncio.Event()
         self._idle.set()
-
-    @property
-    def name(self) -> str:
-        """`docker`, or `gvisor`."""
-        return GVISOR if self._gvisor else NAME
-
-    @property
-    def isolation(self) -> IsolationClass:
-        """A container: the host's kernel is shared, and filtered. With gVisor each box has its own."""
-        return IsolationClass.GVISOR if self._gvisor else IsolationClass.CONTAINER
 
     async def probe(self, image: str | None = None) -> Probe:
         """Whether a box of that image starts and runs a command; a daemon that is silent is found out in 1.5 s.

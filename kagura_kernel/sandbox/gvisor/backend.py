@@ -20,9 +20,7 @@ from kagura_kernel.sandbox.pool import ParkedBox
 class GVisorBackend:
     """Starts gVisor boxes; a `SandboxBackend` that can park.
 
-    Args:
-        docker: The way through Docker, made with `gvisor=True`; this back-end closes it.
-        alone: The way without it, likewise.
+    The way through Docker is made with `gvisor=True`; this back-end closes both ways.
     """
 
     name = NAME

@@ -14,6 +14,7 @@ from kagura_kernel.membrane.credentials.scrub import ScrubbedBox, Scrubber
 from kagura_kernel.membrane.credentials.secret import HIDDEN, Secret
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.box import FakeBackend
+from tests.support.backends import IdleBackend, IdleBox
 
 TOKEN = "ghs_Zx9Qk7T2wLm4Vb8R"
 ENCODED = base64.b64encode(TOKEN.encode()).decode()
@@ -117,9 +118,9 @@ async def test_binary_output_without_a_secret_is_unchanged(box):
 
 
 async def test_why_a_box_died_is_scrubbed_too():
-    class Dead:
+    class Dead(IdleBox):
         async def wait_closed(self) -> str:
             return f"it ended with exit code 1 (no access with {TOKEN})"
 
-    box = ScrubbedBox(Dead(), Scrubber(lambda: [Secret(TOKEN)]))
+    box = ScrubbedBox(Dead(IdleBackend(), BoxSpec()), Scrubber(lambda: [Secret(TOKEN)]))
     assert await box.wait_closed() == f"it ended with exit code 1 (no access with {HIDDEN})"
