@@ -32,7 +32,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     effort.changed.cache_clear()
 
 
-def test_a_fixed_sample_stands_for_what_has_not_changed(repository: Path) -> None:
+def test_a_fixed_sample_stands_for_what_has_not_changed(repository):
     (repository / "runs" / "one.py").write_text("2\n")
     (repository / "runs" / "new.py").write_text("3\n")
     assert effort.sample(CASES, 10, "kit/") == TEN
@@ -41,24 +41,20 @@ def test_a_fixed_sample_stands_for_what_has_not_changed(repository: Path) -> Non
 
 
 @pytest.mark.parametrize("base", ["no-such-commit", ""])
-def test_where_nobody_can_tell_everything_has_changed(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, base: str
-) -> None:
+def test_where_nobody_can_tell_everything_has_changed(repository, monkeypatch, base):
     assert repository.is_dir()
     monkeypatch.setenv(effort.BASE, base)
     assert effort.changed() is None
     assert effort.sample(CASES, 10, "kit/") == CASES
 
 
-def test_with_everything_asked_for_nothing_is_a_sample(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_everything_asked_for_nothing_is_a_sample(repository, monkeypatch):
     assert effort.sample(CASES, 10, f"{repository.name}/") == TEN
     monkeypatch.setattr(effort, "EVERYTHING", True)
     assert effort.sample(CASES, 10, "kit/") == CASES
 
 
-def test_of_dear_tests_a_sample_stays_unless_their_code_or_they_themselves_have_changed(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_dear_tests_a_sample_stays_unless_their_code_or_they_themselves_have_changed(repository, monkeypatch):
     dear = effort.Dear(("tests/runs/",), ("runs/",), one_in=3)
     monkeypatch.setattr(effort, "DEAR", (dear,))
     monkeypatch.setattr(effort, "SAMPLE", False)
@@ -75,7 +71,7 @@ def test_of_dear_tests_a_sample_stays_unless_their_code_or_they_themselves_have_
     assert not any(map(effort.left_out, dears))
 
 
-def test_every_dear_test_and_its_code_is_there() -> None:
+def test_every_dear_test_and_its_code_is_there():
     known = [str(path.relative_to(TESTS.parent)) for path in TESTS.rglob("*.py")]
     for dear in effort.DEAR:
         assert all((TESTS.parent / source).exists() for source in dear.sources)

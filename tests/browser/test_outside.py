@@ -19,7 +19,6 @@ from playwright.sync_api import Page, expect
 from kagura_kernel.testing.chat import Shown
 from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.patience import wait_until
-from tests.browser.lab import Lab
 from tests.browser.notebook import PICTURES, SCREENSHOTS, THEMES
 from tests.browser.sidebar import Sidebar, visit
 from tests.support.model_script import calls
@@ -101,7 +100,7 @@ def rows_of(export: Path) -> list[dict[str, Any]]:
     return [json.loads(row["body"]) for row in rows if "body" in row]
 
 
-def test_a_run_of_slack_is_approved_in_the_sidebar_and_killed_in_a_terminal(told_page: Page, told: Lab, tmp_path: Path):
+def test_a_run_of_slack_is_approved_in_the_sidebar_and_killed_in_a_terminal(told_page, told, tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     (project / "report.txt").write_text("It went well.\n")

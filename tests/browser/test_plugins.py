@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from kagura_kernel.domain.errors import PluginRefused
 from kagura_kernel.domain.plugins import Injection, PluginFinding, PluginPermissions, Severity
@@ -324,7 +324,7 @@ def states() -> dict[str, AuditView]:
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_no_state_of_the_card_has_a_serious_fault(blank: Page, theme):
+def test_no_state_of_the_card_has_a_serious_fault(blank, theme):
     for name, view in states().items():
         blank.set_content(gallery.live_document(audit_parts(view, left=287.0), theme, LABEL))
         expect(blank.locator(".kg-card")).to_be_visible()
@@ -332,7 +332,7 @@ def test_no_state_of_the_card_has_a_serious_fault(blank: Page, theme):
         assert (name, faults(blank)) == (name, [])
 
 
-def test_the_keyboard_gets_through_the_form_in_the_order_of_reading(blank: Page):
+def test_the_keyboard_gets_through_the_form_in_the_order_of_reading(blank):
     blank.set_content(gallery.live_document(audit_parts(SampleAudit().asked(), left=287.0), label=LABEL))
     expect(blank.locator(".kg-settling")).to_have_count(0)
     blank.locator(".kg-ask.kg-open").focus()
@@ -343,7 +343,7 @@ def test_the_keyboard_gets_through_the_form_in_the_order_of_reading(blank: Page)
     assert seen == ["base_dir", "most", "hidden", "hosts", "Enable", "Approve", "Reject"]
 
 
-def test_the_question_is_announced_by_what_it_asks(blank: Page):
+def test_the_question_is_announced_by_what_it_asks(blank):
     blank.set_content(gallery.live_document(audit_parts(SampleAudit().asked(), left=287.0), label=LABEL))
     voice = blank.locator("#kagura-voice")
     expect(voice).to_contain_text("Enable sales-reader 1.2.0, medium risk. It waits for your answer")
@@ -405,7 +405,7 @@ def test_hostile_words_stay_text_on_a_saved_card_and_in_the_list(watched):
     assert page.locator(".kg-card :is(button, input, select)").count() == 0
 
 
-def test_a_report_of_a_fooled_auditor_says_so_in_red_and_in_words(blank: Page):
+def test_a_report_of_a_fooled_auditor_says_so_in_red_and_in_words(blank):
     sample = SampleAudit()
     sample.audited(fooled())
     blank.set_content(gallery.document(audit_html(sample.failed())))

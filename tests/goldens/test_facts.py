@@ -80,7 +80,7 @@ def there(name: str) -> bool:
     return True
 
 
-def test_settings_events_errors_and_names_are_what_they_were() -> None:
+def test_settings_events_errors_and_names_are_what_they_were():
     events = {model.model_fields["kind"].default: model for model in typing.get_args(typing.get_args(AnyEvent)[0])}
     coded = [one for _, one in inspect.getmembers(errors, inspect.isclass) if "code" in vars(one)]
     kinds = [line for kind, model in sorted(events.items()) for line in [f"== {kind}", *outline(model)]]
@@ -99,7 +99,7 @@ def test_settings_events_errors_and_names_are_what_they_were() -> None:
     hold("facts", made)
 
 
-def test_the_cards_of_the_gallery_are_what_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cards_of_the_gallery_are_what_they_were(monkeypatch):
     monkeypatch.setenv("TZ", "UTC")
     made = {f"{name.replace(' ', '-')}.html": markup(text) for name, text in gallery.cards().items()}
     for name, view in {

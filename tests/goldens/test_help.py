@@ -23,7 +23,7 @@ def commands(overview: str, prefix: str) -> list[str]:
     )
 
 
-def test_every_command_s_help_says_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_s_help_says_what_it_said(monkeypatch):
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     found: dict[str, list[tuple[str, str]]] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.testing.patience import wait_until
-from tests.support.model_script import Refusal, Script, Silence, calls, says
+from tests.support.model_script import Refusal, Silence, calls, says
 from tests.support.model_server import ModelServer
 
 KERNEL = """
@@ -44,7 +44,7 @@ asyncio.run(main())
         pytest.param([Refusal(529)] * 99, "", id="while it waits to try again"),
     ],
 )
-def test_a_kernel_that_is_killed_takes_the_program_with_it(tmp_path, script: Script, until):
+def test_a_kernel_that_is_killed_takes_the_program_with_it(tmp_path, script, until):
     with ModelServer(script) as server:
         kernel = subprocess.Popen(
             [sys.executable, "-c", KERNEL, server.url, str(tmp_path)], stdout=subprocess.PIPE, text=True

@@ -55,7 +55,7 @@ async def cut_off(brain: ClaudeBrain, state: Path) -> str:
     return session
 
 
-async def test_a_killed_conversation_goes_on_with_what_it_had_heard(tmp_path: Path) -> None:
+async def test_a_killed_conversation_goes_on_with_what_it_had_heard(tmp_path):
     with ModelServer([calls("echo", {"word": "one"}), calls("echo", {"word": "two"}), says("Resumed.")]) as server:
         brain = brain_at(server, tmp_path)
         session = await cut_off(brain, tmp_path)
@@ -72,7 +72,7 @@ async def test_a_killed_conversation_goes_on_with_what_it_had_heard(tmp_path: Pa
     assert done.turns == 1
 
 
-async def test_a_conversation_that_is_gone_is_said_to_be_and_begins_anew_where_that_is_wanted(tmp_path: Path) -> None:
+async def test_a_conversation_that_is_gone_is_said_to_be_and_begins_anew_where_that_is_wanted(tmp_path):
     gone = "00000000-0000-4000-8000-000000000000"
     with ModelServer([says("Afresh.")]) as server:
         brain = brain_at(server, tmp_path)

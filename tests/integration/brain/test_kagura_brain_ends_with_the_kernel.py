@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.testing.patience import wait_until
-from tests.support.model_script import Script, Silence, calls
+from tests.support.model_script import Silence, calls
 from tests.support.model_server import ModelServer
 
 KERNEL = """
@@ -37,7 +37,7 @@ asyncio.run(main())
         pytest.param([calls("echo", {"word": "one"})], "calling", id="while a tool runs"),
     ],
 )
-def test_a_kernel_that_is_killed_takes_every_process_with_it(tmp_path_factory, script: Script, until):
+def test_a_kernel_that_is_killed_takes_every_process_with_it(tmp_path_factory, script, until):
     place = tmp_path_factory.mktemp("k")  # a short path: longer ones than sockets can have are not used
     with ModelServer(script) as server:
         kernel = subprocess.Popen(

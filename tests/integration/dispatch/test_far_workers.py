@@ -58,9 +58,7 @@ def networks() -> Iterator[tuple[str, str]]:
             ip("netns", "delete", name)
 
 
-def test_work_is_handed_to_another_network_and_a_killed_worker_leaves_nothing(
-    networks: tuple[str, str], project: Path, tmp_path: Path
-) -> None:
+def test_work_is_handed_to_another_network_and_a_killed_worker_leaves_nothing(networks, project, tmp_path):
     here, there = networks
     for folder in (project, tmp_path, *tmp_path.parents[:2]):
         folder.chmod(0o755)

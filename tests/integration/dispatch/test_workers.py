@@ -68,9 +68,7 @@ def parent(tmp_path: Path, workers: str, pids: dict[str, int]) -> Iterator[Calla
         cockpit.close()
 
 
-def test_what_is_handed_on_is_done_in_another_process(
-    parent: Callable[..., Cockpit], project: Path, pids: dict[str, int]
-) -> None:
+def test_what_is_handed_on_is_done_in_another_process(parent, project, pids):
     cockpit = parent(Together((hand_on("nothing"), hand_on("nothing"))), "Done.")
     outcome = cockpit.launch(launch(project)).result(120)
     assert outcome.text == "Done."
@@ -81,7 +79,7 @@ def test_what_is_handed_on_is_done_in_another_process(
     assert {event.status for event in events(cockpit, outcome.run_id, "child.ended")} == {"done"}
 
 
-def test_files_go_there_and_come_back(parent: Callable[..., Cockpit], project: Path) -> None:
+def test_files_go_there_and_come_back(parent, project):
     cockpit = parent(
         Ask("bash", {"command": "echo laid > laid.txt"}),
         hand_on("files"),
@@ -93,7 +91,7 @@ def test_files_go_there_and_come_back(parent: Callable[..., Cockpit], project: P
     assert sorted(outcome.changed_files) == ["data.csv", "laid.txt", "made.txt"]
 
 
-def test_a_context_is_found_there_by_its_id(parent: Callable[..., Cockpit], project: Path) -> None:
+def test_a_context_is_found_there_by_its_id(parent, project):
     cockpit = parent(hand_on("nothing", context="The colour is petrol."), ".")
     outcome = cockpit.launch(launch(project)).result(120)
     begun = only(cockpit, outcome.run_id, "child.started")
@@ -104,9 +102,7 @@ def test_a_context_is_found_there_by_its_id(parent: Callable[..., Cockpit], proj
     assert cockpit.remembers(ended.memories[0])
 
 
-def test_an_approval_of_a_child_elsewhere_is_answered_at_its_parent_s_desk(
-    parent: Callable[..., Cockpit], project: Path
-) -> None:
+def test_an_approval_of_a_child_elsewhere_is_answered_at_its_parent_s_desk(parent, project):
     cockpit = parent(hand_on("host"), ".")
     handle = cockpit.launch(launch(project))
     wait_until(cockpit.pending)
@@ -118,7 +114,7 @@ def test_an_approval_of_a_child_elsewhere_is_answered_at_its_parent_s_desk(
     assert "from the host" in only(cockpit, child, "tool.finished").text
 
 
-def test_stopping_a_run_stops_its_children_elsewhere(parent: Callable[..., Cockpit], project: Path) -> None:
+def test_stopping_a_run_stops_its_children_elsewhere(parent, project):
     cockpit = parent(Together((hand_on("hang"), hand_on("hang"))), ".")
     handle = cockpit.launch(launch(project))
     wait_until(lambda: len(boxed(cockpit)) == 3)
@@ -129,7 +125,7 @@ def test_stopping_a_run_stops_its_children_elsewhere(parent: Callable[..., Cockp
     assert {row.event.box_id for row in opened} == {row.event.box_id for row in closed}
 
 
-def test_a_child_at_a_worker_hands_its_own_work_on_there(parent: Callable[..., Cockpit], project: Path) -> None:
+def test_a_child_at_a_worker_hands_its_own_work_on_there(parent, project):
     cockpit = parent(hand_on("child"), ".")
     outcome = cockpit.launch(launch(project)).result(120)
     child = only(cockpit, outcome.run_id, "child.ended")
@@ -143,9 +139,7 @@ def boxed(cockpit: Cockpit) -> list[str]:
     return [row.run_id for row in cockpit.runs() if row.box and row.live]
 
 
-def test_a_worker_with_another_journal_refuses(
-    parent: Callable[..., Cockpit], project: Path, workers: str, tmp_path: Path
-) -> None:
+def test_a_worker_with_another_journal_refuses(parent, project, workers, tmp_path):
     on_each(workers, take_down)
     on_each(workers, set_up, str(tmp_path / "elsewhere"), {})
     cockpit = parent(hand_on("nothing"), ".")
@@ -155,9 +149,7 @@ def test_a_worker_with_another_journal_refuses(
     assert len(cockpit.runs()) == 1
 
 
-def test_what_a_set_of_tasks_changed_elsewhere_can_be_applied_here(
-    parent: Callable[..., Cockpit], project: Path, workers: str, tmp_path: Path
-) -> None:
+def test_what_a_set_of_tasks_changed_elsewhere_can_be_applied_here(parent, project, workers, tmp_path):
     shared = tmp_path / "home"
     on_each(workers, take_down)
     settings = {"journal_url": str(shared), "memory": str(shared / "memory.sqlite3")}
@@ -172,18 +164,14 @@ def test_what_a_set_of_tasks_changed_elsewhere_can_be_applied_here(
 
 
 @pytest.mark.parametrize(("way", "why"), [("tcp", "nobody answers there"), ("tls", "has to name certificates")])
-def test_an_address_where_nobody_can_be_reached_is_an_error_that_says_so(
-    parent: Callable[..., Cockpit], project: Path, monkeypatch: pytest.MonkeyPatch, way: str, why: str
-) -> None:
+def test_an_address_where_nobody_can_be_reached_is_an_error_that_says_so(parent, project, monkeypatch, way, why):
     monkeypatch.setattr("kagura_kernel.assembly.dask_children.CONNECT_SECONDS", 0.5)
     cockpit = parent(hand_on("nothing"), ".", workers=f"{way}://127.0.0.1:9")
     outcome = cockpit.launch(launch(project)).result(120)
     assert (outcome.status, why in told(cockpit, outcome)) == ("done", True)
 
 
-def test_a_packet_says_what_to_do_and_holds_no_secret(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_packet_says_what_to_do_and_holds_no_secret(project, tmp_path, monkeypatch):
     for name in ("ANTHROPIC_API_KEY", "KAGURA_API_KEY", "AWS_SECRET_ACCESS_KEY", "KAGURA_JOURNAL_URL"):
         monkeypatch.setenv(name, SECRET)
     seen: list[Packet] = []
@@ -208,7 +196,7 @@ def test_a_packet_says_what_to_do_and_holds_no_secret(
     assert packet_of(packed(packet)) == packet
 
 
-def test_what_arrives_is_checked_and_never_unpickled() -> None:
+def test_what_arrives_is_checked_and_never_unpickled():
     order = ChildOrder("do it", Handoff(lineage=("run-1",)), "run-1", "ses", Path("/p"))
     try:
         text, contents = run_child("{}", {})
@@ -249,9 +237,7 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def test_the_child_of_a_killed_worker_is_done_once_more_and_its_box_is_gone(
-    doomed: Any, tmp_path: Path, project: Path
-) -> None:
+def test_the_child_of_a_killed_worker_is_done_once_more_and_its_box_is_gone(doomed, tmp_path, project):
     cockpit = cockpit_at(
         str(tmp_path / "home"), {"workers": doomed.scheduler_address}, {"parent": [hand_on("hang"), "."]}
     )
@@ -278,9 +264,7 @@ def test_the_child_of_a_killed_worker_is_done_once_more_and_its_box_is_gone(
         cockpit.close()
 
 
-def test_a_child_that_did_something_outside_of_its_box_is_not_done_twice(
-    doomed: Any, tmp_path: Path, project: Path
-) -> None:
+def test_a_child_that_did_something_outside_of_its_box_is_not_done_twice(doomed, tmp_path, project):
     cockpit = cockpit_at(
         str(tmp_path / "home"), {"workers": doomed.scheduler_address}, {"parent": [hand_on("host and hang"), "."]}
     )
@@ -301,9 +285,7 @@ def test_a_child_that_did_something_outside_of_its_box_is_not_done_twice(
         cockpit.close()
 
 
-def test_what_a_killed_parent_had_handed_on_ends_too(
-    workers: str, pids: dict[str, int], tmp_path: Path, project: Path
-) -> None:
+def test_what_a_killed_parent_had_handed_on_ends_too(workers, pids, tmp_path, project):
     assert len(pids) == 2
     home = str(tmp_path / "home")
     argv = [sys.executable, "-m", "tests.integration.dispatch.lone_parent", home, workers, str(project)]
@@ -319,7 +301,7 @@ def test_what_a_killed_parent_had_handed_on_ends_too(
             looking.close()
 
 
-def test_workers_may_be_reached_through_tls_alone(tmp_path: Path, project: Path) -> None:
+def test_workers_may_be_reached_through_tls_alone(tmp_path, project):
     import dask
     from distributed import Security
 

@@ -22,7 +22,7 @@ import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.membrane.credentials.secret import SecretReference
-from kagura_kernel.sandbox.backend import Box, SandboxBackend
+from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.testing.chat import Shown
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.conformance.box import BoxChangesConformance, BoxCommandConformance
@@ -83,9 +83,7 @@ class ModestBoxes:
 
 
 class TestModestBoxes(ModestBoxes, BoxFixtures):
-    async def test_they_are_its_own_and_start_run_keep_files_tell_changes_and_end(
-        self, backend: SandboxBackend, box: Box
-    ) -> None:
+    async def test_they_are_its_own_and_start_run_keep_files_tell_changes_and_end(self, backend, box):
         assert (backend.name, box.backend) == ("modest", "modest")
         assert (await sh(box, "cat a.txt; echo more > more.txt")).stdout.data == b"alpha\n"
         await box.files.write("new.txt", b"new")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,16 +55,14 @@ def check(project: Path, ran: list, server: ModelServer, backend: str) -> None:
     assert all(name.startswith("mcp__kagura__") for name in offered)
 
 
-def test_it_edits_in_bubblewrap_and_is_denied_the_host(project: Path, tmp_path: Path) -> None:
+def test_it_edits_in_bubblewrap_and_is_denied_the_host(project, tmp_path):
     with ModelServer(SCRIPT) as server:
         environ = kernel_environ(tmp_path / "home", ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY="not-a-key")
         check(project, run_cells(cells("bubblewrap"), environ=environ, cwd=project), server, "bubblewrap")
 
 
 @pytest.mark.docker
-def test_it_edits_in_docker_and_is_denied_the_host(
-    project: Path, tmp_path: Path, docker_daemon: Callable[..., object]
-) -> None:
+def test_it_edits_in_docker_and_is_denied_the_host(project, tmp_path, docker_daemon):
     with ModelServer(SCRIPT) as server:
         environ = kernel_environ(
             tmp_path / "home",

@@ -39,9 +39,7 @@ def environ_for(server: OpenAIServer, tmp_path: Path, prices: str = "") -> dict[
     return kernel_environ(tmp_path / "home", KAGURA_CONFIG=str(config), WORK_KEY=KEY)
 
 
-def test_it_edits_in_a_box_that_never_sees_the_key_and_its_unknown_price_is_not_0(
-    project: Path, tmp_path: Path
-) -> None:
+def test_it_edits_in_a_box_that_never_sees_the_key_and_its_unknown_price_is_not_0(project, tmp_path):
     cells = [
         "%load_ext kagura_kernel",
         "%%kagura --box bubblewrap\nMake the notes final.",
@@ -68,7 +66,7 @@ def test_it_edits_in_a_box_that_never_sees_the_key_and_its_unknown_price_is_not_
     assert [file for file in everywhere if KEY.encode() in file.read_bytes()] == []
 
 
-def test_a_price_of_the_settings_is_counted_and_keeps_a_budget(project: Path, tmp_path: Path) -> None:
+def test_a_price_of_the_settings_is_counted_and_keeps_a_budget(project, tmp_path):
     cells = [
         "%load_ext kagura_kernel",
         "%%kagura --box bubblewrap --budget 0.002\nMake the notes final.",
@@ -82,7 +80,7 @@ def test_a_price_of_the_settings_is_counted_and_keeps_a_budget(project: Path, tm
     assert "0.003" in ran[2].text
 
 
-def test_a_service_that_says_no_ends_the_cell_with_one_calm_line(project: Path, tmp_path: Path) -> None:
+def test_a_service_that_says_no_ends_the_cell_with_one_calm_line(project, tmp_path):
     cells = ["%load_ext kagura_kernel", "%%kagura --box bubblewrap\nMake the notes final."]
     with OpenAIServer(lambda _request: Refusal(401, message=f"no, {KEY}")) as server:
         ran = run_cells(cells, environ=environ_for(server, tmp_path), cwd=project)
@@ -91,9 +89,7 @@ def test_a_service_that_says_no_ends_the_cell_with_one_calm_line(project: Path, 
     assert KEY not in ran[1].text
 
 
-def test_with_nothing_configured_the_model_says_where_and_without_it_the_cell_says_what_is_missing(
-    project: Path, tmp_path: Path
-) -> None:
+def test_with_nothing_configured_the_model_says_where_and_without_it_the_cell_says_what_is_missing(project, tmp_path):
     config = tmp_path / "config.toml"
     cells = [
         "%load_ext kagura_kernel",

@@ -20,7 +20,6 @@ from kagura_kernel.domain.errors import (
     JournalTooNew,
     JournalUnreadable,
     JournalUnwritable,
-    KaguraError,
     UnknownName,
     WorkspaceRefused,
     WorkspaceUnreadable,
@@ -59,7 +58,7 @@ def cell(project: Path, code: str = "print('hello')", **options: object) -> RunR
     return RunRequest(language="python", task=code, project=project, **({"box": "bubblewrap"} | options))  # type: ignore[arg-type]
 
 
-def test_an_unknown_brain_or_box_names_what_there_is(open_cockpit: Open, project: Path) -> None:
+def test_an_unknown_brain_or_box_names_what_there_is(open_cockpit, project):
     cockpit = open_cockpit()
     with pytest.raises(UnknownName, match="Did you mean 'claude'"):
         cockpit.launch(RunRequest(task="x", brain="cluade", project=project))
@@ -67,7 +66,7 @@ def test_an_unknown_brain_or_box_names_what_there_is(open_cockpit: Open, project
         cockpit.launch(cell(project, box="bublewrap"))
 
 
-def test_without_any_brain_the_four_ways_to_get_one_are_told(open_cockpit: Open, project: Path) -> None:
+def test_without_any_brain_the_four_ways_to_get_one_are_told(open_cockpit, project):
     with pytest.raises(BrainNotConfigured) as caught:
         open_cockpit().launch(RunRequest(task="x", project=project))
     ways = ("`claude`", "ANTHROPIC_API_KEY", "setup brain", "KAGURA_ENDPOINT", "%%sandbox", "--replay")
@@ -84,9 +83,7 @@ def test_without_any_brain_the_four_ways_to_get_one_are_told(open_cockpit: Open,
         (lambda _: Path("/etc"), WorkspaceRefused),
     ],
 )
-def test_a_project_that_cannot_be_used_says_why(
-    open_cockpit: Open, tmp_path: Path, make: Callable[[Path], Path], error: type[KaguraError]
-) -> None:
+def test_a_project_that_cannot_be_used_says_why(open_cockpit, tmp_path, make, error):
     cockpit = open_cockpit()
     with pytest.raises(error):
         cockpit.launch(cell(make(tmp_path)))
@@ -98,7 +95,7 @@ def _made(path: Path, make: Callable[[Path], object]) -> Path:
     return path
 
 
-def test_a_project_of_five_gigabytes_is_shown_without_copying_it(open_cockpit: Open, project: Path) -> None:
+def test_a_project_of_five_gigabytes_is_shown_without_copying_it(open_cockpit, project):
     with (project / "big.bin").open("wb") as file:
         file.truncate(5 * 2**30)
     outcome = open_cockpit().launch(cell(project, "import os; print(os.path.getsize('big.bin'))")).result(60)
@@ -107,9 +104,7 @@ def test_a_project_of_five_gigabytes_is_shown_without_copying_it(open_cockpit: O
 
 
 @pytest.mark.docker
-def test_a_project_of_five_gigabytes_is_refused_where_it_would_be_copied(
-    open_cockpit: Open, project: Path, docker_daemon
-) -> None:
+def test_a_project_of_five_gigabytes_is_refused_where_it_would_be_copied(open_cockpit, project, docker_daemon):
     with (project / "big.bin").open("wb") as file:
         file.truncate(5 * 2**30)
     cockpit = open_cockpit(DOCKER_HOST=docker_daemon.host)
@@ -118,7 +113,7 @@ def test_a_project_of_five_gigabytes_is_refused_where_it_would_be_copied(
     assert "--box bubblewrap" in outcome.error
 
 
-def test_a_box_that_cannot_be_had_says_what_to_install(open_cockpit: Open, project: Path, tmp_path: Path) -> None:
+def test_a_box_that_cannot_be_had_says_what_to_install(open_cockpit, project, tmp_path):
     cockpit = open_cockpit(DOCKER_HOST=f"unix://{tmp_path}/no.sock")
     outcome = cockpit.launch(cell(project, box="docker")).result(60)
     assert (outcome.status, outcome.error_code) == ("failed", "ERR_SANDBOX_UNAVAILABLE")
@@ -126,20 +121,18 @@ def test_a_box_that_cannot_be_had_says_what_to_install(open_cockpit: Open, proje
 
 
 @pytest.mark.parametrize("environ", [{"KAGURA_SHARED": "true"}, {"JUPYTERHUB_USER": "ada"}])
-def test_a_shared_deployment_does_not_start_with_weak_walls(open_cockpit: Open, environ: dict[str, str]) -> None:
+def test_a_shared_deployment_does_not_start_with_weak_walls(open_cockpit, environ):
     with pytest.raises(IsolationTooWeak, match="gvisor"):
         open_cockpit(KAGURA_BOX="bubblewrap", **environ)
 
 
 @pytest.mark.parametrize("environ", [{"KAGURA_SHARED": "true"}, {"JUPYTERHUB_USER": "ada"}])
-def test_a_shared_deployment_refuses_a_cell_that_asks_for_weak_walls(
-    open_cockpit: Open, project: Path, environ: dict[str, str]
-) -> None:
+def test_a_shared_deployment_refuses_a_cell_that_asks_for_weak_walls(open_cockpit, project, environ):
     outcome = open_cockpit(**environ).launch(cell(project)).result(60)
     assert (outcome.status, outcome.error_code) == ("failed", "ERR_ISOLATION_TOO_WEAK")
 
 
-def test_a_shared_deployment_takes_gvisor_by_itself(open_cockpit: Open, project: Path, tmp_path: Path) -> None:
+def test_a_shared_deployment_takes_gvisor_by_itself(open_cockpit, project, tmp_path):
     cockpit = open_cockpit(KAGURA_SHARED="true", DOCKER_HOST=f"unix://{tmp_path}/no.sock")
     handle = cockpit.launch(cell(project, box="auto"))
     events: list[AnyEvent] = []
@@ -148,13 +141,13 @@ def test_a_shared_deployment_takes_gvisor_by_itself(open_cockpit: Open, project:
     assert [event.isolation for event in events if isinstance(event, BoxStarted)] == ["gvisor"]
 
 
-def test_wrong_settings_are_told_all_at_once(open_cockpit: Open) -> None:
+def test_wrong_settings_are_told_all_at_once(open_cockpit):
     with pytest.raises(ConfigurationError) as caught:
         open_cockpit(KAGURA_POOL_SIZE="many", KAGURA_WRITE="sometimes")
     assert len(caught.value.problems) == 2
 
 
-def test_a_journal_of_a_newer_version_is_left_alone(open_cockpit: Open, tmp_path: Path) -> None:
+def test_a_journal_of_a_newer_version_is_left_alone(open_cockpit, tmp_path):
     open_cockpit().close()
     place = tmp_path / "home" / "kagura" / "journal.db"
     connection = sqlite3.connect(place)
@@ -167,7 +160,7 @@ def test_a_journal_of_a_newer_version_is_left_alone(open_cockpit: Open, tmp_path
         open_cockpit()
 
 
-def test_a_file_that_is_no_journal_is_left_alone(open_cockpit: Open, tmp_path: Path) -> None:
+def test_a_file_that_is_no_journal_is_left_alone(open_cockpit, tmp_path):
     place = tmp_path / "home" / "kagura"
     place.mkdir(parents=True)
     (place / "journal.db").write_bytes(b"these are my notes, not a database" * 100)
@@ -176,7 +169,7 @@ def test_a_file_that_is_no_journal_is_left_alone(open_cockpit: Open, tmp_path: P
     assert (place / "journal.db").read_bytes().startswith(b"these are my notes")
 
 
-def test_two_kernels_share_one_journal(open_cockpit: Open, project: Path) -> None:
+def test_two_kernels_share_one_journal(open_cockpit, project):
     one, two = open_cockpit(), open_cockpit()
     handles = [cockpit.launch(cell(project, session=f"s{n}")) for n, cockpit in enumerate((one, two))]
     assert [handle.result(60).status for handle in handles] == ["done", "done"]
@@ -194,9 +187,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def test_a_full_disk_stops_a_run_before_anything_is_executed(
-    open_cockpit: Open, project: Path, small_disk: Path
-) -> None:
+def test_a_full_disk_stops_a_run_before_anything_is_executed(open_cockpit, project, small_disk):
     cockpit = open_cockpit()
     assert cockpit.launch(cell(project, write_mode=WriteMode.NONE)).result(60).status == "done"
     with contextlib.suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as filler:
@@ -215,14 +206,14 @@ def test_a_full_disk_stops_a_run_before_anything_is_executed(
     cockpit.close()
 
 
-def test_a_read_only_journal_is_told_before_anything_can_be_launched(open_cockpit: Open, small_disk: Path) -> None:
+def test_a_read_only_journal_is_told_before_anything_can_be_launched(open_cockpit, small_disk):
     open_cockpit().close()
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with pytest.raises(JournalUnwritable, match="KAGURA_HOME"):
         open_cockpit()
 
 
-def test_twenty_runs_at_once_in_real_boxes_finish(open_cockpit: Open, project: Path) -> None:
+def test_twenty_runs_at_once_in_real_boxes_finish(open_cockpit, project):
     cockpit = open_cockpit()
     handles = [cockpit.launch(cell(project, f"print({n})", session=f"s{n}")) for n in range(20)]
     assert [handle.result(120).text for handle in handles] == [f"{n}\n" for n in range(20)]

@@ -120,13 +120,7 @@ def undisturbed(
     ("moment", "write"),
     sample([*((one, "ask") for one in MOMENTS), *((one, "through") for one in THROUGH)], 5, *RESUMING),
 )
-def test_a_fresh_kernel_ends_the_work_and_repeats_nothing(
-    moment: str,
-    write: str,
-    tmp_path: Path,
-    lives: Lives,
-    undisturbed: Callable[[str], tuple[dict[str, Any], dict[str, str]]],
-) -> None:
+def test_a_fresh_kernel_ends_the_work_and_repeats_nothing(moment, write, tmp_path, lives, undisturbed):
     place = Place(tmp_path / "place", lives)
     assert place.run(moment=moment, write=write) == -signal.SIGKILL, place.told.read_text()
 

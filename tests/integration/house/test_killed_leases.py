@@ -164,7 +164,7 @@ def configured(folder: Path, url: str, names: list[str]) -> dict[str, str]:
     }
 
 
-def test_after_a_kill_at_any_moment_the_next_start_gives_back_what_no_run_owns(tmp_path: Path) -> None:
+def test_after_a_kill_at_any_moment_the_next_start_gives_back_what_no_run_owns(tmp_path):
     lives = drawn(random.Random(1968))
     project = tmp_path / "project"
     project.mkdir()

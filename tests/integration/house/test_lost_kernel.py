@@ -99,7 +99,7 @@ def check_the_next_start(environment: dict[str, str]) -> None:
         again.close()
 
 
-def test_a_killed_kernel_leaves_no_bubblewrap_box_and_the_next_start_marks_the_run_lost(killed) -> None:
+def test_a_killed_kernel_leaves_no_bubblewrap_box_and_the_next_start_marks_the_run_lost(killed):
     environment = killed("bubblewrap", "86543.21")
     wait_until(lambda: not processes_with("sleep 86543.21"))
     check_the_next_start(environment)
@@ -107,7 +107,7 @@ def test_a_killed_kernel_leaves_no_bubblewrap_box_and_the_next_start_marks_the_r
 
 @pytest.mark.docker
 @pytest.mark.timeout(600)  # whoever comes first builds the images
-def test_a_killed_kernel_leaves_no_container_and_the_next_start_marks_the_run_lost(killed, docker_daemon) -> None:
+def test_a_killed_kernel_leaves_no_container_and_the_next_start_marks_the_run_lost(killed, docker_daemon):
     environment = killed("docker", "86543.22", DOCKER_HOST=docker_daemon.host)
     wait_until(lambda: not processes_with("sleep 86543.22"))
     owners = '{{.Label "kagura.owner"}}'

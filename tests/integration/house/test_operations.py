@@ -178,21 +178,21 @@ def tamper(home: Path) -> None:
     file.close()
 
 
-def test_in_a_hurry_everything_stops_and_no_credential_is_left(house: House) -> None:
+def test_in_a_hurry_everything_stops_and_no_credential_is_left(house):
     follow(house, "Operations: a runbook")
     assert house.status(house.environ["RUN"]) == "killed"
     assert house.cloudflare.live() == {}
     assert (Path(house.environ["COPY"]) / "journal.db").is_file()
 
 
-def test_the_tripwires_are_seen(house: House) -> None:
+def test_the_tripwires_are_seen(house):
     doctor, figures = follow(house, "Tripwires: what to watch")
     assert "run-lost" in doctor
     for word in ("evil.example", house.environ["LEASE"], house.environ["RUN"], '"ok": true'):
         assert word in figures
 
 
-def test_containing_stops_the_run_and_takes_its_lease_back(house: House) -> None:
+def test_containing_stops_the_run_and_takes_its_lease_back(house):
     said = "".join(follow(house, "Contain"))
     assert house.status(house.environ["RUN"]) == "killed"
     assert f"{house.environ['LEASE']}: cloudflare:read of {house.environ['RUN']}: revoked" in said
@@ -200,13 +200,13 @@ def test_containing_stops_the_run_and_takes_its_lease_back(house: House) -> None
     assert house.cloudflare.live() == {}
 
 
-def test_rotating_takes_all_leases_of_a_provider_back_and_leaves_the_run_going(house: House) -> None:
+def test_rotating_takes_all_leases_of_a_provider_back_and_leaves_the_run_going(house):
     follow(house, "Rotate")
     assert house.cloudflare.live() == {}
     assert house.status(house.environ["RUN"]) == "running"
 
 
-def test_investigating_shows_what_happened_and_changes_nothing(house: House) -> None:
+def test_investigating_shows_what_happened_and_changes_nothing(house):
     before = house.journal.last_seq()
     _, _, connections, leases, record, answers = follow(house, "Investigate")
     assert "evil.example:443" in connections
@@ -218,7 +218,7 @@ def test_investigating_shows_what_happened_and_changes_nothing(house: House) -> 
     assert house.journal.last_seq() == before
 
 
-def test_recovering_marks_the_lost_mends_the_tables_and_goes_on_with_the_copy(house: House) -> None:
+def test_recovering_marks_the_lost_mends_the_tables_and_goes_on_with_the_copy(house):
     first, second, third = follow(house, "Recover")
     assert "run-lost: lost" in first
     assert "made anew from its rows" in second
@@ -226,13 +226,13 @@ def test_recovering_marks_the_lost_mends_the_tables_and_goes_on_with_the_copy(ho
     assert (house.home / "evidence" / "journal.db").is_file()
 
 
-def test_backing_up_while_the_run_goes_on_gives_a_copy_that_holds(house: House) -> None:
+def test_backing_up_while_the_run_goes_on_gives_a_copy_that_holds(house):
     (said,) = follow(house, "Back up")
     assert '"ok": true' in said
     assert house.status(house.environ["RUN"]) == "running"
 
 
-def test_every_section_with_commands_is_followed_by_a_test_above() -> None:
+def test_every_section_with_commands_is_followed_by_a_test_above():
     text = Path(__file__).read_text("utf-8")
     followed = set(re.findall(r'follow\(house, "(.+?)"\)', text))
     assert followed == SECTIONS.keys()
@@ -250,7 +250,7 @@ async def our_box(
 
 
 @pytest.mark.docker
-async def test_the_boxes_of_one_process_are_shown_and_closed(our_box: tuple[str, dict[str, str]]) -> None:
+async def test_the_boxes_of_one_process_are_shown_and_closed(our_box):
     box_id, environ = our_box
     (script,) = [script for script in SECTIONS["Contain"] if WITH_DOCKER in script]
 
@@ -264,7 +264,7 @@ async def test_the_boxes_of_one_process_are_shown_and_closed(our_box: tuple[str,
     await eventually(lambda: run(still_there) == "")
 
 
-def test_every_kind_of_provider_stands_in_the_table_of_extras_with_the_one_it_needs() -> None:
+def test_every_kind_of_provider_stands_in_the_table_of_extras_with_the_one_it_needs():
     _, _, table = RUNBOOK.partition("\n## Credential providers\n")
     rows = dict(re.findall(r"^\| (`.+?) \| (.+?) \|$", table.partition("\n## ")[0], flags=re.MULTILINE))
     needed = {kind: what for kinds, what in rows.items() for kind in re.findall(r"`(\w+)`", kinds)}

@@ -103,7 +103,7 @@ def run(project: Path, tmp_path: Path, *cells: str) -> list[Ran]:
         return run_cells(cells, environ=environ, cwd=project, timeout=200)
 
 
-def test_nothing_that_a_box_writes_through_runs_in_the_kernel(project: Path, tmp_path: Path) -> None:
+def test_nothing_that_a_box_writes_through_runs_in_the_kernel(project, tmp_path):
     told = tmp_path / "told"
     plant = PLANT.format(told=str(told), names=" ".join(NAMES))
     load, planted, applied, *ran = run(
@@ -121,9 +121,7 @@ def test_nothing_that_a_box_writes_through_runs_in_the_kernel(project: Path, tmp
 
 
 @pytest.mark.parametrize("kernel", ["python3", "kagura"])
-def test_no_ordinary_cell_runs_a_file_that_has_the_name_of_a_library(
-    project: Path, tmp_path: Path, kernel: str
-) -> None:
+def test_no_ordinary_cell_runs_a_file_that_has_the_name_of_a_library(project, tmp_path, kernel):
     told = tmp_path / "told"
     trip = f"open({str(told)!r}, 'a').write(__name__ + '\\n')\n"
     (project / "mymodule.py").write_text("value = 7\n")
@@ -147,7 +145,7 @@ def test_no_ordinary_cell_runs_a_file_that_has_the_name_of_a_library(
     assert told_by == ["from a shell", "7", "88", "loaded", "ran 88", "ran 88"]
 
 
-def test_such_files_would_run_without_the_guard(project: Path, tmp_path: Path) -> None:
+def test_such_files_would_run_without_the_guard(project, tmp_path):
     """The proof that the test above can fail: the plain finder is put back before anything is planted."""
     told = tmp_path / "told"
     plant = PLANT.format(told=str(told), names=" ".join(NAMES))
@@ -160,7 +158,7 @@ def test_such_files_would_run_without_the_guard(project: Path, tmp_path: Path) -
     assert "pandas" in told.read_text().split()
 
 
-def test_a_person_s_own_module_is_imported_beside_it_all(project: Path, tmp_path: Path) -> None:
+def test_a_person_s_own_module_is_imported_beside_it_all(project, tmp_path):
     (project / "mymodule.py").write_text("value = 7\n")
     ran = run(project, tmp_path, "%load_ext kagura_kernel", "import mymodule; print(mymodule.value)")
     assert ran[1].text == "7\n"

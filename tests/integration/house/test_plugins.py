@@ -142,8 +142,8 @@ def check_nothing_is_open(journal: Journal) -> None:
 
 
 def test_a_kernel_killed_in_the_middle_of_a_call_leaves_no_jail_and_nothing_enabled(
-    environ: dict[str, str], project: Path, terminal: Terminal, journal: Journal
-) -> None:
+    environ, project, terminal, journal
+):
     write_plugin(project / "plugins", source=STAYS, permissions={"write": ["{place}"]})
     with open_kernel(environ, project) as kernel:
         kernel.run("%%sandbox --session S\nprint(1)")
@@ -177,8 +177,8 @@ def test_a_kernel_killed_in_the_middle_of_a_call_leaves_no_jail_and_nothing_enab
 
 
 def test_a_kernel_killed_in_the_middle_of_an_audit_leaves_no_auditor_and_no_question(
-    environ: dict[str, str], project: Path, terminal: Terminal, journal: Journal
-) -> None:
+    environ, project, terminal, journal
+):
     write_plugin(project / "plugins")
     with ModelServer([Silence()] * 9) as server:
         environ |= {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "not-a-key"}
@@ -323,7 +323,7 @@ def test_a_full_disk_is_said_and_leaves_nothing_half_written(deed, left, settled
 
 
 @pytest.mark.usefixtures("settled")
-def test_commands_at_once_do_not_lose_each_others_words(terminal: Terminal) -> None:
+def test_commands_at_once_do_not_lose_each_others_words(terminal):
     at_once = [("approve", "greeter"), ("unapprove", "greeter"), ("approve", "other"), ("unapprove", "other")] * 2
     # Processes that have their imports behind them, and so do meet.
     with ThreadPoolExecutor(len(at_once)) as pool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from tests.support.model_server import ModelServer
 pytestmark = [pytest.mark.timeout(300)]
 
 
-def test_a_conversation_and_its_files_outlive_the_kernel(tmp_path: Path) -> None:
+def test_a_conversation_and_its_files_outlive_the_kernel(tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     (project / "notes.txt").write_text("as it was\n")

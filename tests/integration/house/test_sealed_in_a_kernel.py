@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +71,7 @@ def check(project: Path, ran: list, backend: str) -> None:
     assert "Use one of them" in ran[5].text
 
 
-def test_it_edits_in_bubblewrap(project: Path, tmp_path: Path) -> None:
+def test_it_edits_in_bubblewrap(project, tmp_path):
     with ModelServer(SCRIPT, key=KEY) as server:
         environ = kernel_environ(tmp_path / "home", ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY=KEY)
         check(project, run_cells(cells("bubblewrap"), environ=environ, cwd=project), "bubblewrap")
@@ -80,7 +79,7 @@ def test_it_edits_in_bubblewrap(project: Path, tmp_path: Path) -> None:
 
 @pytest.mark.docker
 @pytest.mark.slow
-def test_it_edits_in_docker(project: Path, tmp_path: Path, docker_daemon: Callable[..., object]) -> None:
+def test_it_edits_in_docker(project, tmp_path, docker_daemon):
     with ModelServer(SCRIPT, key=KEY) as server:
         environ = kernel_environ(
             tmp_path / "home",
@@ -91,7 +90,7 @@ def test_it_edits_in_docker(project: Path, tmp_path: Path, docker_daemon: Callab
         check(project, run_cells(cells("docker"), environ=environ, cwd=project), "docker")
 
 
-def test_a_sealed_run_that_failed_is_gone_on_with_from_the_work_that_was_done(project: Path, tmp_path: Path) -> None:
+def test_a_sealed_run_that_failed_is_gone_on_with_from_the_work_that_was_done(project, tmp_path):
     heard: list[str] = []
 
     def look(request: Any) -> ModelTurn:

@@ -61,13 +61,13 @@ def run(project: Path, text: str, *arguments: str) -> tuple[int, str, Counter[st
     return ended.returncode, ended.stdout + ended.stderr, Counter(names)
 
 
-def test_what_passes_runs_once(tmp_path: Path) -> None:
+def test_what_passes_runs_once(tmp_path):
     code, said, ran = run(tmp_path, TESTS.format(grouped=0, named=0, others=0), *WORKERS)
     assert (code, ran) == (0, {"grouped": 1, "named": 1, "others": 4})
     assert "unsteady" not in said
 
 
-def test_only_what_failed_runs_again_and_is_named(tmp_path: Path) -> None:
+def test_only_what_failed_runs_again_and_is_named(tmp_path):
     code, said, ran = run(tmp_path, TESTS.format(grouped=1, named=1, others=0), *WORKERS)
     assert (code, ran) == (0, {"grouped": 2, "named": 2, "others": 4})
     assert "unsteady" in said
@@ -75,13 +75,13 @@ def test_only_what_failed_runs_again_and_is_named(tmp_path: Path) -> None:
     assert "test_it.py::test_named[a@b]\n" in said
 
 
-def test_what_fails_twice_has_failed(tmp_path: Path) -> None:
+def test_what_fails_twice_has_failed(tmp_path):
     code, said, ran = run(tmp_path, TESTS.format(grouped=9, named=0, others=0), *WORKERS)
     assert (code, ran["grouped"], ran["others"]) == (1, 2, 4)
     assert "unsteady" not in said
 
 
-def test_many_failures_are_no_accident(tmp_path: Path) -> None:
+def test_many_failures_are_no_accident(tmp_path):
     code, _, ran = run(tmp_path, TESTS.format(grouped=99, named=99, others=99), *WORKERS)
     assert (code, ran) == (1, {"grouped": 1, "named": 1, "others": 4})
 
@@ -98,9 +98,7 @@ if len(pathlib.Path("reads").read_text()) <= 2:
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_a_file_that_could_not_be_read_has_everything_run_again_and_then_what_failed(
-    tmp_path: Path, failing: int
-) -> None:
+def test_a_file_that_could_not_be_read_has_everything_run_again_and_then_what_failed(tmp_path, failing):
     code, said, ran = run(tmp_path, UNREAD + TESTS.format(grouped=failing, named=0, others=0), *WORKERS)
     assert (code, ran) == (0, {"grouped": 1 + failing, "named": 1, "others": 4}), said
     assert ("unsteady" in said) == bool(failing)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ toolsets:
 CLOCK = {"command": "mcp-server-time", "args": ["--local-timezone", "Asia/Tokyo"], "version": "off"}
 
 
-def test_an_agent_has_its_own_server_and_a_file_takes_its_place_for_one_run(tmp_path: Path) -> None:
+def test_an_agent_has_its_own_server_and_a_file_takes_its_place_for_one_run(tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     (project / "analyst.yaml").write_text(AGENT)

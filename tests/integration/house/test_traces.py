@@ -25,7 +25,6 @@ from nbformat.v4 import new_code_cell, new_notebook
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.credential_service import Call, Reply
 from tests.support.credential_cloudflare import PARENT, FakeCloudflare
-from tests.support.dockerd import TestDaemon
 from tests.support.kernel import KERNELSPEC, kernel_environ
 from tests.support.traces import Wanted
 
@@ -274,7 +273,7 @@ def run_and_look(house: House, box: str, while_held: Callable[[], None]) -> None
     check_outside(house)
 
 
-def test_a_leased_secret_leaves_no_trace_of_a_bubblewrap_box(house: House) -> None:
+def test_a_leased_secret_leaves_no_trace_of_a_bubblewrap_box(house):
     wanted: list[set[str]] = []
 
     def look() -> None:
@@ -287,7 +286,7 @@ def test_a_leased_secret_leaves_no_trace_of_a_bubblewrap_box(house: House) -> No
 
 
 @pytest.mark.docker
-def test_a_leased_secret_leaves_no_trace_of_a_docker_box(house: House, docker_daemon: TestDaemon) -> None:
+def test_a_leased_secret_leaves_no_trace_of_a_docker_box(house, docker_daemon):
     house.environ["DOCKER_HOST"] = docker_daemon.host
     canary = Wanted({"canary": CANARY})
     looked: list[str] = []

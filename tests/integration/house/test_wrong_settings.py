@@ -57,7 +57,7 @@ def open_cockpit(environ: Callable[..., dict[str, str]]) -> Iterator[Open]:
         cockpit.close()
 
 
-def test_everything_wrong_in_a_file_is_told_at_once_with_its_name(open_cockpit: Open, tmp_path: Path) -> None:
+def test_everything_wrong_in_a_file_is_told_at_once_with_its_name(open_cockpit, tmp_path):
     with pytest.raises(ConfigurationError) as caught:
         open_cockpit(WRONG)
     assert caught.value.source == str(tmp_path / "config.toml")
@@ -67,14 +67,14 @@ def test_everything_wrong_in_a_file_is_told_at_once_with_its_name(open_cockpit: 
     assert not (tmp_path / "home" / "kagura" / "journal.db").exists()
 
 
-def test_what_a_variable_says_is_told_by_the_name_of_the_variable(open_cockpit: Open) -> None:
+def test_what_a_variable_says_is_told_by_the_name_of_the_variable(open_cockpit):
     with pytest.raises(ConfigurationError) as caught:
         open_cockpit(KAGURA_NET="ask,pyhton-packages", KAGURA_ENV="TZ=UTC", KAGURA_IMAGE="-x")
     assert caught.value.source == "the environment"
     assert {problem.split(":")[0] for problem in caught.value.problems} == {"KAGURA_NET", "KAGURA_ENV", "KAGURA_IMAGE"}
 
 
-def test_a_notebook_says_it_calmly(environ: Callable[..., dict[str, str]], tmp_path: Path) -> None:
+def test_a_notebook_says_it_calmly(environ, tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     cells = ["%load_ext kagura_kernel", "%kagura status", "%%sandbox bash\necho started"]
@@ -94,7 +94,7 @@ def box_of(cockpit: Cockpit, project: Path, **options: object) -> tuple[str, Box
     return error, next((event for event in events if isinstance(event, BoxStarted)), None)
 
 
-def test_an_image_is_not_ignored_by_boxes_that_have_none(open_cockpit: Open, tmp_path: Path) -> None:
+def test_an_image_is_not_ignored_by_boxes_that_have_none(open_cockpit, tmp_path):
     nowhere = {"DOCKER_HOST": f"unix://{tmp_path}/no.sock"}
     project = tmp_path / "project"
     project.mkdir()
@@ -106,7 +106,7 @@ def test_an_image_is_not_ignored_by_boxes_that_have_none(open_cockpit: Open, tmp
     assert "bubblewrap: it has no images" in error
 
 
-def test_an_image_of_the_settings_is_noted_where_a_box_has_none(open_cockpit: Open, tmp_path: Path) -> None:
+def test_an_image_of_the_settings_is_noted_where_a_box_has_none(open_cockpit, tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     cockpit = open_cockpit('image = "example.org/tools:1"', DOCKER_HOST=f"unix://{tmp_path}/no.sock")
@@ -117,9 +117,7 @@ def test_an_image_of_the_settings_is_noted_where_a_box_has_none(open_cockpit: Op
 
 
 @pytest.mark.parametrize(("more", "shared"), [({}, False), ({"KAGURA_SHARED": "true"}, True)])
-def test_the_status_says_whether_others_share_the_machine(
-    open_cockpit: Open, tmp_path: Path, more: dict[str, str], shared: bool
-) -> None:
+def test_the_status_says_whether_others_share_the_machine(open_cockpit, tmp_path, more, shared):
     status = open_cockpit(DOCKER_HOST=f"unix://{tmp_path}/no.sock", **more).status()
     assert status.shared is shared
     assert {part.name: part.isolation for part in status.boxes}["bubblewrap"] == "namespace"

@@ -12,7 +12,6 @@ from kagura_kernel.plugins.jail.jail import Jail
 from kagura_kernel.plugins.jail.running import JailLimits, JailParts
 from kagura_kernel.plugins.permissions import JailPlan, NetRule
 from kagura_kernel.sandbox.backend import SandboxBackend, ShownPath
-from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
 from tests.support.jails import NAME, small_content, small_manifest
 
@@ -60,12 +59,12 @@ async def check_refusal(backend: SandboxBackend, place: Path) -> None:
 
 @pytest.mark.docker
 @pytest.mark.timeout(600)
-async def test_a_jail_is_a_container_where_that_is_wanted(docker_backend: DockerBackend, tmp_path: Path):
+async def test_a_jail_is_a_container_where_that_is_wanted(docker_backend, tmp_path):
     await check(docker_backend)
     await check_refusal(docker_backend, tmp_path)
 
 
-async def test_a_jail_is_a_gvisor_box_where_that_is_wanted(tmp_path: Path):
+async def test_a_jail_is_a_gvisor_box_where_that_is_wanted(tmp_path):
     if shutil.which("runsc") is None:
         pytest.skip("needs gVisor: install runsc")
     backend = RunscBackend()

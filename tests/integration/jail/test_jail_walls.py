@@ -70,7 +70,7 @@ def shown(tmp_path: Path):
 # ------------------------------------------------------------------------ files
 
 
-async def test_a_plugin_sees_nothing_of_the_home_of_who_runs_the_kernel(jails: Jails, tmp_path: Path):
+async def test_a_plugin_sees_nothing_of_the_home_of_who_runs_the_kernel(jails, tmp_path):
     marker = f"kagura-{secrets.token_hex(8)}"
     (tmp_path / marker).write_text("private")
     jail = await jails.start(ANYTHING)
@@ -84,7 +84,7 @@ async def test_a_plugin_sees_nothing_of_the_home_of_who_runs_the_kernel(jails: J
     assert seen == [False, False, "/home/agent", ["agent"]]
 
 
-async def test_its_environment_holds_nothing_of_the_kernels(jails: Jails, monkeypatch):
+async def test_its_environment_holds_nothing_of_the_kernels(jails, monkeypatch):
     monkeypatch.setenv("KAGURA_TEST_SECRET", "hidden")
     jail = await jails.start(ANYTHING)
     found = await ask(jail, "run", "result = dict(os.environ)")
@@ -94,7 +94,7 @@ async def test_its_environment_holds_nothing_of_the_kernels(jails: Jails, monkey
     assert set(found) - usual <= {"PYTHONDONTWRITEBYTECODE", "PYTHONUSERBASE", "VIRTUAL_ENV"}
 
 
-async def test_what_is_shown_to_read_can_be_read_and_not_changed(jails: Jails, shown: JailPlan):
+async def test_what_is_shown_to_read_can_be_read_and_not_changed(jails, shown):
     jail = await jails.start(ANYTHING, shown)
     code = "result = [open('/plugin/read/0/a.txt').read(), open('/plugin/read/1').read(), os.listdir('/plugin/read/0')]"
     assert await ask(jail, "run", code) == ["a", "one", ["a.txt"]]
@@ -112,9 +112,7 @@ async def test_what_is_shown_to_read_can_be_read_and_not_changed(jails: Jails, s
         assert await refused(jail, attempt) in ("OSError", "PermissionError"), attempt
 
 
-async def test_what_it_writes_where_it_may_belongs_to_the_owner_of_the_directory(
-    jails: Jails, shown: JailPlan, tmp_path: Path
-):
+async def test_what_it_writes_where_it_may_belongs_to_the_owner_of_the_directory(jails, shown, tmp_path):
     jail = await jails.start(ANYTHING, shown)
     await ask(jail, "run", "os.mkdir('/plugin/write/0/d'); open('/plugin/write/0/d/f', 'w').write('new')")
     made = tmp_path / "write" / "d" / "f"
@@ -125,7 +123,7 @@ async def test_what_it_writes_where_it_may_belongs_to_the_owner_of_the_directory
     assert await ask(jail, "run", "result = open('/plugin/write/0/d/f').read()") == "changed"
 
 
-async def test_a_link_it_makes_leads_it_nowhere(jails: Jails, shown: JailPlan, tmp_path: Path):
+async def test_a_link_it_makes_leads_it_nowhere(jails, shown, tmp_path):
     jail = await jails.start(ANYTHING, shown)
     for place in (tmp_path / "secret.txt", Path("/etc/shadow"), tmp_path / "beside"):
         await ask(jail, "run", f"os.symlink({str(place)!r}, '/plugin/write/0/{place.name}')")
@@ -134,9 +132,7 @@ async def test_a_link_it_makes_leads_it_nowhere(jails: Jails, shown: JailPlan, t
     assert await refused(jail, "os.link('/plugin/read/0/a.txt', '/plugin/write/0/a')") == "OSError"
 
 
-async def test_what_it_writes_cannot_be_run_there_nor_run_as_its_owner_outside(
-    jails: Jails, shown: JailPlan, tmp_path: Path
-):
+async def test_what_it_writes_cannot_be_run_there_nor_run_as_its_owner_outside(jails, shown, tmp_path):
     jail = await jails.start(ANYTHING, shown)
     await ask(jail, "run", "open('/plugin/write/0/p', 'w').write('#!/bin/sh\\n'); os.chmod('/plugin/write/0/p', 0o755)")
     for attempt in (
@@ -153,9 +149,7 @@ async def test_what_it_writes_cannot_be_run_there_nor_run_as_its_owner_outside(
     assert not [path for path in (tmp_path / "write").iterdir() if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID)]
 
 
-async def test_a_service_that_listens_in_a_shown_directory_cannot_be_spoken_to(
-    jails: Jails, shown: JailPlan, tmp_path: Path, monkeypatch
-):
+async def test_a_service_that_listens_in_a_shown_directory_cannot_be_spoken_to(jails, shown, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     listening = [socket.socket(socket.AF_UNIX) for _ in range(3)]
     for one, place in zip(listening, ("read/s", "write/s", "beside/s"), strict=True):
@@ -173,16 +167,14 @@ async def test_a_service_that_listens_in_a_shown_directory_cannot_be_spoken_to(
             one.close()
 
 
-async def test_a_path_that_became_a_link_is_not_shown(jails: Jails, shown: JailPlan, tmp_path: Path):
+async def test_a_path_that_became_a_link_is_not_shown(jails, shown, tmp_path):
     (tmp_path / "read").rename(tmp_path / "moved")
     (tmp_path / "read").symlink_to("/etc")
     with pytest.raises(PathNotShown, match="is a link"):
         await jails.start(ANYTHING, shown)
 
 
-async def test_a_directory_swapped_while_the_jail_runs_stays_the_one_that_was_shown(
-    jails: Jails, shown: JailPlan, tmp_path: Path
-):
+async def test_a_directory_swapped_while_the_jail_runs_stays_the_one_that_was_shown(jails, shown, tmp_path):
     jail = await jails.start(ANYTHING, shown)
     (tmp_path / "read").rename(tmp_path / "moved")
     (tmp_path / "read").symlink_to("/etc")
@@ -215,7 +207,7 @@ def listener():
     thread.join()
 
 
-async def test_without_permissions_there_is_no_way_out_at_all(jails: Jails, listener):
+async def test_without_permissions_there_is_no_way_out_at_all(jails, listener):
     port, came = listener
     jail = await jails.start(ANYTHING)
     for attempt in (
@@ -242,7 +234,7 @@ with socket.create_connection(('127.0.0.1', 3179), 20) as way:
 """
 
 
-async def test_what_is_permitted_is_reached_by_the_proxy_and_nothing_else_is(jails: Jails, listener):
+async def test_what_is_permitted_is_reached_by_the_proxy_and_nothing_else_is(jails, listener):
     port, came = listener
     plan = JailPlan(net=(NetRule("exact", "127.0.0.1", port), NetRule("name", "inside.test", 443)))
     looked_up: list[str] = []
@@ -267,7 +259,7 @@ async def test_what_is_permitted_is_reached_by_the_proxy_and_nothing_else_is(jai
 # --------------------------------------------------------------------- processes
 
 
-async def test_no_process_outlives_its_jail(jails: Jails):
+async def test_no_process_outlives_its_jail(jails):
     jail = await jails.start(ANYTHING)
     marker = f"kagura-{secrets.token_hex(8)}"
     code = f"""
@@ -284,7 +276,7 @@ for _ in range(3):
     await eventually(lambda: not processes_with(marker))
 
 
-async def test_a_jail_whose_call_took_too_long_leaves_no_process(jails: Jails):
+async def test_a_jail_whose_call_took_too_long_leaves_no_process(jails):
     clock = FakeClock()
     jail = await jails.start(ANYTHING, clock=clock)
     marker = f"kagura-{secrets.token_hex(8)}"
@@ -297,7 +289,7 @@ async def test_a_jail_whose_call_took_too_long_leaves_no_process(jails: Jails):
     await eventually(lambda: not processes_with(marker))
 
 
-async def test_a_fork_bomb_stays_in_the_jail(jails: Jails):
+async def test_a_fork_bomb_stays_in_the_jail(jails):
     jail = await jails.start(ANYTHING)
     code = """
 for _ in range(1000):
@@ -312,7 +304,7 @@ for _ in range(1000):
     )
 
 
-async def test_a_bomb_that_outruns_its_own_caller_ends_with_the_jail(jails: Jails):
+async def test_a_bomb_that_outruns_its_own_caller_ends_with_the_jail(jails):
     jail = await jails.start(ANYTHING)
     marker = f"kagura-{secrets.token_hex(8)}"
     bomb = f"import os\nwhile True:\n  try: os.fork()\n  except OSError: pass\n# {marker}"
@@ -322,7 +314,7 @@ async def test_a_bomb_that_outruns_its_own_caller_ends_with_the_jail(jails: Jail
     await eventually(lambda: not processes_with(marker))
 
 
-async def test_it_sees_no_process_but_its_own(jails: Jails):
+async def test_it_sees_no_process_but_its_own(jails):
     jail = await jails.start(ANYTHING)
     seen = await ask(
         jail,
@@ -348,7 +340,7 @@ async def test_it_sees_no_process_but_its_own(jails: Jails):
         "open('/proc/self/oom_score_adj', 'w').write('-1000')",
     ],
 )
-async def test_the_guest_and_the_kernel_below_are_out_of_its_reach(jails: Jails, attempt):
+async def test_the_guest_and_the_kernel_below_are_out_of_its_reach(jails, attempt):
     jail = await jails.start(ANYTHING)
     assert await refused(jail, attempt) in ("PermissionError", "OSError")
     assert await ask(jail, "run", "result = 1") == 1
@@ -357,7 +349,7 @@ async def test_the_guest_and_the_kernel_below_are_out_of_its_reach(jails: Jails,
 @pytest.mark.parametrize(
     "name", ["unshare", "mount", "ptrace", "bpf", "io_uring_setup", "keyctl", "setns", "userfaultfd"]
 )
-async def test_system_calls_that_open_walls_are_refused(jails: Jails, name):
+async def test_system_calls_that_open_walls_are_refused(jails, name):
     numbers = {
         "unshare": 272,
         "mount": 165,
@@ -383,7 +375,7 @@ async def test_system_calls_that_open_walls_are_refused(jails: Jails, name):
 # ------------------------------------------------------------------ memory, disk
 
 
-async def test_all_of_its_memory_is_bounded(jails: Jails):
+async def test_all_of_its_memory_is_bounded(jails):
     jail = await jails.start(ANYTHING, memory_mib=128)
     code = "x = []\nwhile True: x.append(bytearray(1 << 20))"
     assert await refused(jail, code) in ("MemoryError", "PluginJailBroken")
@@ -397,7 +389,7 @@ async def memory_is_counted(jails: Jails) -> bool:
     return not any("memory is limited for each process" in note for note in box.notes)
 
 
-async def test_the_memory_of_many_processes_is_bounded_together(jails: Jails):
+async def test_the_memory_of_many_processes_is_bounded_together(jails):
     jail = await jails.start(ANYTHING, memory_mib=128)
     if not await memory_is_counted(jails):
         pytest.skip("memory is not counted here")
@@ -415,7 +407,7 @@ for _ in range(20):
 
 
 @pytest.mark.parametrize("place", ["/tmp", "/home/agent", "/dev/shm", "/workspace", "/var/tmp", "/plugin", "/", "/run"])
-async def test_what_it_can_fill_is_its_own_memory(jails: Jails, place):
+async def test_what_it_can_fill_is_its_own_memory(jails, place):
     jail = await jails.start(ANYTHING)
     code = f"""
 result = 0
@@ -434,7 +426,7 @@ except OSError:
     assert written < 256 * MIB
 
 
-async def test_a_file_where_it_may_write_has_a_largest_size(jails: Jails, shown: JailPlan, tmp_path: Path):
+async def test_a_file_where_it_may_write_has_a_largest_size(jails, shown, tmp_path):
     jail = await jails.start(ANYTHING, shown)
     # A hole takes no room, and is bounded alike.
     assert await refused(jail, "os.truncate(os.open('/plugin/write/0/f', os.O_CREAT | os.O_RDWR, 0o600), 1 << 40)") in (
@@ -445,7 +437,7 @@ async def test_a_file_where_it_may_write_has_a_largest_size(jails: Jails, shown:
 
 
 async def test_a_plugin_that_fills_a_disk_of_the_host_loses_its_jail_before_it_is_full(
-    jails: Jails, shown: JailPlan, tmp_path: Path, monkeypatch
+    jails, shown, tmp_path, monkeypatch
 ):
     def look(path: Path) -> SimpleNamespace:
         """As though the directory had a disk of 200 MiB to itself."""
@@ -462,7 +454,7 @@ async def test_a_plugin_that_fills_a_disk_of_the_host_loses_its_jail_before_it_i
     assert len(list((tmp_path / "write").iterdir())) < 400
 
 
-async def test_a_plugin_that_prints_without_end_loses_its_jail(jails: Jails):
+async def test_a_plugin_that_prints_without_end_loses_its_jail(jails):
     jail = await jails.start(ANYTHING)
     with pytest.raises(PluginJailBroken, match="printed without end"):
         await ask(jail, "run", "while True: print('x' * 100_000)")
@@ -470,7 +462,7 @@ async def test_a_plugin_that_prints_without_end_loses_its_jail(jails: Jails):
     assert await ask(jail, "run", "result = 1") == 1
 
 
-async def test_a_function_that_takes_the_interpreter_along_is_ended(jails: Jails):
+async def test_a_function_that_takes_the_interpreter_along_is_ended(jails):
     clock = FakeClock()
     jail = await jails.start(ANYTHING, clock=clock)
     # Nothing else of the process runs meanwhile, the thread that reads requests neither.

@@ -12,7 +12,7 @@ from kagura_kernel.membrane.postgres.service import PostgresService
 from kagura_kernel.plugins.permissions import JailPlan, NetRule
 from kagura_kernel.sandbox.backend import Box, GuestStream, Listener
 
-from .conftest import Jails, ask
+from .conftest import ask
 
 SOURCE = """
 import socket
@@ -43,13 +43,13 @@ async def echo(box: Box, service: PostgresService) -> int:
     return await box.listen(Listener(service.jail_port, "raw", "database"), serve)
 
 
-async def test_a_database_lies_on_the_port_that_its_url_names(jails: Jails):
+async def test_a_database_lies_on_the_port_that_its_url_names(jails):
     jail = await jails.start(SOURCE, JailPlan(services=(database(5432), database(5433))), open_service=echo)
     assert await ask(jail, "speak", 5432, "hello") == "shop"
     assert await ask(jail, "speak", 5433, "hello") == "shop"
 
 
-async def test_a_database_on_another_port_is_no_database(jails: Jails):
+async def test_a_database_on_another_port_is_no_database(jails):
     async def elsewhere(box: Box, service: PostgresService) -> int:
         return await echo(box, service) + 1
 
@@ -57,12 +57,12 @@ async def test_a_database_on_another_port_is_no_database(jails: Jails):
         await jails.start(SOURCE, JailPlan(services=(database(),)), open_service=elsewhere)
 
 
-async def test_where_nobody_can_sign_in_there_is_no_jail(jails: Jails):
+async def test_where_nobody_can_sign_in_there_is_no_jail(jails):
     with pytest.raises(SandboxUnsupported, match=r"signing in to db\.test"):
         await jails.start(SOURCE, JailPlan(services=(database(),)))
 
 
-async def test_a_crossing_that_cannot_be_written_down_ends_the_jail(jails: Jails):
+async def test_a_crossing_that_cannot_be_written_down_ends_the_jail(jails):
     def refuse(_fact: object) -> None:
         raise JournalUnwritable("the disk is full")
 
@@ -73,7 +73,7 @@ async def test_a_crossing_that_cannot_be_written_down_ends_the_jail(jails: Jails
     assert "a crossing could not be recorded" in jail.log
 
 
-async def test_what_a_jail_asked_for_is_written_down_with_its_plugins_name(jails: Jails):
+async def test_what_a_jail_asked_for_is_written_down_with_its_plugins_name(jails):
     jail = await jails.start(SOURCE, JailPlan(net=(NetRule("name", "inside.test", 443),)))
     answers = await asyncio.gather(*(ask(jail, "speak", 3179, CONNECT) for _ in range(3)))
     assert all("403" in answer for answer in answers)

@@ -102,7 +102,7 @@ BREACHES = {
 
 
 @pytest.mark.parametrize(("code", "why"), BREACHES.values(), ids=BREACHES)
-async def test_what_no_jailer_would_send_puts_the_plugin_off_at_once(jails: Jails, thief, code: str, why: str):
+async def test_what_no_jailer_would_send_puts_the_plugin_off_at_once(jails, thief, code, why):
     with pytest.raises(PluginJailBroken, match=why):
         await ask(thief, "attack", code)
     assert not thief.alive
@@ -116,7 +116,7 @@ async def test_what_no_jailer_would_send_puts_the_plugin_off_at_once(jails: Jail
     assert await ask(other, "echo", 1) == 1
 
 
-async def test_one_who_answers_twice_is_put_off(jails: Jails, thief):
+async def test_one_who_answers_twice_is_put_off(jails, thief):
     assert await ask(thief, "echo", 1) == 1
     # The first answer counts; the plugin may say what it likes about its own functions.
     assert await ask(thief, "forge", "forged") == "forged"
@@ -126,7 +126,7 @@ async def test_one_who_answers_twice_is_put_off(jails: Jails, thief):
 
 
 @pytest.mark.parametrize("code", ["way.shutdown(socket.SHUT_RDWR)", "way.shutdown(socket.SHUT_WR)"])
-async def test_one_who_hangs_up_loses_its_box_and_has_another(jails: Jails, thief, code: str):
+async def test_one_who_hangs_up_loses_its_box_and_has_another(jails, thief, code):
     with pytest.raises(PluginJailBroken):
         await ask(thief, "attack", code)
     assert await ask(thief, "echo", 1) == 1
@@ -136,7 +136,7 @@ async def test_one_who_hangs_up_loses_its_box_and_has_another(jails: Jails, thie
 @pytest.mark.parametrize(
     "code", ["way.sendall(b'\\x00')", "way.sendall(struct.pack('>I', 4_000_000) + b'[' * 100_000)"]
 )
-async def test_half_a_message_waits_no_longer_than_a_call_may(jails: Jails, code: str):
+async def test_half_a_message_waits_no_longer_than_a_call_may(jails, code):
     clock = FakeClock()
     thief = await jails.start(THIEF, clock=clock)
     stuck = asyncio.ensure_future(ask(thief, "attack", f"{code}; print('said', flush=True)"))
@@ -147,7 +147,7 @@ async def test_half_a_message_waits_no_longer_than_a_call_may(jails: Jails, code
     assert await ask(thief, "echo", 1) == 1
 
 
-async def test_one_who_reads_nothing_is_ended_by_its_deadline(jails: Jails):
+async def test_one_who_reads_nothing_is_ended_by_its_deadline(jails):
     clock = FakeClock()
     thief = await jails.start(THIEF, clock=clock, calls=4)
     stop = "import signal, threading; print('deaf', flush=True); os.kill(os.getpid(), signal.SIGSTOP)"
@@ -174,13 +174,13 @@ BEGINNINGS = {
 
 
 @pytest.mark.parametrize("said", BEGINNINGS.values(), ids=BEGINNINGS)
-async def test_a_beginning_that_is_none_puts_the_plugin_off(jails: Jails, said: str):
+async def test_a_beginning_that_is_none_puts_the_plugin_off(jails, said):
     with pytest.raises(PluginJailBroken):
         await jails.start(f"{THIEF}\nhost().sendall(frame({said}))\ntime.sleep(3600)")
     assert len(jails.failed) == 1
 
 
-async def test_what_it_says_of_its_functions_is_cut_and_holds_nothing_a_terminal_would_obey(jails: Jails):
+async def test_what_it_says_of_its_functions_is_cut_and_holds_nothing_a_terminal_would_obey(jails):
     told = (
         "{'ready': {'small': [{'name': 'f', 'signature': '(' + 'x' * 9000, 'doc': '\\x1b[2J a\\n\\nb ' + 'y' * 9000}]}}"
     )
@@ -191,7 +191,7 @@ async def test_what_it_says_of_its_functions_is_cut_and_holds_nothing_a_terminal
     assert spec.doc.startswith("?[2J a b y")
 
 
-async def test_the_text_of_an_error_is_cut_and_cleaned_as_well(jails: Jails):
+async def test_the_text_of_an_error_is_cut_and_cleaned_as_well(jails):
     source = "def create_host_functions(config):\n    def f(): raise ValueError('\\x1b]0;x\\x07' + 'z' * 100_000)\n"
     jail = await jails.start(f"{source}    return {{'small': {{'f': f}}}}")
     with pytest.raises(PluginFailed) as caught:

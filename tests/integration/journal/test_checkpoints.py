@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -24,7 +23,6 @@ from kagura_kernel.journal.checkpoints import (
     newest_of_session,
     store,
 )
-from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
 AT = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -55,22 +53,20 @@ def whole() -> Checkpoint:
     )
 
 
-def test_a_checkpoint_comes_back_as_it_was_in_another_process(
-    journal: Journal, open_journal: Callable[[], Journal]
-) -> None:
+def test_a_checkpoint_comes_back_as_it_was_in_another_process(journal, open_journal):
     store(journal, whole())
     assert latest(open_journal(), "run-1") == whole()
     assert latest(journal, "run-2") is None
 
 
-def test_a_later_one_at_the_same_step_takes_the_place_of_the_earlier(journal: Journal) -> None:
+def test_a_later_one_at_the_same_step_takes_the_place_of_the_earlier(journal):
     store(journal, stood(step=0))
     store(journal, stood(step=1))
     store(journal, stood(step=1, plan=("look again",)))
     assert [(one.step, one.plan) for one in history(journal, "run-1")] == [(0, ()), (1, ("look again",))]
 
 
-def test_the_newest_of_a_session_is_the_one_that_was_stored_last(journal: Journal) -> None:
+def test_the_newest_of_a_session_is_the_one_that_was_stored_last(journal):
     store(journal, stood("run-1", 5))
     store(journal, stood("run-2", 1, at=AT + timedelta(hours=1)))
     store(journal, stood("run-3", 9, session_id="ses-2", at=AT + timedelta(hours=2)))
@@ -80,7 +76,7 @@ def test_the_newest_of_a_session_is_the_one_that_was_stored_last(journal: Journa
     assert newest_of_session(journal, "ses-3") is None
 
 
-def test_the_history_of_a_long_run_is_kept_in_part(journal: Journal) -> None:
+def test_the_history_of_a_long_run_is_kept_in_part(journal):
     last = KEPT_FARTHEST + 2 * KEPT_LAST
     for step in range(last + 1):
         store(journal, stood(step=step))
@@ -92,7 +88,7 @@ def test_the_history_of_a_long_run_is_kept_in_part(journal: Journal) -> None:
     assert all(step % KEPT_EVERY == 0 and step > last - KEPT_FARTHEST for step in older)
 
 
-def test_what_grew_from_a_memory_is_erased_and_the_conversation_with_it(journal: Journal) -> None:
+def test_what_grew_from_a_memory_is_erased_and_the_conversation_with_it(journal):
     store(journal, stood(step=1, brain_session="says-it"))
     store(journal, stood(step=2, memories=("mem-a",), brain_session="says-it"))
     store(journal, stood(step=3, memories=("mem-a", "mem-b"), brain_session="says-it"))
@@ -104,19 +100,19 @@ def test_what_grew_from_a_memory_is_erased_and_the_conversation_with_it(journal:
     assert forget_checkpoints(journal, []) == (0, ())
 
 
-def test_an_id_is_no_pattern(journal: Journal) -> None:
+def test_an_id_is_no_pattern(journal):
     store(journal, stood(memories=("mem-ab",)))
     assert forget_checkpoints(journal, ["mem-a%", "mem-a_", "%"]) == (0, ())
 
 
-def test_of_many_memories_each_is_looked_for(journal: Journal) -> None:
+def test_of_many_memories_each_is_looked_for(journal):
     for number in range(250):
         store(journal, stood(f"run-{number}", 1, memories=(f"mem-{number}",)))
     gone, affected = forget_checkpoints(journal, [f"mem-{number}" for number in range(250)])
     assert (gone, len(affected)) == (250, 250)
 
 
-def test_runs_that_ended_well_and_old_ones_are_dropped_and_others_stay(journal: Journal) -> None:
+def test_runs_that_ended_well_and_old_ones_are_dropped_and_others_stay(journal):
     now = journal.clock.now()
     for name, status, verified in (
         ("well", "done", None),
@@ -139,13 +135,13 @@ def test_runs_that_ended_well_and_old_ones_are_dropped_and_others_stay(journal: 
     assert drop_old(journal) == 0
 
 
-def test_contents_that_some_checkpoint_needs_are_named(journal: Journal) -> None:
+def test_contents_that_some_checkpoint_needs_are_named(journal):
     store(journal, whole())
     store(journal, stood("run-2", 1, changes=({"path": "gone", "status": "deleted", "new_sha256": ""},)))
     assert named_contents(journal) == {"ab" * 32}
 
 
-def test_what_a_newer_version_has_added_is_left_out(journal: Journal) -> None:
+def test_what_a_newer_version_has_added_is_left_out(journal):
     store(journal, stood())
     with journal.writing() as writing:
         writing.connection.execute(
@@ -156,7 +152,7 @@ def test_what_a_newer_version_has_added_is_left_out(journal: Journal) -> None:
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"run_id": 1}', '{"run_id": "run-1", "at": "yesterday"}'])
-def test_a_broken_one_is_said_to_be_broken(journal: Journal, body: str) -> None:
+def test_a_broken_one_is_said_to_be_broken(journal, body):
     store(journal, stood())
     with journal.writing() as writing:
         writing.connection.execute(text("UPDATE journal_checkpoints SET body = :body"), {"body": body})
@@ -164,7 +160,7 @@ def test_a_broken_one_is_said_to_be_broken(journal: Journal, body: str) -> None:
         latest(journal, "run-1")
 
 
-def test_the_rows_of_the_journal_still_verify(journal: Journal) -> None:
+def test_the_rows_of_the_journal_still_verify(journal):
     journal.append(SampleRun("run-1", "ses-1", AT).started())
     store(journal, replace(whole(), step=2))
     forget_checkpoints(journal, ["mem-a"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def collected(journal: Journal, run_id: str, *hashes: str) -> None:
     journal.append(ChangesCollected(run_id=run_id, session_id="ses-1", at=AT, changes=rows))
 
 
-def test_a_checkpoint_or_an_open_decision_needs_a_content_and_nothing_else_does(journal: Journal) -> None:
+def test_a_checkpoint_or_an_open_decision_needs_a_content_and_nothing_else_does(journal):
     store(journal, stood("run-1", (), "a" * 64))
     collected(journal, "run-2", "b" * 64, "c" * 64, "d" * 64)
     settled = ChangesSettled(
@@ -39,7 +38,7 @@ def test_a_checkpoint_or_an_open_decision_needs_a_content_and_nothing_else_does(
     assert needed(journal, []) == frozenset()
 
 
-def test_checkpoints_are_found_by_the_memories_that_they_name(journal: Journal) -> None:
+def test_checkpoints_are_found_by_the_memories_that_they_name(journal):
     store(journal, stood("run-1", ("mem-a", "mem-b")))
     store(journal, stood("run-2", ("mem-ab",)))
     assert [one.run_id for one in naming(journal, ["mem-b", "mem-a"])] == ["run-1"]
@@ -48,9 +47,7 @@ def test_checkpoints_are_found_by_the_memories_that_they_name(journal: Journal) 
     assert len(naming(journal, [f"mem-{number}" for number in range(300)] + ["mem-ab"])) == 1
 
 
-def test_what_was_deleted_is_off_the_disk_while_others_have_the_journal_open(
-    journal: Journal, open_journal: Callable[[], Journal], where: str
-) -> None:
+def test_what_was_deleted_is_off_the_disk_while_others_have_the_journal_open(journal, open_journal, where):
     store(journal, stood("run-1", ("mem-a",)))
     other = open_journal()
     assert other.last_seq() == 0

@@ -56,7 +56,7 @@ def on_a_disk_of_its_own(home: Path, code: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def test_a_disk_that_fills_up_stops_the_writing_leaves_nothing_half_written_and_can_be_freed(tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_stops_the_writing_leaves_nothing_half_written_and_can_be_freed(tmp_path):
     found = on_a_disk_of_its_own(
         tmp_path / "full",
         """
@@ -90,7 +90,7 @@ journal.close()
     assert found["freed"] == found["reopened"] == found["rows"] + 1
 
 
-def test_a_full_disk_is_found_before_anything_is_run(tmp_path: Path) -> None:
+def test_a_full_disk_is_found_before_anything_is_run(tmp_path):
     found = on_a_disk_of_its_own(
         tmp_path / "full",
         """
@@ -114,7 +114,7 @@ found["mkdir"] = fails(lambda: Journal.open(home / "a" / "b"))
     assert found["mkdir"][0] == "ERR_JOURNAL_UNWRITABLE"
 
 
-def test_a_read_only_disk_is_refused_whether_a_journal_is_there_or_not(tmp_path: Path) -> None:
+def test_a_read_only_disk_is_refused_whether_a_journal_is_there_or_not(tmp_path):
     found = on_a_disk_of_its_own(
         tmp_path / "fixed",
         """
@@ -132,7 +132,7 @@ found["there"] = sorted(path.name for path in home.rglob("*"))
     assert found["there"] == ["journal.db", "old"]
 
 
-def test_a_journal_seen_through_a_read_only_mount_is_refused_while_its_own_process_goes_on(tmp_path: Path) -> None:
+def test_a_journal_seen_through_a_read_only_mount_is_refused_while_its_own_process_goes_on(tmp_path):
     found = on_a_disk_of_its_own(
         tmp_path / "shared",
         """
@@ -150,7 +150,7 @@ journal.close()
     assert found["rows"] == 2
 
 
-def test_a_write_that_the_system_refuses_stops_the_writing_and_the_next_one_goes_on(tmp_path: Path) -> None:
+def test_a_write_that_the_system_refuses_stops_the_writing_and_the_next_one_goes_on(tmp_path):
     found = on_a_disk_of_its_own(
         tmp_path / "refusing",
         """
@@ -174,7 +174,7 @@ journal.close()
     assert found["seq"] == found["rows"] == 2
 
 
-def test_a_directory_that_belongs_to_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_belongs_to_somebody_else_is_refused(tmp_path):
     if os.geteuid() != 0:
         pytest.skip("needs root, to become somebody else")
     found = on_a_disk_of_its_own(
@@ -194,7 +194,7 @@ found["old"] = fails(lambda: Journal.open(home / "old"))
     assert found["new"] == found["old"] == ["ERR_JOURNAL_UNWRITABLE", "permission denied"]
 
 
-def test_a_directory_that_may_be_entered_but_not_written_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_may_be_entered_but_not_written_is_refused(tmp_path):
     if os.geteuid() != 0:
         pytest.skip("needs root, to become somebody else")
     found = on_a_disk_of_its_own(
@@ -238,7 +238,7 @@ def made():
 """
 
 
-def test_a_full_disk_can_be_read_and_nothing_is_run_on_it(tmp_path: Path) -> None:
+def test_a_full_disk_can_be_read_and_nothing_is_run_on_it(tmp_path):
     found = on_a_disk_of_its_own(
         tmp_path / "full",
         LOOK
@@ -271,9 +271,7 @@ found["freed"] = fails(lambda: Journal.open(home).append(run.noted("one more")))
 
 
 @pytest.mark.parametrize("gone", [(), ("-shm",), ("-shm", "-wal")], ids=["all", "no-index", "merged"])
-def test_read_only_media_can_be_read_with_the_rows_that_nobody_has_merged(
-    tmp_path: Path, gone: tuple[str, ...]
-) -> None:
+def test_read_only_media_can_be_read_with_the_rows_that_nobody_has_merged(tmp_path, gone):
     # Whoever wrote last has been killed, so its rows lie in the log; or it has ended as it should.
     found = on_a_disk_of_its_own(
         tmp_path / "media",
@@ -307,7 +305,7 @@ found["left"] = left() == before
     assert found["left"]
 
 
-def test_rows_that_are_written_while_it_is_read_only_for_us_are_read(tmp_path: Path) -> None:
+def test_rows_that_are_written_while_it_is_read_only_for_us_are_read(tmp_path):
     found = on_a_disk_of_its_own(
         tmp_path / "books",
         """

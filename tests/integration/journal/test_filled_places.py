@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 
 import pytest
@@ -43,9 +42,7 @@ def make_old(journal: Journal) -> None:
     journal.close()
 
 
-def test_an_old_journal_knows_its_places_afterwards_and_verifies(
-    open_journal: Callable[[], Journal], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_old_journal_knows_its_places_afterwards_and_verifies(open_journal, monkeypatch):
     monkeypatch.setattr(schema, "_CHUNK", 2)
     journal = open_journal()
     place = {"notebook": "odd \udcff\x00.ipynb", "kernel_id": "k-1", "cell_id": "c-1"}
@@ -68,7 +65,7 @@ def test_an_old_journal_knows_its_places_afterwards_and_verifies(
 
 
 @pytest.mark.parametrize("body", ["nothing", "[]", '"text"', '{"budget_usd": "much", "notebook": 7}'])
-def test_a_row_that_is_no_event_is_left_to_verify(where: str, open_journal: Callable[[], Journal], body: str) -> None:
+def test_a_row_that_is_no_event_is_left_to_verify(where, open_journal, body):
     journal = open_journal()
     journal.append(SampleRun("run-1").started())
     journal.append(SampleRun("run-2").started(notebook="n.ipynb"))

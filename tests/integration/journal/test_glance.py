@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def still(tmp_path: Path) -> Iterator[tuple[Journal, FakeClock]]:
     journal.close()
 
 
-def test_what_another_process_writes_is_news_once(open_journal: Callable[[], Journal], journal: Journal) -> None:
+def test_what_another_process_writes_is_news_once(open_journal, journal):
     glance = Glance(open_journal())
     settled(glance)
     journal.append(RUN.started())
@@ -50,16 +50,14 @@ def test_what_another_process_writes_is_news_once(open_journal: Callable[[], Jou
     settled(glance)
 
 
-def test_what_the_same_journal_writes_is_news_too(journal: Journal) -> None:
+def test_what_the_same_journal_writes_is_news_too(journal):
     glance = Glance(journal)
     settled(glance)
     journal.append(RUN.started())
     assert look(glance)
 
 
-def test_what_is_written_during_a_look_is_news_to_the_next_one(
-    open_journal: Callable[[], Journal], journal: Journal
-) -> None:
+def test_what_is_written_during_a_look_is_news_to_the_next_one(open_journal, journal):
     glance = Glance(open_journal())
     news = glance.news()
     assert news is not None
@@ -68,13 +66,13 @@ def test_what_is_written_during_a_look_is_news_to_the_next_one(
     assert look(glance)
 
 
-def test_a_look_that_was_not_finished_is_made_again(journal: Journal) -> None:
+def test_a_look_that_was_not_finished_is_made_again(journal):
     glance = Glance(journal)
     assert glance.news() is not None
     assert glance.news() is not None
 
 
-def test_whoever_wants_something_else_now_has_news_even_in_the_middle_of_a_look(still) -> None:
+def test_whoever_wants_something_else_now_has_news_even_in_the_middle_of_a_look(still):
     glance = Glance(still[0])
     news = glance.news()
     assert news is not None
@@ -84,7 +82,7 @@ def test_whoever_wants_something_else_now_has_news_even_in_the_middle_of_a_look(
     assert not look(glance)
 
 
-def test_now_and_then_a_look_is_made_whatever_the_journal_says(still) -> None:
+def test_now_and_then_a_look_is_made_whatever_the_journal_says(still):
     journal, clock = still
     glance = Glance(journal)
     assert look(glance)
@@ -94,7 +92,7 @@ def test_now_and_then_a_look_is_made_whatever_the_journal_says(still) -> None:
     assert not look(glance)
 
 
-def test_several_threads_may_give_glances_to_one_journal(open_journal: Callable[[], Journal], journal: Journal) -> None:
+def test_several_threads_may_give_glances_to_one_journal(open_journal, journal):
     shared = open_journal()
 
     def many(number: int) -> int:
@@ -108,7 +106,7 @@ def test_several_threads_may_give_glances_to_one_journal(open_journal: Callable[
         assert all(count.result() >= 1 for count in counts)
 
 
-def test_a_journal_that_was_closed_says_so(open_journal: Callable[[], Journal]) -> None:
+def test_a_journal_that_was_closed_says_so(open_journal):
     journal = open_journal()
     glance = Glance(journal)
     assert look(glance)
@@ -117,9 +115,7 @@ def test_a_journal_that_was_closed_says_so(open_journal: Callable[[], Journal]) 
         glance.news()
 
 
-def test_a_server_that_is_far_away_is_asked_less_often_and_still_twice_a_second(
-    journal: Journal, where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_far_away_is_asked_less_often_and_still_twice_a_second(journal, where, monkeypatch):
     took = [0.0]
     # The time that passes is that of the glances alone.
     monkeypatch.setattr("kagura_kernel.journal.mailbox.time.perf_counter", lambda: took[0])

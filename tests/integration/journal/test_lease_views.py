@@ -30,9 +30,7 @@ def mint(ledger: LeaseLedger, key: str, *, lease_id: str = "", run_id: str = "ru
     ledger.complete(key, handle="sealed", expires_at=at + HOUR, dies_at=at + HOUR)
 
 
-def test_a_lease_is_told_by_its_run_and_can_be_taken_back_while_the_ledger_has_it(
-    journal: Journal, ledger: LeaseLedger
-) -> None:
+def test_a_lease_is_told_by_its_run_and_can_be_taken_back_while_the_ledger_has_it(journal, ledger):
     mint(ledger, "lea-1")
     journal.append(RUN.lease())
     (view,) = leases_out(journal)
@@ -48,7 +46,7 @@ def test_a_lease_is_told_by_its_run_and_can_be_taken_back_while_the_ledger_has_i
     assert leases_out(journal) == []
 
 
-def test_what_only_the_ledger_knows_is_told_by_its_newest_credential(journal: Journal, ledger: LeaseLedger) -> None:
+def test_what_only_the_ledger_knows_is_told_by_its_newest_credential(journal, ledger):
     mint(ledger, "lea-1")
     mint(ledger, "lea-2", lease_id="lea-1", minute=10)
     ledger.owe("lea-1", "renewed")
@@ -60,7 +58,7 @@ def test_what_only_the_ledger_knows_is_told_by_its_newest_credential(journal: Jo
     assert (view.state, view.revocable, view.why) == ("owed", False, "its run is over")
 
 
-def test_leases_of_runs_that_have_ended_are_told_by_the_ledger_alone(journal: Journal, ledger: LeaseLedger) -> None:
+def test_leases_of_runs_that_have_ended_are_told_by_the_ledger_alone(journal, ledger):
     journal.append(RUN.lease())
     journal.append(RUN.finished())
     assert leases_out(journal) == []
@@ -69,7 +67,7 @@ def test_leases_of_runs_that_have_ended_are_told_by_the_ledger_alone(journal: Jo
     assert [view.state for view in leases_out(journal)] == ["owed"]
 
 
-def test_taking_a_lease_back_is_written_before_its_run_is_told(journal: Journal, ledger: LeaseLedger) -> None:
+def test_taking_a_lease_back_is_written_before_its_run_is_told(journal, ledger):
     mint(ledger, "lea-1")
     mint(ledger, "lea-2", lease_id="lea-1", minute=1)
     mint(ledger, "lea-3")
@@ -82,13 +80,13 @@ def test_taking_a_lease_back_is_written_before_its_run_is_told(journal: Journal,
     assert (first.state, first.why, first.revocable) == ("owed", "revoked by ada", False)
 
 
-def test_a_lease_whose_run_nobody_knows_is_taken_back_all_the_same(journal: Journal, ledger: LeaseLedger) -> None:
+def test_a_lease_whose_run_nobody_knows_is_taken_back_all_the_same(journal, ledger):
     mint(ledger, "lea-1", run_id="run-unheard-of")
     assert revoke_lease(journal, "lea-1", by="ada") == "run-unheard-of"
     assert not ledger.is_live("lea-1")
 
 
-def test_what_is_over_or_never_was_cannot_be_taken_back(journal: Journal, ledger: LeaseLedger) -> None:
+def test_what_is_over_or_never_was_cannot_be_taken_back(journal, ledger):
     mint(ledger, "lea-1")
     ledger.close("lea-1", "revoked")
     with pytest.raises(LeaseEnded, match="revoked"):

@@ -50,13 +50,13 @@ def complete(ledger: LeaseLedger, key: str = "lea-1", handle: str = "h-1") -> bo
     return ledger.complete(key, handle=handle, expires_at=NOW + timedelta(minutes=14), dies_at=NOW + timedelta(hours=2))
 
 
-def test_a_row_comes_back_as_it_was_written(ledger: LeaseLedger) -> None:
+def test_a_row_comes_back_as_it_was_written(ledger):
     ledger.begin(row())
     assert ledger.row("lea-1") == row()
     assert ledger.row("lea-2") is None
 
 
-def test_a_credential_goes_from_minting_to_live_to_owed_to_gone(ledger: LeaseLedger) -> None:
+def test_a_credential_goes_from_minting_to_live_to_owed_to_gone(ledger):
     ledger.begin(row())
     assert complete(ledger)
     live = ledger.row("lea-1")
@@ -72,7 +72,7 @@ def test_a_credential_goes_from_minting_to_live_to_owed_to_gone(ledger: LeaseLed
     assert (gone.state, gone.handle, gone.why) == ("gone", "", "revoked")
 
 
-def test_no_step_is_taken_twice_or_backwards(ledger: LeaseLedger) -> None:
+def test_no_step_is_taken_twice_or_backwards(ledger):
     ledger.begin(row())
     assert not ledger.postpone("lea-1", until=NOW, why="too early")
     assert ledger.owe("lea-1", "first")
@@ -84,7 +84,7 @@ def test_no_step_is_taken_twice_or_backwards(ledger: LeaseLedger) -> None:
     assert not ledger.claim("lea-1", by="me", until=NOW)
 
 
-def test_a_row_is_claimed_by_one_until_the_claim_lapses(ledger: LeaseLedger) -> None:
+def test_a_row_is_claimed_by_one_until_the_claim_lapses(ledger):
     ledger.begin(row())
     assert ledger.claim("lea-1", by="me", until=NOW + timedelta(seconds=1))
     assert ledger.claim("lea-1", by="me", until=NOW + timedelta(seconds=1))
@@ -93,7 +93,7 @@ def test_a_row_is_claimed_by_one_until_the_claim_lapses(ledger: LeaseLedger) -> 
     assert ledger.claim("lea-1", by="me", until=NOW)
 
 
-def test_a_failed_attempt_is_counted_and_gives_up_the_claim(ledger: LeaseLedger) -> None:
+def test_a_failed_attempt_is_counted_and_gives_up_the_claim(ledger):
     ledger.begin(row())
     ledger.owe("lea-1", "released")
     ledger.claim("lea-1", by="me", until=NOW + timedelta(hours=1))
@@ -108,7 +108,7 @@ def test_a_failed_attempt_is_counted_and_gives_up_the_claim(ledger: LeaseLedger)
     )
 
 
-def test_open_rows_are_those_that_are_not_gone(ledger: LeaseLedger) -> None:
+def test_open_rows_are_those_that_are_not_gone(ledger):
     for number in range(3):
         ledger.begin(row(f"lea-{number}", f"run-{number}"))
     ledger.close("lea-1", "never minted")
@@ -118,19 +118,19 @@ def test_open_rows_are_those_that_are_not_gone(ledger: LeaseLedger) -> None:
     assert [found.id for found in ledger.rows(limit=1)] == ["lea-2"]
 
 
-def test_another_process_sees_the_rows(ledger: LeaseLedger, where: str) -> None:
+def test_another_process_sees_the_rows(ledger, where):
     ledger.begin(row(), flush=False)
     other = Journal.open(where)
     assert [found.id for found in LeaseLedger(other).open_rows()] == ["lea-1"]
     other.close()
 
 
-def test_the_ledger_leaves_the_chain_of_events_alone(ledger: LeaseLedger, journal: Journal) -> None:
+def test_the_ledger_leaves_the_chain_of_events_alone(ledger, journal):
     ledger.begin(row())
     assert journal.verify().rows == 0
 
 
-def test_a_journal_that_is_closed_says_so(ledger: LeaseLedger, journal: Journal) -> None:
+def test_a_journal_that_is_closed_says_so(ledger, journal):
     journal.close()
     with pytest.raises(JournalUnwritable):
         ledger.begin(row())
@@ -138,7 +138,7 @@ def test_a_journal_that_is_closed_says_so(ledger: LeaseLedger, journal: Journal)
         ledger.open_rows()
 
 
-def test_a_credential_is_live_from_its_mint_until_somebody_takes_it_back(ledger: LeaseLedger) -> None:
+def test_a_credential_is_live_from_its_mint_until_somebody_takes_it_back(ledger):
     assert not ledger.is_live("lea-1")
     ledger.begin(row())
     assert not ledger.is_live("lea-1")
@@ -148,7 +148,7 @@ def test_a_credential_is_live_from_its_mint_until_somebody_takes_it_back(ledger:
     assert not ledger.is_live("lea-1")
 
 
-def test_a_renewal_begins_only_while_what_it_replaces_is_live(ledger: LeaseLedger) -> None:
+def test_a_renewal_begins_only_while_what_it_replaces_is_live(ledger):
     ledger.begin(row())
     complete(ledger)
     assert ledger.begin(row("lea-2"), after="lea-1")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from kagura_kernel.domain.events import Event
@@ -13,7 +11,7 @@ from tests.support.sample_run import SampleRun
 RUN = SampleRun()
 
 
-def test_an_event_is_told_once_it_is_stored_to_every_listener_in_order(journal: Journal) -> None:
+def test_an_event_is_told_once_it_is_stored_to_every_listener_in_order(journal):
     heard: list[tuple[str, str, int]] = []
     for name in ("one", "two"):
         journal.listen(lambda event, name=name: heard.append((name, event.kind, journal.last_seq())))
@@ -33,7 +31,7 @@ def begin_and_fail(journal: Journal) -> None:
         raise RuntimeError("no")
 
 
-def test_what_is_rolled_back_is_not_told(journal: Journal) -> None:
+def test_what_is_rolled_back_is_not_told(journal):
     heard: list[Event] = []
     journal.listen(heard.append)
     with pytest.raises(RuntimeError, match="no"):
@@ -46,7 +44,7 @@ def test_what_is_rolled_back_is_not_told(journal: Journal) -> None:
     assert [event.kind for event in heard] == ["run.started", "noted"]
 
 
-def test_rows_of_other_processes_are_not_told(journal: Journal, open_journal: Callable[[], Journal]) -> None:
+def test_rows_of_other_processes_are_not_told(journal, open_journal):
     heard: list[Event] = []
     journal.listen(heard.append)
     open_journal().append(RUN.started())

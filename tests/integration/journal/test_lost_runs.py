@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import lose, mark_lost, process_owner
-from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock
 from tests.support.sample_run import SampleRun
 
@@ -25,7 +23,7 @@ def gone() -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_a_run_whose_process_is_gone_is_finished_as_lost_with_what_it_had_used(journal: Journal, gone: str) -> None:
+def test_a_run_whose_process_is_gone_is_finished_as_lost_with_what_it_had_used(journal, gone):
     for event in (RUN.started(owner=gone), *RUN.tool(), RUN.counted()):
         journal.append(event)
     assert mark_lost(journal, CLOCK) == ["run-1"]
@@ -39,7 +37,7 @@ def test_a_run_whose_process_is_gone_is_finished_as_lost_with_what_it_had_used(j
     assert journal.verify().rows == journal.last_seq()
 
 
-def test_a_run_of_another_machine_is_lost_on_somebody_s_word_once(journal: Journal, mailbox: Mailbox) -> None:
+def test_a_run_of_another_machine_is_lost_on_somebody_s_word_once(journal, mailbox):
     for event in (RUN.started(owner="another-host-00000000:1:2.3.4"), RUN.asked("app-1")):
         journal.append(event)
     assert mark_lost(journal, CLOCK) == []
@@ -52,7 +50,7 @@ def test_a_run_of_another_machine_is_lost_on_somebody_s_word_once(journal: Journ
     assert journal.verify().rows == journal.last_seq()
 
 
-def test_what_a_lost_run_was_asking_is_called_off(journal: Journal, mailbox: Mailbox, gone: str) -> None:
+def test_what_a_lost_run_was_asking_is_called_off(journal, mailbox, gone):
     for event in (RUN.started(owner=gone), RUN.asked("app-1"), RUN.asked("app-2"), RUN.decided("app-1")):
         journal.append(event)
     mark_lost(journal, CLOCK)
@@ -63,7 +61,7 @@ def test_what_a_lost_run_was_asking_is_called_off(journal: Journal, mailbox: Mai
     assert (decided.event.approval_id, decided.event.waited) == ("app-2", 600.0)
 
 
-def test_running_and_finished_runs_are_left_alone(journal: Journal, gone: str) -> None:
+def test_running_and_finished_runs_are_left_alone(journal, gone):
     for event in (
         RUN.started(owner=process_owner()),
         SampleRun("run-2").started(owner=gone),
@@ -76,9 +74,7 @@ def test_running_and_finished_runs_are_left_alone(journal: Journal, gone: str) -
     assert [row.status for row in views.runs(journal)] == ["running", "running", "done", "running"]
 
 
-def test_several_that_mark_at_once_mark_each_run_once(
-    journal: Journal, open_journal: Callable[[], Journal], gone: str
-) -> None:
+def test_several_that_mark_at_once_mark_each_run_once(journal, open_journal, gone):
     for number in range(10):
         journal.append(SampleRun(f"run-{number}").started(owner=gone))
     handles = [journal, open_journal(), open_journal()]

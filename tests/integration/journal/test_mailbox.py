@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,15 +8,12 @@ from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalUnknown, RunUnknown
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 
 
-def test_a_question_is_seen_by_others_exactly_as_it_was_asked(
-    mailbox: Mailbox, open_journal: Callable[[], Journal]
-) -> None:
+def test_a_question_is_seen_by_others_exactly_as_it_was_asked(mailbox, open_journal):
     asked = RUN.request(
         detail="rm '\udcff \x00 日本'",
         arguments={"command": ["rm", "\udcff", 1, None]},
@@ -30,7 +26,7 @@ def test_a_question_is_seen_by_others_exactly_as_it_was_asked(
     assert seen.content_hash == asked.content_hash
 
 
-def test_questions_wait_in_the_order_in_which_they_were_asked(mailbox: Mailbox) -> None:
+def test_questions_wait_in_the_order_in_which_they_were_asked(mailbox):
     late = RUN.at.replace(minute=5)
     mailbox.post(RUN.request("app-b", requested_at=late))
     mailbox.post(RUN.request("app-c"))
@@ -38,13 +34,13 @@ def test_questions_wait_in_the_order_in_which_they_were_asked(mailbox: Mailbox) 
     assert [request.id for request in mailbox.pending()] == ["app-c", "app-a", "app-b"]
 
 
-def test_posting_twice_keeps_the_first_text(mailbox: Mailbox) -> None:
+def test_posting_twice_keeps_the_first_text(mailbox):
     mailbox.post(RUN.request())
     mailbox.post(RUN.request(detail="something else"))
     assert [request.detail for request in mailbox.pending()] == ["git push"]
 
 
-def test_the_event_and_the_mail_may_come_in_either_order(journal: Journal, mailbox: Mailbox) -> None:
+def test_the_event_and_the_mail_may_come_in_either_order(journal, mailbox):
     journal.append(RUN.asked("app-1"))
     mailbox.post(RUN.request("app-1"))
     mailbox.post(RUN.request("app-2"))
@@ -52,7 +48,7 @@ def test_the_event_and_the_mail_may_come_in_either_order(journal: Journal, mailb
     assert mailbox.pending() == [RUN.request("app-1"), RUN.request("app-2")]
 
 
-def test_a_decision_left_by_one_is_found_by_the_other(mailbox: Mailbox, open_journal: Callable[[], Journal]) -> None:
+def test_a_decision_left_by_one_is_found_by_the_other(mailbox, open_journal):
     mailbox.post(RUN.request())
     assert mailbox.decision("app-1") is None
     left = Mailbox(open_journal()).decide("app-1", Verdict.DENY, by="ada", via="sidebar", answer="not on a Friday")
@@ -61,7 +57,7 @@ def test_a_decision_left_by_one_is_found_by_the_other(mailbox: Mailbox, open_jou
     assert mailbox.pending() == []
 
 
-def test_the_first_decision_stands_and_the_second_hears_whose_it_was(mailbox: Mailbox) -> None:
+def test_the_first_decision_stands_and_the_second_hears_whose_it_was(mailbox):
     mailbox.post(RUN.request())
     first = mailbox.decide("app-1", Verdict.DENY, by="ada", via="cell")
     with pytest.raises(ApprovalAlreadyDecided) as caught:
@@ -70,7 +66,7 @@ def test_the_first_decision_stands_and_the_second_hears_whose_it_was(mailbox: Ma
     assert mailbox.decision("app-1") == first
 
 
-def test_what_nobody_asked_cannot_be_decided(mailbox: Mailbox) -> None:
+def test_what_nobody_asked_cannot_be_decided(mailbox):
     with pytest.raises(ApprovalUnknown):
         mailbox.decide("app-9", Verdict.ALLOW, by="ada", via="cell")
     with pytest.raises(ApprovalUnknown):
@@ -78,7 +74,7 @@ def test_what_nobody_asked_cannot_be_decided(mailbox: Mailbox) -> None:
     assert mailbox.decisions(["app-9"]) == {}
 
 
-def test_of_many_threads_that_decide_exactly_one_wins(mailbox: Mailbox, open_journal: Callable[[], Journal]) -> None:
+def test_of_many_threads_that_decide_exactly_one_wins(mailbox, open_journal):
     mailbox.post(RUN.request())
     boxes = [mailbox, Mailbox(open_journal())]
 
@@ -97,7 +93,7 @@ def test_of_many_threads_that_decide_exactly_one_wins(mailbox: Mailbox, open_jou
     assert mailbox.decision("app-1").by == winners[0]
 
 
-def test_many_decisions_are_read_at_once(mailbox: Mailbox) -> None:
+def test_many_decisions_are_read_at_once(mailbox):
     for number in range(4):
         mailbox.post(RUN.request(f"app-{number}"))
     mailbox.decide("app-1", Verdict.ALLOW, by="ada", via="cell")
@@ -107,7 +103,7 @@ def test_many_decisions_are_read_at_once(mailbox: Mailbox) -> None:
     assert mailbox.decisions([]) == {}
 
 
-def test_a_decision_that_is_stored_as_an_event_shows_as_the_event_says(journal: Journal, mailbox: Mailbox) -> None:
+def test_a_decision_that_is_stored_as_an_event_shows_as_the_event_says(journal, mailbox):
     journal.append(RUN.asked())
     mailbox.decide("app-1", Verdict.ALLOW, by="ada", via="sidebar")
     journal.append(RUN.decided(verdict="allow", by="ada", via="sidebar", answer="go"))
@@ -115,9 +111,7 @@ def test_a_decision_that_is_stored_as_an_event_shows_as_the_event_says(journal: 
     assert (row.verdict, row.by, row.via, row.answer) == ("allow", "ada", "sidebar", "go")
 
 
-def test_a_word_for_a_run_is_taken_once(
-    journal: Journal, mailbox: Mailbox, open_journal: Callable[[], Journal]
-) -> None:
+def test_a_word_for_a_run_is_taken_once(journal, mailbox, open_journal):
     for number in (1, 2):
         journal.append(SampleRun(f"run-{number}").started())
     away = Mailbox(open_journal())
@@ -132,9 +126,7 @@ def test_a_word_for_a_run_is_taken_once(
     assert [message.run_id for message in away.take(["run-1", "run-2"])] == ["run-2"]
 
 
-def test_two_that_ask_for_words_at_once_do_not_get_the_same(
-    journal: Journal, mailbox: Mailbox, open_journal: Callable[[], Journal]
-) -> None:
+def test_two_that_ask_for_words_at_once_do_not_get_the_same(journal, mailbox, open_journal):
     journal.append(RUN.started())
     for number in range(20):
         mailbox.send("run-1", "kill", by=str(number))
@@ -144,12 +136,12 @@ def test_two_that_ask_for_words_at_once_do_not_get_the_same(
     assert sorted(taken, key=int) == [str(number) for number in range(20)]
 
 
-def test_a_word_for_a_run_that_nobody_knows_is_refused(mailbox: Mailbox) -> None:
+def test_a_word_for_a_run_that_nobody_knows_is_refused(mailbox):
     with pytest.raises(RunUnknown):
         mailbox.send("run-9", "kill", by="ada")
 
 
-def test_a_word_that_a_reader_does_not_know_waits_for_one_that_does(journal: Journal, mailbox: Mailbox) -> None:
+def test_a_word_that_a_reader_does_not_know_waits_for_one_that_does(journal, mailbox):
     journal.append(RUN.started())
     mailbox.send("run-1", "leases", by="ada")
     assert mailbox.take(["run-1"]) == []

@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
@@ -75,7 +74,7 @@ def processes(code: str, where: str, names: list[str], count: int) -> Iterator[l
             process.communicate()
 
 
-def test_four_processes_that_open_a_new_journal_at_once_write_one_chain(where: str) -> None:
+def test_four_processes_that_open_a_new_journal_at_once_write_one_chain(where):
     with processes(APPEND, where, ["run-a", "run-b", "run-c", "run-d"], 200) as started:
         said = [process.communicate()[0].split() for process in started]
     assert [process.returncode for process in started] == [0, 0, 0, 0]
@@ -92,7 +91,7 @@ def test_four_processes_that_open_a_new_journal_at_once_write_one_chain(where: s
         journal.close()
 
 
-def test_of_four_processes_that_decide_exactly_one_wins_each_question(where: str) -> None:
+def test_of_four_processes_that_decide_exactly_one_wins_each_question(where):
     journal = Journal.open(where)
     try:
         mailbox = Mailbox(journal)
@@ -110,7 +109,7 @@ def test_of_four_processes_that_decide_exactly_one_wins_each_question(where: str
         journal.close()
 
 
-def test_a_process_killed_in_the_middle_of_writing_leaves_whole_rows_and_all_it_reported(where: str) -> None:
+def test_a_process_killed_in_the_middle_of_writing_leaves_whole_rows_and_all_it_reported(where):
     rows = 0
     for attempt in range(3):
         with processes(APPEND, where, [f"run-{attempt}"], 100_000) as (writer,):
@@ -137,7 +136,7 @@ journal.close()
 """
 
 
-def test_two_handles_of_one_process_keep_their_rows_when_another_process_comes_and_goes(tmp_path: Path) -> None:
+def test_two_handles_of_one_process_keep_their_rows_when_another_process_comes_and_goes(tmp_path):
     first = Journal.open(tmp_path)
     first.append(SampleRun().noted("1"))
     second = Journal.open(tmp_path)

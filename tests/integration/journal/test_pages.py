@@ -45,7 +45,7 @@ def all_of(page: Callable[[str], pages.Page]) -> list:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 6, 7, 8])
-def test_pages_of_any_size_hold_everything_once_and_in_order(seven: Journal, limit: int) -> None:
+def test_pages_of_any_size_hold_everything_once_and_in_order(seven, limit):
     runs = all_of(lambda before: pages.run_page(seven, limit=limit, before=before))
     assert [row.run_id for row in runs] == [f"run-{number}" for number in reversed(range(7))]
     asked = all_of(lambda before: pages.approval_page(seven, limit=limit, before=before))
@@ -54,14 +54,14 @@ def test_pages_of_any_size_hold_everything_once_and_in_order(seven: Journal, lim
     assert [row.seq for row in stored] == [row.seq for row in seven.events(run_id="run-2")]
 
 
-def test_what_begins_meanwhile_moves_no_page(seven: Journal) -> None:
+def test_what_begins_meanwhile_moves_no_page(seven):
     first = pages.run_page(seven, limit=3)
     seven.append(run(7).started())
     second = pages.run_page(seven, limit=3, before=first.next or "")
     assert [row.run_id for row in second.items] == ["run-3", "run-2", "run-1"]
 
 
-def test_approvals_of_one_moment_are_told_apart_by_their_ids(journal: Journal) -> None:
+def test_approvals_of_one_moment_are_told_apart_by_their_ids(journal):
     for number in range(5):
         journal.append(FIRST.asked(f"app-{number}"))
     asked = all_of(lambda before: pages.approval_page(journal, limit=2, before=before))
@@ -87,27 +87,27 @@ def test_approvals_of_one_moment_are_told_apart_by_their_ids(journal: Journal) -
         ({"text": "\\"}, []),
     ],
 )
-def test_runs_are_found_by_what_is_known_of_them(seven: Journal, wanted: dict, numbers: list[int]) -> None:
+def test_runs_are_found_by_what_is_known_of_them(seven, wanted, numbers):
     found = pages.run_page(seven, **wanted).items
     assert [row.run_id for row in found] == [f"run-{number}" for number in numbers]
     assert all(row.live == bool(int(row.run_id[-1]) % 2) for row in found)
 
 
-def test_approvals_are_told_by_whether_they_wait(seven: Journal) -> None:
+def test_approvals_are_told_by_whether_they_wait(seven):
     pending = pages.approval_page(seven, state="pending").items
     assert [row.id for row in pending] == ["app-5", "app-3", "app-1"]
     assert [row.verdict for row in pages.approval_page(seven, state="decided").items] == ["allow"] * 4
     assert [row.notebook for row in pending] == ["n2.ipynb", "n0.ipynb", "n1.ipynb"]
 
 
-def test_a_question_that_is_here_before_its_run_has_no_place(journal: Journal) -> None:
+def test_a_question_that_is_here_before_its_run_has_no_place(journal):
     Mailbox(journal).post(FIRST.request("app-early"))
     row = pages.one_approval(journal, "app-early")
     assert (row.notebook, row.arguments, row.options) == ("", {"command": "git push"}, ())
 
 
 @pytest.mark.parametrize("cursor", ["x", "-1", "1.5", "٣", "1" * 19, "1;DROP TABLE journal_runs"])
-def test_a_cursor_that_no_page_gave_is_refused(seven: Journal, cursor: str) -> None:
+def test_a_cursor_that_no_page_gave_is_refused(seven, cursor):
     for page in (
         lambda: pages.run_page(seven, before=cursor),
         lambda: pages.approval_page(seven, before=cursor),
@@ -117,7 +117,7 @@ def test_a_cursor_that_no_page_gave_is_refused(seven: Journal, cursor: str) -> N
             page()
 
 
-def test_what_is_not_there_is_an_error(seven: Journal) -> None:
+def test_what_is_not_there_is_an_error(seven):
     with pytest.raises(RunUnknown):
         pages.one_run(seven, "run-none")
     with pytest.raises(RunUnknown):
@@ -126,7 +126,7 @@ def test_what_is_not_there_is_an_error(seven: Journal) -> None:
         pages.one_approval(seven, "app-none")
 
 
-def test_a_page_of_long_events_ends_early_and_never_empty(journal: Journal) -> None:
+def test_a_page_of_long_events_ends_early_and_never_empty(journal):
     long = "x" * (pages.PAGE_CHARACTERS // 2)
     journal.append(FIRST.started())
     for _ in range(3):
@@ -143,11 +143,11 @@ def test_a_page_of_long_events_ends_early_and_never_empty(journal: Journal) -> N
     assert sizes == [2, 1, 1, 1]
 
 
-def test_counts_are_of_what_waits_and_what_goes_on(journal: Journal, seven: Journal) -> None:
+def test_counts_are_of_what_waits_and_what_goes_on(journal, seven):
     assert pages.counts(seven) == pages.Counts(pending=3, live=3, seq=journal.last_seq())
 
 
-def test_an_empty_journal_has_empty_pages(journal: Journal) -> None:
+def test_an_empty_journal_has_empty_pages(journal):
     assert pages.run_page(journal) == pages.Page((), None)
     assert pages.approval_page(journal) == pages.Page((), None)
     assert pages.counts(journal) == pages.Counts(0, 0, 0)

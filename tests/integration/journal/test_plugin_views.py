@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import pytest
 from sqlalchemy import text
 
 from kagura_kernel.domain.events import PluginAudited, PluginCalled, PluginChanged, PluginSeen
@@ -55,7 +52,7 @@ def enabled(session: str, owner: str, **more: Any) -> PluginChanged:
     return changed("enabled", session, state="enabled", owner=owner, **more)
 
 
-def test_a_plugin_is_what_was_last_seen_of_it(journal: Journal) -> None:
+def test_a_plugin_is_what_was_last_seen_of_it(journal):
     journal.append(seen())
     journal.append(
         seen(
@@ -80,14 +77,14 @@ def test_a_plugin_is_what_was_last_seen_of_it(journal: Journal) -> None:
     assert one_plugin(journal, "fs-read") == bundled_view
 
 
-def test_what_is_gone_is_no_more(journal: Journal) -> None:
+def test_what_is_gone_is_no_more(journal):
     journal.append(seen())
     journal.append(seen("fetch", problem="no manifest", content_hash=""))
     journal.append(seen(gone=True))
     assert [(view.name, view.seen.problem) for view in plugin_views(journal)] == [("fetch", "no manifest")]
 
 
-def test_each_project_has_its_own(journal: Journal) -> None:
+def test_each_project_has_its_own(journal):
     journal.append(seen(place="project", project="/a"))
     journal.append(seen(place="project", project="/b", content_hash=OTHER))
     journal.append(enabled("ses-b", process_owner(), content_hash=OTHER))
@@ -97,7 +94,7 @@ def test_each_project_has_its_own(journal: Journal) -> None:
     assert one_plugin(journal, "fs-read", project="/b").seen.content_hash == OTHER
 
 
-def test_an_audit_and_an_approval_are_worth_something_for_exactly_those_files(journal: Journal) -> None:
+def test_an_audit_and_an_approval_are_worth_something_for_exactly_those_files(journal):
     journal.append(seen())
     journal.append(audited())
     journal.append(changed("approved"))
@@ -112,7 +109,7 @@ def test_an_audit_and_an_approval_are_worth_something_for_exactly_those_files(jo
     assert (view.audit, view.approved) == (audit(), False)
 
 
-def test_a_report_comes_back_with_everything_in_it(journal: Journal) -> None:
+def test_a_report_comes_back_with_everything_in_it(journal):
     whole = audit(
         findings=(PluginFinding(Severity.WARNING, "network", "Reaches out.", "plugin.py", 3, "socket.socket()"),),
         injections=(Injection("ignore all \udcff", "talks to the auditor"),),
@@ -131,7 +128,7 @@ def test_a_report_comes_back_with_everything_in_it(journal: Journal) -> None:
     assert PluginHistory(journal).audited_hashes("fs-read") == {ONE}
 
 
-def test_what_a_brain_has_found_is_not_undone_by_a_scan_or_a_cassette(journal: Journal) -> None:
+def test_what_a_brain_has_found_is_not_undone_by_a_scan_or_a_cassette(journal):
     def take(**facts: object) -> None:
         journal.append(PluginAudited(**HERE, session_id="", audit=audit(**facts)))
 
@@ -150,7 +147,7 @@ def test_what_a_brain_has_found_is_not_undone_by_a_scan_or_a_cassette(journal: J
     assert summary() == "read again"
 
 
-def test_quarantine_holds_for_those_files_until_they_are_audited_or_released(journal: Journal) -> None:
+def test_quarantine_holds_for_those_files_until_they_are_audited_or_released(journal):
     journal.append(seen())
     journal.append(changed("quarantined", reason="it broke"))
     (view,) = plugin_views(journal)
@@ -162,7 +159,7 @@ def test_quarantine_holds_for_those_files_until_they_are_audited_or_released(jou
     assert plugin_views(journal)[0].state_alone is PluginState.AUDITED
 
 
-def test_a_session_sees_where_its_plugin_is_and_with_what(journal: Journal) -> None:
+def test_a_session_sees_where_its_plugin_is_and_with_what(journal):
     journal.append(seen())
     here = process_owner()
     opened = PluginPermissions(read=("/data",))
@@ -177,7 +174,7 @@ def test_a_session_sees_where_its_plugin_is_and_with_what(journal: Journal) -> N
     assert [view.state(f"ses-{n}") for n in (1, 2)] == ["enabled", "discovered"]
 
 
-def test_what_a_killed_process_had_enabled_is_enabled_no_more(journal: Journal) -> None:
+def test_what_a_killed_process_had_enabled_is_enabled_no_more(journal):
     host, pid, rest = process_owner().split(":")
     assert int(pid) > 1
     journal.append(seen())
@@ -188,7 +185,7 @@ def test_what_a_killed_process_had_enabled_is_enabled_no_more(journal: Journal) 
     assert view.state("ses-1") is PluginState.DISCOVERED
 
 
-def test_a_history_reads_only_what_is_new(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_reads_only_what_is_new(journal, monkeypatch):
     history = PluginHistory(journal)
     journal.append(seen())
     assert [view.seen.version for view in history.look()] == ["1.0.0"]
@@ -200,7 +197,7 @@ def test_a_history_reads_only_what_is_new(journal: Journal, monkeypatch: pytest.
     assert [len(rows) for rows in read] == [1, 0]
 
 
-def test_a_log_tells_the_latest_of_one_plugin_in_its_order(journal: Journal) -> None:
+def test_a_log_tells_the_latest_of_one_plugin_in_its_order(journal):
     journal.append(seen())
     journal.append(seen("fetch"))
     journal.append(audited(findings=(PluginFinding(Severity.DANGER, "x", "Bad."),), risk=Risk.HIGH))
@@ -232,7 +229,7 @@ def test_a_log_tells_the_latest_of_one_plugin_in_its_order(journal: Journal) -> 
     assert plugin_log(journal, "unknown") == []
 
 
-def test_a_log_finds_what_lies_behind_many_calls_of_others(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_finds_what_lies_behind_many_calls_of_others(journal, monkeypatch):
     monkeypatch.setattr("kagura_kernel.journal.plugins._CHUNK", 2)
     journal.append(seen())
     for _ in range(7):
@@ -240,7 +237,7 @@ def test_a_log_finds_what_lies_behind_many_calls_of_others(journal: Journal, mon
     assert [line.what for line in plugin_log(journal, "fs-read")] == ["seen"]
 
 
-def test_plugins_are_a_topic_that_is_watched(journal: Journal, open_journal: Callable[[], Journal]) -> None:
+def test_plugins_are_a_topic_that_is_watched(journal, open_journal):
     watch = Watch(open_journal())
     watch.look()
     for event in (seen(), audited(), changed("approved")):
@@ -251,7 +248,7 @@ def test_plugins_are_a_topic_that_is_watched(journal: Journal, open_journal: Cal
     assert "plugins" not in [change.topic for change in watch.look()]
 
 
-def test_the_rows_of_plugins_are_found_by_their_index(tmp_path: Path) -> None:
+def test_the_rows_of_plugins_are_found_by_their_index(tmp_path):
     journal = Journal.open(tmp_path)
     queries: list[str] = []
     read = journal.read

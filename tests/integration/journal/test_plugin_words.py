@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -37,18 +36,18 @@ def test_a_word_comes_to_its_session_as_it_was_left_and_once(journal, open_journ
     assert take_plugin_words(journal, ["ses-1"]) == []
 
 
-def test_words_come_in_the_order_in_which_they_were_left(journal: Journal) -> None:
+def test_words_come_in_the_order_in_which_they_were_left(journal):
     for deed in DEEDS:
         send(journal, deed=deed)
     assert [word.deed for word in take_plugin_words(journal, ["ses-1"])] == list(DEEDS)
 
 
-def test_nobody_hears_a_word_for_no_session(journal: Journal) -> None:
+def test_nobody_hears_a_word_for_no_session(journal):
     send(journal, session="")
     assert take_plugin_words(journal, []) == []
 
 
-def test_a_run_of_the_same_name_does_not_take_it_and_the_session_no_word_for_a_run(journal: Journal) -> None:
+def test_a_run_of_the_same_name_does_not_take_it_and_the_session_no_word_for_a_run(journal):
     run = SampleRun("ses-1")
     journal.append(run.started())
     mailbox = Mailbox(journal)
@@ -59,7 +58,7 @@ def test_a_run_of_the_same_name_does_not_take_it_and_the_session_no_word_for_a_r
 
 
 @pytest.mark.parametrize("seconds", [299, 301])
-def test_a_word_that_nobody_heard_in_time_is_void(where: str, seconds: int) -> None:
+def test_a_word_that_nobody_heard_in_time_is_void(where, seconds):
     clock = FakeClock()
     journal = Journal.open(where, clock=clock)
     send(journal)
@@ -70,7 +69,7 @@ def test_a_word_that_nobody_heard_in_time_is_void(where: str, seconds: int) -> N
     journal.close()
 
 
-def test_what_nobody_hears_does_not_lie_there_for_good(where: str) -> None:
+def test_what_nobody_hears_does_not_lie_there_for_good(where):
     clock = FakeClock()
     journal = Journal.open(where, clock=clock)
     send(journal, session="ses-gone")
@@ -101,7 +100,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_left(journal, wrong,
 @pytest.mark.parametrize(
     "word", ["plugin.explode fs-read sidebar  []", "plugin.disable", "plugin.disable fs-read sidebar  [x]"]
 )
-def test_a_word_of_another_version_is_put_aside_and_not_guessed_at(journal: Journal, word: str) -> None:
+def test_a_word_of_another_version_is_put_aside_and_not_guessed_at(journal, word):
     send(journal)
     with journal.writing() as writing:
         writing.connection.execute(text("UPDATE journal_messages SET word = :word"), {"word": f"plugin.{word}"})
@@ -109,7 +108,7 @@ def test_a_word_of_another_version_is_put_aside_and_not_guessed_at(journal: Jour
     assert [word.deed for word in take_plugin_words(journal, ["ses-1"])] == ["audit"]
 
 
-def test_of_many_processes_that_listen_exactly_one_hears_a_word(open_journal: Callable[[], Journal]) -> None:
+def test_of_many_processes_that_listen_exactly_one_hears_a_word(open_journal):
     journals = [open_journal() for _ in range(3)]
     for _ in range(20):
         send(journals[0])

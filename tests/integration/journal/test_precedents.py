@@ -24,7 +24,7 @@ def tell(journal: Journal, number: int, *, status: str = "done", started: Any = 
     return told.run_id
 
 
-def test_the_newest_runs_of_a_brain_come_first_with_what_they_used(journal: Journal) -> None:
+def test_the_newest_runs_of_a_brain_come_first_with_what_they_used(journal):
     tell(journal, 1, computed_usd=0.5, reported_usd=0.4, verified=False)
     tell(journal, 2, status="failed")
     tell(journal, 3, started={"brain": "other"}, brain="other")
@@ -41,25 +41,25 @@ def test_the_newest_runs_of_a_brain_come_first_with_what_they_used(journal: Jour
     [{"lineage": ("run-0",)}, {"resumes": "run-0"}, {"flavour": "sandbox"}, {"flavour": "audit"}],
     ids=["a child", "one that went on from another", "a cell's own code", "an audit"],
 )
-def test_what_is_no_whole_run_of_an_agent_is_no_precedent(journal: Journal, started: dict[str, Any]) -> None:
+def test_what_is_no_whole_run_of_an_agent_is_no_precedent(journal, started):
     run = tell(journal, 1, started=started)
     assert precedents(journal, brain="claude", limit=9) == []
     assert precedents_of(journal, [run], brain="claude") == []
 
 
-def test_a_run_that_goes_on_is_none(journal: Journal) -> None:
+def test_a_run_that_goes_on_is_none(journal):
     journal.append(SampleRun().started())
     assert precedents(journal, brain="claude", limit=9) == []
 
 
-def test_runs_of_one_project_are_told_alone_and_so_many(journal: Journal) -> None:
+def test_runs_of_one_project_are_told_alone_and_so_many(journal):
     for number in range(1, 5):
         tell(journal, number, started={"project": "/q"} if number % 2 else None)
     assert [row.run_id for row in precedents(journal, brain="claude", project="/q", limit=9)] == ["run-3", "run-1"]
     assert [row.run_id for row in precedents(journal, brain="claude", limit=1)] == ["run-4"]
 
 
-def test_runs_that_are_named_are_found_however_old_they_are(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_that_are_named_are_found_however_old_they_are(journal, monkeypatch):
     monkeypatch.setattr("kagura_kernel.journal.precedents.MOST_LOOKED_AT", 2)
     old, *_ = [tell(journal, number) for number in range(1, 5)]
     assert MOST_LOOKED_AT > 2
@@ -68,7 +68,7 @@ def test_runs_that_are_named_are_found_however_old_they_are(journal: Journal, mo
     assert precedents_of(journal, [old], brain="other") == []
 
 
-def test_runs_with_an_estimate_are_told_beside_it(journal: Journal) -> None:
+def test_runs_with_an_estimate_are_told_beside_it(journal):
     tell(journal, 1, estimated_usd=0.2, reported_usd=0.3)
     tell(journal, 2)
     tell(journal, 3, estimated_seconds=20.0)
@@ -88,7 +88,7 @@ def ask(journal: Journal, run: str, approval: str, begun: int, over: int | None)
         journal.append(told.decided(approval, at=started + timedelta(seconds=over)))
 
 
-def test_what_children_cost_belongs_to_the_run_that_handed_the_work_on(journal: Journal) -> None:
+def test_what_children_cost_belongs_to_the_run_that_handed_the_work_on(journal):
     tell(journal, 1, computed_usd=0.5, reported_usd=0.4)
     tell(journal, 2, started={"lineage": ("run-1",)}, computed_usd=0.1)
     tell(journal, 4, started={"lineage": ("run-1", "run-2")}, computed_usd=0.02, reported_usd=0.03)
@@ -99,7 +99,7 @@ def test_what_children_cost_belongs_to_the_run_that_handed_the_work_on(journal: 
     assert [row.usd for row in whole(journal, precedents_of(journal, ["run-1"], brain="claude"))] == [parent.usd]
 
 
-def test_a_child_of_unknown_cost_makes_the_whole_unknown_and_a_replay_costs_nothing(journal: Journal) -> None:
+def test_a_child_of_unknown_cost_makes_the_whole_unknown_and_a_replay_costs_nothing(journal):
     tell(journal, 1, computed_usd=0.5)
     tell(journal, 2, started={"lineage": ("run-1",), "brain": "replay"}, brain="replay")
     [row] = whole(journal, precedents(journal, brain="claude", limit=9))
@@ -109,7 +109,7 @@ def test_a_child_of_unknown_cost_makes_the_whole_unknown_and_a_replay_costs_noth
     assert (row.usd, row.counted_usd) == (None, None)
 
 
-def test_each_row_of_costs_is_the_runs_own_with_its_children_beside_it(journal: Journal) -> None:
+def test_each_row_of_costs_is_the_runs_own_with_its_children_beside_it(journal):
     tell(journal, 1, computed_usd=0.5)
     tell(journal, 2, started={"lineage": ("run-1",)}, computed_usd=0.1)
     child, parent = with_children(journal, costs(journal))
@@ -117,7 +117,7 @@ def test_each_row_of_costs_is_the_runs_own_with_its_children_beside_it(journal: 
     assert (child.usd, child.children, child.total_usd) == (0.1, 0, 0.1)
 
 
-def test_many_runs_are_looked_at_together_with_the_same_result(journal: Journal) -> None:
+def test_many_runs_are_looked_at_together_with_the_same_result(journal):
     for number in range(1, 46, 2):
         tell(journal, number, computed_usd=0.5)
         tell(journal, number + 1, started={"lineage": (f"run-{number}",)}, computed_usd=0.25)
@@ -125,7 +125,7 @@ def test_many_runs_are_looked_at_together_with_the_same_result(journal: Journal)
     assert [row.usd for row in found] == [0.75] * 23
 
 
-def test_the_time_in_which_a_person_was_waited_for_is_not_the_runs(journal: Journal) -> None:
+def test_the_time_in_which_a_person_was_waited_for_is_not_the_runs(journal):
     tell(journal, 1)
     ask(journal, "run-1", "app-1", 2, 12)
     ask(journal, "run-1", "app-2", 7, 17)
@@ -136,7 +136,7 @@ def test_the_time_in_which_a_person_was_waited_for_is_not_the_runs(journal: Jour
     assert (cost.seconds, cost.waited_seconds, cost.worked_seconds) == (30.0, 15.0, 15.0)
 
 
-def test_a_question_of_a_child_holds_its_parent_up_no_longer_than_it_went_on(journal: Journal) -> None:
+def test_a_question_of_a_child_holds_its_parent_up_no_longer_than_it_went_on(journal):
     tell(journal, 1)
     tell(journal, 2, started={"lineage": ("run-1",)})
     ask(journal, "run-2", "app-1", 0, 3000)
@@ -148,9 +148,7 @@ def test_a_question_of_a_child_holds_its_parent_up_no_longer_than_it_went_on(jou
 
 
 @pytest.mark.parametrize(("agreed", "by", "budget"), [(0.5, "ada", 0.5), (None, "ada", None), (None, "", 2.0)])
-def test_a_budget_that_a_person_agreed_on_is_the_runs(
-    journal: Journal, agreed: float | None, by: str, budget: float | None
-) -> None:
+def test_a_budget_that_a_person_agreed_on_is_the_runs(journal, agreed, by, budget):
     told = SampleRun()
     base = {"run_id": told.run_id, "session_id": told.session_id, "at": told.at}
     journal.append(told.started(budget_usd=2.0))
@@ -163,7 +161,7 @@ def test_a_budget_that_a_person_agreed_on_is_the_runs(
 
 
 @pytest.mark.parametrize("status", ["denied", "killed", "lost"])
-def test_a_run_that_ended_before_it_had_thought_or_done_anything_is_no_precedent(journal: Journal, status: str) -> None:
+def test_a_run_that_ended_before_it_had_thought_or_done_anything_is_no_precedent(journal, status):
     run = tell(journal, 1, status=status, turns=0, tool_calls=0)
     assert precedents(journal, brain="claude", limit=9) == []
     assert precedents_of(journal, [run], brain="claude") == []

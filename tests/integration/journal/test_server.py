@@ -34,7 +34,7 @@ def as_administrator(url: str, *statements: str) -> None:
     engine.dispose()
 
 
-def test_a_server_that_was_restarted_is_found_again_without_anyone_noticing(own_server: PostgresServer) -> None:
+def test_a_server_that_was_restarted_is_found_again_without_anyone_noticing(own_server):
     journal = Journal.open(own_server.new_database())
     try:
         mailbox = Mailbox(journal)
@@ -49,7 +49,7 @@ def test_a_server_that_was_restarted_is_found_again_without_anyone_noticing(own_
         journal.close()
 
 
-def test_a_server_that_is_gone_stops_the_writing_and_says_so(own_server: PostgresServer) -> None:
+def test_a_server_that_is_gone_stops_the_writing_and_says_so(own_server):
     url = own_server.new_database()
     journal = Journal.open(url)
     try:
@@ -64,9 +64,7 @@ def test_a_server_that_is_gone_stops_the_writing_and_says_so(own_server: Postgre
         own_server.start()
 
 
-def test_a_connection_that_the_server_ends_in_the_middle_of_a_transaction_leaves_nothing_of_it(
-    server: PostgresServer,
-) -> None:
+def test_a_connection_that_the_server_ends_in_the_middle_of_a_transaction_leaves_nothing_of_it(server):
     url = server.new_database()
     journal = Journal.open(url)
 
@@ -87,7 +85,7 @@ def test_a_connection_that_the_server_ends_in_the_middle_of_a_transaction_leaves
         journal.close()
 
 
-def test_a_user_who_may_not_write_is_told_so(server: PostgresServer) -> None:
+def test_a_user_who_may_not_write_is_told_so(server):
     url = server.new_database()
     journal = Journal.open(url)
     as_administrator(url, "CREATE ROLE reader LOGIN", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
@@ -103,7 +101,7 @@ def test_a_user_who_may_not_write_is_told_so(server: PostgresServer) -> None:
         as_administrator(url, "DROP OWNED BY reader", "DROP ROLE reader")
 
 
-def test_tables_of_other_programs_in_the_same_database_are_no_obstacle(server: PostgresServer) -> None:
+def test_tables_of_other_programs_in_the_same_database_are_no_obstacle(server):
     url = server.new_database()
     as_administrator(url, "CREATE TABLE events (id INTEGER)", "CREATE TABLE runs (id INTEGER)")
     journal = Journal.open(url)
@@ -113,7 +111,7 @@ def test_tables_of_other_programs_in_the_same_database_are_no_obstacle(server: P
         journal.close()
 
 
-def test_a_journal_whose_tables_are_dropped_says_so(server: PostgresServer) -> None:
+def test_a_journal_whose_tables_are_dropped_says_so(server):
     url = server.new_database()
     journal = Journal.open(url)
     try:
@@ -126,9 +124,7 @@ def test_a_journal_whose_tables_are_dropped_says_so(server: PostgresServer) -> N
         journal.close()
 
 
-def test_a_writer_that_holds_the_journal_too_long_is_named(
-    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_that_holds_the_journal_too_long_is_named(server, monkeypatch):
     monkeypatch.setattr("kagura_kernel.journal.postgres.LOCK_SECONDS", 0.2)
     url = server.new_database()
     one, two = Journal.open(url), Journal.open(url)
@@ -143,12 +139,12 @@ def test_a_writer_that_holds_the_journal_too_long_is_named(
         two.close()
 
 
-def test_a_database_that_does_not_exist_is_refused(server: PostgresServer) -> None:
+def test_a_database_that_does_not_exist_is_refused(server):
     with pytest.raises(JournalUnwritable, match="does not exist"):
         Journal.open(server.url("nowhere"))
 
 
-def test_a_password_is_in_no_message(server: PostgresServer) -> None:
+def test_a_password_is_in_no_message(server):
     place = server.url("nowhere").replace("kagura@", "kagura:hunter2@") + "&password=hunter2&options=hunter2"
     with pytest.raises(JournalUnwritable) as caught:
         Journal.open(place)

@@ -20,7 +20,7 @@ def fill(journal: Journal) -> None:
     journal.append(SampleRun("run-9", "child", START + timedelta(hours=9)).started(lineage=("run-3",)))
 
 
-def test_a_session_is_what_its_runs_are_and_the_newest_comes_first(journal: Journal) -> None:
+def test_a_session_is_what_its_runs_are_and_the_newest_comes_first(journal):
     fill(journal)
     found = [(row.session_id, row.runs, row.last_run, row.state) for row in sessions(journal)]
     assert found == [("one", 3, "run-4", "done"), ("three", 1, "run-3", "running"), ("two", 1, "run-1", "failed")]
@@ -28,7 +28,7 @@ def test_a_session_is_what_its_runs_are_and_the_newest_comes_first(journal: Jour
     assert (first.first_at, first.last_at, first.task) == (START, START + timedelta(hours=4), "task 4")
 
 
-def test_one_that_waits_for_a_person_says_so(journal: Journal) -> None:
+def test_one_that_waits_for_a_person_says_so(journal):
     fill(journal)
     asking = SampleRun("run-3", "three", START)
     journal.append(asking.asked())
@@ -37,7 +37,7 @@ def test_one_that_waits_for_a_person_says_so(journal: Journal) -> None:
     assert (row.state, row.waiting) == ("waiting", 1)
 
 
-def test_only_those_that_are_named_or_so_many(journal: Journal) -> None:
+def test_only_those_that_are_named_or_so_many(journal):
     fill(journal)
     assert [row.session_id for row in sessions(journal, limit=2)] == ["one", "three"]
     assert [row.session_id for row in sessions(journal, names=["two", "nobody"])] == ["two"]

@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime
 import pytest
 
 from kagura_kernel.journal.spending import BudgetUse, DaySpending, Spending, budget_in_use, spent, spent_by_day
-from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
 MONDAY, TUESDAY = date(2026, 1, 5), date(2026, 1, 6)
@@ -20,7 +19,7 @@ def run(number: int, day: date, hour: int = 12, second: int = 0) -> SampleRun:
     )
 
 
-def test_days_are_those_of_utc_to_the_second(journal: Journal) -> None:
+def test_days_are_those_of_utc_to_the_second(journal):
     for number, day, hour in ((1, MONDAY, 0), (2, MONDAY, 23), (3, TUESDAY, 0)):
         told = run(number, day, hour)
         journal.append(told.started())
@@ -32,7 +31,7 @@ def test_days_are_those_of_utc_to_the_second(journal: Journal) -> None:
     assert [row.day for row in spent_by_day(journal, TUESDAY, TUESDAY)] == [TUESDAY]
 
 
-def test_each_brain_and_model_has_its_line(journal: Journal) -> None:
+def test_each_brain_and_model_has_its_line(journal):
     for number, (brain, model) in enumerate([("claude", "a"), ("claude", "b"), ("claude", "a"), ("", "")]):
         told = run(number, MONDAY)
         journal.append(told.started(brain=brain, model=model, flavour="agent" if brain else "sandbox"))
@@ -55,9 +54,7 @@ def test_each_brain_and_model_has_its_line(journal: Journal) -> None:
         ([{"brain": "replay"}], Spending(0.0, 1, 0)),
     ],
 )
-def test_what_is_unknown_is_counted_and_never_nothing(
-    journal: Journal, figures: list[dict[str, object]], expected: Spending
-) -> None:
+def test_what_is_unknown_is_counted_and_never_nothing(journal, figures, expected):
     for number, figure in enumerate(figures):
         told = run(number, MONDAY)
         journal.append(told.started())
@@ -65,7 +62,7 @@ def test_what_is_unknown_is_counted_and_never_nothing(
     assert spent(journal) == expected
 
 
-def test_a_run_that_has_just_begun_has_used_nothing(journal: Journal) -> None:
+def test_a_run_that_has_just_begun_has_used_nothing(journal):
     told = run(1, MONDAY)
     journal.append(told.started())
     assert spent(journal) == Spending(0.0, 1, 0)
@@ -73,7 +70,7 @@ def test_a_run_that_has_just_begun_has_used_nothing(journal: Journal) -> None:
     assert spent(journal) == Spending(None, 1, 1)
 
 
-def test_a_notebook_and_a_session_have_sums_of_their_own(journal: Journal) -> None:
+def test_a_notebook_and_a_session_have_sums_of_their_own(journal):
     for number, notebook in enumerate(["a.ipynb", "b.ipynb", "a.ipynb"]):
         told = run(number, MONDAY)
         journal.append(told.started(notebook=notebook))
@@ -84,7 +81,7 @@ def test_a_notebook_and_a_session_have_sums_of_their_own(journal: Journal) -> No
     assert spent(journal, notebook="none.ipynb", day=MONDAY) == NOTHING
 
 
-def test_the_budget_in_use_is_that_of_the_newest_run_that_goes_on(journal: Journal) -> None:
+def test_the_budget_in_use_is_that_of_the_newest_run_that_goes_on(journal):
     assert budget_in_use(journal) is None
     for number, budget in enumerate([1.0, 2.0, None]):
         journal.append(run(number, MONDAY).started(budget_usd=budget, notebook=f"{number}.ipynb"))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -28,7 +27,7 @@ def fill(journal: Journal, rows: int) -> None:
         journal.append(RUN.noted(f"note {number}"))
 
 
-def test_rows_are_numbered_from_one_and_come_back_as_they_were(journal: Journal) -> None:
+def test_rows_are_numbered_from_one_and_come_back_as_they_were(journal):
     called, finished = RUN.tool()
     assert [journal.append(event) for event in (RUN.started(), called, finished)] == [1, 2, 3]
     assert [stored.event for stored in journal.events()] == [RUN.started(), called, finished]
@@ -36,13 +35,13 @@ def test_rows_are_numbered_from_one_and_come_back_as_they_were(journal: Journal)
     assert journal.last_seq() == 3
 
 
-def test_an_empty_journal_has_no_rows_and_verifies(journal: Journal) -> None:
+def test_an_empty_journal_has_no_rows_and_verifies(journal):
     assert journal.events() == []
     assert journal.last_seq() == 0
     assert journal.verify().rows == 0
 
 
-def test_what_is_streamed_is_for_displays_and_refused(journal: Journal) -> None:
+def test_what_is_streamed_is_for_displays_and_refused(journal):
     streamed = {"run_id": "run-1", "session_id": "ses-1", "at": RUN.at, "text": "x"}
     for event in (TextStreamed(**streamed), OutputStreamed(**streamed, call_id="call-1", stream="stdout")):
         with pytest.raises(ValueError, match="never stored"):
@@ -50,7 +49,7 @@ def test_what_is_streamed_is_for_displays_and_refused(journal: Journal) -> None:
     assert journal.last_seq() == 0
 
 
-def test_rows_are_found_by_run_session_kind_and_number(journal: Journal) -> None:
+def test_rows_are_found_by_run_session_kind_and_number(journal):
     other = SampleRun("run-2", "ses-2")
     for event in (RUN.started(), other.started(), RUN.noted(), other.noted(), RUN.finished()):
         journal.append(event)
@@ -63,7 +62,7 @@ def test_rows_are_found_by_run_session_kind_and_number(journal: Journal) -> None
     assert seqs(run_id="run-1", kinds=["run.started"], after=1) == []
 
 
-def test_a_text_that_is_not_unicode_comes_back_as_it_was(journal: Journal) -> None:
+def test_a_text_that_is_not_unicode_comes_back_as_it_was(journal):
     journal.append(RUN.started(task="odd \udcff name and a \x00", project="/data/\udcfe"))
     journal.append(RUN.noted("日本語 \x00 \U0001f98a"))
     started, noted = (stored.event for stored in journal.events())
@@ -72,27 +71,27 @@ def test_a_text_that_is_not_unicode_comes_back_as_it_was(journal: Journal) -> No
     assert journal.verify().rows == 2
 
 
-def test_a_kind_of_a_later_version_comes_back_as_a_plain_event(journal: Journal) -> None:
+def test_a_kind_of_a_later_version_comes_back_as_a_plain_event(journal):
     later = RUN.noted().model_copy(update={"kind": "box.moved"})
     journal.append(later)
     (stored,) = journal.events()
     assert (stored.event.kind, stored.event.run_id, stored.event.at) == ("box.moved", "run-1", RUN.at)
 
 
-def test_two_handles_on_one_journal_keep_one_chain(open_journal: Callable[[], Journal]) -> None:
+def test_two_handles_on_one_journal_keep_one_chain(open_journal):
     one, two = open_journal(), open_journal()
     assert [one.append(RUN.noted()), two.append(RUN.noted()), one.append(RUN.noted())] == [1, 2, 3]
     assert one.verify() == two.verify()
 
 
-def test_many_threads_on_one_handle_keep_one_chain(journal: Journal) -> None:
+def test_many_threads_on_one_handle_keep_one_chain(journal):
     with ThreadPoolExecutor(8) as pool:
         seqs = list(pool.map(lambda number: journal.append(RUN.noted(str(number))), range(200)))
     assert sorted(seqs) == list(range(1, 201))
     assert journal.verify().rows == 200
 
 
-def test_a_journal_that_grows_while_it_is_verified_still_verifies(journal: Journal) -> None:
+def test_a_journal_that_grows_while_it_is_verified_still_verifies(journal):
     fill(journal, 50)
     with ThreadPoolExecutor(2) as pool:
         growing = pool.submit(fill, journal, 200)
@@ -102,7 +101,7 @@ def test_a_journal_that_grows_while_it_is_verified_still_verifies(journal: Journ
     assert journal.verify().rows == 250
 
 
-def test_more_rows_than_are_read_at_once_are_all_checked(journal: Journal) -> None:
+def test_more_rows_than_are_read_at_once_are_all_checked(journal):
     with journal.writing() as writing:
         for number in range(2001):
             writing.append(RUN.noted(str(number)))
@@ -150,7 +149,7 @@ def test_more_rows_than_are_read_at_once_are_all_checked(journal: Journal) -> No
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_whatever_is_done_to_the_rows_is_found(journal: Journal, statements: list[str], seq: int, why: str) -> None:
+def test_whatever_is_done_to_the_rows_is_found(journal, statements, seq, why):
     fill(journal, 5)
     meddle(journal, *statements)
     with pytest.raises(JournalTampered, match=why) as caught:
@@ -158,7 +157,7 @@ def test_whatever_is_done_to_the_rows_is_found(journal: Journal, statements: lis
     assert caught.value.seq == seq
 
 
-def test_an_error_in_a_transaction_leaves_nothing_of_it(journal: Journal) -> None:
+def test_an_error_in_a_transaction_leaves_nothing_of_it(journal):
     fill(journal, 2)
 
     def interrupted() -> None:
@@ -173,23 +172,21 @@ def test_an_error_in_a_transaction_leaves_nothing_of_it(journal: Journal) -> Non
     assert journal.verify().rows == 3
 
 
-def test_a_journal_without_its_head_takes_no_more_rows(journal: Journal) -> None:
+def test_a_journal_without_its_head_takes_no_more_rows(journal):
     fill(journal, 1)
     meddle(journal, "DELETE FROM journal_head")
     with pytest.raises(JournalUnwritable, match="head record is missing"):
         journal.append(RUN.noted())
 
 
-def test_a_row_slipped_in_behind_the_head_stops_the_writing_instead_of_being_built_upon(journal: Journal) -> None:
+def test_a_row_slipped_in_behind_the_head_stops_the_writing_instead_of_being_built_upon(journal):
     fill(journal, 1)
     meddle(journal, SLIP_IN.format(seq=2))
     with pytest.raises(JournalUnwritable):
         journal.append(RUN.noted())
 
 
-def test_a_newer_journal_is_refused_when_it_is_opened_and_when_it_became_newer(
-    journal: Journal, open_journal: Callable[[], Journal]
-) -> None:
+def test_a_newer_journal_is_refused_when_it_is_opened_and_when_it_became_newer(journal, open_journal):
     journal.check_writable()
     meddle(journal, "INSERT INTO journal_version (version, applied_at) VALUES (99, 'later')")
     with pytest.raises(JournalTooNew) as caught:
@@ -199,7 +196,7 @@ def test_a_newer_journal_is_refused_when_it_is_opened_and_when_it_became_newer(
         journal.check_writable()
 
 
-def test_closing_twice_is_fine_and_a_closed_journal_says_so(journal: Journal) -> None:
+def test_closing_twice_is_fine_and_a_closed_journal_says_so(journal):
     journal.close()
     journal.close()
     for use in (lambda: journal.append(RUN.noted()), journal.check_writable, journal.events, journal.verify):
@@ -207,7 +204,7 @@ def test_closing_twice_is_fine_and_a_closed_journal_says_so(journal: Journal) ->
             use()
 
 
-def test_reopening_goes_on_where_the_chain_ended(journal: Journal, open_journal: Callable[[], Journal]) -> None:
+def test_reopening_goes_on_where_the_chain_ended(journal, open_journal):
     fill(journal, 3)
     journal.close()
     again = open_journal()

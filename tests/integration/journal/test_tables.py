@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from sqlalchemy import text
 
@@ -13,7 +11,6 @@ from kagura_kernel.domain.events import BoxStarted, ChangesCollected, Event
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal import views
 from kagura_kernel.journal.encoding import row_hash
-from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
@@ -47,12 +44,12 @@ def meddle(journal: Journal, *statements: str) -> None:
 
 
 @pytest.mark.parametrize("length", range(len(WHOLE) + 1))
-def test_the_tables_agree_with_the_rows_after_every_event(journal: Journal, length: int) -> None:
+def test_the_tables_agree_with_the_rows_after_every_event(journal, length):
     tell(journal, *WHOLE[:length], OTHER.counted(), OTHER.finished(status="denied"), OTHER.started())
     assert journal.verify().rows == length + 3
 
 
-def test_odd_values_agree_as_they_were_stored(journal: Journal) -> None:
+def test_odd_values_agree_as_they_were_stored(journal):
     odd = "odd \udcff, \x00, \ud83d\ude00 and \U0001f98a"
     arguments = {
         "path": {1, 2},
@@ -93,9 +90,7 @@ def test_odd_values_agree_as_they_were_stored(journal: Journal) -> None:
         ("UPDATE journal_runs SET task = 'something else'", "runs", "run-1", 1, "task"),
     ],
 )
-def test_whatever_is_done_to_a_table_is_found_and_made_good(
-    journal: Journal, statement: str, table: str, key: str, seq: int, why: str
-) -> None:
+def test_whatever_is_done_to_a_table_is_found_and_made_good(journal, statement, table, key, seq, why):
     tell(journal, *WHOLE)
     meddle(journal, statement)
     with pytest.raises(JournalTampered, match=why) as caught:
@@ -108,7 +103,7 @@ def test_whatever_is_done_to_a_table_is_found_and_made_good(
     assert journal.verify().rows == len(WHOLE)
 
 
-def test_a_broken_chain_is_told_before_a_broken_table(journal: Journal) -> None:
+def test_a_broken_chain_is_told_before_a_broken_table(journal):
     tell(journal, *WHOLE)
     meddle(journal, "DELETE FROM journal_runs", "UPDATE journal_events SET kind = 'noted' WHERE seq = 11")
     with pytest.raises(JournalTampered) as caught:
@@ -116,7 +111,7 @@ def test_a_broken_chain_is_told_before_a_broken_table(journal: Journal) -> None:
     assert (caught.value.seq, caught.value.table) == (11, "")
 
 
-def test_a_decision_may_lie_in_the_mailbox_while_the_run_goes_on(journal: Journal, mailbox: Mailbox) -> None:
+def test_a_decision_may_lie_in_the_mailbox_while_the_run_goes_on(journal, mailbox):
     tell(journal, RUN.started(), RUN.asked("app-1"))
     mailbox.decide("app-1", Verdict.ALLOW, by="ada", via="sidebar")
     mailbox.post(RUN.request("app-2"))
@@ -128,7 +123,7 @@ def test_a_decision_may_lie_in_the_mailbox_while_the_run_goes_on(journal: Journa
         journal.verify()
 
 
-def test_a_question_that_nobody_asked_is_no_question(journal: Journal, mailbox: Mailbox) -> None:
+def test_a_question_that_nobody_asked_is_no_question(journal, mailbox):
     tell(journal, RUN.started(), RUN.finished())
     mailbox.post(RUN.request("app-1"))
     with pytest.raises(JournalTampered, match="no event speaks of it"):
@@ -138,7 +133,7 @@ def test_a_question_that_nobody_asked_is_no_question(journal: Journal, mailbox: 
     assert mailbox.pending() == []
 
 
-def test_a_decision_that_came_when_the_process_was_gone_is_no_forgery(journal: Journal, mailbox: Mailbox) -> None:
+def test_a_decision_that_came_when_the_process_was_gone_is_no_forgery(journal, mailbox):
     tell(journal, RUN.started(), RUN.asked("app-1"), RUN.asked("app-2"))
     mailbox.decide("app-1", Verdict.ALLOW, by="ada", via="sidebar")
     tell(journal, RUN.decided("app-2", verdict="aborted", via="lost"), RUN.finished(status="lost"))
@@ -150,7 +145,7 @@ def test_a_decision_that_came_when_the_process_was_gone_is_no_forgery(journal: J
         journal.verify()
 
 
-def test_a_row_that_is_no_event_cannot_be_counted(journal: Journal) -> None:
+def test_a_row_that_is_no_event_cannot_be_counted(journal):
     tell(journal, RUN.started())
     stored = journal.events()[0]
     columns = "seq, at, kind, run_id, session_id, body, prev_hash"
@@ -164,7 +159,7 @@ def test_a_row_that_is_no_event_cannot_be_counted(journal: Journal) -> None:
         journal.verify()
 
 
-def test_another_handle_sees_it_too(journal: Journal, open_journal: Callable[[], Journal]) -> None:
+def test_another_handle_sees_it_too(journal, open_journal):
     tell(journal, *WHOLE)
     meddle(journal, "DELETE FROM journal_approvals WHERE id = 'app-2'")
     with pytest.raises(JournalTampered, match="app-2"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -35,7 +34,7 @@ def desk(journal: Journal, day: float = 8.0) -> TrustDesk:
     return TrustDesk(journal, TrustTerms(), FakeClock(AT + timedelta(days=day)))
 
 
-def test_what_one_process_wrote_another_one_knows(open_journal: Callable[[], Journal]) -> None:
+def test_what_one_process_wrote_another_one_knows(open_journal):
     first, second = open_journal(), open_journal()
     history = TrustHistory(second)
     assert history.look() == {}
@@ -47,7 +46,7 @@ def test_what_one_process_wrote_another_one_knows(open_journal: Callable[[], Jou
     assert TrustHistory(open_journal()).look() == history.look()
 
 
-def test_a_person_grants_what_was_earned_and_takes_it_back(open_journal: Callable[[], Journal]) -> None:
+def test_a_person_grants_what_was_earned_and_takes_it_back(open_journal):
     journal = open_journal()
     earn(journal)
     assert desk(journal).grant("git", by="ann", via="terminal").state == "graduated"
@@ -62,25 +61,25 @@ def test_a_person_grants_what_was_earned_and_takes_it_back(open_journal: Callabl
 
 
 @pytest.mark.parametrize("name", ["git", "packages", "force-push"])
-def test_what_was_not_earned_is_not_granted(journal: Journal, name: str) -> None:
+def test_what_was_not_earned_is_not_granted(journal, name):
     with pytest.raises(NotThisTime, match=f"{name} cannot be trusted yet. What is missing: "):
         desk(journal).grant(name, by="ann", via="terminal")
     assert journal.last_seq() == 0
 
 
-def test_what_never_graduates_cannot_be_taken_back(journal: Journal) -> None:
+def test_what_never_graduates_cannot_be_taken_back(journal):
     with pytest.raises(NotThisTime, match="never graduates"):
         desk(journal).revoke("force-push", by="ann", via="terminal")
 
 
-def test_an_unknown_category_is_named_as_such(journal: Journal) -> None:
+def test_an_unknown_category_is_named_as_such(journal):
     with pytest.raises(UnknownName, match="git"):
         desk(journal).grant("gti", by="ann", via="terminal")
     with pytest.raises(UnknownName, match="git"):
         desk(journal).revoke("gti", by="ann", via="terminal")
 
 
-def test_which_credentials_runs_have_held(journal: Journal) -> None:
+def test_which_credentials_runs_have_held(journal):
     history = TrustHistory(journal)
     about = {"run_id": "run-1", "session_id": "ses-1", "at": AT, "lease_id": "lea-1"}
     journal.append(LeaseChanged(**about, provider="aws", scope="deploy", change="acquired"))
@@ -90,7 +89,7 @@ def test_which_credentials_runs_have_held(journal: Journal) -> None:
     assert history.held() == {"aws:deploy", "github:read"}
 
 
-def test_trust_is_found_by_its_index_however_long_the_journal_is(journal: Journal) -> None:
+def test_trust_is_found_by_its_index_however_long_the_journal_is(journal):
     earn(journal)
     if not journal.where.startswith("postgresql"):
         plan = journal.read(
@@ -100,7 +99,7 @@ def test_trust_is_found_by_its_index_however_long_the_journal_is(journal: Journa
     assert len(TrustHistory(journal).look()["git"].successes) == 5
 
 
-def test_a_row_that_cannot_be_read_is_told_and_earns_nothing(journal: Journal) -> None:
+def test_a_row_that_cannot_be_read_is_told_and_earns_nothing(journal):
     earn(journal)
     with journal.writing() as writing:
         writing.connection.execute(text("UPDATE journal_events SET body = 'nothing' WHERE seq = 3"))

@@ -10,7 +10,6 @@ from kagura_kernel.domain.errors import JournalUnreadable
 from kagura_kernel.domain.events import BoxStarted, ChangesCollected, EgressClosed, EgressDecided, Event
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal import views
-from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
@@ -27,7 +26,7 @@ def tell(journal: Journal, *events: Event) -> None:
         journal.append(event)
 
 
-def test_a_run_is_shown_as_far_as_it_has_come(journal: Journal) -> None:
+def test_a_run_is_shown_as_far_as_it_has_come(journal):
     tell(journal, RUN.started(model="m-0", owner="host:1:2", project="/work"), BOX, *RUN.tool(1), *RUN.tool(2))
     (row,) = views.runs(journal)
     assert (row.run_id, row.session_id, row.flavour, row.status) == ("run-1", "ses-1", "agent", "running")
@@ -36,7 +35,7 @@ def test_a_run_is_shown_as_far_as_it_has_come(journal: Journal) -> None:
     assert (row.duration, row.tool_calls, row.cost_usd, row.changed_files) == (None, 2, None, 0)
 
 
-def test_a_finished_run_shows_its_ledger(journal: Journal) -> None:
+def test_a_finished_run_shows_its_ledger(journal):
     end = RUN.finished(status="failed", error_code="ERR_BRAIN_LOST", computed_usd=0.25, reported_usd=0.5, tool_calls=7)
     tell(journal, RUN.started(), CHANGES, end)
     (row,) = views.runs(journal)
@@ -44,7 +43,7 @@ def test_a_finished_run_shows_its_ledger(journal: Journal) -> None:
     assert (row.model, row.cost_usd, row.changed_files) == ("m-1", 0.5, 2)
 
 
-def test_a_run_waits_for_approval_exactly_as_long_as_one_is_open(journal: Journal, mailbox: Mailbox) -> None:
+def test_a_run_waits_for_approval_exactly_as_long_as_one_is_open(journal, mailbox):
     status = lambda: views.runs(journal)[0].status  # noqa: E731 - one word for many lines
     tell(journal, RUN.started(), RUN.asked("app-1"), RUN.asked("app-2"))
     assert status() == "awaiting_approval"
@@ -57,40 +56,40 @@ def test_a_run_waits_for_approval_exactly_as_long_as_one_is_open(journal: Journa
     assert status() == "killed"
 
 
-def test_runs_come_newest_first_and_by_session(journal: Journal) -> None:
+def test_runs_come_newest_first_and_by_session(journal):
     for number in range(5):
         journal.append(SampleRun(f"run-{number}", f"ses-{number % 2}").started())
     assert [row.run_id for row in views.runs(journal, limit=3)] == ["run-4", "run-3", "run-2"]
     assert [row.run_id for row in views.runs(journal, session_id="ses-1")] == ["run-3", "run-1"]
 
 
-def test_unfinished_are_those_without_an_end(journal: Journal) -> None:
+def test_unfinished_are_those_without_an_end(journal):
     for number in range(3):
         journal.append(SampleRun(f"run-{number}").started())
     journal.append(SampleRun("run-1").finished(status="stopped"))
     assert [row.run_id for row in views.unfinished(journal)] == ["run-2", "run-0"]
 
 
-def test_a_run_that_ended_before_it_began_is_shown_all_the_same(journal: Journal) -> None:
+def test_a_run_that_ended_before_it_began_is_shown_all_the_same(journal):
     journal.append(RUN.finished(status="denied", error_code="ERR_APPROVAL_DENIED"))
     (row,) = views.runs(journal)
     assert (row.status, row.error_code, row.task) == ("denied", "ERR_APPROVAL_DENIED", "")
 
 
-def test_money_that_is_not_known_is_none_and_never_zero(journal: Journal) -> None:
+def test_money_that_is_not_known_is_none_and_never_zero(journal):
     tell(journal, RUN.started(), RUN.finished(reported_usd=None, computed_usd=None))
     (cost,) = views.costs(journal)
     assert (cost.reported_usd, cost.computed_usd) == (None, None)
     assert views.runs(journal)[0].cost_usd is None
 
 
-def test_a_known_cost_of_nothing_stays_zero(journal: Journal) -> None:
+def test_a_known_cost_of_nothing_stays_zero(journal):
     tell(journal, RUN.started(), RUN.finished(reported_usd=0.0, computed_usd=0.5))
     assert views.costs(journal)[0].reported_usd == 0.0
     assert views.runs(journal)[0].cost_usd == 0.0
 
 
-def test_the_turns_of_a_running_run_add_up(journal: Journal) -> None:
+def test_the_turns_of_a_running_run_add_up(journal):
     tell(
         journal, RUN.started(), RUN.counted(cache_read_tokens=40), RUN.counted(cache_write_tokens=5, computed_usd=0.25)
     )
@@ -102,14 +101,14 @@ def test_the_turns_of_a_running_run_add_up(journal: Journal) -> None:
 
 
 @pytest.mark.parametrize("unknown", [0, 1, 2])
-def test_one_turn_of_unknown_price_makes_the_sum_unknown(journal: Journal, unknown: int) -> None:
+def test_one_turn_of_unknown_price_makes_the_sum_unknown(journal, unknown):
     journal.append(RUN.started())
     for number in range(3):
         journal.append(RUN.counted(computed_usd=None if number == unknown else 0.5))
     assert views.costs(journal)[0].computed_usd is None
 
 
-def test_approvals_tell_who_decided_what_and_where(journal: Journal, mailbox: Mailbox) -> None:
+def test_approvals_tell_who_decided_what_and_where(journal, mailbox):
     tell(journal, RUN.started(), RUN.asked("app-1", detail="git \udcff"), RUN.asked("app-2"))
     mailbox.decide("app-1", Verdict.ALLOW, by="ada", via="sidebar")
     rows = {row.id: row for row in views.approvals(journal)}
@@ -123,13 +122,13 @@ def test_approvals_tell_who_decided_what_and_where(journal: Journal, mailbox: Ma
     assert len(views.approvals(journal, limit=1)) == 1
 
 
-def test_the_events_of_one_run_are_all_of_it_and_nothing_else(journal: Journal) -> None:
+def test_the_events_of_one_run_are_all_of_it_and_nothing_else(journal):
     tell(journal, RUN.started(), SampleRun("run-2").started(), RUN.noted())
     assert [stored.event for stored in views.run_events(journal, "run-1")] == [RUN.started(), RUN.noted()]
     assert views.run_events(journal, "run-9") == []
 
 
-def test_a_session_goes_on_from_the_last_run_that_left_a_word(journal: Journal) -> None:
+def test_a_session_goes_on_from_the_last_run_that_left_a_word(journal):
     assert views.session_last_brain_session(journal, "ses-1") == ""
     for number, word in enumerate(["one", "two", ""]):
         run = SampleRun(f"run-{number}")
@@ -139,7 +138,7 @@ def test_a_session_goes_on_from_the_last_run_that_left_a_word(journal: Journal) 
     assert views.session_last_brain_session(journal, "ses-1") == "two"
 
 
-def test_a_brain_does_not_go_on_from_the_word_of_another_one(journal: Journal) -> None:
+def test_a_brain_does_not_go_on_from_the_word_of_another_one(journal):
     for number, brain in enumerate(["claude", "replay"]):
         run = SampleRun(f"run-{number}")
         tell(journal, run.started(brain=brain), run.finished(brain=brain, brain_session=f"of {brain}"))
@@ -148,7 +147,7 @@ def test_a_brain_does_not_go_on_from_the_word_of_another_one(journal: Journal) -
     assert views.session_last_brain_session(journal, "ses-1", brain="other") == ""
 
 
-def test_a_conversation_is_where_its_newest_run_has_left_it(journal: Journal) -> None:
+def test_a_conversation_is_where_its_newest_run_has_left_it(journal):
     for number, word in enumerate(["0a$0.1", "0b$0.7", "0a$0.3", ""]):
         run = SampleRun(f"run-{number}", f"ses-{number}")
         tell(journal, run.started(brain="claude"), run.finished(brain="claude", brain_session=word))
@@ -158,13 +157,13 @@ def test_a_conversation_is_where_its_newest_run_has_left_it(journal: Journal) ->
     assert [views.conversation_now(journal, word, brain="claude") for word in ("", "0a")] == ["", "0a"]
 
 
-def test_a_very_long_task_is_cut_in_the_view_only(journal: Journal) -> None:
+def test_a_very_long_task_is_cut_in_the_view_only(journal):
     journal.append(RUN.started(task="x" * 5000))
     assert views.runs(journal)[0].task == "x" * 500
     assert journal.events()[0].event.task == "x" * 5000
 
 
-def test_the_views_are_rebuilt_from_the_events_whatever_was_done_to_them(journal: Journal, mailbox: Mailbox) -> None:
+def test_the_views_are_rebuilt_from_the_events_whatever_was_done_to_them(journal, mailbox):
     tell(
         journal, RUN.started(owner="host:1:2"), BOX, *RUN.tool(), RUN.counted(), RUN.asked("app-1"), RUN.asked("app-2")
     )
@@ -183,7 +182,7 @@ def test_the_views_are_rebuilt_from_the_events_whatever_was_done_to_them(journal
     assert (views.runs(journal), views.approvals(journal), views.costs(journal)) == before
 
 
-def test_a_rebuild_that_meets_a_broken_row_changes_nothing(journal: Journal) -> None:
+def test_a_rebuild_that_meets_a_broken_row_changes_nothing(journal):
     tell(journal, RUN.started(), RUN.noted())
     with journal.writing() as writing:
         writing.connection.execute(text("UPDATE journal_events SET body = 'no json' WHERE seq = 2"))
@@ -206,7 +205,7 @@ def connection(number: int, run_id: str, *, allowed: bool, minutes: int) -> Egre
     )
 
 
-def test_the_log_of_connections_joins_each_decision_with_its_end_and_can_be_narrowed(journal: Journal) -> None:
+def test_the_log_of_connections_joins_each_decision_with_its_end_and_can_be_narrowed(journal):
     journal.append(connection(1, "run-1", allowed=True, minutes=0))
     journal.append(connection(1, "run-2", allowed=True, minutes=1))
     journal.append(connection(2, "run-2", allowed=False, minutes=2))
@@ -221,7 +220,7 @@ def test_the_log_of_connections_joins_each_decision_with_its_end_and_can_be_narr
     assert len(views.egress(journal, limit=1)) == 1
 
 
-def test_requests_with_leased_credentials_are_listed_the_newest_first_and_can_be_narrowed(journal: Journal) -> None:
+def test_requests_with_leased_credentials_are_listed_the_newest_first_and_can_be_narrowed(journal):
     later = SampleRun("run-2", at=RUN.at + timedelta(minutes=1))
     for event in (RUN.used("/a"), RUN.refused(), later.used("/b", status=0, why="its lease is over")):
         journal.append(event)
@@ -232,7 +231,7 @@ def test_requests_with_leased_credentials_are_listed_the_newest_first_and_can_be
     assert [row.path for row in views.lease_uses(journal, limit=1)] == ["/b"]
 
 
-def test_runs_are_found_by_the_end_of_their_id_letter_by_letter(journal: Journal) -> None:
+def test_runs_are_found_by_the_end_of_their_id_letter_by_letter(journal):
     for run_id in ("run-a1", "run-b1", "run-b_"):
         journal.append(SampleRun(run_id).started())
     assert views.runs_ending(journal, "1") == ["run-b1", "run-a1"]

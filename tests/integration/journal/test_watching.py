@@ -28,7 +28,7 @@ def watch(open_journal: Callable[[], Journal], journal: Journal) -> Watch:
     return looking
 
 
-def test_the_first_look_tells_everything_and_the_next_one_nothing(watch: Watch) -> None:
+def test_the_first_look_tells_everything_and_the_next_one_nothing(watch):
     assert watch.look() == []
     assert watch.look() == []
 
@@ -48,9 +48,7 @@ def test_the_first_look_tells_everything_and_the_next_one_nothing(watch: Watch) 
     ],
     ids=lambda value: getattr(value, "kind", None),
 )
-def test_an_event_is_told_to_the_lists_that_it_changes(
-    watch: Watch, journal: Journal, event: object, topics: list[str]
-) -> None:
+def test_an_event_is_told_to_the_lists_that_it_changes(watch, journal, event, topics):
     journal.append(event)  # type: ignore[arg-type]
     changes = watch.look()
     assert [change.topic for change in changes] == topics
@@ -58,14 +56,14 @@ def test_an_event_is_told_to_the_lists_that_it_changes(
     assert watch.look() == []
 
 
-def test_many_changes_are_told_once_and_of_several_runs_none_is_named(watch: Watch, journal: Journal) -> None:
+def test_many_changes_are_told_once_and_of_several_runs_none_is_named(watch, journal):
     for run in (RUN, OTHER):
         for _ in range(20):
             journal.append(run.counted())
     assert watch.look() == [Change("runs", 41), Change("costs", 41)]
 
 
-def test_a_question_and_its_answer_are_seen_before_their_events(watch: Watch, journal: Journal) -> None:
+def test_a_question_and_its_answer_are_seen_before_their_events(watch, journal):
     mailbox = Mailbox(journal)
     mailbox.post(RUN.request())
     both = [Change("runs", 1, "run-1"), Change("approvals", 1, "run-1", "app-1")]
@@ -74,7 +72,7 @@ def test_a_question_and_its_answer_are_seen_before_their_events(watch: Watch, jo
     assert watch.look() == both
 
 
-def test_the_ledger_of_leases_is_watched(watch: Watch, journal: Journal) -> None:
+def test_the_ledger_of_leases_is_watched(watch, journal):
     ledger = LeaseLedger(journal)
     hour = timedelta(hours=1)
     row = LeaseRow("lea-1", "lea-1", "run-1", "ses-1", "o", "github", "read", RUN.at, RUN.at + hour, RUN.at, 1, 0, 0)
@@ -90,28 +88,26 @@ def test_the_ledger_of_leases_is_watched(watch: Watch, journal: Journal) -> None
     assert watch.look() == []
 
 
-def test_a_word_that_is_left_for_a_run_changes_no_list(watch: Watch, journal: Journal) -> None:
+def test_a_word_that_is_left_for_a_run_changes_no_list(watch, journal):
     Mailbox(journal).send("run-1", "kill", by="ada")
     assert watch.look() == []
 
 
-def test_behind_very_many_rows_everything_is_told(
-    watch: Watch, journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_behind_very_many_rows_everything_is_told(watch, journal, monkeypatch):
     monkeypatch.setattr(pages, "_TOO_MANY", 10)
     for _ in range(12):
         journal.append(RUN.noted())
     assert watch.look() == [Change(topic, 13) for topic in TOPICS]
 
 
-def test_its_own_process_is_watched_too(journal: Journal) -> None:
+def test_its_own_process_is_watched_too(journal):
     watch = Watch(journal)
     watch.look()
     journal.append(RUN.started())
     assert [change.topic for change in watch.look()] == ["runs", "costs", "plugins"]
 
 
-def test_a_closed_journal_is_an_error(watch: Watch) -> None:
+def test_a_closed_journal_is_an_error(watch):
     watch.journal.close()
     with pytest.raises(JournalUnreadable):
         watch.look()

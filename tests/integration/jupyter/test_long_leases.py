@@ -20,7 +20,7 @@ from kagura_kernel.testing.patience import wait_until
 from tests.support.credential_cloudflare import PARENT, FakeCloudflare
 
 if TYPE_CHECKING:
-    from conftest import Kernel
+    pass
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -118,8 +118,8 @@ journal.close()
 
 
 def test_nothing_is_asked_until_the_budget_ends_and_after_a_yes_from_elsewhere_it_goes_on(
-    kernel: Kernel, journal: Journal, private_home: Path, cloud: Cloud
-) -> None:
+    kernel, journal, private_home, cloud
+):
     code = CELL.format(end='[ "$last" = 503 ] && [ "$code" = 200 ] && break')
     request = kernel.send(code, person=True)
     mailbox = Mailbox(journal)
@@ -151,9 +151,7 @@ def test_nothing_is_asked_until_the_budget_ends_and_after_a_yes_from_elsewhere_i
     assert run.status == "done"
 
 
-def test_where_nobody_can_be_asked_it_goes_on_until_the_budget_ends_and_is_then_told_so(
-    kernel: Kernel, journal: Journal, cloud: Cloud
-) -> None:
+def test_where_nobody_can_be_asked_it_goes_on_until_the_budget_ends_and_is_then_told_so(kernel, journal, cloud):
     messages = kernel.follow(kernel.send(CELL.format(end='[ "$code" = 200 ] || break')), seconds=120)
     text = str(messages)
     assert "from none to 200" in text

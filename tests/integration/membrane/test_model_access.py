@@ -101,7 +101,7 @@ async def a_model(script: Script) -> AsyncIterator[Rig]:
     assert rig.problems == []
 
 
-async def test_an_answer_streams_through_and_is_counted_when_it_is_over() -> None:
+async def test_an_answer_streams_through_and_is_counted_when_it_is_over():
     async with a_model([says("Hello."), says("Again.")]) as rig:
         status, body = await rig.ask()
         assert status == 200
@@ -116,7 +116,7 @@ async def test_an_answer_streams_through_and_is_counted_when_it_is_over() -> Non
     assert [(call.method, call.path, call.status) for call in rig.calls] == [("POST", "/v1/messages", 200)] * 2
 
 
-async def test_a_model_that_may_not_be_asked_is_not_and_the_next_one_is() -> None:
+async def test_a_model_that_may_not_be_asked_is_not_and_the_next_one_is():
     async with a_model([says("Hello.")]) as rig:
         status, body = await rig.ask({**ASK, "model": "x"})
         assert (status, b"not that one" in body) == (400, True)
@@ -125,7 +125,7 @@ async def test_a_model_that_may_not_be_asked_is_not_and_the_next_one_is() -> Non
     assert len(rig.counted) == 1
 
 
-async def test_half_a_character_in_a_name_is_refused_like_any_other_name() -> None:
+async def test_half_a_character_in_a_name_is_refused_like_any_other_name():
     async with a_model([says("Hello.")]) as rig:
         status, body = await rig.ask(b'{"model": "m-1", "\\ud800": 1}')
         assert (status, b"\\ud800" in body) == (400, True)
@@ -133,7 +133,7 @@ async def test_half_a_character_in_a_name_is_refused_like_any_other_name() -> No
     assert rig.problems == []
 
 
-async def test_pieces_come_as_they_are_written() -> None:
+async def test_pieces_come_as_they_are_written():
     async with a_model([says("one two three " * 20, delay=0.02)]) as rig:
         reader, writer = await rig.open()
         first = await reader.readuntil(b"content_block_start")
@@ -143,7 +143,7 @@ async def test_pieces_come_as_they_are_written() -> None:
         writer.close()
 
 
-async def test_an_answer_that_breaks_off_is_counted_as_far_as_it_told() -> None:
+async def test_an_answer_that_breaks_off_is_counted_as_far_as_it_told():
     async with a_model([BrokenStream(says("Hello. " * 30))]) as rig:
         status, body = await rig.ask()
         assert (status, b"message_stop" in body) == (200, False)
@@ -153,7 +153,7 @@ async def test_an_answer_that_breaks_off_is_counted_as_far_as_it_told() -> None:
     assert (counted.usage.input_tokens, counted.whole) == (1420, False)
 
 
-async def test_a_refusal_of_the_service_costs_nothing_and_does_not_show_the_key() -> None:
+async def test_a_refusal_of_the_service_costs_nothing_and_does_not_show_the_key():
     async with a_model([Refusal(429, retry_after=3, message=f"the key {KEY} had enough")]) as rig:
         status, body = await rig.ask()
     assert status == 429
@@ -162,7 +162,7 @@ async def test_a_refusal_of_the_service_costs_nothing_and_does_not_show_the_key(
     assert rig.counted == []
 
 
-async def test_nothing_is_asked_once_the_books_say_no() -> None:
+async def test_nothing_is_asked_once_the_books_say_no():
     async with a_model([says("never")]) as rig:
         rig.refusal = "The budget is spent."
         status, body = await rig.ask()
@@ -174,7 +174,7 @@ async def test_nothing_is_asked_once_the_books_say_no() -> None:
     assert "The budget is spent." in rig.calls[0].why
 
 
-async def test_only_so_many_answers_are_under_way_at_once() -> None:
+async def test_only_so_many_answers_are_under_way_at_once():
     async with a_model(lambda _request: Silence()) as rig:
         waiting = [await rig.open() for _ in range(MOST_AT_ONCE)]
         await eventually(lambda: len(rig.server.turns) == MOST_AT_ONCE)
@@ -197,7 +197,7 @@ async def test_only_so_many_answers_are_under_way_at_once() -> None:
         await eventually(asked)
 
 
-async def test_a_body_without_end_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_without_end_is_not_held(monkeypatch):
     monkeypatch.setattr(model_access._Request, "longest", 100_000)
     async with a_model([says("never")]) as rig:
         long = {**ASK, "system": "x" * 200_000}
@@ -206,7 +206,7 @@ async def test_a_body_without_end_is_not_held(monkeypatch: pytest.MonkeyPatch) -
         assert b"longer than 100,000 bytes" in body
 
 
-async def test_closing_cuts_what_is_under_way_and_answers_no_more() -> None:
+async def test_closing_cuts_what_is_under_way_and_answers_no_more():
     async with a_model([Silence(), says("never")]) as rig:
         reader, writer = await rig.open()
         await eventually(lambda: rig.server.turns)
@@ -223,6 +223,6 @@ async def test_closing_cuts_what_is_under_way_and_answers_no_more() -> None:
 @pytest.mark.parametrize(
     "url", ["http://10.0.0.1", "ftp://a.example", "https://a:b@c.example", "https://a.example?x=1"]
 )
-def test_a_key_goes_to_no_url_that_could_lose_it(url: str) -> None:
+def test_a_key_goes_to_no_url_that_could_lose_it(url):
     with pytest.raises(BrainNotConfigured, match="Correct ANTHROPIC_BASE_URL"):
         _ = ModelApi(url, "x-api-key", Secret(KEY)).injection

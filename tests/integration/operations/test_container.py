@@ -211,7 +211,7 @@ async def _one_life(container: Container, slack: SlackServer, answer: str) -> li
     return known
 
 
-async def test_a_message_is_answered_out_of_a_box_and_what_was_said_outlives_the_container(container: Container):
+async def test_a_message_is_answered_out_of_a_box_and_what_was_said_outlives_the_container(container):
     script = [
         calls("bash", {"command": IN_BOX}),
         says("The first."),
@@ -234,7 +234,7 @@ async def test_a_message_is_answered_out_of_a_box_and_what_was_said_outlives_the
         assert "open" not in text
 
 
-def test_the_container_is_held_tightly(container: Container):
+def test_the_container_is_held_tightly(container):
     (container.folder / "config.toml").write_text("")
     container.start()
     held = json.loads(container.docker("inspect", NAME))[0]

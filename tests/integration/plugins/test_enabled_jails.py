@@ -106,7 +106,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
     await made.close()
 
 
-async def test_a_boxed_function_answers_until_its_plugin_is_disabled(machine: Machine) -> None:
+async def test_a_boxed_function_answers_until_its_plugin_is_disabled(machine):
     machine.write(source=says("hello"))
     machine.audit()
     plugin = await machine.enable()
@@ -130,7 +130,7 @@ async def test_a_configured_path_is_another_one_in_the_jail_and_stands_in_the_jo
     assert row.permissions.read == ("{base}",)
 
 
-async def test_files_that_are_swapped_between_hashing_and_compiling_are_never_loaded(machine: Machine) -> None:
+async def test_files_that_are_swapped_between_hashing_and_compiling_are_never_loaded(machine):
     root = machine.write(source=says("audited"))
     machine.audit()
     machine.before_box = lambda: machine.write(source=says("swapped"))
@@ -141,7 +141,7 @@ async def test_files_that_are_swapped_between_hashing_and_compiling_are_never_lo
     assert note.startswith("greeter is off")
 
 
-async def test_a_directory_that_is_swapped_for_a_link_is_never_loaded(machine: Machine, tmp_path: Path) -> None:
+async def test_a_directory_that_is_swapped_for_a_link_is_never_loaded(machine, tmp_path):
     root = machine.write(source=says("audited"))
     examined = machine.audit()
     evil = tmp_path / "evil"
@@ -153,7 +153,7 @@ async def test_a_directory_that_is_swapped_for_a_link_is_never_loaded(machine: M
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-async def test_one_that_cannot_be_loaded_disables_itself_and_the_others_go_on(machine: Machine, fault: str) -> None:
+async def test_one_that_cannot_be_loaded_disables_itself_and_the_others_go_on(machine, fault):
     machine.write("sound", source=says("hello"))
     machine.write(source=BROKEN[fault])
     for name in ("sound", "greeter"):
@@ -167,7 +167,7 @@ async def test_one_that_cannot_be_loaded_disables_itself_and_the_others_go_on(ma
     await machine.boxes(1)
 
 
-async def test_one_that_goes_wrong_again_and_again_is_put_off_in_every_session(machine: Machine) -> None:
+async def test_one_that_goes_wrong_again_and_again_is_put_off_in_every_session(machine):
     machine.write(source=DEFECT)
     machine.write("sound", source=says("hello"))
     for name in ("sound", "greeter"):
@@ -189,7 +189,7 @@ async def test_one_that_goes_wrong_again_and_again_is_put_off_in_every_session(m
     assert await machine.call("say", "sound") == "hello"
 
 
-async def test_disabling_cuts_a_call_that_is_under_way(machine: Machine) -> None:
+async def test_disabling_cuts_a_call_that_is_under_way(machine):
     machine.write(source="import time\n\n" + SAYS.replace('return "WORD"', "time.sleep(60)"))
     machine.audit()
     await machine.enable()

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -59,7 +58,7 @@ def process(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
             stream.close()
 
 
-def test_processes_that_share_a_home_do_not_lose_each_others_decisions(tmp_path: Path) -> None:
+def test_processes_that_share_a_home_do_not_lose_each_others_decisions(tmp_path):
     rig = PluginRig(tmp_path)
     for name in NAMES:
         rig.write(name)

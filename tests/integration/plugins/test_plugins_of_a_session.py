@@ -76,14 +76,14 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
     cockpit.close()
 
 
-def test_a_boxed_program_calls_what_its_session_has_enabled(session: Session) -> None:
+def test_a_boxed_program_calls_what_its_session_has_enabled(session):
     assert session.run()[0].status == "failed"
     session.enable("greeting=good day")
     end, notes = session.run()
     assert (end.status, end.text, notes) == ("done", "good day ada\n", [])
 
 
-def test_a_word_from_another_process_is_heard_while_a_run_goes_on(session: Session) -> None:
+def test_a_word_from_another_process_is_heard_while_a_run_goes_on(session):
     session.enable()
     handle = session.cockpit.launch(RunRequest(language="python", task="import time\ntime.sleep(100)"))
     session.say("disable")
@@ -93,7 +93,7 @@ def test_a_word_from_another_process_is_heard_while_a_run_goes_on(session: Sessi
     handle.result(60)
 
 
-def test_a_word_from_another_process_is_heard_before_the_next_run(session: Session) -> None:
+def test_a_word_from_another_process_is_heard_before_the_next_run(session):
     session.enable()
     session.say("disable")
     assert session.run()[0].status == "failed"
@@ -102,7 +102,7 @@ def test_a_word_from_another_process_is_heard_before_the_next_run(session: Sessi
     assert session.run()[0].text == "welcome back ada\n"
 
 
-def test_what_somebody_was_shown_elsewhere_enables_no_other_files(session: Session) -> None:
+def test_what_somebody_was_shown_elsewhere_enables_no_other_files(session):
     session.enable()
     shown = session.cockpit.plugins.row("greeter").content_hash
     session.say("disable")
@@ -112,7 +112,7 @@ def test_what_somebody_was_shown_elsewhere_enables_no_other_files(session: Sessi
     assert session.state is not PluginState.ENABLED
 
 
-def test_changed_files_are_off_at_the_next_run_which_says_so(session: Session) -> None:
+def test_changed_files_are_off_at_the_next_run_which_says_so(session):
     session.enable()
     assert session.run()[0].status == "done"
     source = (session.plugin / "plugin.py").read_text()
@@ -124,7 +124,7 @@ def test_changed_files_are_off_at_the_next_run_which_says_so(session: Session) -
     assert session.run()[0].text == "hello-ada\n"
 
 
-def test_enabling_lasts_for_its_session(session: Session) -> None:
+def test_enabling_lasts_for_its_session(session):
     session.enable()
     handle = session.cockpit.launch(RunRequest(language="python", task=GREETS, session="another"))
     assert handle.result(60).status == "failed"

@@ -140,7 +140,7 @@ def test_a_notebook_installs_removes_and_completes_plugins(kernel, terminal, pro
     assert "is fetched over HTTPS alone" in refused.text
 
 
-def test_relative_paths_are_those_of_the_terminal(kernel: OpenKernel, terminal: Terminal, tmp_path: Path) -> None:
+def test_relative_paths_are_those_of_the_terminal(kernel, terminal, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "data").mkdir(parents=True)
     (elsewhere / "data" / "a.txt").write_text("another a.txt")

@@ -97,7 +97,7 @@ def changes(ended: Ended) -> list[str]:
     return [event.change for event in ended.events if isinstance(event, TrustChanged)]
 
 
-async def test_pushing_is_proposed_with_the_fifth_run_then_unasked_and_lost_with_one_failure(story: Story) -> None:
+async def test_pushing_is_proposed_with_the_fifth_run_then_unasked_and_lost_with_one_failure(story):
     for number in range(4):
         ended = await story.push()
         assert story.published
@@ -133,7 +133,7 @@ async def test_pushing_is_proposed_with_the_fifth_run_then_unasked_and_lost_with
     assert story.runs.journal.verify()
 
 
-async def test_a_burst_on_one_day_is_never_proposed(story: Story) -> None:
+async def test_a_burst_on_one_day_is_never_proposed(story):
     for _ in range(6):
         story.calendar.days += 0.1
         await story.push()

@@ -12,7 +12,6 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -86,7 +85,7 @@ def reached(records: Sequence[object]) -> set[str]:
     return {one.host for one in records if isinstance(one, EgressDecided) and one.allowed}
 
 
-async def test_pip_gets_what_is_granted_and_what_is_not_is_told_in_the_error(backend, tmp_path: Path):
+async def test_pip_gets_what_is_granted_and_what_is_not_is_told_in_the_error(backend, tmp_path):
     write_wheel(tmp_path, "small-server", "1.0", script=True)
     with package_servers(tmp_path) as servers:
         port = servers.host.rpartition(":")[2]

@@ -82,7 +82,7 @@ def only(kind: Callable[..., AnyEvent], events: list[AnyEvent]) -> AnyEvent:
     return found
 
 
-def test_a_skill_is_told_read_and_run_and_cannot_be_changed(place: Place) -> None:
+def test_a_skill_is_told_read_and_run_and_cannot_be_changed(place):
     (place.project / "data.csv").write_text("a\n1\n2\n")
     outcome, events = place.run(
         Ask("skill", {"name": "csv-tools"}),
@@ -112,7 +112,7 @@ def test_a_skill_is_told_read_and_run_and_cannot_be_changed(place: Place) -> Non
     assert all(TOKEN not in result.text for result in said(events))
 
 
-def test_what_was_staged_is_told_and_no_place_of_the_host_is_in_the_box(place: Place) -> None:
+def test_what_was_staged_is_told_and_no_place_of_the_host_is_in_the_box(place):
     outcome, events = place.run(
         Ask("bash", {"command": "cat $KAGURA_KIT_DIR/manifest.json; grep -r person $KAGURA_KIT_DIR; true"}),
     )
@@ -137,7 +137,7 @@ def test_what_was_staged_is_told_and_no_place_of_the_host_is_in_the_box(place: P
     assert "person" not in shown.text
 
 
-def test_a_run_whose_agent_needs_nothing_of_the_host_has_no_kit(place: Place) -> None:
+def test_a_run_whose_agent_needs_nothing_of_the_host_has_no_kit(place):
     outcome, events = place.run(Ask("bash", {"command": 'echo "[$KAGURA_KIT_DIR]"; ls -d /kagura'}), agent=None)
     assert outcome.status == "done", outcome.error
     staged = only(KitStaged, events)
@@ -148,7 +148,7 @@ def test_a_run_whose_agent_needs_nothing_of_the_host_has_no_kit(place: Place) ->
     assert "Use tabs." in place.brain.turns[0].system
 
 
-def test_the_second_run_finds_the_kit_as_it_was_and_a_changed_skill_is_staged_anew(place: Place) -> None:
+def test_the_second_run_finds_the_kit_as_it_was_and_a_changed_skill_is_staged_anew(place):
     _, first = place.run()
     _, second = place.run()
     (place.skill / "SKILL.md").write_text(SKILL.replace("Counts rows", "Counts lines"))
@@ -159,7 +159,7 @@ def test_the_second_run_finds_the_kit_as_it_was_and_a_changed_skill_is_staged_an
     assert "Counts lines" in place.brain.turns[0].system
 
 
-def test_a_network_that_the_person_closed_is_not_opened_for_toolsets(place: Place) -> None:
+def test_a_network_that_the_person_closed_is_not_opened_for_toolsets(place):
     (place.project / "agent.yaml").write_text(
         "name: odd\ntoolsets: [{type: mcp, name: far, command: some-server, version: 'pip:some-server'}]\n"
     )
@@ -173,7 +173,7 @@ def test_a_network_that_the_person_closed_is_not_opened_for_toolsets(place: Plac
     assert staged.tool_hosts == ()
 
 
-def test_a_definition_of_somebody_else_reads_no_file_of_the_person_without_a_word(place: Place) -> None:
+def test_a_definition_of_somebody_else_reads_no_file_of_the_person_without_a_word(place):
     (place.person / "diary.md").write_text("Dear diary.")
     (place.person / "GEMINI.md").write_text("Be kind.")
     (place.project / "agent.yaml").write_text(
@@ -191,7 +191,7 @@ def test_a_definition_of_somebody_else_reads_no_file_of_the_person_without_a_wor
     assert place.brain.turns == []
 
 
-def test_a_definition_of_somebody_else_takes_no_skill_of_the_person_without_a_word(place: Place) -> None:
+def test_a_definition_of_somebody_else_takes_no_skill_of_the_person_without_a_word(place):
     odd = place.project / "agent.yaml"
     odd.write_text("name: odd\nskills: true\n")
     outcome, events = place.run(agent=str(odd))

@@ -35,11 +35,11 @@ def git(project: Path, *words: str) -> None:
     subprocess.run(["git", *words], cwd=project, check=True, capture_output=True)
 
 
-async def test_a_fresh_repository_runs_git_alone(repository: Path) -> None:
+async def test_a_fresh_repository_runs_git_alone(repository):
     assert await more_than_git(repository) == ""
 
 
-async def test_hooks_are_found_where_git_looks_for_them(repository: Path) -> None:
+async def test_hooks_are_found_where_git_looks_for_them(repository):
     (repository / ".husky").mkdir()
     git(repository, "config", "core.hooksPath", ".husky")
     assert await more_than_git(repository) != ""
@@ -51,13 +51,13 @@ async def test_hooks_are_found_where_git_looks_for_them(repository: Path) -> Non
     assert await more_than_git(repository) == "the repository has hooks"
 
 
-async def test_settings_that_the_project_brings_along_are_found(repository: Path) -> None:
+async def test_settings_that_the_project_brings_along_are_found(repository):
     (repository / ".gitconfig").write_text("[user]\n\tname = Ann\n")
     git(repository, "config", "include.path", "../.gitconfig")
     assert await more_than_git(repository) == "the project's own files hold settings of git"
 
 
-async def test_hooks_of_a_worktree_are_those_of_its_repository(repository: Path, tmp_path: Path) -> None:
+async def test_hooks_of_a_worktree_are_those_of_its_repository(repository, tmp_path):
     git(repository, "-c", "user.name=Ann", "-c", "user.email=a@b.c", "commit", "--allow-empty", "-q", "-m", "one")
     git(repository, "worktree", "add", "-q", str(tmp_path / "tree"))
     assert await more_than_git(tmp_path / "tree") == ""
@@ -67,7 +67,7 @@ async def test_hooks_of_a_worktree_are_those_of_its_repository(repository: Path,
     assert await more_than_git(tmp_path / "tree") == "the repository has hooks"
 
 
-async def test_a_folder_of_a_repository_is_judged_as_the_repository_is(repository: Path) -> None:
+async def test_a_folder_of_a_repository_is_judged_as_the_repository_is(repository):
     part = repository / "part"
     part.mkdir()
     assert await more_than_git(part) == ""
@@ -79,7 +79,7 @@ async def test_a_folder_of_a_repository_is_judged_as_the_repository_is(repositor
     assert await more_than_git(part) == "the project's own files hold settings of git"
 
 
-async def test_where_git_says_nothing_it_is_unclear(tmp_path: Path) -> None:
+async def test_where_git_says_nothing_it_is_unclear(tmp_path):
     assert await more_than_git(tmp_path) == UNCLEAR
 
 
@@ -105,9 +105,7 @@ async def test_where_git_says_nothing_it_is_unclear(tmp_path: Path) -> None:
         ("hook.mine.command", "sh go.sh", "go.sh"),
     ],
 )
-def test_what_git_would_run_or_read_of_the_project_is_told(
-    repository: Path, tmp_path: Path, setting: str, value: str, held: str
-) -> None:
+def test_what_git_would_run_or_read_of_the_project_is_told(repository, tmp_path, setting, value, held):
     (repository / "tools").mkdir()
     (tmp_path / "link").symlink_to(repository / "tools")
     for name in (".fsmonitor.sh", "tools/clean.py", "tools/text.sh", "go.sh"):
@@ -116,7 +114,7 @@ def test_what_git_would_run_or_read_of_the_project_is_told(
     assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == (held,)
 
 
-def test_an_included_file_and_what_it_names_are_told(repository: Path, tmp_path: Path) -> None:
+def test_an_included_file_and_what_it_names_are_told(repository, tmp_path):
     (repository / "tools").mkdir()
     (repository / "tools" / "watch").write_text("#!/bin/sh\n")
     (repository / ".gitconfig").write_text("[core]\n\tfsmonitor = tools/watch\n[include]\n\tpath = other\n")
@@ -124,7 +122,7 @@ def test_an_included_file_and_what_it_names_are_told(repository: Path, tmp_path:
     assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == (".gitconfig", "other", "tools/watch")
 
 
-def test_a_hook_that_is_a_link_into_the_project_leads_to_its_file(repository: Path, tmp_path: Path) -> None:
+def test_a_hook_that_is_a_link_into_the_project_leads_to_its_file(repository, tmp_path):
     (repository / "check.sh").write_text("#!/bin/sh\n")
     hooks = repository / ".git" / "hooks"
     hooks.mkdir(exist_ok=True)
@@ -132,7 +130,7 @@ def test_a_hook_that_is_a_link_into_the_project_leads_to_its_file(repository: Pa
     assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == ("check.sh",)
 
 
-def test_what_a_hook_calls_in_the_project_is_told(repository: Path, tmp_path: Path) -> None:
+def test_what_a_hook_calls_in_the_project_is_told(repository, tmp_path):
     (repository / "scripts").mkdir()
     for name in ("scripts/before.sh", "scripts/lint", "README.md"):
         (repository / name).write_text("#!/bin/sh\n")
@@ -145,27 +143,27 @@ def test_what_a_hook_calls_in_the_project_is_told(repository: Path, tmp_path: Pa
     assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == (*module, "scripts/before.sh", "scripts/lint")
 
 
-def test_a_module_that_a_filter_starts_is_told(repository: Path, tmp_path: Path) -> None:
+def test_a_module_that_a_filter_starts_is_told(repository, tmp_path):
     git(repository, "config", "filter.strip.clean", "/usr/bin/python3 -Im nbstripout %f")
     found = GitPlaces(repository, {"HOME": str(tmp_path)}).held
     assert found == ("nbstripout", "nbstripout.pm", "nbstripout.py")
 
 
-def test_repositories_in_hidden_and_deep_folders_count(repository: Path, tmp_path: Path) -> None:
+def test_repositories_in_hidden_and_deep_folders_count(repository, tmp_path):
     for inner in (".worktrees/one", "a/b/c"):
         subprocess.run(["git", "init", "--quiet", str(repository / inner)], check=True)
         git(repository / inner, "config", "core.hooksPath", "hooks")
     assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == (".worktrees/one/hooks", "a/b/c/hooks")
 
 
-def test_the_person_s_own_settings_may_lie_in_the_project_too(repository: Path, tmp_path: Path) -> None:
+def test_the_person_s_own_settings_may_lie_in_the_project_too(repository, tmp_path):
     (repository / "dotfiles").mkdir()
     (repository / "dotfiles" / "gitconfig").write_text("[init]\n\ttemplateDir = ~/shop/template\n")
     (tmp_path / ".gitconfig").symlink_to(repository / "dotfiles" / "gitconfig")
     assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == ("dotfiles/gitconfig", "template")
 
 
-def test_a_repository_around_the_project_and_one_inside_count(repository: Path, tmp_path: Path) -> None:
+def test_a_repository_around_the_project_and_one_inside_count(repository, tmp_path):
     project = repository / "part"
     subprocess.run(["git", "init", "--quiet", str(project / "libs" / "inner")], check=True)
     subprocess.run(
@@ -176,7 +174,7 @@ def test_a_repository_around_the_project_and_one_inside_count(repository: Path, 
     assert GitPlaces(project, {"HOME": str(tmp_path)}).held == ("hooks", "kept", "libs/inner/.husky")
 
 
-def test_settings_that_lie_in_a_project_below_its_repository_are_told(repository: Path, tmp_path: Path) -> None:
+def test_settings_that_lie_in_a_project_below_its_repository_are_told(repository, tmp_path):
     project = repository / "a" / "part"
     project.mkdir(parents=True)
     (project / "inc").write_text("[core]\n\tfsmonitor = a/part/watch\n[include]\n\tpath = more\n")
@@ -184,7 +182,7 @@ def test_settings_that_lie_in_a_project_below_its_repository_are_told(repository
     assert GitPlaces(project, {"HOME": str(tmp_path)}).held == ("inc", "more", "watch")
 
 
-def test_an_ordinary_repository_and_none_at_all_hold_nothing_more(repository: Path, tmp_path: Path) -> None:
+def test_an_ordinary_repository_and_none_at_all_hold_nothing_more(repository, tmp_path):
     for name in ("Ann", "main", "origin", "tools", "vim"):
         (repository / name).write_text("")
     git(repository, "remote", "add", "origin", "https://example.com/ann/shop.git")
@@ -227,15 +225,13 @@ def places(project: Path, home: Path) -> GitPlaces:
         ("includeIf.onbranch:never.path", "{outside}/settings"),
     ],
 )
-def test_a_setting_that_may_run_something_of_the_project_is_named(
-    repository: Path, tmp_path: Path, setting: str, value: str
-) -> None:
+def test_a_setting_that_may_run_something_of_the_project_is_named(repository, tmp_path, setting, value):
     (tmp_path / "settings").write_text("[alias]\n\tgo = !./go\n")
     git(repository, "config", setting, value.format(outside=tmp_path))
     assert places(repository, tmp_path).starter == f"git's setting {'alias.go' if 'include' in setting else setting}"
 
 
-def test_a_hook_that_may_run_something_of_the_project_is_named(repository: Path, tmp_path: Path) -> None:
+def test_a_hook_that_may_run_something_of_the_project_is_named(repository, tmp_path):
     assert places(repository, tmp_path).starter == ""
     hook(repository, "git lfs pre-push")
     assert places(repository, tmp_path).starter == ""
@@ -247,14 +243,14 @@ def test_a_hook_that_may_run_something_of_the_project_is_named(repository: Path,
     assert places(repository, tmp_path).starter == "git's hook pre-commit"
 
 
-def test_hooks_that_husky_runs_are_read_beside_its_own(repository: Path, tmp_path: Path) -> None:
+def test_hooks_that_husky_runs_are_read_beside_its_own(repository, tmp_path):
     put(repository, ".husky/_/pre-commit", '. "$(dirname "$0")/h"\n')
     put(repository, ".husky/pre-commit", "npm test\n")
     git(repository, "config", "core.hooksPath", ".husky/_")
     assert places(repository, tmp_path).starter == "git's hook .husky/pre-commit"
 
 
-def test_what_a_person_usually_sets_runs_nothing_of_the_project(repository: Path, tmp_path: Path) -> None:
+def test_what_a_person_usually_sets_runs_nothing_of_the_project(repository, tmp_path):
     usual = {
         "alias.lg": "log --oneline --format='%h | %s'",
         "alias.up": '!f() { git push -u origin "$(git symbolic-ref --short HEAD)"; }; f',
@@ -274,7 +270,7 @@ def test_what_a_person_usually_sets_runs_nothing_of_the_project(repository: Path
     assert places(repository, tmp_path).starter == ""
 
 
-def test_an_include_for_another_branch_is_read_with_all_that_it_includes(repository: Path, tmp_path: Path) -> None:
+def test_an_include_for_another_branch_is_read_with_all_that_it_includes(repository, tmp_path):
     put(repository, "one", "[include]\n\tpath = two\n[core]\n\thooksPath = kept/hooks\n")
     put(repository, "two", '[includeIf "onbranch:none"]\n\tpath = three\n[core]\n\tfsmonitor = ./watch\n')
     git(repository, "config", "includeIf.onbranch:other.path", "../one")
@@ -305,16 +301,12 @@ def test_an_include_for_another_branch_is_read_with_all_that_it_includes(reposit
         (".dir-locals.el", '((nil . ((eval . (load-file "tools/x.el")))))\n'),
     ],
 )
-def test_what_other_tools_start_of_the_project_lets_its_code_wait(
-    repository: Path, tmp_path: Path, folder: str, file: str, text: str
-) -> None:
+def test_what_other_tools_start_of_the_project_lets_its_code_wait(repository, tmp_path, folder, file, text):
     put(repository, f"{folder}{file}", text)
     assert places(repository, tmp_path).starter == f"{folder}{file}"
 
 
-def test_settings_of_other_tools_that_start_nothing_of_the_project_are_no_reason(
-    repository: Path, tmp_path: Path
-) -> None:
+def test_settings_of_other_tools_that_start_nothing_of_the_project_are_no_reason(repository, tmp_path):
     put(repository, ".envrc", "export NAME=shop\n")
     put(repository, ".hg/hgrc", "[paths]\ndefault = https://example.org\n[ui]\nusername = Ann\n")
     put(repository, "mise.toml", '[tools]\nnode = "22"\n[env]\nNODE_ENV = "test"\n')
@@ -326,7 +318,7 @@ def test_settings_of_other_tools_that_start_nothing_of_the_project_are_no_reason
     assert places(repository, tmp_path).starter == ""
 
 
-def test_settings_and_hooks_of_bare_repositories_are_read(tmp_path: Path) -> None:
+def test_settings_and_hooks_of_bare_repositories_are_read(tmp_path):
     project = tmp_path / "bare"
     for place in (project, project / "inner.git"):
         subprocess.run(["git", "init", "--quiet", "--bare", str(place)], check=True)
@@ -339,9 +331,7 @@ def test_settings_and_hooks_of_bare_repositories_are_read(tmp_path: Path) -> Non
     assert found.starter == "git's hook more/post-receive"
 
 
-def test_a_repository_below_any_number_of_folders_is_found_when_all_were_looked_into(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repository_below_any_number_of_folders_is_found_when_all_were_looked_into(repository, tmp_path, monkeypatch):
     monkeypatch.setattr("kagura_kernel.runs.git_places.MAX_FOLDERS", 4)
     deep = "a/b/c/d/e"
     subprocess.run(["git", "init", "--quiet", str(repository / deep)], check=True)
@@ -353,7 +343,7 @@ def test_a_repository_below_any_number_of_folders_is_found_when_all_were_looked_
     assert (found.held, found.starter) == (("tools",), "git's hook tools/pre-commit")
 
 
-def test_what_a_repository_at_any_depth_holds_stays_as_it_is(repository: Path, tmp_path: Path) -> None:
+def test_what_a_repository_at_any_depth_holds_stays_as_it_is(repository, tmp_path):
     deep = "/".join("abcdefghij")
     for number in range(3):
         put(repository, f"{deep}/tools/{number}/x")
@@ -371,7 +361,7 @@ def test_what_a_repository_at_any_depth_holds_stays_as_it_is(repository: Path, t
     assert not protection.covers("fsm")
 
 
-def test_packages_are_those_that_git_follows(repository: Path, tmp_path: Path) -> None:
+def test_packages_are_those_that_git_follows(repository, tmp_path):
     inner = repository / "libs" / "inner"
     subprocess.run(["git", "init", "--quiet", str(inner)], check=True)
     for place, path in ((repository, "shop/__init__.py"), (inner, "x/__init__.py")):
@@ -399,7 +389,7 @@ def written(repository: Path, tmp_path: Path, line: str) -> dict[str, tuple[str,
     return {change.path: (change.state, change.runs) for change in outcome.changes}
 
 
-def test_what_a_repository_lacks_is_not_fetched_by_the_program_that_it_names(repository: Path, tmp_path: Path) -> None:
+def test_what_a_repository_lacks_is_not_fetched_by_the_program_that_it_names(repository, tmp_path):
     put(repository, "there/one.py")
     put(repository, "away/__init__.py")
     git(repository, "add", ".")
@@ -423,7 +413,7 @@ def test_what_a_repository_lacks_is_not_fetched_by_the_program_that_it_names(rep
     assert not ran.exists()
 
 
-def test_where_a_hook_runs_the_project_all_waits_that_is_not_known_to_be_data(repository: Path, tmp_path: Path) -> None:
+def test_where_a_hook_runs_the_project_all_waits_that_is_not_known_to_be_data(repository, tmp_path):
     deep = "third/party/vendor/x/lib"
     subprocess.run(["git", "init", "--quiet", str(repository / deep)], check=True)
     git(repository / deep, "config", "core.fsmonitor", "./fsm")
@@ -443,12 +433,12 @@ def test_where_a_hook_runs_the_project_all_waits_that_is_not_known_to_be_data(re
     assert (repository / "old.py").exists()
 
 
-def test_where_no_hook_runs_the_project_code_is_written_through(repository: Path, tmp_path: Path) -> None:
+def test_where_no_hook_runs_the_project_code_is_written_through(repository, tmp_path):
     hook(repository, 'git lfs pre-push "$@"')
     assert written(repository, tmp_path, "echo x > a.py") == {"a.py": ("applied", "")}
 
 
-def test_no_two_runs_in_a_row_plant_a_module(repository: Path, tmp_path: Path) -> None:
+def test_no_two_runs_in_a_row_plant_a_module(repository, tmp_path):
     for package in ("shop", "sub"):
         put(repository, f"{package}/a.py")
     put(repository, "shop/__init__.py")
@@ -462,7 +452,7 @@ def test_no_two_runs_in_a_row_plant_a_module(repository: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("variable", ["GIT_EXTERNAL_DIFF", "GIT_EDITOR", "EDITOR", "GIT_SSH_COMMAND", "GIT_PAGER"])
-def test_programs_of_the_project_that_a_variable_names_stay_as_they_are(repository: Path, variable: str) -> None:
+def test_programs_of_the_project_that_a_variable_names_stay_as_they_are(repository, variable):
     (repository / "tools").mkdir()
     (repository / "tools" / "x").write_text("#!/bin/sh\n")
     for value in ("tools/x", f"{repository}/tools/x --wait"):
@@ -470,7 +460,7 @@ def test_programs_of_the_project_that_a_variable_names_stay_as_they_are(reposito
         assert (places.held, places.starter) == (("tools/x",), f"the variable {variable}")
 
 
-def test_settings_and_templates_that_a_variable_names_are_held_before_they_are_there(repository: Path) -> None:
+def test_settings_and_templates_that_a_variable_names_are_held_before_they_are_there(repository):
     environ = {
         "PATH": "/usr/bin:/bin",
         "GIT_CONFIG_GLOBAL": str(repository / "dot" / "settings"),
@@ -480,7 +470,7 @@ def test_settings_and_templates_that_a_variable_names_are_held_before_they_are_t
     assert GitPlaces(repository, environ).held == ("config/git", "dot/settings", "template")
 
 
-def test_a_person_s_own_editor_makes_nothing_wait(repository: Path) -> None:
+def test_a_person_s_own_editor_makes_nothing_wait(repository):
     environ = {"PATH": "/usr/bin:/bin", "EDITOR": "idea --wait", "GIT_ASKPASS": "/home/ann/.editor/askpass.sh"}
     places = GitPlaces(repository, environ)
     assert (places.held, places.starter) == ((), "")

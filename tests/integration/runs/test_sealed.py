@@ -102,7 +102,7 @@ def fetch(host: str, port: int) -> ModelTurn:
     return calls("Bash", {"command": f'python3 -c "{code}"'})
 
 
-async def test_it_mends_a_project_is_denied_a_host_and_is_given_another(sealed: SealedRuns) -> None:
+async def test_it_mends_a_project_is_denied_a_host_and_is_given_another(sealed):
     (sealed.project / "sums.py").write_text(FAULTY)
     (sealed.project / "test_sums.py").write_text(TEST)
     asked = ScriptedApprover(Verdict.DENY, Verdict.ALLOW, Verdict.ALLOW, answer="blue")
@@ -153,7 +153,7 @@ async def test_it_mends_a_project_is_denied_a_host_and_is_given_another(sealed: 
 
 
 @anywhere
-async def test_the_model_is_offered_the_programs_own_tools_and_ours_that_cross_the_wall(sealed: SealedRuns) -> None:
+async def test_the_model_is_offered_the_programs_own_tools_and_ours_that_cross_the_wall(sealed):
     with ModelServer([says("ok")], key=KEY) as server:
         await sealed.run(server)
         (request,) = server.turns
@@ -164,7 +164,7 @@ async def test_the_model_is_offered_the_programs_own_tools_and_ours_that_cross_t
     assert "Tools whose names begin with `mcp__kagura__` cross its wall" in request.system
 
 
-async def test_the_key_is_nowhere_in_the_box(sealed: SealedRuns) -> None:
+async def test_the_key_is_nowhere_in_the_box(sealed):
     """Looked for byte by byte, from inside in what a program there can read, and from outside in everything."""
     placeholder = b"added-by-the-membrane"
     wanted = (KEY.encode(), KEY.encode("utf-16-le"), KEY[::-1].encode(), placeholder)
@@ -204,7 +204,7 @@ async def test_the_key_is_nowhere_in_the_box(sealed: SealedRuns) -> None:
 
 
 @anywhere
-async def test_only_what_thinks_passes_and_with_nobody_elses_key(sealed: SealedRuns) -> None:
+async def test_only_what_thinks_passes_and_with_nobody_elses_key(sealed):
     (sealed.project / "tries.py").write_text((Path(__file__).parent / "sealed_tries.py").read_text())
     with ModelServer([calls("Bash", {"command": "python3 tries.py"}), says("ok"), says("ok")], key=KEY) as server:
         ended = await sealed.run(server, price=lambda _usage, model, _at: (None if model == "x" else 0.1, "a list"))
@@ -224,7 +224,7 @@ async def test_only_what_thinks_passes_and_with_nobody_elses_key(sealed: SealedR
 
 
 @anywhere
-async def test_a_budget_is_kept_outside_whatever_the_box_says(sealed: SealedRuns) -> None:
+async def test_a_budget_is_kept_outside_whatever_the_box_says(sealed):
     again = calls("Bash", {"command": "true"})
     with ModelServer([again] * 9, key=KEY) as server:
         ended = await sealed.run(server, price=lambda *_: (0.4, "a list"), budget_usd=1.0)
@@ -235,7 +235,7 @@ async def test_a_budget_is_kept_outside_whatever_the_box_says(sealed: SealedRuns
 
 
 @anywhere
-async def test_changes_reach_the_project_as_they_are_made_where_that_was_asked_for(sealed: SealedRuns) -> None:
+async def test_changes_reach_the_project_as_they_are_made_where_that_was_asked_for(sealed):
     seen: list[str] = []
 
     def look(_request: Any) -> ModelTurn:
@@ -251,7 +251,7 @@ async def test_changes_reach_the_project_as_they_are_made_where_that_was_asked_f
     assert seen == ["made"]
 
 
-async def test_plugins_and_host_commands_are_reached_from_inside_and_asked_about(sealed: SealedRuns) -> None:
+async def test_plugins_and_host_commands_are_reached_from_inside_and_asked_about(sealed):
     def upper(text: str) -> str:
         return text.upper()
 
@@ -277,7 +277,7 @@ async def test_plugins_and_host_commands_are_reached_from_inside_and_asked_about
 
 @anywhere
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
-async def test_earned_trust_answers_nothing_that_a_box_asks(sealed: SealedRuns, tmp_path: Path) -> None:
+async def test_earned_trust_answers_nothing_that_a_box_asks(sealed, tmp_path):
     remote = tmp_path / "remote.git"
     for words in (
         ("init", "--quiet", "--bare", "--initial-branch=main", str(remote)),
@@ -303,7 +303,7 @@ async def test_earned_trust_answers_nothing_that_a_box_asks(sealed: SealedRuns, 
 
 
 @pytest.mark.parametrize("how", ["killed", "closed"])
-async def test_stopping_it_leaves_no_process(sealed: SealedRuns, how: str) -> None:
+async def test_stopping_it_leaves_no_process(sealed, how):
     seconds = f"{987_000 + os.getpid() % 1000}.{'25' if how == 'killed' else '75'}"
     command = f"setsid sleep {seconds} & (sleep {seconds} &) ; sleep {seconds}"
     with ModelServer([calls("Bash", {"command": command}), Silence()], key=KEY) as server:
@@ -322,7 +322,7 @@ async def test_stopping_it_leaves_no_process(sealed: SealedRuns, how: str) -> No
         assert run.outcome.status == "killed"
 
 
-async def test_a_program_that_is_killed_by_its_own_box_is_told_of(sealed: SealedRuns) -> None:
+async def test_a_program_that_is_killed_by_its_own_box_is_told_of(sealed):
     kill = calls("Bash", {"command": "kill -9 $PPID; sleep 60"})
     with ModelServer([kill, says("never said")], key=KEY) as server:
         ended = await sealed.run(server)
@@ -331,7 +331,7 @@ async def test_a_program_that_is_killed_by_its_own_box_is_told_of(sealed: Sealed
 
 
 @anywhere
-async def test_a_key_that_is_not_accepted_is_told_without_the_key(sealed: SealedRuns) -> None:
+async def test_a_key_that_is_not_accepted_is_told_without_the_key(sealed):
     with ModelServer([says("ok")], key="another-key") as server:
         ended = await sealed.run(server)
     assert ended.outcome.status == "failed"
@@ -340,7 +340,7 @@ async def test_a_key_that_is_not_accepted_is_told_without_the_key(sealed: Sealed
 
 
 @anywhere
-async def test_a_service_that_says_no_is_told_in_its_words(sealed: SealedRuns) -> None:
+async def test_a_service_that_says_no_is_told_in_its_words(sealed):
     with ModelServer(lambda _request: Refusal(404), key=KEY) as server:
         ended = await sealed.run(server)
     assert ended.outcome.error_code == "ERR_BRAIN_REFUSED"
@@ -348,7 +348,7 @@ async def test_a_service_that_says_no_is_told_in_its_words(sealed: SealedRuns) -
 
 
 @anywhere
-async def test_a_token_for_a_gateway_stays_outside_like_a_key(sealed: SealedRuns) -> None:
+async def test_a_token_for_a_gateway_stays_outside_like_a_key(sealed):
     with ModelServer([calls("Bash", {"command": "env | grep ^ANTHROPIC | sort"}), says("ok")], key=KEY) as server:
         environ = {"ANTHROPIC_AUTH_TOKEN": KEY, "ANTHROPIC_BASE_URL": server.url}
         ended = await sealed.run(server, environ=environ)
@@ -358,7 +358,7 @@ async def test_a_token_for_a_gateway_stays_outside_like_a_key(sealed: SealedRuns
 
 
 @pytest.mark.skipif(shutil.which("runsc") is None, reason="needs gVisor: apt install runsc")
-async def test_it_works_where_another_kernel_answers(project: Path, tmp_path: Path) -> None:
+async def test_it_works_where_another_kernel_answers(project, tmp_path):
     (project / "notes.txt").write_text("a draft\n")
     script = [calls("Bash", {"command": "sed -i s/draft/final/ notes.txt && dmesg | head -1"}), says("ok")]
     backend = RunscBackend()
@@ -373,7 +373,7 @@ async def test_it_works_where_another_kernel_answers(project: Path, tmp_path: Pa
     assert [change.path for change in ended.outcome.changes] == ["notes.txt"]
 
 
-async def test_a_box_that_floods_with_questions_is_told_to_wait() -> None:
+async def test_a_box_that_floods_with_questions_is_told_to_wait():
     from kagura_kernel.domain.tools import ToolCall, ToolResult
     from kagura_kernel.runs.sealing import CALLS_AT_FIRST, paced
     from kagura_kernel.testing.clock import FakeClock

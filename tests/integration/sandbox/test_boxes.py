@@ -19,9 +19,7 @@ def boxes_of(folder: Path, *, one_run: bool) -> Boxes:
 
 
 @pytest.mark.parametrize(("one_run", "waiting", "others"), [(True, 0, set()), (False, 1, {"docker"})])
-async def test_a_process_for_one_run_makes_what_that_needs(
-    tmp_path: Path, one_run: bool, waiting: int, others: set[str]
-):
+async def test_a_process_for_one_run_makes_what_that_needs(tmp_path, one_run, waiting, others):
     boxes = boxes_of(tmp_path, one_run=one_run)
     started = await boxes.start("bubblewrap", BoxSpec(workspace=tmp_path))
     assert started.reason == "asked for; a bubblewrap box started and ran a command"
@@ -34,7 +32,7 @@ async def test_a_process_for_one_run_makes_what_that_needs(
     await boxes.close()
 
 
-async def test_a_name_that_is_none_makes_nothing(tmp_path: Path):
+async def test_a_name_that_is_none_makes_nothing(tmp_path):
     boxes = boxes_of(tmp_path, one_run=True)
     with pytest.raises(UnknownName):
         await boxes.start("shed", BoxSpec())

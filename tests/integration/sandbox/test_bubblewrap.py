@@ -68,7 +68,7 @@ async def output(backend: BubblewrapBackend, spec: BoxSpec, line: str) -> tuple[
 # ------------------------------------------------------------------------ view
 
 
-async def test_the_kernels_python_and_its_packages_are_there(backend: BubblewrapBackend, project: Path) -> None:
+async def test_the_kernels_python_and_its_packages_are_there(backend, project):
     code = "import sys, numpy, pandas; print(sys.prefix, sys.base_prefix, sys.version)"
     for name in ("python", "python3"):
         box = await backend.start(BoxSpec(workspace=project))
@@ -77,12 +77,12 @@ async def test_the_kernels_python_and_its_packages_are_there(backend: Bubblewrap
         assert result.stdout.text == f"{sys.prefix} {sys.base_prefix} {sys.version}\n", result.stderr.text
 
 
-async def test_what_an_editable_install_points_to_is_not_there(backend: BubblewrapBackend, project: Path) -> None:
+async def test_what_an_editable_install_points_to_is_not_there(backend, project):
     code, _ = await output(backend, BoxSpec(workspace=project), "python -c 'import kagura_kernel.assembly'")
     assert code != 0 or str(SOURCE) in current_view().directories
 
 
-async def test_an_environments_configuration_is_not_there(tmp_path: Path) -> None:
+async def test_an_environments_configuration_is_not_there(tmp_path):
     env = tmp_path / "env"
     venv.create(env, symlinks=True)
     for name, text in (
@@ -102,7 +102,7 @@ async def test_an_environments_configuration_is_not_there(tmp_path: Path) -> Non
         await backend.close()
 
 
-async def test_the_owners_private_files_can_be_read_and_edited(backend: BubblewrapBackend, project: Path) -> None:
+async def test_the_owners_private_files_can_be_read_and_edited(backend, project):
     line = "cat private.txt && echo more >> private.txt && stat -c '%U %a' private.txt && tail -1 private.txt"
     assert await output(backend, BoxSpec(workspace=project), line) == (
         0,
@@ -111,28 +111,26 @@ async def test_the_owners_private_files_can_be_read_and_edited(backend: Bubblewr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-async def test_a_project_of_somebody_else_is_the_boxs_own(backend: BubblewrapBackend, project: Path) -> None:
+async def test_a_project_of_somebody_else_is_the_boxs_own(backend, project):
     give(project, 12345)
     code, text = await output(backend, BoxSpec(workspace=project), "cat private.txt; touch new; stat -c %U new .")
     assert (code, text) == (0, "only the owner's\nagent\nagent\n")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-async def test_files_of_others_in_the_project_stay_theirs(backend: BubblewrapBackend, project: Path) -> None:
+async def test_files_of_others_in_the_project_stay_theirs(backend, project):
     give(project / "private.txt", 12345)
     code, _ = await output(backend, BoxSpec(workspace=project), "cat private.txt")
     assert code != 0
 
 
-async def test_protected_parts_cannot_be_changed(backend: BubblewrapBackend, project: Path) -> None:
+async def test_protected_parts_cannot_be_changed(backend, project):
     line = "cat .git/config && ! touch .git/hook && ! rm .git/config && ! mv .git gone && echo held"
     code, text = await output(backend, BoxSpec(workspace=project), line)
     assert (code, text) == (0, "[core]\nheld\n")
 
 
-async def test_a_protected_part_that_is_a_link_leads_nowhere(
-    backend: BubblewrapBackend, project: Path, tmp_path: Path
-) -> None:
+async def test_a_protected_part_that_is_a_link_leads_nowhere(backend, project, tmp_path):
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("secret\n")
     shutil.rmtree(project / ".git")
@@ -142,12 +140,12 @@ async def test_a_protected_part_that_is_a_link_leads_nowhere(
     assert "secret\n" not in text
 
 
-async def test_nothing_in_proc_can_be_written(backend: BubblewrapBackend, project: Path) -> None:
+async def test_nothing_in_proc_can_be_written(backend, project):
     line = "! echo 0 > /proc/$$/oom_score_adj && ! echo x > /proc/$$/comm && echo out > /dev/stdout"
     assert await output(backend, BoxSpec(workspace=project), line) == (0, "out\n")
 
 
-async def test_links_out_of_the_project_lead_nowhere(backend: BubblewrapBackend, project: Path, tmp_path: Path) -> None:
+async def test_links_out_of_the_project_lead_nowhere(backend, project, tmp_path):
     (tmp_path / "outside").write_text("secret\n")
     (project / "link").symlink_to(tmp_path / "outside")
     (project / "up").symlink_to("../outside")
@@ -156,25 +154,25 @@ async def test_links_out_of_the_project_lead_nowhere(backend: BubblewrapBackend,
     assert text == ""
 
 
-async def test_only_the_roots_that_a_policy_names_can_be_written(backend: BubblewrapBackend, project: Path) -> None:
+async def test_only_the_roots_that_a_policy_names_can_be_written(backend, project):
     spec = BoxSpec(workspace=project, policy=SandboxPolicy(writable_roots=("/workspace/out",)))
     assert await output(backend, spec, "touch out/new && ! touch new && ls out") == (0, "new\n")
 
 
-async def test_two_boxes_do_not_see_each_others_changes(backend: BubblewrapBackend, project: Path) -> None:
+async def test_two_boxes_do_not_see_each_others_changes(backend, project):
     one, two = [await backend.start(BoxSpec(workspace=project)) for _ in range(2)]
     await one.run(shell_command("echo mine > notes.md; touch /tmp/mine"))
     assert (await two.run(shell_command("cat notes.md; ls /tmp/mine"))).stdout.text == "notes\n"
 
 
-async def test_many_boxes_start_at_once(backend: BubblewrapBackend, project: Path) -> None:
+async def test_many_boxes_start_at_once(backend, project):
     boxes = await asyncio.gather(*(backend.start(BoxSpec(workspace=project)) for _ in range(20)))
     results = await asyncio.gather(*(box.run(shell_command(f"echo {box.id}")) for box in boxes))
     assert [result.stdout.text.strip() for result in results] == [box.id for box in boxes]
     await asyncio.gather(*(box.close() for box in boxes))
 
 
-async def test_a_parked_box_is_fresh_when_it_is_taken(backend: BubblewrapBackend, project: Path) -> None:
+async def test_a_parked_box_is_fresh_when_it_is_taken(backend, project):
     spec = BoxSpec(workspace=project)
     parked = await backend.park(spec)
     (project / "notes.md").write_text("changed meanwhile\n")
@@ -185,9 +183,7 @@ async def test_a_parked_box_is_fresh_when_it_is_taken(backend: BubblewrapBackend
     assert await box.changes() == []
 
 
-async def test_a_parked_box_of_a_project_that_was_replaced_is_refused(
-    backend: BubblewrapBackend, project: Path
-) -> None:
+async def test_a_parked_box_of_a_project_that_was_replaced_is_refused(backend, project):
     spec = BoxSpec(workspace=project)
     parked = await backend.park(spec)
     shutil.rmtree(project / ".git")
@@ -200,9 +196,7 @@ async def test_a_parked_box_of_a_project_that_was_replaced_is_refused(
 # ---------------------------------------------------------------------- limits
 
 
-async def test_file_space_that_does_not_fit_into_memory_is_cut_and_told(
-    backend: BubblewrapBackend, project: Path
-) -> None:
+async def test_file_space_that_does_not_fit_into_memory_is_cut_and_told(backend, project):
     limits = BoxLimits(memory_bytes=128 * MIB, workspace_bytes=1024 * MIB, scratch_bytes=1024 * MIB)
     box = await backend.start(BoxSpec(workspace=project, limits=limits))
     assert any("64 MiB of changes and 32 MiB of scratch" in note for note in box.notes)
@@ -214,13 +208,13 @@ async def test_file_space_that_does_not_fit_into_memory_is_cut_and_told(
 # -------------------------------------------------------------------- failures
 
 
-async def test_a_probe_starts_a_box_and_is_remembered(backend: BubblewrapBackend) -> None:
+async def test_a_probe_starts_a_box_and_is_remembered(backend):
     first = await backend.probe()
     assert first.ok, first.reason
     assert await backend.probe() is first
 
 
-async def test_a_missing_program_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_program_says_what_to_install(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr("kagura_kernel.sandbox.bubblewrap.host._SYSTEM_PROGRAMS", ())
     backend = BubblewrapBackend()
@@ -242,7 +236,7 @@ async def test_a_missing_program_says_what_to_install(monkeypatch: pytest.Monkey
         ("exit 3", "exit code 3"),
     ],
 )
-async def test_a_bubblewrap_that_fails_is_quoted(make_program: Callable[[str], str], script: str, word: str) -> None:
+async def test_a_bubblewrap_that_fails_is_quoted(make_program, script, word):
     backend = BubblewrapBackend(program=make_program(script))
     try:
         probe = await backend.probe()
@@ -252,7 +246,7 @@ async def test_a_bubblewrap_that_fails_is_quoted(make_program: Callable[[str], s
         await backend.close()
 
 
-async def test_giving_up_on_a_bubblewrap_that_hangs_ends_it(make_program: Callable[[str], str]) -> None:
+async def test_giving_up_on_a_bubblewrap_that_hangs_ends_it(make_program):
     backend = BubblewrapBackend(program=make_program("sleep 86399"))
     try:
         with pytest.raises(TimeoutError):
@@ -262,7 +256,7 @@ async def test_giving_up_on_a_bubblewrap_that_hangs_ends_it(make_program: Callab
         await backend.close()
 
 
-async def test_a_project_that_is_missing_or_no_directory_is_refused(backend: BubblewrapBackend, tmp_path: Path) -> None:
+async def test_a_project_that_is_missing_or_no_directory_is_refused(backend, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(WorkspaceUnreadable, match="does not exist"):
         await backend.start(BoxSpec(workspace=tmp_path / "missing"))
@@ -270,7 +264,7 @@ async def test_a_project_that_is_missing_or_no_directory_is_refused(backend: Bub
         await backend.start(BoxSpec(workspace=tmp_path / "file"))
 
 
-async def test_without_a_copy_on_write_view_the_project_is_copied(backend: BubblewrapBackend, project: Path) -> None:
+async def test_without_a_copy_on_write_view_the_project_is_copied(backend, project):
     backend._copies[project] = "it was told so"
     spec = BoxSpec(workspace=project)
     box = await backend.start(spec)
@@ -288,7 +282,7 @@ async def test_without_a_copy_on_write_view_the_project_is_copied(backend: Bubbl
     assert backend.parking_spec(spec) is None
 
 
-async def test_a_project_too_large_to_be_copied_is_refused(backend: BubblewrapBackend, project: Path) -> None:
+async def test_a_project_too_large_to_be_copied_is_refused(backend, project):
     backend._copies[project] = "it was told so"
     (project / "large").write_bytes(os.urandom(3 * MIB))
     limits = BoxLimits(workspace_bytes=4 * MIB)
@@ -296,7 +290,7 @@ async def test_a_project_too_large_to_be_copied_is_refused(backend: BubblewrapBa
         await backend.start(BoxSpec(workspace=project, limits=limits))
 
 
-async def test_a_read_only_box_needs_no_copy(backend: BubblewrapBackend, project: Path) -> None:
+async def test_a_read_only_box_needs_no_copy(backend, project):
     backend._copies[project] = "it was told so"
     policy = SandboxPolicy(type=SandboxPolicyType.READ_ONLY)
     assert await output(backend, BoxSpec(workspace=project, policy=policy), "cat notes.md; ! touch new") == (
@@ -305,7 +299,7 @@ async def test_a_read_only_box_needs_no_copy(backend: BubblewrapBackend, project
     )
 
 
-async def test_the_first_box_that_is_wanted_is_the_trial_of_the_back_end(backend: BubblewrapBackend, project: Path):
+async def test_the_first_box_that_is_wanted_is_the_trial_of_the_back_end(backend, project):
     probe, box = await backend.try_out(BoxSpec(workspace=project))
     assert box is not None
     assert (await box.run(shell_command("cat notes.md"))).stdout.head == b"notes\n"
@@ -313,12 +307,12 @@ async def test_the_first_box_that_is_wanted_is_the_trial_of_the_back_end(backend
     assert probe.reason == "a bubblewrap box started and ran a command"
 
 
-async def test_a_trial_does_not_blame_the_machine_for_what_was_asked(backend: BubblewrapBackend, tmp_path: Path):
+async def test_a_trial_does_not_blame_the_machine_for_what_was_asked(backend, tmp_path):
     probe, box = await backend.try_out(BoxSpec(workspace=tmp_path / "nowhere"))
     assert (probe.ok, box) == (True, None)
 
 
-async def test_a_trial_says_why_no_box_starts_here(make_program: Callable[[str], str]):
+async def test_a_trial_says_why_no_box_starts_here(make_program):
     backend = BubblewrapBackend(program=make_program("echo no user namespaces here >&2; exit 1"))
     probe, box = await backend.try_out(BoxSpec())
     assert (probe.ok, box) == (False, None)

@@ -50,7 +50,7 @@ def a_dead_process() -> int:
     return ended.pid
 
 
-def test_what_a_lost_keeper_left_behind_is_killed_in_one_stroke_children_too(home: Path) -> None:
+def test_what_a_lost_keeper_left_behind_is_killed_in_one_stroke_children_too(home):
     tree = Tree(2, {"memory": str(home)})
     lost = make_group(tree, group_name(process_namespace(), a_dead_process(), 1))
     ours = make_group(tree, group_name(process_namespace(), os.getpid(), 1))
@@ -78,7 +78,7 @@ def test_what_a_lost_keeper_left_behind_is_killed_in_one_stroke_children_too(hom
     assert [entry for entry in home.iterdir() if entry.is_dir()] == []
 
 
-def test_a_group_with_a_process_in_it_is_not_gone(home: Path) -> None:
+def test_a_group_with_a_process_in_it_is_not_gone(home):
     group = make_group(Tree(2, {"memory": str(home)}), "kagura-1-1")
     process = subprocess.Popen([sys.executable, "-c", ENTER, group.directories[0]], stdout=subprocess.PIPE)
     try:

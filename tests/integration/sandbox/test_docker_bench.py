@@ -235,12 +235,12 @@ def careless(client: DockerClient) -> Iterator[tuple[Seen, ...]]:
 @pytest.mark.parametrize(
     "check", [check for check in CHECKS if check.number not in ANOTHER_WAY], ids=lambda c: c.number
 )
-def test_a_box_passes(check: Check, box: Seen) -> None:
+def test_a_box_passes(check, box):
     assert check.holds(box), f"{check.number}: {check.title}"
 
 
 @pytest.mark.parametrize("number", ANOTHER_WAY)
-def test_where_a_box_goes_another_way_something_stronger_holds(number: str, box: Seen) -> None:
+def test_where_a_box_goes_another_way_something_stronger_holds(number, box):
     assert ANOTHER_WAY[number].holds(box), ANOTHER_WAY[number].reason
     assert not BY_NUMBER[number].holds(box), f"{number} passes now: take it out of ANOTHER_WAY"
 
@@ -255,14 +255,14 @@ RUNNING = {
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.number)
-def test_each_check_finds_a_container_that_was_made_without_care(check: Check, careless: tuple[Seen, ...]) -> None:
+def test_each_check_finds_a_container_that_was_made_without_care(check, careless):
     changes = dict(RUNNING.get(check.number, {}))
     more = changes.pop("more", {})
     seen = [replace(one, record=one.record | more, **changes) for one in careless]
     assert not all(check.holds(one) for one in seen)
 
 
-def test_the_runbook_shows_this_table() -> None:
+def test_the_runbook_shows_this_table():
     rows = re.findall(r"^\| (5\.\d+) \| (.+?) \| (.+?) \|$", OPERATIONS.read_text("utf-8"), flags=re.MULTILINE)
     expected = [
         (check.number, check.title, ANOTHER_WAY[check.number].reason if check.number in ANOTHER_WAY else "passes")

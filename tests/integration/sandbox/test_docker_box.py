@@ -72,9 +72,7 @@ async def backend(docker_backend: DockerBackend) -> AsyncIterator[DockerBackend]
     yield docker_backend
 
 
-async def test_the_daemons_record_shows_every_wall_and_nothing_of_the_host(
-    backend: DockerBackend, client: DockerClient, project: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_the_daemons_record_shows_every_wall_and_nothing_of_the_host(backend, client, project, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-not-a-real-one")
     box = await backend.start(BoxSpec(workspace=project, env={"GREETING": "hello"}))
     record = client.api.inspect_container(box.id)
@@ -100,7 +98,7 @@ async def test_the_daemons_record_shows_every_wall_and_nothing_of_the_host(
         assert secret not in told, secret
 
 
-async def test_inside_nobody_is_anybody(backend: DockerBackend):
+async def test_inside_nobody_is_anybody(backend):
     box = await backend.start(BoxSpec())
     status = (await box.run(Command(("cat", "/proc/self/status")))).stdout.text
     lines = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
@@ -110,7 +108,7 @@ async def test_inside_nobody_is_anybody(backend: DockerBackend):
     assert lines["Seccomp"] == "2"
 
 
-async def test_dangerous_calls_are_refused_and_threads_still_start(backend: DockerBackend):
+async def test_dangerous_calls_are_refused_and_threads_still_start(backend):
     box = await backend.start(BoxSpec())
     result = await box.run(Command(("python3", "-c", REFUSED_CALLS)))
     assert result.ok, result.stderr.text
@@ -121,13 +119,13 @@ async def test_dangerous_calls_are_refused_and_threads_still_start(backend: Dock
     assert not (await box.run(shell_command("unshare -U -r true"))).ok
 
 
-async def test_no_program_takes_on_another_users_rights(backend: DockerBackend):
+async def test_no_program_takes_on_another_users_rights(backend):
     box = await backend.start(BoxSpec())
     found = await box.run(shell_command("find / -xdev -perm /6000 -type f 2>/dev/null"))
     assert found.stdout.text == ""
 
 
-async def test_the_project_is_a_copy_and_what_is_left_out_is_told(backend: DockerBackend, project: Path):
+async def test_the_project_is_a_copy_and_what_is_left_out_is_told(backend, project):
     box = await backend.start(BoxSpec(workspace=project))
     listing = (await box.run(shell_command("ls -A; ./run.sh; cat secret.txt; git status --porcelain"))).stdout.text
     assert ".venv" not in listing.split()
@@ -141,7 +139,7 @@ async def test_the_project_is_a_copy_and_what_is_left_out_is_told(backend: Docke
     assert (project / "secret.txt").read_text() == "for the project's eyes\n"
 
 
-async def test_a_commit_in_the_box_fails_instead_of_being_lost(backend: DockerBackend, project: Path):
+async def test_a_commit_in_the_box_fails_instead_of_being_lost(backend, project):
     box = await backend.start(BoxSpec(workspace=project))
     commit = "git -c user.name=a -c user.email=a@example.org commit --allow-empty -m lost"
     result = await box.run(shell_command(commit))
@@ -149,7 +147,7 @@ async def test_a_commit_in_the_box_fails_instead_of_being_lost(backend: DockerBa
     assert "Permission denied" in result.stderr.text
 
 
-async def test_a_project_too_large_to_copy_is_refused_and_named(backend: DockerBackend, project: Path):
+async def test_a_project_too_large_to_copy_is_refused_and_named(backend, project):
     (project / "big.bin").write_bytes(bytes(3 * 2**20))
     limits = BoxLimits(workspace_bytes=4 * 2**20)
     with pytest.raises(WorkspaceTooLarge, match="--box bubblewrap"):
@@ -159,7 +157,7 @@ async def test_a_project_too_large_to_copy_is_refused_and_named(backend: DockerB
 
 
 @pytest.mark.parametrize("parked", [False, True])
-async def test_a_read_only_workspace_can_be_read_and_not_written(backend: DockerBackend, project: Path, parked: bool):
+async def test_a_read_only_workspace_can_be_read_and_not_written(backend, project, parked):
     spec = BoxSpec(workspace=project, policy=READ_ONLY)
     if parked:
         key = backend.parking_spec(spec)
@@ -179,7 +177,7 @@ async def test_a_read_only_workspace_can_be_read_and_not_written(backend: Docker
     assert (await box.run(shell_command("echo x > /tmp/free && cat /tmp/free"))).ok
 
 
-async def test_only_three_places_can_be_written_and_all_are_bounded(backend: DockerBackend):
+async def test_only_three_places_can_be_written_and_all_are_bounded(backend):
     limits = BoxLimits(workspace_bytes=8 * 2**20, scratch_bytes=8 * 2**20)
     box = await backend.start(BoxSpec(limits=limits))
     find = "find / -xdev -writable -not -path '/proc/*' 2>/dev/null; true"
@@ -192,9 +190,7 @@ async def test_only_three_places_can_be_written_and_all_are_bounded(backend: Doc
         assert (await box.run(shell_command(program))).ok
 
 
-async def test_a_warm_box_comes_from_the_pool_with_the_project_in_it(
-    backend: DockerBackend, client: DockerClient, project: Path
-):
+async def test_a_warm_box_comes_from_the_pool_with_the_project_in_it(backend, client, project):
     pool = WarmPool(backend)
     spec = BoxSpec(workspace=project)
     pool.prepare(spec)
@@ -210,7 +206,7 @@ async def test_a_warm_box_comes_from_the_pool_with_the_project_in_it(
     assert not client.containers.list(all=True, filters={"label": f"kagura.holder={backend._holder}"})
 
 
-async def test_the_default_image_has_what_data_work_needs(docker_endpoint: Endpoint):
+async def test_the_default_image_has_what_data_work_needs(docker_endpoint):
     backend = DockerBackend(docker_endpoint)
     box = await backend.start(BoxSpec())
     code = (
@@ -222,7 +218,7 @@ async def test_the_default_image_has_what_data_work_needs(docker_endpoint: Endpo
     await backend.close()
 
 
-async def test_twenty_boxes_at_once(backend: DockerBackend):
+async def test_twenty_boxes_at_once(backend):
     async def one(number: int) -> str:
         box = await backend.start(BoxSpec())
         return (await box.run(shell_command(f"echo {number}"))).stdout.text.strip()
@@ -230,7 +226,7 @@ async def test_twenty_boxes_at_once(backend: DockerBackend):
     assert await asyncio.gather(*(one(number) for number in range(20))) == [str(number) for number in range(20)]
 
 
-async def test_a_daemon_on_the_network_is_no_different(docker_daemon: TestDaemon, project: Path):
+async def test_a_daemon_on_the_network_is_no_different(docker_daemon, project):
     async def pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(65536):
@@ -258,14 +254,14 @@ async def test_a_daemon_on_the_network_is_no_different(docker_daemon: TestDaemon
 # ----------------------------------------------------------------------- probes
 
 
-async def test_a_working_daemon_says_which_and_with_what(backend: DockerBackend):
+async def test_a_working_daemon_says_which_and_with_what(backend):
     probe = await backend.probe()
     assert probe.ok
     assert probe.reason.startswith("daemon ")
     assert probe.reason.endswith("answers, image kagura/base is built")
 
 
-async def test_a_missing_image_is_answered_with_the_command_that_builds_it(backend: DockerBackend):
+async def test_a_missing_image_is_answered_with_the_command_that_builds_it(backend):
     probe = await backend.probe("no/such:image")
     assert not probe.ok
     assert "docker build --tag no/such:image" in probe.install
@@ -273,7 +269,7 @@ async def test_a_missing_image_is_answered_with_the_command_that_builds_it(backe
         await backend.start(BoxSpec(image="no/such:image"))
 
 
-async def test_a_socket_that_nobody_answers_at_is_found_out_at_once(tmp_path: Path):
+async def test_a_socket_that_nobody_answers_at_is_found_out_at_once(tmp_path):
     path = tmp_path / "silent.sock"
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -295,7 +291,7 @@ async def test_a_socket_that_nobody_answers_at_is_found_out_at_once(tmp_path: Pa
         await asyncio.wait_for(left.wait(), 60)
 
 
-async def test_an_image_without_python_says_so(backend: DockerBackend, client: DockerClient):
+async def test_an_image_without_python_says_so(backend, client):
     client.api.tag("kagura-test/debian:bookworm", "kagura-test/bare", force=True)
     probe = await backend.probe("kagura-test/bare")
     assert not probe.ok

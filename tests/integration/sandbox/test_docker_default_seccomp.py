@@ -68,7 +68,7 @@ async def ask(backend: BubblewrapBackend, calls: dict[str, list[int]], *, writab
 
 
 @pytest.mark.parametrize("writable_root", [False, True], ids=["a box", "a box whose root is writable"])
-async def test_every_call_that_docker_refuses_is_refused(backend: BubblewrapBackend, writable_root: bool) -> None:
+async def test_every_call_that_docker_refuses_is_refused(backend, writable_root):
     if writable_root and not ROOT_CAN_BE_WRITABLE:
         pytest.skip("a writable root needs root on a Debian system")
     calls = {name: [number] for name, number in DENIED.items()} | {name: list(call) for name, call in DENIED_SO.items()}
@@ -100,7 +100,7 @@ def allowed_by_docker(docker_daemon: TestDaemon) -> Iterator[set[str]]:
 
 
 @pytest.mark.docker
-def test_the_table_is_what_docker_refuses(allowed_by_docker: set[str]) -> None:
+def test_the_table_is_what_docker_refuses(allowed_by_docker):
     """Compared with the daemon that is installed here; an older one refuses more that is new since, never less."""
     assert allowed_by_docker & set(DENIED) == set()
     header = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")

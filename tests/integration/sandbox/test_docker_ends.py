@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,7 @@ from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.owner import owner_alive, owner_of
 from kagura_kernel.testing.patience import eventually
 from tests.support.docker_images import BASE, copy_image
-from tests.support.dockerd import TestDaemon, private_daemon
+from tests.support.dockerd import private_daemon
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -71,9 +70,7 @@ async def exists(endpoint: Endpoint, box_id: str) -> bool:
         engine.close()
 
 
-async def test_a_killed_kernel_leaves_no_container_neither_frozen_nor_hostile_and_no_volume(
-    docker_endpoint: Endpoint, tmp_path: Path
-):
+async def test_a_killed_kernel_leaves_no_container_neither_frozen_nor_hostile_and_no_volume(docker_endpoint, tmp_path):
     words = [sys.executable, "-c", KERNEL, docker_endpoint.url, BASE, str(tmp_path)]
     process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
@@ -89,7 +86,7 @@ async def test_a_killed_kernel_leaves_no_container_neither_frozen_nor_hostile_an
     await eventually(gone)
 
 
-async def test_closing_a_box_removes_its_container_at_once(docker_backend: DockerBackend, docker_endpoint: Endpoint):
+async def test_closing_a_box_removes_its_container_at_once(docker_backend, docker_endpoint):
     box = await docker_backend.start(BoxSpec())
     assert await exists(docker_endpoint, box.id)
     await box.close()
@@ -100,7 +97,7 @@ async def test_closing_a_box_removes_its_container_at_once(docker_backend: Docke
         await box.run(Command(("true",)))
 
 
-async def test_closing_the_back_end_removes_boxes_and_parked_ones(docker_endpoint: Endpoint):
+async def test_closing_the_back_end_removes_boxes_and_parked_ones(docker_endpoint):
     backend = DockerBackend(docker_endpoint, default_image=BASE)
     box = await backend.start(BoxSpec())
     parked = await backend.park(BoxSpec())
@@ -117,9 +114,7 @@ async def test_closing_the_back_end_removes_boxes_and_parked_ones(docker_endpoin
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.005, 0.02, 0.05, 0.08, 0.12])
-async def test_a_start_that_is_cancelled_leaves_no_container(
-    docker_backend: DockerBackend, docker_endpoint: Endpoint, delay: float
-):
+async def test_a_start_that_is_cancelled_leaves_no_container(docker_backend, docker_endpoint, delay):
     await docker_backend.probe()
     before = await owned_by(docker_endpoint, owner_of(os.getpid()))
     starting = asyncio.create_task(docker_backend.start(BoxSpec()))
@@ -130,7 +125,7 @@ async def test_a_start_that_is_cancelled_leaves_no_container(
     assert await owned_by(docker_endpoint, owner_of(os.getpid())) == before
 
 
-async def test_a_start_that_is_cancelled_again_and_again_is_cleared_up_by_closing(docker_endpoint: Endpoint):
+async def test_a_start_that_is_cancelled_again_and_again_is_cleared_up_by_closing(docker_endpoint):
     backend = DockerBackend(docker_endpoint, owner="elsewhere:2:2", default_image=BASE)
     await backend.probe()
     for delay in (0.004, 0.008, 0.012, 0.02):
@@ -145,7 +140,7 @@ async def test_a_start_that_is_cancelled_again_and_again_is_cleared_up_by_closin
 
 @pytest.mark.parametrize("delay", [0.0, 0.02, 0.08, 0.15])
 @pytest.mark.parametrize("make", ["start", "park"])
-async def test_closing_waits_for_what_is_being_made(docker_endpoint: Endpoint, make: str, delay: float):
+async def test_closing_waits_for_what_is_being_made(docker_endpoint, make, delay):
     backend = DockerBackend(docker_endpoint, owner=f"elsewhere:3:{make}{delay}", default_image=BASE)
     making = asyncio.create_task(getattr(backend, make)(BoxSpec()))
     await asyncio.sleep(delay)
@@ -159,9 +154,7 @@ async def test_closing_waits_for_what_is_being_made(docker_endpoint: Endpoint, m
     assert not (await backend.probe()).ok
 
 
-async def test_closing_waits_for_the_removal_of_a_box_that_just_died(
-    docker_endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-):
+async def test_closing_waits_for_the_removal_of_a_box_that_just_died(docker_endpoint, monkeypatch):
     backend = DockerBackend(docker_endpoint, owner="elsewhere:4:4", default_image=BASE)
     box = await backend.start(BoxSpec())
     remove = backend._engine.remove
@@ -180,7 +173,7 @@ async def test_closing_waits_for_the_removal_of_a_box_that_just_died(
     assert backend._engine._client is None
 
 
-async def test_a_box_that_is_killed_says_so(docker_backend: DockerBackend, docker_endpoint: Endpoint):
+async def test_a_box_that_is_killed_says_so(docker_backend, docker_endpoint):
     box = await docker_backend.start(BoxSpec())
     running = asyncio.create_task(box.run(FOREVER))
     await asyncio.sleep(0.1)
@@ -192,7 +185,7 @@ async def test_a_box_that_is_killed_says_so(docker_backend: DockerBackend, docke
         await running
 
 
-async def test_a_box_whose_guest_runs_out_of_memory_says_so(docker_backend: DockerBackend):
+async def test_a_box_whose_guest_runs_out_of_memory_says_so(docker_backend):
     limits = BoxLimits(memory_bytes=16 * 2**20, workspace_bytes=12 * 2**20, scratch_bytes=0)
     box = await docker_backend.start(BoxSpec(limits=limits))
     # Files lie in memory, and the guest, who writes this one, is all that could be killed for it.
@@ -201,7 +194,7 @@ async def test_a_box_whose_guest_runs_out_of_memory_says_so(docker_backend: Dock
     assert "memory" in await box.wait_closed()
 
 
-async def test_a_memory_hog_is_killed_and_its_box_lives_on(docker_backend: DockerBackend):
+async def test_a_memory_hog_is_killed_and_its_box_lives_on(docker_backend):
     box = await docker_backend.start(BoxSpec(limits=BoxLimits(memory_bytes=128 * 2**20)))
     result = await box.run(shell_command("python3 -c 'x = bytearray(512 * 2**20)'"))
     assert result.exit_code == 128 + signal.SIGKILL
@@ -210,7 +203,7 @@ async def test_a_memory_hog_is_killed_and_its_box_lives_on(docker_backend: Docke
 
 
 @pytest.mark.slow
-async def test_a_daemon_that_dies_takes_its_boxes_with_it(docker_daemon: TestDaemon):
+async def test_a_daemon_that_dies_takes_its_boxes_with_it(docker_daemon):
     with private_daemon() as daemon:
         await asyncio.to_thread(copy_image, docker_daemon, daemon, BASE)
         backend = DockerBackend(Endpoint(daemon.host), default_image=BASE)
@@ -227,9 +220,7 @@ async def test_a_daemon_that_dies_takes_its_boxes_with_it(docker_daemon: TestDae
         await backend.close()
 
 
-async def test_a_sweep_removes_what_the_dead_left_and_nothing_else(
-    docker_backend: DockerBackend, docker_endpoint: Endpoint, tmp_path: Path
-):
+async def test_a_sweep_removes_what_the_dead_left_and_nothing_else(docker_backend, docker_endpoint, tmp_path):
     # Another suite may use the same daemon at the same time.
     ghostly = f"elsewhere:{os.getpid()}:1"
     showing = BoxSpec(extra_read_only=((tmp_path, "/kagura/further"),))

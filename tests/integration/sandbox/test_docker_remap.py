@@ -52,20 +52,20 @@ def package(tmp_path: Path) -> bytes:
     return archive.read_bytes()
 
 
-async def test_a_daemon_with_user_namespaces_says_so_and_has_nothing_to_be_advised(remapped: DockerBackend):
+async def test_a_daemon_with_user_namespaces_says_so_and_has_nothing_to_be_advised(remapped):
     probe = await remapped.probe()
     assert probe.ok
     assert "maps its root to an ordinary user" in probe.reason
     assert probe.advice == ""
 
 
-async def test_a_daemon_without_them_works_and_is_told_what_it_lacks(docker_backend: DockerBackend):
+async def test_a_daemon_without_them_works_and_is_told_what_it_lacks(docker_backend):
     probe = await docker_backend.probe()
     assert probe.ok
     assert "userns-remap" in probe.advice
 
 
-async def test_root_of_a_box_is_nobody_on_the_machine(remapped: DockerBackend):
+async def test_root_of_a_box_is_nobody_on_the_machine(remapped):
     box = await remapped.start(BoxSpec(writable_root=True))
     assert (await box.run(Command(("id", "-u")))).stdout.text == "0\n"
     inside, outside, _ = (await box.run(Command(("cat", "/proc/self/uid_map")))).stdout.text.split()
@@ -73,7 +73,7 @@ async def test_root_of_a_box_is_nobody_on_the_machine(remapped: DockerBackend):
     assert int(outside) > 65535
 
 
-async def test_a_package_is_installed_and_gone_with_the_box(remapped: DockerBackend, package: bytes):
+async def test_a_package_is_installed_and_gone_with_the_box(remapped, package):
     box = await remapped.start(BoxSpec(writable_root=True))
     await box.files.write("tool.deb", package)
     installed = await box.run(shell_command("dpkg -i tool.deb && kagura-tool && stat -c '%u %a' /opt/kagura-tool/data"))
@@ -84,7 +84,7 @@ async def test_a_package_is_installed_and_gone_with_the_box(remapped: DockerBack
     assert not (await fresh.run(Command(("kagura-tool",)))).ok
 
 
-async def test_root_of_a_box_has_the_powers_of_a_package_manager_and_no_others(remapped: DockerBackend):
+async def test_root_of_a_box_has_the_powers_of_a_package_manager_and_no_others(remapped):
     box = await remapped.start(BoxSpec(writable_root=True))
     status = (await box.run(shell_command("grep -E 'CapBnd|NoNewPrivs|Seccomp:' /proc/self/status"))).stdout.text
     found = dict(line.split(":\t") for line in status.splitlines())
@@ -96,6 +96,6 @@ async def test_root_of_a_box_has_the_powers_of_a_package_manager_and_no_others(r
         assert not (await box.run(shell_command(line))).ok, line
 
 
-async def test_where_root_would_be_the_machines_root_nobody_becomes_it(docker_backend: DockerBackend):
+async def test_where_root_would_be_the_machines_root_nobody_becomes_it(docker_backend):
     with pytest.raises(SandboxUnsupported, match="userns-remap"):
         await docker_backend.start(BoxSpec(writable_root=True))

@@ -77,7 +77,7 @@ def volumes_of(client: DockerClient, owner: str) -> list[str]:
 
 
 async def test_equal_contents_are_one_volume_for_all_boxes_and_go_with_the_back_end(
-    backend: DockerBackend, client: DockerClient, folder: Path, owner: str, monkeypatch: pytest.MonkeyPatch
+    backend, client, folder, owner, monkeypatch
 ):
     packed: list[Path] = []
     monkeypatch.setattr(docker_volumes, "pack", lambda source, archive: packed.append(source) or pack(source, archive))
@@ -98,9 +98,7 @@ async def test_equal_contents_are_one_volume_for_all_boxes_and_go_with_the_back_
     assert volumes_of(client, owner) == []
 
 
-async def test_a_volume_that_somebody_removes_is_filled_again(
-    backend: DockerBackend, client: DockerClient, folder: Path, owner: str, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_volume_that_somebody_removes_is_filled_again(backend, client, folder, owner, monkeypatch):
     word = await seen(backend, spec_of(folder))
     (first,) = volumes_of(client, owner)
     create = backend._create
@@ -119,7 +117,7 @@ async def test_a_volume_that_somebody_removes_is_filled_again(
 
 
 async def test_a_volume_that_was_not_filled_to_its_end_is_never_seen_and_not_left(
-    backend: DockerBackend, client: DockerClient, folder: Path, owner: str, monkeypatch: pytest.MonkeyPatch
+    backend, client, folder, owner, monkeypatch
 ):
     (folder / "zz").write_bytes(bytes(500_000))
     put = backend._engine.put
@@ -136,9 +134,7 @@ async def test_a_volume_that_was_not_filled_to_its_end_is_never_seen_and_not_lef
     assert await seen(backend, spec_of(folder)) == (folder / "sub" / "word").read_text()
 
 
-async def test_starts_that_are_cancelled_while_they_send_leave_nothing(
-    backend: DockerBackend, client: DockerClient, folder: Path, owner: str
-):
+async def test_starts_that_are_cancelled_while_they_send_leave_nothing(backend, client, folder, owner):
     await backend.probe()
     for number, delay in enumerate((0.005, 0.01, 0.02, 0.03, 0.05)):
         (folder / "number").write_text(str(number))
@@ -153,9 +149,7 @@ async def test_starts_that_are_cancelled_while_they_send_leave_nothing(
     assert volumes_of(client, owner) == []
 
 
-async def test_only_the_contents_asked_for_last_are_kept(
-    backend: DockerBackend, client: DockerClient, folder: Path, owner: str, monkeypatch: pytest.MonkeyPatch
-):
+async def test_only_the_contents_asked_for_last_are_kept(backend, client, folder, owner, monkeypatch):
     monkeypatch.setattr(docker_volumes, "KEPT", 2)
     box = await backend.start(spec_of(folder))
     (first,) = volumes_of(client, owner)
@@ -172,7 +166,7 @@ async def test_only_the_contents_asked_for_last_are_kept(
     assert len(volumes_of(client, owner)) == 2
 
 
-async def test_a_parked_box_is_taken_as_long_as_it_shows_what_is_there(backend: DockerBackend, folder: Path):
+async def test_a_parked_box_is_taken_as_long_as_it_shows_what_is_there(backend, folder):
     spec = backend.parking_spec(replace(spec_of(folder), workspace=folder))
     assert spec is not None
     one, two = await asyncio.gather(backend.park(spec), backend.park(spec))
@@ -185,7 +179,7 @@ async def test_a_parked_box_is_taken_as_long_as_it_shows_what_is_there(backend: 
     assert not two.alive
 
 
-async def test_what_cannot_be_copied_is_told(backend: DockerBackend, folder: Path):
+async def test_what_cannot_be_copied_is_told(backend, folder):
     os.mkfifo(folder / "pipe")
     (folder / "sub" / "out").symlink_to("../../other")
     (folder / "in").symlink_to("sub/word")

@@ -121,7 +121,7 @@ def mounts() -> list[str]:
     return [line.split()[1] for line in lines if line.split()[2] == "tmpfs"]
 
 
-async def test_a_killed_kernel_leaves_no_process_mount_or_group() -> None:
+async def test_a_killed_kernel_leaves_no_process_mount_or_group():
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", KERNEL, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     assert await asyncio.wait_for(process.stdout.readline(), 60) == b"ready\n"
@@ -135,7 +135,7 @@ async def test_a_killed_kernel_leaves_no_process_mount_or_group() -> None:
     assert STAGE not in mounts()
 
 
-async def test_a_killed_supervisor_takes_its_box_along_and_the_box_says_so(alone: RunscBackend) -> None:
+async def test_a_killed_supervisor_takes_its_box_along_and_the_box_says_so(alone):
     before = set(descendants(os.getpid()))
     box = await alone.start(BoxSpec())
     family = [pid for pid in descendants(os.getpid()) if pid not in before]
@@ -148,7 +148,7 @@ async def test_a_killed_supervisor_takes_its_box_along_and_the_box_says_so(alone
     await eventually(lambda: not [pid for pid in family if Path(f"/proc/{pid}").exists()])
 
 
-async def test_closing_a_box_leaves_no_process(begun: RunscBackend) -> None:
+async def test_closing_a_box_leaves_no_process(begun):
     before = set(descendants(os.getpid()))
     box = await begun.start(BoxSpec())
     family = [pid for pid in descendants(os.getpid()) if pid not in before]
@@ -158,7 +158,7 @@ async def test_closing_a_box_leaves_no_process(begun: RunscBackend) -> None:
     assert not groups_of(*family)
 
 
-async def test_a_parked_box_is_taken_with_its_project(alone: RunscBackend, tmp_path: Path) -> None:
+async def test_a_parked_box_is_taken_with_its_project(alone, tmp_path):
     (tmp_path / "a.txt").write_text("alpha\n")
     policy = SandboxPolicy(type=SandboxPolicyType.READ_ONLY)
     spec = BoxSpec(workspace=tmp_path, policy=policy)
@@ -171,7 +171,7 @@ async def test_a_parked_box_is_taken_with_its_project(alone: RunscBackend, tmp_p
     assert await box.changes() == []
 
 
-async def test_filling_a_read_only_box_leaves_nobody_behind(begun: RunscBackend, tmp_path: Path) -> None:
+async def test_filling_a_read_only_box_leaves_nobody_behind(begun, tmp_path):
     (tmp_path / "a.txt").write_text("alpha\n")
     await begun.start(BoxSpec(workspace=tmp_path, policy=SandboxPolicy(type=SandboxPolicyType.READ_ONLY)))
     assert begun._supervisor is not None
@@ -181,12 +181,12 @@ async def test_filling_a_read_only_box_leaves_nobody_behind(begun: RunscBackend,
     await eventually(lambda: len(children(supervisor)) == 1)
 
 
-async def test_a_box_runs_on_a_kernel_of_its_own(alone: RunscBackend) -> None:
+async def test_a_box_runs_on_a_kernel_of_its_own(alone):
     box = await alone.start(BoxSpec())
     assert (await box.run(Command(("uname", "-r")))).stdout.text.strip() != os.uname().release
 
 
-async def test_what_one_back_end_has_found_out_another_need_not_try(alone: RunscBackend) -> None:
+async def test_what_one_back_end_has_found_out_another_need_not_try(alone):
     way = await alone.way()
     other = RunscBackend(way=way)
     assert await other.way() == way
@@ -198,7 +198,7 @@ async def test_what_one_back_end_has_found_out_another_need_not_try(alone: Runsc
     await other.close()
 
 
-async def test_what_it_does_not_have_is_said(alone: RunscBackend) -> None:
+async def test_what_it_does_not_have_is_said(alone):
     shown = BoxSpec(shown=(ShownPath(Path("/data"), "/plugin/read/0"),))
     for spec, word in (
         (BoxSpec(image="x"), "images"),
@@ -209,7 +209,7 @@ async def test_what_it_does_not_have_is_said(alone: RunscBackend) -> None:
             await alone.start(spec)
 
 
-async def test_a_platform_that_does_not_start_a_box_is_no_platform() -> None:
+async def test_a_platform_that_does_not_start_a_box_is_no_platform():
     backend = RunscBackend(platform="no-such-platform")
     probe = await backend.probe()
     assert not probe.ok
@@ -217,7 +217,7 @@ async def test_a_platform_that_does_not_start_a_box_is_no_platform() -> None:
     await backend.close()
 
 
-async def test_without_runsc_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_runsc_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     backend = GVisorBackend(DockerBackend(NOWHERE, gvisor=True), RunscBackend())
     probe = await backend.probe()
@@ -229,7 +229,7 @@ async def test_without_runsc_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     await backend.close()
 
 
-async def test_without_docker_it_is_runsc_alone_and_says_why() -> None:
+async def test_without_docker_it_is_runsc_alone_and_says_why():
     backend = GVisorBackend(DockerBackend(NOWHERE, gvisor=True), RunscBackend())
     probe = await backend.probe()
     assert probe.ok
@@ -240,7 +240,7 @@ async def test_without_docker_it_is_runsc_alone_and_says_why() -> None:
 
 
 @pytest.mark.docker
-async def test_with_docker_it_goes_through_docker(docker_endpoint: Endpoint) -> None:
+async def test_with_docker_it_goes_through_docker(docker_endpoint):
     backend = GVisorBackend(DockerBackend(docker_endpoint, default_image=BASE, gvisor=True), RunscBackend())
     probe = await backend.probe()
     assert probe.ok
@@ -254,7 +254,7 @@ async def test_with_docker_it_goes_through_docker(docker_endpoint: Endpoint) -> 
 
 
 @pytest.mark.docker
-async def test_through_docker_a_root_can_be_written_and_is_gone_with_its_box(docker_endpoint: Endpoint) -> None:
+async def test_through_docker_a_root_can_be_written_and_is_gone_with_its_box(docker_endpoint):
     backend = DockerBackend(docker_endpoint, default_image=BASE, gvisor=True)
     try:
         box = await backend.start(BoxSpec(writable_root=True))
@@ -272,7 +272,7 @@ async def test_through_docker_a_root_can_be_written_and_is_gone_with_its_box(doc
         await backend.close()
 
 
-def test_an_ordinary_user_has_them_too() -> None:
+def test_an_ordinary_user_has_them_too():
     python = next((path for path in ("/usr/bin/python3", "/usr/local/bin/python3") if os.access(path, os.X_OK)), None)
     if os.geteuid() != 0 or python is None:
         pytest.skip("needs root, to become somebody else, and a Python that every user may run")

@@ -94,7 +94,7 @@ def said(daemon: TestDaemon, image: str, command: str) -> str:
     return done.decode()
 
 
-def test_every_image_of_the_chain_holds_what_it_promises_and_runs_as_nobody(chain: TestDaemon):
+def test_every_image_of_the_chain_holds_what_it_promises_and_runs_as_nobody(chain):
     everywhere = (
         "set -e; id -u; git --version; gh --version; rg --version; jq --version; ssh -V 2>&1; python3 --version; "
     )
@@ -109,7 +109,7 @@ def test_every_image_of_the_chain_holds_what_it_promises_and_runs_as_nobody(chai
 
 
 @pytest.mark.usefixtures("chain")
-def test_our_own_chain_is_clean(images: ImageDaemon):
+def test_our_own_chain_is_clean(images):
     # The last one holds the layers of all.
     names = CHAIN if thorough("images/", "kagura_kernel/sandbox/images/") else (CHAIN[0], CHAIN[-1])
     verdicts = verify_images(images, [f"kagura/{name}:latest" for name in names], Machine.of(plan_here().settings))
@@ -119,7 +119,7 @@ def test_our_own_chain_is_clean(images: ImageDaemon):
     assert all(one.files > 5_000 for one in verdicts)
 
 
-def test_nothing_of_the_fetching_stages_stays_with_the_daemon(chain: TestDaemon):
+def test_nothing_of_the_fetching_stages_stays_with_the_daemon(chain):
     client = client_of(chain)
     try:
         with building(chain):
@@ -129,7 +129,7 @@ def test_nothing_of_the_fetching_stages_stays_with_the_daemon(chain: TestDaemon)
 
 
 @pytest.mark.usefixtures("chain", "alone")
-def test_what_is_up_to_date_is_not_built_again(images: ImageDaemon):
+def test_what_is_up_to_date_is_not_built_again(images):
     made = build_chain(images, Recipes.found(), CHAIN, plan_here())
     assert [one.kept for one in made] == [True] * len(CHAIN)
 
@@ -152,9 +152,7 @@ PLANTED = {
 
 
 @pytest.mark.usefixtures("images", "alone")
-def test_everything_that_may_not_be_in_an_image_is_found_and_no_secret_is_told(
-    docker_daemon: TestDaemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_everything_that_may_not_be_in_an_image_is_found_and_no_secret_is_told(docker_daemon, monkeypatch, capsys):
     dockerfile = "\n".join(
         [
             f"FROM {DEBIAN}",
@@ -187,9 +185,7 @@ def test_everything_that_may_not_be_in_an_image_is_found_and_no_secret_is_told(
 
 
 @pytest.mark.usefixtures("alone")
-def test_a_lock_that_the_archive_cannot_meet_is_told_and_the_name_stays_where_it_was(
-    images: ImageDaemon, recipes: Recipes
-):
+def test_a_lock_that_the_archive_cannot_meet_is_told_and_the_name_stays_where_it_was(images, recipes):
     plan = BuildPlan(base=DEBIAN, prefix=PREFIX, network="host", settings=plan_here().settings)
     (recipes.directory / "base.Dockerfile").write_text("ARG BASE\nFROM ${BASE}\n")
     (before,) = build_chain(images, recipes, ["base"], plan)
@@ -207,7 +203,7 @@ def test_a_lock_that_the_archive_cannot_meet_is_told_and_the_name_stays_where_it
 
 
 @pytest.mark.usefixtures("alone")
-def test_a_network_that_fails_is_tried_three_times(images: ImageDaemon, recipes: Recipes):
+def test_a_network_that_fails_is_tried_three_times(images, recipes):
     text = "ARG BASE\nFROM ${BASE}\nRUN echo 'E: Failed to fetch x  Connection timed out' && false\n"
     (recipes.directory / "base.Dockerfile").write_text(text)
     said_so: list[str] = []
@@ -218,20 +214,18 @@ def test_a_network_that_fails_is_tried_three_times(images: ImageDaemon, recipes:
 
 
 @pytest.mark.usefixtures("alone")
-def test_a_base_that_is_nowhere_is_told_with_what_helps(images: ImageDaemon):
+def test_a_base_that_is_nowhere_is_told_with_what_helps(images):
     plan = BuildPlan(base="127.0.0.1:1/nowhere:none", prefix=PREFIX)
     with pytest.raises(ImageBuildFailed, match="--base IMAGE"):
         build_chain(images, Recipes.found(), ["base"], plan)
 
 
-def test_an_image_that_is_not_there_cannot_be_verified(images: ImageDaemon):
+def test_an_image_that_is_not_there_cannot_be_verified(images):
     with pytest.raises(SandboxUnavailable, match="no image kagura-test/none"):
         verify_images(images, ["kagura-test/none"])
 
 
-def test_the_list_tells_what_is_built_from_what_and_what_is_not(
-    chain: TestDaemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_the_list_tells_what_is_built_from_what_and_what_is_not(chain, monkeypatch, capsys):
     monkeypatch.setenv("DOCKER_HOST", chain.host)
     assert main(["images", "list", "--json"]) == 0
     told = {one["name"]: one for one in json.loads(capsys.readouterr().out)}

@@ -69,7 +69,7 @@ def kernel(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[sub
 
 
 @pytest.mark.parametrize("kernel", [(), ("fork",)], ids=["alone", "with a copy"], indirect=True)
-def test_a_killed_kernel_leaves_no_process_and_no_group(kernel: tuple[subprocess.Popen[str], str]) -> None:
+def test_a_killed_kernel_leaves_no_process_and_no_group(kernel):
     process, marker = kernel
     supervisor, copy = map(int, process.stdout.readline().split())
     # Two sleeps in each box, beside the kernel itself.
@@ -85,7 +85,7 @@ def test_a_killed_kernel_leaves_no_process_and_no_group(kernel: tuple[subprocess
             os.kill(copy, signal.SIGKILL)
 
 
-def test_a_killed_supervisor_takes_its_boxes_along(kernel: tuple[subprocess.Popen[str], str]) -> None:
+def test_a_killed_supervisor_takes_its_boxes_along(kernel):
     process, marker = kernel
     supervisor, _ = map(int, process.stdout.readline().split())
     wait_until(lambda: len(processes_with(marker)) >= 5)
@@ -95,7 +95,7 @@ def test_a_killed_supervisor_takes_its_boxes_along(kernel: tuple[subprocess.Pope
     assert process.wait(60) != 0
 
 
-async def test_a_lost_supervisor_is_replaced_and_what_it_left_is_swept(tmp_path: Path) -> None:
+async def test_a_lost_supervisor_is_replaced_and_what_it_left_is_swept(tmp_path):
     backend = BubblewrapBackend()
     try:
         box = await backend.start(BoxSpec(workspace=tmp_path))
@@ -119,7 +119,7 @@ async def test_a_lost_supervisor_is_replaced_and_what_it_left_is_swept(tmp_path:
     await eventually(swept)
 
 
-async def test_closing_the_back_end_leaves_nothing(tmp_path: Path) -> None:
+async def test_closing_the_back_end_leaves_nothing(tmp_path):
     backend = BubblewrapBackend()
     before = open_files()
     boxes = await asyncio.gather(*(backend.start(BoxSpec(workspace=tmp_path)) for _ in range(3)))
@@ -133,7 +133,7 @@ async def test_closing_the_back_end_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.002, 0.005, 0.01, 0.02, 0.03])
-async def test_cancelling_a_start_leaves_nothing(tmp_path: Path, delay: float) -> None:
+async def test_cancelling_a_start_leaves_nothing(tmp_path, delay):
     backend = BubblewrapBackend()
     try:
         await (await backend.start(BoxSpec(workspace=tmp_path))).close()

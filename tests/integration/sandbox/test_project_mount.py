@@ -18,7 +18,6 @@ from kagura_kernel.domain.errors import WorkspaceUnreadable
 from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
 from kagura_kernel.membrane.project import check_project
 from kagura_kernel.sandbox.backend import Box, BoxSpec
-from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 
 READ_ONLY = SandboxPolicy(type=SandboxPolicyType.READ_ONLY)
 
@@ -60,9 +59,7 @@ async def printed(box: Box, code: str) -> str:
 
 
 @pytest.mark.parametrize("policy", [SandboxPolicy(), READ_ONLY, SandboxPolicy(writable_roots=("/workspace/out",))])
-async def test_what_listens_in_the_project_cannot_be_reached(
-    backend: BubblewrapBackend, project: Path, policy: SandboxPolicy
-) -> None:
+async def test_what_listens_in_the_project_cannot_be_reached(backend, project, policy):
     (project / "out").mkdir()
     readers = []
     with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
@@ -83,7 +80,7 @@ async def test_what_listens_in_the_project_cannot_be_reached(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device")
-async def test_a_device_in_the_project_is_none_in_the_box(backend: BubblewrapBackend, project: Path) -> None:
+async def test_a_device_in_the_project_is_none_in_the_box(backend, project):
     os.mknod(project / "zero", stat.S_IFCHR | 0o666, os.makedev(1, 5))
     (project / "zero").chmod(0o666)
     for policy in (SandboxPolicy(), READ_ONLY):
@@ -94,17 +91,15 @@ async def test_a_device_in_the_project_is_none_in_the_box(backend: BubblewrapBac
 
 
 @pytest.mark.parametrize("part", ["project", "folder above it"])
-async def test_a_project_that_became_a_link_since_it_was_checked_is_not_shown(
-    backend: BubblewrapBackend, project: Path, part: str
-) -> None:
+async def test_a_project_that_became_a_link_since_it_was_checked_is_not_shown(backend, project, part):
     checked = _check_and_swap(project, inner=part == "folder above it")
     with pytest.raises(WorkspaceUnreadable, match="link"):
         await backend.start(BoxSpec(workspace=checked))
 
 
 async def test_while_a_project_is_swapped_for_a_link_again_and_again_no_box_shows_what_the_link_leads_to(
-    backend: BubblewrapBackend, project: Path
-) -> None:
+    backend, project
+):
     secret = project.parent / "secret"
     secret.mkdir()
     (secret / "id_ed25519").write_text("a private key")

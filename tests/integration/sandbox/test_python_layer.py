@@ -110,9 +110,7 @@ ANYBODY = [*WHO, pytest.param(NOBODY, 0, id="a user, with root's environment")]
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("uid", "owner"), ANYBODY)
-def test_a_package_and_its_script_are_there_for_the_life_of_the_box_and_nowhere_else(
-    uid: int, owner: int, env: Path, boxes: Boxes
-) -> None:
+def test_a_package_and_its_script_are_there_for_the_life_of_the_box_and_nowhere_else(uid, owner, env, boxes):
     give(env, owner)
     first, second = boxes(
         {"lines": [f"{INSTALL} hello-layer", f'python -c "{HELLO}"', "hello-layer", "cat $(which hello-layer)"]},
@@ -130,9 +128,7 @@ def test_a_package_and_its_script_are_there_for_the_life_of_the_box_and_nowhere_
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("uid", "owner"), WHO)
-def test_a_package_of_the_host_is_replaced_and_taken_away_in_the_box_only(
-    uid: int, owner: int, env: Path, boxes: Boxes
-) -> None:
+def test_a_package_of_the_host_is_replaced_and_taken_away_in_the_box_only(uid, owner, env, boxes):
     give(env, owner)
     look = "import old_layer, old_layer_parts; print(old_layer.VERSION, old_layer_parts.VERSION)"
     first, second = boxes(
@@ -148,7 +144,7 @@ def test_a_package_of_the_host_is_replaced_and_taken_away_in_the_box_only(
 
 
 @pytest.mark.timeout(300)
-def test_what_a_user_cannot_replace_on_the_host_stays_in_the_box(boxes: Boxes) -> None:
+def test_what_a_user_cannot_replace_on_the_host_stays_in_the_box(boxes):
     look = "import old_layer; print(old_layer.VERSION)"
     [box] = boxes({"lines": [f"{PIP} uninstall -y old-layer", f'python -c "{look}"']}, uid=NOBODY)
     assert box["answers"][1] == [0, "1.0\n"]
@@ -157,7 +153,7 @@ def test_what_a_user_cannot_replace_on_the_host_stays_in_the_box(boxes: Boxes) -
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(not Path("/var/lib/dpkg/status").exists(), reason="a writable root is made of a Debian system")
 @pytest.mark.parametrize("owner", [0, OTHER])
-def test_a_box_whose_root_is_writable_installs_too(owner: int, env: Path, boxes: Boxes) -> None:
+def test_a_box_whose_root_is_writable_installs_too(owner, env, boxes):
     give(env, owner)
     box, other = boxes(
         {"writable_root": True, "lines": [f"{INSTALL} hello-layer", f"{INSTALL} -U old-layer", "hello-layer"]},
@@ -172,9 +168,7 @@ def test_a_box_whose_root_is_writable_installs_too(owner: int, env: Path, boxes:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("uid", "owner"), [(0, 0), (0, OTHER), (NOBODY, 0)])
-def test_what_others_may_not_read_of_an_environment_a_box_may_not_either(
-    uid: int, owner: int, env: Path, boxes: Boxes
-) -> None:
+def test_what_others_may_not_read_of_an_environment_a_box_may_not_either(uid, owner, env, boxes):
     give(env, owner)
     secrets = f"cd {env}; cat share/token vault/open pip.conf; ls vault; chmod -R 777 share vault; cat share/* vault/*"
     with_layer, without = boxes({"lines": [secrets]}, {"network": False, "lines": [secrets]}, uid=uid)
@@ -183,7 +177,7 @@ def test_what_others_may_not_read_of_an_environment_a_box_may_not_either(
         assert "password" not in box["answers"][0][1]
 
 
-def test_configuration_stays_unseen_where_a_box_may_make_its_own(env: Path, boxes: Boxes) -> None:
+def test_configuration_stays_unseen_where_a_box_may_make_its_own(env, boxes):
     (env / "etc" / "jupyter" / "server.json").write_text("hashed")
     try:
         [box] = boxes({"lines": [f"ls {env}/etc/jupyter", f"{INSTALL} hello-layer", f"ls {env}/etc/jupyter"]})
@@ -196,7 +190,7 @@ def test_configuration_stays_unseen_where_a_box_may_make_its_own(env: Path, boxe
 
 
 @pytest.mark.parametrize("uid", [0, NOBODY])
-def test_an_environment_is_no_room_beside_the_scratch_space(uid: int, env: Path, boxes: Boxes) -> None:
+def test_an_environment_is_no_room_beside_the_scratch_space(uid, env, boxes):
     give(env, uid)
     fill = f"df --output=size -B1 {env} /tmp | tail -2; head -c 100000000 /dev/zero > {env}/lib/full"
     [box] = boxes({"scratch": 2**24, "lines": [fill]}, uid=uid)
@@ -206,7 +200,7 @@ def test_an_environment_is_no_room_beside_the_scratch_space(uid: int, env: Path,
 
 
 @pytest.mark.parametrize("uid", [0, NOBODY])
-def test_without_a_network_an_environment_is_as_it_was_found(uid: int, env: Path, boxes: Boxes) -> None:
+def test_without_a_network_an_environment_is_as_it_was_found(uid, env, boxes):
     give(env, uid)
     [box] = boxes({"network": False, "lines": [f"touch {env}/lib/x"]}, uid=uid)
     assert box["answers"][0][0] != 0
@@ -214,7 +208,7 @@ def test_without_a_network_an_environment_is_as_it_was_found(uid: int, env: Path
 
 
 @pytest.mark.parametrize("uid", [0, NOBODY])
-def test_the_parts_of_a_layer_cannot_be_found_in_the_box(uid: int, env: Path, boxes: Boxes) -> None:
+def test_the_parts_of_a_layer_cannot_be_found_in_the_box(uid, env, boxes):
     give(env, uid)
     look = (
         f"echo marked > {env}/marked-file; find / -xdev -name marked-file 2>/dev/null; "
@@ -239,9 +233,7 @@ exec "$@"
 
 
 @pytest.mark.timeout(300)
-def test_where_files_cannot_appear_as_the_boxs_packages_can_still_be_added(
-    env: Path, boxes: Boxes, tmp_path: Path
-) -> None:
+def test_where_files_cannot_appear_as_the_boxs_packages_can_still_be_added(env, boxes, tmp_path):
     secrets = f"cd {env}; chmod -R 777 share vault; cat share/token vault/open pip.conf"
     lines = [f"{INSTALL} hello-layer", "hello-layer", f"cd {env}/lib/python*/site-packages/pip && touch x", secrets]
     through = ("unshare", "--mount", "sh", "-ec", OVERLAY, "sh", str(env), str(tmp_path), "once")
@@ -254,7 +246,7 @@ def test_where_files_cannot_appear_as_the_boxs_packages_can_still_be_added(
     assert "password" not in private[1]
 
 
-def test_where_there_can_be_no_layer_a_box_says_what_to_do_and_starts(env: Path, boxes: Boxes, tmp_path: Path) -> None:
+def test_where_there_can_be_no_layer_a_box_says_what_to_do_and_starts(env, boxes, tmp_path):
     line = "python3 -m venv $HOME/env && $HOME/env/bin/python -m pip --version"
     lines = [f"touch {env}/lib/x", f"cat {env}/pip.conf", line]
     box, ordinary = boxes(

@@ -52,7 +52,7 @@ async def said(box: Box, line: str) -> str:
     return result.stdout.text + result.stderr.text
 
 
-async def test_a_box_that_waits_is_renewed_when_something_was_installed_on_the_host(small: Path) -> None:
+async def test_a_box_that_waits_is_renewed_when_something_was_installed_on_the_host(small):
     packages = next((small / "lib").glob("python*")) / "site-packages"
     pool = WarmPool(backend_of(small), size=1)
     try:
@@ -69,7 +69,7 @@ async def test_a_box_that_waits_is_renewed_when_something_was_installed_on_the_h
         await pool.close()
 
 
-async def test_what_is_installed_on_the_host_disturbs_no_box_that_is_there(small: Path) -> None:
+async def test_what_is_installed_on_the_host_disturbs_no_box_that_is_there(small):
     packages = next((small / "lib").glob("python*")) / "site-packages"
     backend = backend_of(small)
     try:
@@ -84,9 +84,7 @@ async def test_what_is_installed_on_the_host_disturbs_no_box_that_is_there(small
         await backend.close()
 
 
-async def test_the_users_own_packages_and_programs_have_a_layer_too(
-    tmp_path: Path, system_python: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_users_own_packages_and_programs_have_a_layer_too(tmp_path, system_python, monkeypatch):
     base = tmp_path / "local"
     packages = base / "lib" / system_python / "site-packages"
     packages.mkdir(parents=True)
@@ -105,7 +103,7 @@ async def test_the_users_own_packages_and_programs_have_a_layer_too(
     assert not (base / "bin").exists()
 
 
-async def test_the_systems_own_python_installs_into_the_home_of_the_box(system_python: str, tmp_path: Path) -> None:
+async def test_the_systems_own_python_installs_into_the_home_of_the_box(system_python, tmp_path):
     del system_python
     wheels = tmp_path / "wheels"
     wheels.mkdir()
@@ -125,7 +123,7 @@ async def test_the_systems_own_python_installs_into_the_home_of_the_box(system_p
         await backend.close()
 
 
-async def test_several_boxes_at_once_have_layers_of_their_own(small: Path) -> None:
+async def test_several_boxes_at_once_have_layers_of_their_own(small):
     packages = next((small / "lib").glob("python*")) / "site-packages"
     backend = backend_of(small)
     try:

@@ -39,7 +39,7 @@ def run(project: Path):
     return run_lines
 
 
-def test_a_box_works_and_the_project_stays_as_it_was(run, project: Path) -> None:
+def test_a_box_works_and_the_project_stays_as_it_was(run, project):
     answer = run(
         "echo more >> notes.md && rm -r old && mkdir old && touch old/new && cat notes.md",
         "touch .git/hook",
@@ -61,7 +61,7 @@ def test_a_box_works_and_the_project_stays_as_it_was(run, project: Path) -> None
     assert (project / "old" / "file").exists()
 
 
-def test_the_walls_are_the_same(run) -> None:
+def test_the_walls_are_the_same(run):
     answer = run(
         "grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status",
         "unshare -U true",
@@ -77,7 +77,7 @@ def test_the_walls_are_the_same(run) -> None:
     assert texts[4] == "['lo']\n"
 
 
-def test_memory_that_no_limit_knows_cannot_be_had_where_nobody_counts(run) -> None:
+def test_memory_that_no_limit_knows_cannot_be_had_where_nobody_counts(run):
     answer = run(
         "python -c \"import os; os.memfd_create('x')\"",
         'python -c "import ctypes; exit(ctypes.CDLL(None).shmget(0, 4096, 0o1600) < 0)"',
@@ -90,7 +90,7 @@ def test_memory_that_no_limit_knows_cannot_be_had_where_nobody_counts(run) -> No
     assert int(answer["answers"][2][1]) >= 500
 
 
-def test_limits_that_cannot_be_set_are_told(run) -> None:
+def test_limits_that_cannot_be_set_are_told(run):
     answer = run("ulimit -u -n -c -d | wc -l", "python -c 'b = bytearray(6 << 30)'")
     assert answer["answers"][1][0] != 0
     if not any("memory" in note for note in answer["notes"]):
@@ -98,7 +98,7 @@ def test_limits_that_cannot_be_set_are_told(run) -> None:
     assert any("CPU" in note for note in answer["notes"])
 
 
-def test_the_back_end_needs_nothing_but_the_standard_library() -> None:
+def test_the_back_end_needs_nothing_but_the_standard_library():
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
         "import kagura_kernel.sandbox.bubblewrap, kagura_kernel.sandbox.supervisor.main"

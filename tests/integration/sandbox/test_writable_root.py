@@ -123,7 +123,7 @@ async def done(box: Box, line: str) -> str:
 # -------------------------------------------------------------------- packages
 
 
-async def test_a_package_with_a_user_of_its_own_is_installed_runs_and_is_removed(box: Box, package: Path) -> None:
+async def test_a_package_with_a_user_of_its_own_is_installed_runs_and_is_removed(box, package):
     await done(box, f"dpkg -i {package.name}")
     assert await done(box, "hello-kagura") == "hello from a package\n"
     assert await done(box, "stat -c '%U:%G %a' /usr/share/hello-kagura") == "hello-kagura:hello-kagura 2750\n"
@@ -134,13 +134,13 @@ async def test_a_package_with_a_user_of_its_own_is_installed_runs_and_is_removed
     assert not (await bash(box, "hello-kagura")).ok
 
 
-async def test_apt_installs_a_package_of_the_workspace(box: Box, package: Path) -> None:
+async def test_apt_installs_a_package_of_the_workspace(box, package):
     await done(box, f"apt-get install -y ./{package.name} && apt-get install -y --no-download hello-kagura")
     assert await done(box, "hello-kagura") == "hello from a package\n"
     await done(box, "apt-get check && apt-get purge -y hello-kagura")
 
 
-async def test_apt_updates_and_installs_from_a_repository(box: Box, package: Path, project: Path) -> None:
+async def test_apt_updates_and_installs_from_a_repository(box, package, project):
     write_index(project, package)
     source = "rm -f /etc/apt/sources.list.d/* && echo 'deb [trusted=yes] file:/workspace ./' > /etc/apt/sources.list"
     await done(box, f"{source} && apt-get update && apt-get install -y hello-kagura")
@@ -159,9 +159,7 @@ def mirror(tmp_path: Path) -> Iterator[int]:
         server.shutdown()
 
 
-async def test_apt_installs_from_a_mirror_through_the_boxs_proxy(
-    box: Box, backend: BubblewrapBackend, package: Path, project: Path, tmp_path: Path, mirror: int
-) -> None:
+async def test_apt_installs_from_a_mirror_through_the_boxs_proxy(box, backend, package, project, tmp_path, mirror):
     asked: list[tuple[str, int]] = []
 
     async def serve(stream: GuestStream) -> None:
@@ -204,7 +202,7 @@ async def relay(stream: GuestStream, port: int) -> None:
         writer.close()
 
 
-async def test_a_package_of_the_host_is_replaced_by_a_newer_one(box: Box, tmp_path: Path, project: Path) -> None:
+async def test_a_package_of_the_host_is_replaced_by_a_newer_one(box, tmp_path, project):
     if not said("dpkg", "-S", "/bin/hostname").startswith("hostname:"):
         pytest.skip("needs the package `hostname`")
     before = content("/bin/hostname")
@@ -216,7 +214,7 @@ async def test_a_package_of_the_host_is_replaced_by_a_newer_one(box: Box, tmp_pa
     assert content("/bin/hostname") == before != b""
 
 
-async def test_the_hosts_packages_are_known_and_its_programs_run(box: Box) -> None:
+async def test_the_hosts_packages_are_known_and_its_programs_run(box):
     here = said("dpkg-query", "-W", "-f", "${Package}\n")
     assert await done(box, "dpkg-query -W -f '${Package}\\n'") == here != ""
     assert await done(box, "python3 -c 'print(6 * 7)' && apt-get check >/dev/null") == "42\n"
@@ -225,9 +223,7 @@ async def test_the_hosts_packages_are_known_and_its_programs_run(box: Box) -> No
 # ------------------------------------------------------------- the layer's life
 
 
-async def test_what_was_changed_is_gone_with_the_box_and_no_other_box_sees_it(
-    backend: BubblewrapBackend, box: Box, project: Path
-) -> None:
+async def test_what_was_changed_is_gone_with_the_box_and_no_other_box_sees_it(backend, box, project):
     await done(box, "echo x > /usr/bin/planted; echo x > /etc/planted; rm /usr/bin/env /usr/bin/dpkg; touch /planted")
     assert not (await bash(box, "test -e /usr/bin/env")).ok
     for spec in (BoxSpec(workspace=project, writable_root=True), BoxSpec(workspace=project)):
@@ -240,7 +236,7 @@ async def test_what_was_changed_is_gone_with_the_box_and_no_other_box_sees_it(
     assert b"/sys/kernel tmpfs" not in content("/proc/self/mounts")
 
 
-async def test_the_layer_has_an_end(backend: BubblewrapBackend) -> None:
+async def test_the_layer_has_an_end(backend):
     limits = BoxLimits(memory_bytes=256 * 2**20)
     box = await backend.start(BoxSpec(writable_root=True, limits=limits))
     full = await bash(box, "head -c 200M /dev/zero > /usr/lib/filling; stat -c %s /usr/lib/filling")
@@ -248,7 +244,7 @@ async def test_the_layer_has_an_end(backend: BubblewrapBackend) -> None:
     await done(box, "rm /usr/lib/filling && touch /usr/lib/works-again")
 
 
-async def test_the_warm_pool_gives_such_a_box_to_those_only_who_ask_for_one(project: Path) -> None:
+async def test_the_warm_pool_gives_such_a_box_to_those_only_who_ask_for_one(project):
     pool = WarmPool(BubblewrapBackend())
     try:
         for waiting, asked in ((True, False), (False, True)):
@@ -264,7 +260,7 @@ async def test_the_warm_pool_gives_such_a_box_to_those_only_who_ask_for_one(proj
 # -------------------------------------------------------------------- workspace
 
 
-async def test_what_root_makes_in_the_workspace_comes_back_as_ordinary_changes(box: Box, project: Path) -> None:
+async def test_what_root_makes_in_the_workspace_comes_back_as_ordinary_changes(box, project):
     line = "echo more >> notes.md; mkdir -p sub; echo x > sub/new; chown -R www-data:www-data sub; mkfifo sub/pipe"
     await done(box, line)
     assert await done(box, "stat -c %U sub/new notes.md") == "www-data\nroot\n"
@@ -277,13 +273,13 @@ async def test_what_root_makes_in_the_workspace_comes_back_as_ordinary_changes(b
     assert content(f"{project}/notes.md") == b"notes\n"
 
 
-async def test_protected_parts_of_the_project_stay_protected_from_root(box: Box) -> None:
+async def test_protected_parts_of_the_project_stay_protected_from_root(box):
     for line in ("touch .git/new", "rm .git/config", "chown www-data .git/config", "mv .git away", "rm -rf .git"):
         assert not (await bash(box, line)).ok, line
     assert await done(box, "cat .git/config") == "[core]\n"
 
 
-def test_a_machine_without_dpkgs_books_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_dpkgs_books_is_told_so(monkeypatch):
     monkeypatch.setattr(stage, "is_debian", lambda: False)
     with pytest.raises(stage.StagingError) as caught:
         stage.make_users(stage.Identity(1_900_000_001))
@@ -292,6 +288,6 @@ def test_a_machine_without_dpkgs_books_is_told_so(monkeypatch: pytest.MonkeyPatc
     assert "--box docker" in str(error)
 
 
-def test_root_of_less_than_the_whole_machine_is_told_so() -> None:
+def test_root_of_less_than_the_whole_machine_is_told_so():
     with pytest.raises(stage.StagingError, match="only root of the whole machine"):
         stage.make_users(None)

@@ -73,7 +73,7 @@ needs_uidmap = pytest.mark.skipif(shutil.which("newuidmap") is None, reason="nee
 
 
 @needs_uidmap
-def test_a_package_is_installed_with_users_from_the_callers_own_range(run: Run, package: str) -> None:
+def test_a_package_is_installed_with_users_from_the_callers_own_range(run, package):
     answer = run(
         f"apt-get install -y ./{package} && hello-kagura",
         "stat -c %U /usr/share/hello; id -u; cat /proc/self/uid_map",
@@ -102,7 +102,7 @@ def test_a_package_is_installed_with_users_from_the_callers_own_range(run: Run, 
 
 
 @needs_uidmap
-def test_without_a_range_of_ones_own_it_is_said_how_to_get_one(run: Run) -> None:
+def test_without_a_range_of_ones_own_it_is_said_how_to_get_one(run):
     for register in ("", "somebody:100000:65536\n", f"nobody:{FIRST}:100\n"):
         answer = run("true", register=register)
         assert "a range of ids that is yours" in answer["refused"]

@@ -16,7 +16,7 @@ import pytest
 
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.policy import CommandLimits
-from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
+from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.supervisor.arguments import ROOT_POWERS
 from kagura_kernel.testing.conformance.walls import WallsConformance, bash, open_box, python
@@ -95,15 +95,13 @@ class TestWritableRootWalls(LendsBoxes, WallsConformance):
 
     # -------------------------------------- what is different, because it is root
 
-    async def test_the_passwords_it_can_read_are_nobodys(self, box: Box) -> None:
+    async def test_the_passwords_it_can_read_are_nobodys(self, box):
         for path in ("/etc/shadow", "/etc/gshadow"):
             rows = (await bash(box, f"cat {path}")).stdout.text.splitlines()
             assert rows
             assert {row.split(":")[1] for row in rows} == {"*"}
 
-    async def test_only_the_workspace_and_scratch_space_can_be_written(
-        self, backend: SandboxBackend, spec: BoxSpec
-    ) -> None:
+    async def test_only_the_workspace_and_scratch_space_can_be_written(self, backend, spec):
         """Everything can, but what it writes is its own: the host's files keep their bytes, modes and owners."""
         line = (
             "cp /usr/bin/env /x; echo x >> /usr/bin/env; chmod 777 /usr/bin/id; chown 33 /usr/bin/yes; rm /usr/bin/tr"
@@ -118,7 +116,7 @@ class TestWritableRootWalls(LendsBoxes, WallsConformance):
         assert _state(Path("/usr/bin/wc"))
         assert _state(Path("/var/lib/dpkg/status"))[0] != hashlib.sha256(b"x\n").digest()
 
-    async def test_a_process_has_no_capability_and_cannot_gain_any(self, box: Box) -> None:
+    async def test_a_process_has_no_capability_and_cannot_gain_any(self, box):
         """Those that packages need, over its own users, and no others ever."""
         status = await bash(box, "cat /proc/self/status")
         inside = dict(line.split(":\t", 1) for line in status.stdout.text.splitlines())
@@ -146,12 +144,10 @@ class TestWritableRootWalls(LendsBoxes, WallsConformance):
             *("dmesg", "sysctl -w kernel.panic=1", "ip link add dummy0 type dummy", "chmod 777 /dev/null"),
         ],
     )
-    async def test_programs_that_ask_for_more_power_fail(self, box: Box, line: str) -> None:
+    async def test_programs_that_ask_for_more_power_fail(self, box, line):
         assert not (await bash(box, f"{line} </dev/null")).ok
 
-    async def test_a_setuid_program_gains_nothing(
-        self, backend: SandboxBackend, spec: BoxSpec, workspace: Path
-    ) -> None:
+    async def test_a_setuid_program_gains_nothing(self, backend, spec, workspace):
         places = ("/usr/bin", "/tmp", "/workspace")
         line = "; ".join(f"cp /usr/bin/id {place}/setuid-id; chmod 4755 {place}/setuid-id" for place in places)
         start = "setpriv --reuid 33 --regid 33 --clear-groups"
@@ -163,12 +159,10 @@ class TestWritableRootWalls(LendsBoxes, WallsConformance):
 
     # ----------------------------------------------------------- root's own tries
 
-    async def test_no_device_can_be_made(self, box: Box) -> None:
+    async def test_no_device_can_be_made(self, box):
         assert json.loads(await python(box, _DEVICES)) == []
 
-    async def test_what_only_the_hosts_root_may_read_is_hidden_from_the_boxs(
-        self, backend: SandboxBackend, spec: BoxSpec, hidden_program: Path
-    ) -> None:
+    async def test_what_only_the_hosts_root_may_read_is_hidden_from_the_boxs(self, backend, spec, hidden_program):
         async with open_box(backend, spec) as box:
             assert (await bash(box, f"cat {hidden_program}/plain")).stdout.text == "plain"
             assert (await bash(box, f"ls {hidden_program}")).stdout.text == "plain\n"
@@ -179,7 +173,7 @@ class TestWritableRootWalls(LendsBoxes, WallsConformance):
             assert (await bash(box, f"ls -A {hidden_program}/private")).stdout.text == ""
         assert (hidden_program / "key").read_text() == "secret of root"
 
-    async def test_a_process_of_another_user_in_the_box_is_nobody_outside_either(self, box: Box) -> None:
+    async def test_a_process_of_another_user_in_the_box_is_nobody_outside_either(self, box):
         seen = await outside(box, "setpriv", "--reuid", "33", "--regid", "33", "--clear-groups")
         numbers = {int(number) for number in (*seen["Uid"].split(), *seen["Gid"].split())}
         assert int(seen["CapEff"], 16) == 0

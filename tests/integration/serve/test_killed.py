@@ -9,7 +9,6 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 import pytest
@@ -71,7 +70,7 @@ def drawn(chance: random.Random) -> list[Moment]:
 
 
 @pytest.mark.parametrize("seed", [SEED])
-async def test_every_message_is_answered_once_and_nothing_is_left(seed: int, tmp_path: Path):
+async def test_every_message_is_answered_once_and_nothing_is_left(seed, tmp_path):
     keepers: set[int] = set()
     async with town(tmp_path) as place, Elsewhere(place) as elsewhere:
         async with asyncio.TaskGroup() as people:

@@ -42,7 +42,7 @@ def refusals(place: Town) -> list[tuple[str, str]]:
     return [(event["operator"], event["why"]) for event in told_of]
 
 
-async def test_strangers_copies_and_what_comes_too_late_change_nothing_and_are_on_record(place: Town):
+async def test_strangers_copies_and_what_comes_too_late_change_nothing_and_are_on_record(place):
     ann, slack = place.people[0], place.slack
     task = "task-0-0-host"
     ann.sent.append(task)

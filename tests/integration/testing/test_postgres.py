@@ -36,7 +36,7 @@ def is_there(pid: int) -> bool:
     return True
 
 
-def test_databases_are_fresh_and_the_server_listens_on_nothing_but_its_socket() -> None:
+def test_databases_are_fresh_and_the_server_listens_on_nothing_but_its_socket():
     with postgres_server() as server:
         urls = [server.new_database(), server.new_database()]
         engines = [create_engine(url) for url in urls]
@@ -50,7 +50,7 @@ def test_databases_are_fresh_and_the_server_listens_on_nothing_but_its_socket() 
     assert not server.home.exists()
 
 
-def test_a_server_whose_starter_is_killed_ends_with_it() -> None:
+def test_a_server_whose_starter_is_killed_ends_with_it():
     with subprocess.Popen(
         [sys.executable, "-c", KEEP], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as starter:

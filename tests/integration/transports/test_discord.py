@@ -40,7 +40,7 @@ async def listening(discord: DiscordTransport) -> list[Said]:
     return told
 
 
-async def test_a_mention_in_a_guild_is_answered_in_a_thread_of_its_own(server: DiscordServer):
+async def test_a_mention_in_a_guild_is_answered_in_a_thread_of_its_own(server):
     discord = DiscordTransport(Secret(TOKEN), api=server.api)
     told = await listening(discord)
     try:
@@ -64,7 +64,7 @@ async def test_a_mention_in_a_guild_is_answered_in_a_thread_of_its_own(server: D
         (f"<@{ANN}> has asked <@!{BOT}> to go", f"<@{ANN}> has asked to go"),
     ],
 )
-async def test_only_a_mention_of_us_goes_and_words_stay_apart(server: DiscordServer, text: str, told: str):
+async def test_only_a_mention_of_us_goes_and_words_stay_apart(server, text, told):
     discord = DiscordTransport(Secret(TOKEN), api=server.api)
     heard = await listening(discord)
     try:
@@ -75,7 +75,7 @@ async def test_only_a_mention_of_us_goes_and_words_stay_apart(server: DiscordSer
     assert [one.text for one in heard] == [told]
 
 
-async def test_a_thread_is_called_after_the_first_words_of_its_task(server: DiscordServer):
+async def test_a_thread_is_called_after_the_first_words_of_its_task(server):
     discord = DiscordTransport(Secret(TOKEN), api=server.api)
     told = await listening(discord)
     try:
@@ -103,7 +103,7 @@ async def test_a_thread_is_called_after_the_first_words_of_its_task(server: Disc
     assert names[2:] == ["kagura", "kagura"]
 
 
-async def test_a_token_that_is_taken_no_more_ends_the_connection_for_good(server: DiscordServer):
+async def test_a_token_that_is_taken_no_more_ends_the_connection_for_good(server):
     discord = DiscordTransport(Secret(TOKEN), api=server.api)
     await listening(discord)
     try:
@@ -115,7 +115,7 @@ async def test_a_token_that_is_taken_no_more_ends_the_connection_for_good(server
         await discord.close()
 
 
-async def test_a_connection_that_ends_for_another_reason_is_made_again(server: DiscordServer):
+async def test_a_connection_that_ends_for_another_reason_is_made_again(server):
     discord = DiscordTransport(Secret(TOKEN), api=server.api)
     told = await listening(discord)
     try:
@@ -131,7 +131,7 @@ async def test_a_connection_that_ends_for_another_reason_is_made_again(server: D
         await discord.close()
 
 
-async def test_what_a_bot_says_is_left_alone(server: DiscordServer):
+async def test_what_a_bot_says_is_left_alone(server):
     discord = DiscordTransport(Secret(TOKEN), api=server.api)
     told = await listening(discord)
     try:
@@ -143,14 +143,14 @@ async def test_what_a_bot_says_is_left_alone(server: DiscordServer):
     assert [one.text for one in told] == ["hello"]
 
 
-async def test_a_token_that_is_not_taken_is_an_error_without_the_token(server: DiscordServer):
+async def test_a_token_that_is_not_taken_is_an_error_without_the_token(server):
     discord = DiscordTransport(Secret("wrong-and-secret"), api=server.api)
     with pytest.raises(TransportError) as caught:
         await listening(discord)
     assert "wrong-and-secret" not in caught.value.message
 
 
-async def test_a_post_that_is_out_though_nobody_heard_so_stands_there_once(server: DiscordServer):
+async def test_a_post_that_is_out_though_nobody_heard_so_stands_there_once(server):
     discord = DiscordTransport(Secret(TOKEN), api=server.api)
     told = await listening(discord)
     try:
@@ -167,7 +167,7 @@ async def test_a_post_that_is_out_though_nobody_heard_so_stands_there_once(serve
     assert server.shown(thread)[0].post_id == found
 
 
-async def test_two_first_posts_of_a_thread_make_it_once(server: DiscordServer):
+async def test_two_first_posts_of_a_thread_make_it_once(server):
     discord = DiscordTransport(Secret(TOKEN), api=server.api)
     told = await listening(discord)
     try:
@@ -179,7 +179,7 @@ async def test_two_first_posts_of_a_thread_make_it_once(server: DiscordServer):
     assert {post.text for post in server.shown(thread)} == {"one", "two"}
 
 
-async def test_what_we_may_not_do_is_an_error_that_does_not_pass(server: DiscordServer):
+async def test_what_we_may_not_do_is_an_error_that_does_not_pass(server):
     discord = DiscordTransport(Secret(TOKEN), api=server.api)
     told = await listening(discord)
     try:

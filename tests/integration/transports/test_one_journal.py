@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversations
@@ -25,7 +23,7 @@ from tests.support.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
 HOST = Ask("bash", {"command": "echo from the host", "host": True, "reason": "to see it"})
 
 
-async def test_a_run_of_slack_is_approved_in_the_sidebar_and_killed_in_the_terminal(tmp_path: Path):
+async def test_a_run_of_slack_is_approved_in_the_sidebar_and_killed_in_the_terminal(tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     home = tmp_path / "home"

@@ -134,7 +134,7 @@ async def test_the_token_goes_to_slack_alone(server, slack):
         await told[0].files[0].read(10)
 
 
-async def test_no_token_is_logged_or_kept_or_posted(server, slack, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+async def test_no_token_is_logged_or_kept_or_posted(server, slack, tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     project = tmp_path / "project"
     project.mkdir()
@@ -156,7 +156,7 @@ async def test_no_token_is_logged_or_kept_or_posted(server, slack, tmp_path: Pat
         assert token.encode() not in kept
 
 
-async def test_a_file_that_was_sent_along_reaches_the_run_as_a_variable(server, slack, tmp_path: Path):
+async def test_a_file_that_was_sent_along_reaches_the_run_as_a_variable(server, slack, tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=[FakeBrain()])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -183,7 +182,7 @@ def test_a_service_on_this_machine_needs_no_key_and_one_elsewhere_says_where_it_
     assert compatible_brain({"OPENAI_API_KEY": "k"}, settings(endpoint="openai")).resolve_auth().ready
 
 
-def test_every_known_service_can_be_named_without_a_table(tmp_path: Path):
+def test_every_known_service_can_be_named_without_a_table(tmp_path):
     for name in KNOWN:
         chosen = settings(endpoint=name)
         assert check_endpoints(chosen) == []

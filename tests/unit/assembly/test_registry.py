@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from kagura_kernel.assembly import kept_registry
@@ -12,7 +10,7 @@ from kagura_kernel.domain.errors import ConfigurationError
 RIGHT = '[providers.files]\nkind = "static"\nsecret_env = "THE_KEY"\n'
 
 
-def test_a_corrected_file_is_read_at_the_next_question(tmp_path: Path) -> None:
+def test_a_corrected_file_is_read_at_the_next_question(tmp_path):
     file = tmp_path / "credentials.toml"
     registry = kept_registry({"KAGURA_CONFIG": str(tmp_path / "config.toml")})
     assert not registry().providers
@@ -27,7 +25,7 @@ def test_a_corrected_file_is_read_at_the_next_question(tmp_path: Path) -> None:
     assert not registry().providers
 
 
-def test_a_file_that_nobody_has_touched_is_read_once(tmp_path: Path) -> None:
+def test_a_file_that_nobody_has_touched_is_read_once(tmp_path):
     (tmp_path / "credentials.toml").write_text(RIGHT)
     registry = kept_registry({"KAGURA_CONFIG": str(tmp_path / "config.toml")})
     assert registry() is registry()

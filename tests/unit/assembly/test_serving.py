@@ -37,7 +37,7 @@ def nothing() -> None:
     return None
 
 
-async def test_what_was_left_behind_is_seen_to_when_the_server_starts(tmp_path: Path, environ: dict[str, str]) -> None:
+async def test_what_was_left_behind_is_seen_to_when_the_server_starts(tmp_path, environ):
     seen: list[str] = []
     said: list[str] = []
 
@@ -58,7 +58,7 @@ async def test_what_was_left_behind_is_seen_to_when_the_server_starts(tmp_path: 
     assert said == ["2 runs were lost with the process that ran them: run-1, run-2."]
 
 
-async def test_a_token_that_is_missing_is_told_before_a_cockpit_is_made(environ: dict[str, str]) -> None:
+async def test_a_token_that_is_missing_is_told_before_a_cockpit_is_made(environ):
     def make(_: Mapping[str, str]) -> Cockpit:
         raise AssertionError("a cockpit was made")
 
@@ -68,7 +68,7 @@ async def test_a_token_that_is_missing_is_told_before_a_cockpit_is_made(environ:
         await make_server(environ, print, nothing)
 
 
-def test_settings_without_a_chat_and_settings_that_are_wrong_are_refused(environ: dict[str, str]) -> None:
+def test_settings_without_a_chat_and_settings_that_are_wrong_are_refused(environ):
     check_served(environ)
     file = Path(environ["KAGURA_CONFIG"])
     file.write_text("")

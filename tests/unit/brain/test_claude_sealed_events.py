@@ -40,7 +40,7 @@ def read(*messages: Message, reading: SealedReading | None = None) -> list[Brain
     return [event for message in messages for event in reading.read(message)]
 
 
-def test_its_own_tools_are_told_with_ids_of_ours() -> None:
+def test_its_own_tools_are_told_with_ids_of_ours():
     called, finished = read(
         said(ToolUseBlock("call-1", "Bash", {"command": "ls"})), answered(ToolResultBlock("call-1", "a.txt"))
     )
@@ -51,28 +51,28 @@ def test_its_own_tools_are_told_with_ids_of_ours() -> None:
     assert finished == BrainToolFinished(called.id, "Bash", "a.txt", known=True)
 
 
-def test_a_tool_that_the_program_was_not_given_is_told_as_not_known() -> None:
+def test_a_tool_that_the_program_was_not_given_is_told_as_not_known():
     (called,) = read(said(ToolUseBlock("call-1", "no_such_tool", {})))
     assert isinstance(called, BrainToolCalled)
     assert not called.known
 
 
-def test_what_a_sub_agent_of_it_uses_is_told_too() -> None:
+def test_what_a_sub_agent_of_it_uses_is_told_too():
     events = read(said(TextBlock("inner"), ToolUseBlock("t", "Read", {}), parent_tool_use_id="task"))
     assert [type(event) for event in events] == [BrainToolCalled]
 
 
-def test_calls_of_our_tools_are_told_by_those_who_carry_them_out() -> None:
+def test_calls_of_our_tools_are_told_by_those_who_carry_them_out():
     block = ToolUseBlock("t", "mcp__kagura__ask_user", {"question": "?"})
     assert read(said(block), answered(ToolResultBlock("t", "yes"))) == []
 
 
-def test_answers_that_nobody_waits_for_are_none() -> None:
+def test_answers_that_nobody_waits_for_are_none():
     block = ToolResultBlock("never-called", "x")
     assert read(answered(block), UserMessage(content="a text")) == []
 
 
-def test_it_is_busy_while_a_tool_of_its_own_runs() -> None:
+def test_it_is_busy_while_a_tool_of_its_own_runs():
     reading = SealedReading()
     assert not reading.busy
     read(said(ToolUseBlock("t", "Bash", {})), reading=reading)
@@ -81,7 +81,7 @@ def test_it_is_busy_while_a_tool_of_its_own_runs() -> None:
     assert not reading.busy
 
 
-def test_what_it_says_of_tokens_and_money_is_not_believed() -> None:
+def test_what_it_says_of_tokens_and_money_is_not_believed():
     usage = {"input_tokens": 1, "output_tokens": 1}
     start = {"type": "message_start", "message": {"id": "m", "model": "m-1", "usage": usage}}
     stop = {"type": "message_stop"}
@@ -90,7 +90,7 @@ def test_what_it_says_of_tokens_and_money_is_not_believed() -> None:
     assert events == [BrainText("Hello."), BrainDone(text="Done.")]
 
 
-def test_a_limit_of_rounds_is_told_as_the_one_that_was_set() -> None:
+def test_a_limit_of_rounds_is_told_as_the_one_that_was_set():
     (done,) = read(result(subtype="error_max_turns", is_error=True), reading=SealedReading(max_turns=3))
     assert isinstance(done, BrainDone)
     assert (done.stopped, done.turns) == ("turns", 3)
@@ -99,7 +99,7 @@ def test_a_limit_of_rounds_is_told_as_the_one_that_was_set() -> None:
     assert done.stopped == "", "it was given no budget to keep to"
 
 
-def test_long_results_keep_their_beginning_and_their_end() -> None:
+def test_long_results_keep_their_beginning_and_their_end():
     _, finished = read(
         said(ToolUseBlock("t", "Bash", {})),
         answered(ToolResultBlock("t", [{"type": "text", "text": "a" * 99_999 + "z"}, {"type": "image", "data": "…"}])),
@@ -112,7 +112,7 @@ def test_long_results_keep_their_beginning_and_their_end() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"content": "x" * 100_000}, {"a": [[[["deep"]]]]}])
-def test_arguments_that_are_too_much_are_cut(arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_that_are_too_much_are_cut(arguments, monkeypatch):
     monkeypatch.setattr(sealed_events, "DEEPEST", 3)
     (called,) = read(said(ToolUseBlock("t", "Write", arguments)))
     assert isinstance(called, BrainToolCalled)
@@ -120,7 +120,7 @@ def test_arguments_that_are_too_much_are_cut(arguments: dict[str, Any], monkeypa
     assert len(str(called.arguments)) < 40_000
 
 
-def test_a_name_that_is_none_is_made_harmless() -> None:
+def test_a_name_that_is_none_is_made_harmless():
     (called,) = read(said(ToolUseBlock("t", "\x1b[31m" + "n" * 500, {})))
     assert isinstance(called, BrainToolCalled)
     assert called.name.isprintable()
@@ -128,17 +128,17 @@ def test_a_name_that_is_none_is_made_harmless() -> None:
 
 
 @pytest.mark.parametrize(("limit", "value"), [("MOST_EVENTS", 5), ("MOST_CHARACTERS", 20)])
-def test_a_program_that_says_too_much_is_lost(limit: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_says_too_much_is_lost(limit, value, monkeypatch):
     monkeypatch.setattr(sealed_events, limit, value)
     with pytest.raises(BrainLost, match="more than anybody could read"):
         read(*(said(TextBlock("Hello.")) for _ in range(10)))
 
 
-def test_a_program_that_begins_without_end_is_lost() -> None:
+def test_a_program_that_begins_without_end_is_lost():
     with pytest.raises(BrainLost, match="more than it could end"):
         read(*(said(ToolUseBlock(f"t{number}", "Bash", {})) for number in range(300)))
 
 
-def test_a_short_text_stays_as_it_is() -> None:
+def test_a_short_text_stays_as_it_is():
     assert shortened("abc", 3) == "abc"
     assert shortened("abcdef", 4) == "ab\n… 2 characters left out …\nef"

@@ -69,7 +69,7 @@ async def messages(*chunks: bytes) -> list[dict[str, Any]]:
     return [message async for message in program.read_messages()]
 
 
-async def test_its_system_prompt_is_a_file_in_the_box() -> None:
+async def test_its_system_prompt_is_a_file_in_the_box():
     place = Place()
     program = SealedProgram(place, ["claude", "--system={system}"], {"A": "1"}, "be good")
     await program.connect()
@@ -81,24 +81,24 @@ async def test_its_system_prompt_is_a_file_in_the_box() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
-async def test_messages_are_lines_however_they_are_cut(size: int) -> None:
+async def test_messages_are_lines_however_they_are_cut(size):
     data = b'{"a": 1}\nno message\n\n{"b": "' + b"x" * 50 + b'"}\n{"half'
     chunks = [data[start : start + size] for start in range(0, len(data), size)]
     assert await messages(*chunks) == [{"a": 1}, {"b": "x" * 50}]
 
 
-async def test_a_long_message_is_read_too() -> None:
+async def test_a_long_message_is_read_too():
     long = {"text": "x" * 500_000}
     assert await messages(json.dumps(long).encode() + b"\n") == [long]
 
 
-async def test_a_message_without_end_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_message_without_end_ends_the_program(monkeypatch):
     monkeypatch.setattr(claude_sealed_talk, "LONGEST_LINE", 100)
     with pytest.raises(CLIConnectionError, match="without end"):
         await messages(*[b"x" * 60] * 3)
 
 
-async def test_a_program_that_was_stopped_before_it_began_is_not_started() -> None:
+async def test_a_program_that_was_stopped_before_it_began_is_not_started():
     place = Place()
     program = SealedProgram(place, ["claude"], {}, "")
     program.kill()
@@ -108,7 +108,7 @@ async def test_a_program_that_was_stopped_before_it_began_is_not_started() -> No
         await program.write("hello")
 
 
-async def test_a_program_that_is_gone_is_told_of() -> None:
+async def test_a_program_that_is_gone_is_told_of():
     program = SealedProgram(Place(), ["claude"], {}, "")
     await program.connect()
     program.kill()
@@ -117,7 +117,7 @@ async def test_a_program_that_is_gone_is_told_of() -> None:
     assert (program.ending(), program.last_words(), program.is_ready()) == ("it was stopped", "the end", False)
 
 
-def test_reading_waits_only_for_who_comes_too_fast() -> None:
+def test_reading_waits_only_for_who_comes_too_fast():
     throttle = Throttle(rate=10, burst=100)
     assert throttle.take(0.0, 100) == 0.0
     assert throttle.take(0.0, 10) == pytest.approx(1.0)

@@ -40,7 +40,7 @@ def brain(tmp_path: Path, program: Path | None, **environ: str) -> SealedBrain:
     return SealedBrain(environ, tmp_path / "state", program=program)
 
 
-def test_a_key_and_a_program_are_all_it_needs(tmp_path: Path, program: Path) -> None:
+def test_a_key_and_a_program_are_all_it_needs(tmp_path, program):
     ready = brain(tmp_path, program, ANTHROPIC_API_KEY=KEY)
     auth, needs = ready.resolve_auth(), ready.sealed_needs()
     assert (auth.ready, auth.reason) == (True, "ANTHROPIC_API_KEY is set, and stays outside of the box")
@@ -51,14 +51,14 @@ def test_a_key_and_a_program_are_all_it_needs(tmp_path: Path, program: Path) -> 
     assert not isinstance(ClaudeBrain({}, tmp_path), ThinksInside)
 
 
-def test_a_token_goes_where_tokens_go(tmp_path: Path, program: Path) -> None:
+def test_a_token_goes_where_tokens_go(tmp_path, program):
     gateway = brain(tmp_path, program, ANTHROPIC_AUTH_TOKEN=KEY, ANTHROPIC_BASE_URL="https://gateway.example/api")
     api = model_api(gateway.sealed_needs())
     assert (api.url, api.header) == ("https://gateway.example/api", "authorization")
     assert KEY not in repr(api)
 
 
-def test_a_sign_in_alone_is_not_lent_to_a_box(tmp_path: Path, program: Path) -> None:
+def test_a_sign_in_alone_is_not_lent_to_a_box(tmp_path, program):
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / ".credentials.json").write_text("{}")
     signed_in = brain(tmp_path, program, HOME=str(tmp_path))
@@ -68,7 +68,7 @@ def test_a_sign_in_alone_is_not_lent_to_a_box(tmp_path: Path, program: Path) -> 
         signed_in.sealed_needs()
 
 
-def test_a_program_that_cannot_run_in_a_box_is_told_of(tmp_path: Path, program: Path) -> None:
+def test_a_program_that_cannot_run_in_a_box_is_told_of(tmp_path, program):
     program.write_text("#!/usr/bin/env node\n")
     assert "does not run by itself" in brain(tmp_path, program, ANTHROPIC_API_KEY=KEY).resolve_auth().reason
     missing = brain(tmp_path, tmp_path / "nowhere", ANTHROPIC_API_KEY=KEY)
@@ -83,9 +83,7 @@ def test_a_program_that_cannot_run_in_a_box_is_told_of(tmp_path: Path, program: 
         ("x", "no URL"),
     ],
 )
-def test_a_key_is_sent_to_no_place_where_others_could_read_it(
-    tmp_path: Path, program: Path, url: str, why: str
-) -> None:
+def test_a_key_is_sent_to_no_place_where_others_could_read_it(tmp_path, program, url, why):
     needs = brain(tmp_path, program, ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=url).sealed_needs()
     with pytest.raises(BrainNotConfigured, match=why) as refused:
         model_api(needs)
@@ -93,7 +91,7 @@ def test_a_key_is_sent_to_no_place_where_others_could_read_it(
     assert KEY not in str(refused.value)
 
 
-def test_only_a_folder_with_nothing_private_is_shown(tmp_path: Path, program: Path) -> None:
+def test_only_a_folder_with_nothing_private_is_shown(tmp_path, program):
     folder = shown_folder(program, tmp_path / "state")
     assert [path.name for path in folder.iterdir()] == ["claude"]
     assert folder.parent == (tmp_path / "state").resolve()
@@ -103,7 +101,7 @@ def test_only_a_folder_with_nothing_private_is_shown(tmp_path: Path, program: Pa
     assert shown_folder(program, tmp_path / "state") != folder
 
 
-def test_nobody_is_sealed_who_has_not_asked_for_it(tmp_path: Path, program: Path) -> None:
+def test_nobody_is_sealed_who_has_not_asked_for_it(tmp_path, program):
     sealed = brain(tmp_path, program, ANTHROPIC_API_KEY=KEY)
     brains = {"sealed": sealed, "claude": ClaudeBrain({"ANTHROPIC_API_KEY": KEY}, tmp_path, program=program)}
     assert choose("auto", brains)[0].name == "claude"
@@ -112,7 +110,7 @@ def test_nobody_is_sealed_who_has_not_asked_for_it(tmp_path: Path, program: Path
         choose("auto", {"sealed": sealed})
 
 
-def test_the_program_is_told_of_rounds_and_not_of_a_budget() -> None:
+def test_the_program_is_told_of_rounds_and_not_of_a_budget():
     line = command_line(turn(model="m-1", max_turns=3, budget_usd=1.0))
     assert line[0] == f"{PROGRAM_DIR}/claude"
     assert "--model=m-1" in line
@@ -128,7 +126,7 @@ def test_the_program_is_told_of_rounds_and_not_of_a_budget() -> None:
         ("authorization", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"),
     ],
 )
-def test_the_box_gets_a_placeholder_where_the_program_wants_a_key(header: str, variable: str, other: str) -> None:
+def test_the_box_gets_a_placeholder_where_the_program_wants_a_key(header, variable, other):
     place = SealedPlace(None, None, "http://127.0.0.1:5", {"MINE": "1"}, root=True, folder="x")  # type: ignore[arg-type]
     environ = box_environ(place, header, max_retries=4)
     assert environ[variable] == PLACEHOLDER
@@ -138,20 +136,20 @@ def test_the_box_gets_a_placeholder_where_the_program_wants_a_key(header: str, v
     assert not {"PATH", "HOME"} & set(environ), "the box has its own"
 
 
-def test_our_tools_for_files_are_left_out_where_the_program_has_its_own() -> None:
+def test_our_tools_for_files_are_left_out_where_the_program_has_its_own():
     names = ["bash", "python", "read_file", "edit_file", "grep", "ask_user", "recall"]
     specs = [ToolSpec(name, "", {}) for name in names]
     assert [spec.name for spec in offered(specs)] == ["bash", "python", "ask_user", "recall"]
 
 
-async def test_it_thinks_nowhere_but_in_a_box(tmp_path: Path, program: Path) -> None:
+async def test_it_thinks_nowhere_but_in_a_box(tmp_path, program):
     sealed = brain(tmp_path, program, ANTHROPIC_API_KEY=KEY)
     with pytest.raises(BrainNotConfigured, match="thinks in the box of a run"):
         async for _ in sealed.run(turn()):
             pass
 
 
-async def test_a_turn_without_rounds_is_over_at_once(tmp_path: Path, program: Path) -> None:
+async def test_a_turn_without_rounds_is_over_at_once(tmp_path, program):
     place = SealedPlace(None, None, "http://127.0.0.1:5", {}, root=False, folder="/tmp/x")  # type: ignore[arg-type]
     sealed = brain(tmp_path, program, ANTHROPIC_API_KEY=KEY)
     assert [event async for event in sealed.run(turn(max_turns=0, inside=place))] == [BrainDone(stopped="turns")]

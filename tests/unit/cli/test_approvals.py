@@ -33,14 +33,14 @@ def asked(journal: Journal, running: Callable[[], RunHandle]) -> Mailbox:
 
 
 @pytest.mark.usefixtures("journal")
-def test_nothing_asked_is_said_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_asked_is_said_in_words(capsys):
     assert main(["approvals"]) == 0
     assert main(["approvals", "--pending"]) == 0
     assert capsys.readouterr().out == "Nothing was asked for yet.\nNo approval waits.\n"
 
 
 @pytest.mark.usefixtures("asked")
-def test_what_waits_is_marked_and_what_was_answered_says_by_whom(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_waits_is_marked_and_what_was_answered_says_by_whom(capsys):
     assert main(["approvals"]) == 0
     table = capsys.readouterr().out.partition("\n\n")[0]
     rows = {line.replace("*", " ").split()[0]: line for line in table.splitlines()[1:]}
@@ -53,7 +53,7 @@ def test_what_waits_is_marked_and_what_was_answered_says_by_whom(capsys: pytest.
     assert (row["id"], row["verdict"], row["detail"]) == ("app-12", None, "git push")
 
 
-def test_what_waits_is_told_in_full_with_whom_it_is_for(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_waits_is_told_in_full_with_whom_it_is_for(journal, capsys):
     told = SampleRun("run-3", at=SystemClock().now())
     command = f"git push \x1b[2J\n  && {'x' * 300}"
     journal.append(told.started(lineage=("run-1", "run-2")))
@@ -73,9 +73,7 @@ def test_what_waits_is_told_in_full_with_whom_it_is_for(journal: Journal, capsys
     assert lines[-1] == "  `kagura-kernel approve app-5` or `kagura-kernel deny app-5`"
 
 
-def test_a_command_of_the_host_is_told_by_its_own_words_in_the_table(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_of_the_host_is_told_by_its_own_words_in_the_table(journal, capsys):
     told = SampleRun("run-3", at=SystemClock().now())
     journal.append(told.started())
     detail = "Command:\n    git push\nDirectory: /home/ada"
@@ -87,9 +85,7 @@ def test_a_command_of_the_host_is_told_by_its_own_words_in_the_table(
     assert "  directory: /home/ada" in lines
 
 
-def test_a_plan_that_waits_tells_what_its_lessons_say_and_the_journal_does_not(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_that_waits_tells_what_its_lessons_say_and_the_journal_does_not(journal, capsys):
     failure = Failure("command", "`make` ended with 2", "no rule to make ‘all’", "`cmake .`")
     with open_memory() as memory:
         lesson = memory.remember(lesson_draft(failure, task="Build it", scope="", source=Source(Author.ENGINE)))
@@ -109,9 +105,7 @@ def test_a_plan_that_waits_tells_what_its_lessons_say_and_the_journal_does_not(
 
 
 @pytest.mark.parametrize(("word", "allowed", "said"), [("approve", True, "allowed"), ("deny", False, "denied")])
-def test_an_approval_is_answered_for_the_run_that_waits(
-    asked: Mailbox, word: str, allowed: bool, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_approval_is_answered_for_the_run_that_waits(asked, word, allowed, said, capsys):
     assert main([word, "12", "this", "session"]) == 0
     assert capsys.readouterr() == (f"app-12: {said}.\n", "")
     decision = asked.decision("app-12")
@@ -120,7 +114,7 @@ def test_an_approval_is_answered_for_the_run_that_waits(
 
 
 @pytest.mark.usefixtures("asked")
-def test_the_first_answer_stands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_answer_stands(capsys):
     assert main(["deny", "app-12", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["approval_id"], told["verdict"], told["heard"]) == ("app-12", "deny", True)
@@ -128,7 +122,7 @@ def test_the_first_answer_stands(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.startswith("ERR_APPROVAL_DECIDED: Approval app-12 was already decided: deny by ")
 
 
-def test_an_answer_that_nobody_hears_says_so(journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_that_nobody_hears_says_so(journal, gone, capsys):
     run = SampleRun(at=SystemClock().now())
     journal.append(run.started(owner=gone))
     Mailbox(journal).post(run.request("app-3"))
@@ -140,14 +134,14 @@ def test_an_answer_that_nobody_hears_says_so(journal: Journal, gone: str, capsys
 
 
 @pytest.mark.usefixtures("asked")
-def test_an_approval_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_approval_that_is_not_there_is_an_error(capsys):
     assert main(["approve", "app-9"]) == 2
     assert capsys.readouterr().err == (
         "ERR_APPROVAL_UNKNOWN: There is no approval 'app-9'. `kagura-kernel approvals` lists them.\n"
     )
 
 
-def test_an_ending_that_fits_several_is_not_guessed_at(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_ending_that_fits_several_is_not_guessed_at(journal, capsys):
     run = SampleRun()
     journal.append(run.started())
     for name in ("app-17", "app-27"):
@@ -156,9 +150,7 @@ def test_an_ending_that_fits_several_is_not_guessed_at(journal: Journal, capsys:
     assert "'7' fits 2 approvals" in capsys.readouterr().err
 
 
-def test_last_is_the_one_that_waits_and_of_several_none_is_guessed_at(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_last_is_the_one_that_waits_and_of_several_none_is_guessed_at(journal, capsys):
     run, mailbox = SampleRun(at=SystemClock().now()), Mailbox(journal)
     journal.append(run.started(owner=process_owner(), project=str(Path.cwd())))
     assert main(["approve", "last"]) == 2
@@ -173,15 +165,13 @@ def test_last_is_the_one_that_waits_and_of_several_none_is_guessed_at(
 
 
 @pytest.mark.usefixtures("asked")
-def test_a_slip_in_an_option_is_no_answer(asked: Mailbox, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slip_in_an_option_is_no_answer(asked, capsys):
     assert main(["approve", "app-12", "--jsn"]) == 2
     assert "Did you mean --json?" in capsys.readouterr().err
     assert asked.decision("app-12") is None
 
 
-def test_no_answer_in_time_is_a_denial_also_for_whoever_comes_with_one_later(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_answer_in_time_is_a_denial_also_for_whoever_comes_with_one_later(journal, capsys):
     Mailbox(journal).post(SampleRun("run-old").request("app-1"))
     assert main(["approve", "app-1"]) != 0
     assert "deadline" in capsys.readouterr().err

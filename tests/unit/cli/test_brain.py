@@ -19,7 +19,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch, books: Path) -> None:
     monkeypatch.setenv("HOME", str(books))
 
 
-def test_every_brain_is_listed_with_why_it_cannot_think(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_brain_is_listed_with_why_it_cannot_think(capsys):
     assert main(["brain"]) == 0
     out = capsys.readouterr().out
     assert "sign in once with `claude`" in out
@@ -28,9 +28,7 @@ def test_every_brain_is_listed_with_why_it_cannot_think(capsys: pytest.CaptureFi
     assert "which is not 0" in out
 
 
-def test_what_is_configured_is_ready_and_a_known_price_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_configured_is_ready_and_a_known_price_is_told(monkeypatch, capsys):
     monkeypatch.setenv("KAGURA_ENDPOINT", "openai")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
     assert main(["brain", "--model", "gpt-4o-mini", "--json"]) == 0
@@ -42,9 +40,7 @@ def test_what_is_configured_is_ready_and_a_known_price_is_told(
     assert "sk-canary" not in out
 
 
-def test_a_price_that_nobody_knows_is_unknown_and_another_brain_s_model_is_not_claude_s(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_price_that_nobody_knows_is_unknown_and_another_brain_s_model_is_not_claude_s(monkeypatch, capsys):
     monkeypatch.setenv("KAGURA_MODEL", "ollama:qwen3:32b")
     assert main(["brain", "--json"]) == 0
     found = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
@@ -52,9 +48,7 @@ def test_a_price_that_nobody_knows_is_unknown_and_another_brain_s_model_is_not_c
     assert found["claude"]["model"] == ""
 
 
-def test_on_a_narrow_terminal_nothing_is_cut_and_what_is_typed_stays_on_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_on_a_narrow_terminal_nothing_is_cut_and_what_is_typed_stays_on_one_line(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert main(["brain"]) == 0

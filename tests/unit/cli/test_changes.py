@@ -47,7 +47,7 @@ def project(journal: Journal, books: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("project")
-def test_changes_are_listed_with_their_differences(capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_are_listed_with_their_differences(capsys):
     assert main(["changes", "last"]) == 0
     said = capsys.readouterr().out
     assert "A a.txt" in said
@@ -60,7 +60,7 @@ def test_changes_are_listed_with_their_differences(capsys: pytest.CaptureFixture
     ]
 
 
-def test_changes_are_applied_one_by_one_or_all(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_are_applied_one_by_one_or_all(project, capsys):
     assert main(["apply", "last", "a.txt"]) == 0
     assert capsys.readouterr().out == f"run-1 in {project}:\napplied: a.txt\n"
     assert ((project / "a.txt").read_text(), (project / "b.txt").read_text()) == ("new\n", "old\n")
@@ -71,9 +71,7 @@ def test_changes_are_applied_one_by_one_or_all(project: Path, capsys: pytest.Cap
     assert capsys.readouterr().out == f"run-1 in {project}:\nnothing was waiting\n"
 
 
-def test_last_never_is_a_run_of_another_folder(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_last_never_is_a_run_of_another_folder(project, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["apply", "last"]) == 2
     said = capsys.readouterr().err
@@ -85,13 +83,13 @@ def test_last_never_is_a_run_of_another_folder(
     assert (project / "a.txt").exists()
 
 
-def test_what_is_given_up_is_never_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_given_up_is_never_written(project, capsys):
     assert main(["discard", "run-1"]) == 0
     assert capsys.readouterr().out == f"run-1 in {project}:\ndiscarded: a.txt, b.txt\n"
     assert not (project / "a.txt").exists()
 
 
-def test_a_file_that_changed_meanwhile_is_left_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_changed_meanwhile_is_left_alone(project, capsys):
     (project / "b.txt").write_text("mine\n")
     assert main(["apply", "last"]) == 1
     left_alone = "left alone, the project’s file changed meanwhile: b.txt"
@@ -101,9 +99,7 @@ def test_a_file_that_changed_meanwhile_is_left_alone(project: Path, capsys: pyte
     assert capsys.readouterr().err.startswith("ERR_CHANGE_CONFLICT: ")
 
 
-def test_the_contents_lie_beside_the_journal_that_is_named(
-    project: Path, books: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_contents_lie_beside_the_journal_that_is_named(project, books, monkeypatch, tmp_path):
     monkeypatch.setenv("KAGURA_HOME", str(tmp_path / "elsewhere"))
     assert main(["apply", "last", "--dir", str(books)]) == 0
     assert (project / "a.txt").read_text() == "new\n"
@@ -118,12 +114,12 @@ def test_the_contents_lie_beside_the_journal_that_is_named(
         (["apply"], "ERR_USAGE"),
     ],
 )
-def test_what_is_not_there_is_an_error(words: list[str], code: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_there_is_an_error(words, code, capsys):
     assert main(words) == 2
     assert capsys.readouterr().err.startswith(f"{code}: ")
 
 
-def test_a_run_without_changes_says_so(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_changes_says_so(journal, capsys):
     journal.append(SampleRun("run-2").started())
     assert main(["changes", "run-2"]) == 0
     assert capsys.readouterr().out == "run-2 changed no files.\n"

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,6 @@ from kagura_kernel.cli.repl import completer
 from kagura_kernel.cockpit.commands import COMMANDS
 from kagura_kernel.cockpit.lines.completing import Name
 from kagura_kernel.domain.grammar import Kind, Surface
-from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
 
@@ -58,7 +56,7 @@ def test_commands_of_the_notebook_alone_are_not():
         ("nonsense ", []),
     ],
 )
-def test_options_ids_and_values_are_completed(line: str, found: list[str]):
+def test_options_ids_and_values_are_completed(line, found):
     assert bash(line) == found
 
 
@@ -67,20 +65,20 @@ def test_other_shells_are_told_what_each_thing_is_and_take_words_whole():
     assert lines_for("zsh", "kagura-kernel run --grant git", Known()) == ["github:read"]
 
 
-def test_runs_of_the_journal_in_use_are_completed(journal: Journal, capsys: pytest.CaptureFixture[str]):
+def test_runs_of_the_journal_in_use_are_completed(journal, capsys):
     journal.append(SampleRun().started())
     assert main(["__complete", "bash", "kagura-kernel changes r"]) == 0
     assert capsys.readouterr().out.split() == ["run-1"]
 
 
 @pytest.mark.usefixtures("books")
-def test_where_there_is_no_journal_nothing_is_said(capsys: pytest.CaptureFixture[str]):
+def test_where_there_is_no_journal_nothing_is_said(capsys):
     assert main(["__complete", "bash", "kagura-kernel changes r"]) == 0
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("shell", list(SCRIPTS))
-def test_the_script_of_each_shell_is_printed_and_read_by_it(shell: str, capsys: pytest.CaptureFixture[str]):
+def test_the_script_of_each_shell_is_printed_and_read_by_it(shell, capsys):
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert script == SCRIPTS[shell]
@@ -89,7 +87,7 @@ def test_the_script_of_each_shell_is_printed_and_read_by_it(shell: str, capsys: 
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-def test_bash_itself_completes_with_it(tmp_path: Path):
+def test_bash_itself_completes_with_it(tmp_path):
     program = tmp_path / "kagura-kernel"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m kagura_kernel.cli.main "$@"\n')
     program.chmod(0o755)
@@ -117,7 +115,7 @@ def test_in_a_conversation_commands_behind_a_slash_are_completed_and_tasks_are_n
     assert found("fix the ru", "ru") == []
 
 
-def test_no_line_makes_it_fail(capsys: pytest.CaptureFixture[str]):
+def test_no_line_makes_it_fail(capsys):
     for line in ("", "kagura-kernel", "kagura-kernel 'a", "kagura-kernel run \\", json.dumps({"x": 1})):
         assert main(["__complete", "bash", line]) == 0
     assert capsys.readouterr().err == ""

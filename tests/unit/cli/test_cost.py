@@ -26,13 +26,13 @@ def paid(journal: Journal) -> None:
 
 
 @pytest.mark.usefixtures("journal")
-def test_without_a_run_there_is_nothing_to_pay(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_run_there_is_nothing_to_pay(capsys):
     assert main(["cost"]) == 0
     assert capsys.readouterr().out == "No run yet.\n"
 
 
 @pytest.mark.usefixtures("paid")
-def test_what_is_not_known_is_a_dash_and_the_sum_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_known_is_a_dash_and_the_sum_says_so(capsys):
     assert main(["cost"]) == 0
     _, *rows, total = capsys.readouterr().out.splitlines()
     assert [row.split()[-1] for row in rows] == ["-", "-", "0.1250"]
@@ -41,7 +41,7 @@ def test_what_is_not_known_is_a_dash_and_the_sum_says_so(capsys: pytest.CaptureF
 
 
 @pytest.mark.usefixtures("paid")
-def test_some_runs_alone_are_told_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_some_runs_alone_are_told_as_json(capsys):
     assert main(["cost", "1", "run-2", "--json"]) == 0
     assert [(row["run_id"], row["usd"]) for row in json.loads(capsys.readouterr().out)] == [
         ("run-2", None),
@@ -51,9 +51,7 @@ def test_some_runs_alone_are_told_as_json(capsys: pytest.CaptureFixture[str]) ->
     assert len(json.loads(capsys.readouterr().out)) == 1
 
 
-def test_what_children_cost_stands_beside_their_parent_and_is_summed_once(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_children_cost_stands_beside_their_parent_and_is_summed_once(journal, capsys):
     for run_id, above, usd in (("run-1", (), 0.25), ("run-2", ("run-1",), 0.5)):
         told = SampleRun(run_id)
         journal.append(told.started(lineage=above))
@@ -83,7 +81,7 @@ def expected(journal: Journal) -> None:
 
 
 @pytest.mark.usefixtures("expected")
-def test_estimates_are_told_beside_what_came_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_estimates_are_told_beside_what_came_of_them(capsys):
     assert main(["cost", "--calibration"]) == 0
     _, killed, dear, good, line = capsys.readouterr().out.splitlines()
     assert " ".join(good.split()) == "run-1 done 0.1000 0.1200 +20% yes 1 min 00 s 1 min 06 s +10% yes"
@@ -93,13 +91,13 @@ def test_estimates_are_told_beside_what_came_of_them(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.usefixtures("expected")
-def test_estimates_are_told_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_estimates_are_told_as_json(capsys):
     assert main(["cost", "--calibration", "run-2", "run-4", "--json"]) == 0
     [row] = json.loads(capsys.readouterr().out)
     assert (row["run_id"], row["usd_within"], row["usd_error"]) == ("run-2", False, pytest.approx(4.0))
 
 
 @pytest.mark.usefixtures("paid")
-def test_without_an_estimate_there_is_nothing_to_compare(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_an_estimate_there_is_nothing_to_compare(capsys):
     assert main(["cost", "--calibration"]) == 0
     assert capsys.readouterr().out == f"{NO_ESTIMATE}\n"

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,7 +76,7 @@ def held(journal: Journal, owner: str) -> None:
     ledger.complete("lea-1", handle="h", expires_at=row.expires_at, dies_at=row.dies_at)
 
 
-def test_a_quiet_house_needs_nobody_unless_no_box_starts(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quiet_house_needs_nobody_unless_no_box_starts(journal, capsys):
     journal.append(SampleRun().started(owner=process_owner()))
     findings = found(capsys)
     assert findings["journal"]["said"].startswith(f"{journal.where}: 1 rows, last hash ")
@@ -87,30 +86,26 @@ def test_a_quiet_house_needs_nobody_unless_no_box_starts(journal: Journal, capsy
     assert failed <= {"boxes", "disk"}
 
 
-def test_every_back_end_is_tried(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_back_end_is_tried(books, capsys):
     del books
     findings = found(capsys)
     assert {"box docker", "box bubblewrap"} <= findings.keys()
     assert findings["shared deployment"]["said"].startswith("no: ")
 
 
-def test_a_back_end_that_is_asked_for_and_does_not_work_needs_somebody(
-    books: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_back_end_that_is_asked_for_and_does_not_work_needs_somebody(books, monkeypatch, capsys):
     del books
     assert found(capsys)["box docker"]["state"] == "warn"
     monkeypatch.setenv("KAGURA_BOX", "docker")
     assert found(capsys)["box docker"]["state"] == "fail"
 
 
-def test_without_a_journal_none_is_made(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_journal_none_is_made(books, capsys):
     assert found(capsys)["journal"]["said"] == f"none yet at {books / 'journal.db'}"
     assert not (books / "journal.db").exists()
 
 
-def test_a_journal_that_somebody_has_touched_needs_somebody(
-    journal: Journal, books: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_journal_that_somebody_has_touched_needs_somebody(journal, books, capsys):
     for number in range(3):
         journal.append(SampleRun().noted(str(number)))
     with sqlite3.connect(books / "journal.db") as file:
@@ -121,9 +116,7 @@ def test_a_journal_that_somebody_has_touched_needs_somebody(
     assert finding["then"].startswith("`kagura-kernel journal backup DIRECTORY` keeps it")
 
 
-def test_a_table_that_does_not_fit_its_rows_is_made_anew_by_the_command_that_is_named(
-    journal: Journal, books: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_that_does_not_fit_its_rows_is_made_anew_by_the_command_that_is_named(journal, books, capsys):
     journal.append(SampleRun().started(owner=process_owner()))
     with sqlite3.connect(books / "journal.db") as file:
         file.execute("UPDATE journal_runs SET task = 'another'")
@@ -135,16 +128,14 @@ def test_a_table_that_does_not_fit_its_rows_is_made_anew_by_the_command_that_is_
     assert found(capsys)["journal"]["state"] == "ok"
 
 
-def test_what_is_no_journal_is_to_be_moved_away(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_journal_is_to_be_moved_away(books, capsys):
     books.mkdir()
     (books / "journal.db").write_bytes(b"something else" * 1000)
     finding = found(capsys)["journal"]
     assert (finding["state"], "move it away" in finding["then"], "rebuild" in finding["then"]) == ("fail", True, False)
 
 
-def test_a_journal_of_a_newer_version_wants_that_version(
-    journal: Journal, books: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_journal_of_a_newer_version_wants_that_version(journal, books, capsys):
     journal.close()
     with sqlite3.connect(books / "journal.db") as file:
         file.execute("INSERT INTO journal_version VALUES (999, '')")
@@ -153,7 +144,7 @@ def test_a_journal_of_a_newer_version_wants_that_version(
     assert (finding["state"], finding["then"]) == ("fail", "`pip install --upgrade kagura-kernel`")
 
 
-def test_each_state_of_a_journal_has_a_remedy_of_its_own() -> None:
+def test_each_state_of_a_journal_has_a_remedy_of_its_own():
     errors = [
         JournalUnwritable("/home/journal.db", "the disk is full"),
         JournalUnwritable("postgresql://h/d", "no such server"),
@@ -167,27 +158,21 @@ def test_each_state_of_a_journal_has_a_remedy_of_its_own() -> None:
     assert only_read("/home/journal.db", "the disk is full").then == remedies[0]
 
 
-def test_a_run_whose_process_is_gone_needs_somebody_and_nothing_is_changed(
-    journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_whose_process_is_gone_needs_somebody_and_nothing_is_changed(journal, gone, capsys):
     journal.append(SampleRun().started(owner=gone))
     finding = found(capsys)["runs"]
     assert (finding["state"], finding["then"]) == ("fail", "`kagura-kernel kill run-1` marks them as lost")
     assert journal.last_seq() == 1
 
 
-def test_a_lease_of_a_process_that_is_gone_needs_somebody(
-    journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lease_of_a_process_that_is_gone_needs_somebody(journal, gone, capsys):
     held(journal, gone)
     finding = found(capsys)["leases"]
     assert finding["state"] == "fail"
     assert "github:read of run-1" in finding["said"]
 
 
-def test_a_lease_that_could_not_be_given_back_needs_somebody_and_one_that_is_held_does_not(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lease_that_could_not_be_given_back_needs_somebody_and_one_that_is_held_does_not(journal, capsys):
     held(journal, process_owner())
     assert found(capsys)["leases"]["state"] == "ok"
     ledger = LeaseLedger(journal)
@@ -197,7 +182,7 @@ def test_a_lease_that_could_not_be_given_back_needs_somebody_and_one_that_is_hel
     assert found(capsys)["leases"]["state"] == "fail"
 
 
-def test_an_approval_that_waits_needs_somebody(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_approval_that_waits_needs_somebody(journal, capsys):
     journal.append(SampleRun().started(owner=process_owner()))
     journal.append(SampleRun().asked())
     finding = found(capsys)["approvals"]
@@ -205,9 +190,7 @@ def test_an_approval_that_waits_needs_somebody(journal: Journal, capsys: pytest.
     assert "app-1 (Run a command on this machine)" in finding["said"]
 
 
-def test_a_burst_of_refused_connections_needs_somebody_and_a_few_do_not(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_burst_of_refused_connections_needs_somebody_and_a_few_do_not(journal, capsys):
     refusals(journal, MANY_REFUSALS // 2)
     assert found(capsys)["egress"]["state"] == "ok"
     refusals(journal, MANY_REFUSALS * 2, "run-2")
@@ -216,9 +199,7 @@ def test_a_burst_of_refused_connections_needs_somebody_and_a_few_do_not(
     assert finding["then"] == "`kagura-kernel egress log --refused --run run-2`"
 
 
-def test_several_denials_by_a_person_need_somebody_and_those_by_policy_do_not(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_denials_by_a_person_need_somebody_and_those_by_policy_do_not(journal, capsys):
     run = SampleRun(at=NOW)
     for number in range(MANY_DENIALS):
         journal.append(run.asked(f"app-p{number}"))
@@ -232,9 +213,7 @@ def test_several_denials_by_a_person_need_somebody_and_those_by_policy_do_not(
     assert found(capsys, "--since", later)["denials"]["state"] == "ok"
 
 
-def test_a_wrong_credential_configuration_needs_somebody(
-    books: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_credential_configuration_needs_somebody(books, tmp_path, capsys):
     del books
     folder = tmp_path / "config" / "kagura-kernel"
     folder.mkdir(parents=True)
@@ -244,9 +223,7 @@ def test_a_wrong_credential_configuration_needs_somebody(
 
 
 @pytest.mark.parametrize("trouble", ["bytes", "folder"])
-def test_a_credential_configuration_that_cannot_be_read_needs_somebody(
-    trouble: str, books: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_credential_configuration_that_cannot_be_read_needs_somebody(trouble, books, tmp_path, capsys):
     del books
     config = tmp_path / "config" / "kagura-kernel" / "credentials.toml"
     config.parent.mkdir(parents=True)
@@ -259,9 +236,7 @@ def test_a_credential_configuration_that_cannot_be_read_needs_somebody(
     assert str(config) in finding["said"]
 
 
-def test_in_a_shared_deployment_each_weak_back_end_is_said_to_be_refused(
-    books: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_in_a_shared_deployment_each_weak_back_end_is_said_to_be_refused(books, monkeypatch, capsys):
     del books
     monkeypatch.setenv("JUPYTERHUB_USER", "ada")
     findings = found(capsys)
@@ -275,8 +250,8 @@ def test_in_a_shared_deployment_each_weak_back_end_is_said_to_be_refused(
 
 
 def test_in_a_shared_deployment_a_weak_back_end_that_is_asked_for_needs_somebody_and_the_others_are_told_too(
-    books: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    books, monkeypatch, capsys
+):
     del books
     monkeypatch.setenv("KAGURA_SHARED", "true")
     monkeypatch.setenv("KAGURA_BOX", "bubblewrap")
@@ -293,8 +268,8 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
 
 
 def test_for_a_person_several_problems_stand_each_on_a_line_below_each_other(
-    journal: Journal, gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    journal, gone, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setenv("COLUMNS", "90")
     journal.append(SampleRun().started(owner=gone))
     folder = tmp_path / "config" / "kagura-kernel"
@@ -315,9 +290,7 @@ def test_for_a_person_several_problems_stand_each_on_a_line_below_each_other(
 
 @pytest.mark.usefixtures("books")
 @pytest.mark.parametrize("columns", [60, 80, 160])
-def test_no_line_is_wider_than_the_terminal_but_for_one_long_word(
-    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_line_is_wider_than_the_terminal_but_for_one_long_word(columns, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = told(capsys)
     assert any(line.startswith("OK    shared deployment") for line in lines)
@@ -326,18 +299,14 @@ def test_no_line_is_wider_than_the_terminal_but_for_one_long_word(
 
 
 @pytest.mark.usefixtures("books")
-def test_a_memory_that_nobody_has_used_yet_is_none_and_stays_so(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_memory_that_nobody_has_used_yet_is_none_and_stays_so(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("KAGURA_MEMORY", str(tmp_path / "mine.sqlite3"))
     assert found(capsys)["memory"]["said"] == f"none yet at {tmp_path / 'mine.sqlite3'}"
     assert not (tmp_path / "mine.sqlite3").exists()
 
 
 @pytest.mark.usefixtures("books")
-def test_a_place_where_nothing_can_be_remembered_is_no_memory_that_is_not_there_yet(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_place_where_nothing_can_be_remembered_is_no_memory_that_is_not_there_yet(capsys, monkeypatch):
     monkeypatch.setenv("KAGURA_MEMORY", "notes.sqlite3")
     row = found(capsys)["memory"]
     assert row["state"] == "fail"
@@ -345,9 +314,7 @@ def test_a_place_where_nothing_can_be_remembered_is_no_memory_that_is_not_there_
 
 
 @pytest.mark.usefixtures("books")
-def test_a_memory_is_counted(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_memory_is_counted(capsys, monkeypatch, tmp_path):
     file = tmp_path / "mine.sqlite3"
     with SqliteMemory(file) as memory:
         memory.remember(Draft("Builds need cmake.", Source(Author.AGENT)))
@@ -356,9 +323,7 @@ def test_a_memory_is_counted(
 
 
 @pytest.mark.usefixtures("books")
-def test_a_memory_that_cannot_be_read_needs_somebody(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_memory_that_cannot_be_read_needs_somebody(capsys, monkeypatch, tmp_path):
     file = tmp_path / "mine.sqlite3"
     file.write_text("no database " * 20)
     monkeypatch.setenv("KAGURA_MEMORY", str(file))

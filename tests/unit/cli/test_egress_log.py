@@ -10,7 +10,6 @@ from kagura_kernel.cli.main import main
 from kagura_kernel.cockpit.naming import read_time
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
-from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
 NOW = datetime.now(UTC)
@@ -48,9 +47,7 @@ def logged(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, ob
     return found
 
 
-def test_a_connection_is_one_line_from_its_decision_to_its_end(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_connection_is_one_line_from_its_decision_to_its_end(journal, capsys):
     journal.append(asked(1))
     journal.append(closed(1))
     assert main(["egress", "log"]) == 0
@@ -59,9 +56,7 @@ def test_a_connection_is_one_line_from_its_decision_to_its_end(
         assert part in line
 
 
-def test_the_newest_stands_first_and_one_that_goes_on_has_no_end(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_newest_stands_first_and_one_that_goes_on_has_no_end(journal, capsys):
     journal.append(asked(1))
     journal.append(asked(2))
     journal.append(closed(1, ended="limit", detail="2 GiB is the limit"))
@@ -70,16 +65,14 @@ def test_the_newest_stands_first_and_one_that_goes_on_has_no_end(
     assert rows[0]["duration"] is None
 
 
-def test_the_same_connection_number_of_another_run_is_another_connection(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_connection_number_of_another_run_is_another_connection(journal, capsys):
     journal.append(asked(1, "run-1"))
     journal.append(asked(1, "run-2"))
     journal.append(closed(1, "run-2"))
     assert {row["run_id"]: row["ended"] for row in logged(capsys)} == {"run-1": "", "run-2": "done"}
 
 
-def test_only_the_refused_ones_of_one_run_can_be_listed(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_refused_ones_of_one_run_can_be_listed(journal, capsys):
     journal.append(asked(1))
     journal.append(asked(2, allowed=False, times=4))
     journal.append(asked(3, "run-2", allowed=False))
@@ -90,16 +83,14 @@ def test_only_the_refused_ones_of_one_run_can_be_listed(journal: Journal, capsys
     assert "it is so." in said
 
 
-def test_a_limit_counts_what_is_listed_and_not_what_is_skipped(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_limit_counts_what_is_listed_and_not_what_is_skipped(journal, capsys):
     for number in range(5):
         journal.append(asked(number, allowed=number % 2 == 0))
     rows = logged(capsys, "--refused", "--limit", "2")
     assert [row["connection_id"] for row in rows] == ["con-3", "con-1"]
 
 
-def test_what_is_older_is_left_out(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_older_is_left_out(journal, capsys):
     journal.append(asked(1, ago=7200))
     journal.append(asked(2, ago=60))
     assert [row["connection_id"] for row in logged(capsys, "--since", "1h")] == ["con-2"]
@@ -107,21 +98,21 @@ def test_what_is_older_is_left_out(journal: Journal, capsys: pytest.CaptureFixtu
     assert len(logged(capsys, "--since", exactly)) == 2
 
 
-def test_a_long_log_is_read_to_its_end(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_log_is_read_to_its_end(journal, capsys):
     with journal.writing() as writing:
         for number in range(2500):
             writing.append(asked(number, allowed=number != 7))
     assert [row["connection_id"] for row in logged(capsys, "--refused")] == ["con-7"]
 
 
-def test_a_host_cannot_pose_as_another_line(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_host_cannot_pose_as_another_line(journal, capsys):
     journal.append(asked(1, allowed=False, host="a\nrun-9 allowed\x1b[2K"))
     assert main(["egress", "log"]) == 0
     said = capsys.readouterr().out
     assert (len(said.splitlines()), "\x1b" in said) == (2, False)
 
 
-def test_a_run_is_named_by_the_end_of_its_id_too(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_named_by_the_end_of_its_id_too(journal, capsys):
     for number, run_id in enumerate(("run-a", "run-b")):
         journal.append(SampleRun(run_id).started(project=str(Path.cwd())))
         journal.append(asked(number, run_id))
@@ -131,23 +122,23 @@ def test_a_run_is_named_by_the_end_of_its_id_too(journal: Journal, capsys: pytes
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("word", ["nope", "last", ""])
-def test_a_run_that_is_not_there_is_an_error_and_no_empty_list(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_is_not_there_is_an_error_and_no_empty_list(word, capsys):
     assert main(["egress", "log", "--run", word]) == 2
     assert capsys.readouterr().err.startswith("ERR_RUN_UNKNOWN: ")
 
 
 @pytest.mark.usefixtures("journal")
-def test_nothing_asked_for_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_asked_for_is_said(capsys):
     assert main(["egress", "log"]) == 0
     assert capsys.readouterr().out == "No connection was asked for.\n"
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200), ("7d", 604800)])
-def test_an_age_is_counted_back_from_now(text: str, seconds: int) -> None:
+def test_an_age_is_counted_back_from_now(text, seconds):
     assert read_time(text, NOW) == NOW - timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "5", "-1h", "1w", ""])
-def test_what_is_no_time_is_wrong_usage(text: str) -> None:
+def test_what_is_no_time_is_wrong_usage(text):
     with pytest.raises(UsageError, match="--since"):
         read_time(text, NOW)

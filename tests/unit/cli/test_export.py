@@ -17,9 +17,7 @@ def notebook(tmp_path: Path) -> Path:
     return tmp_path / "a.ipynb"
 
 
-def test_a_notebook_is_written_beside_itself_and_never_over_another_one(
-    notebook: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_notebook_is_written_beside_itself_and_never_over_another_one(notebook, capsys):
     target = notebook.with_name("a-python.ipynb")
     assert main(["export", str(notebook)]) == 0
     assert capsys.readouterr().out == f"{target} was written.\n"
@@ -29,11 +27,11 @@ def test_a_notebook_is_written_beside_itself_and_never_over_another_one(
     assert main(["export", "--force", str(notebook)]) == 0
 
 
-def test_what_was_written_is_told_to_programs_too(notebook: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_written_is_told_to_programs_too(notebook, capsys):
     assert main(["export", "--json", str(notebook)]) == 0
     assert json.loads(capsys.readouterr().out) == {"written": str(notebook.with_name("a-python.ipynb"))}
 
 
-def test_a_notebook_that_is_not_there_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_notebook_that_is_not_there_is_wrong_usage(tmp_path, capsys):
     assert main(["export", str(tmp_path / "b.ipynb"), "-o", str(tmp_path / "c.ipynb")]) == 2
     assert capsys.readouterr().err.startswith("ERR_USAGE: ")

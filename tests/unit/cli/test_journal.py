@@ -30,21 +30,21 @@ def tamper(home: Path) -> None:
     file.close()
 
 
-def test_a_journal_that_holds_says_how_many_rows_it_checked(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_journal_that_holds_says_how_many_rows_it_checked(home, capsys):
     assert main(["journal", "verify"]) == 0
     said = capsys.readouterr().out
     assert f"{home / 'journal.db'}: 3 rows, all as they were written." in said
     assert "Last hash " in said
 
 
-def test_the_same_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_as_json(home, capsys):
     assert main(["journal", "verify", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["ok"], found["rows"], found["where"]) == (True, 3, str(home / "journal.db"))
     assert len(found["last_hash"]) == 64
 
 
-def test_a_journal_that_does_not_hold_fails_and_names_the_row(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_journal_that_does_not_hold_fails_and_names_the_row(home, capsys):
     tamper(home)
     assert main(["journal", "verify"]) == 2
     said = capsys.readouterr()
@@ -53,7 +53,7 @@ def test_a_journal_that_does_not_hold_fails_and_names_the_row(home: Path, capsys
     assert "row 2: it is missing" in said.err
 
 
-def test_the_same_failure_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_failure_as_json(home, capsys):
     tamper(home)
     assert main(["journal", "verify", "--json"]) == 2
     found = json.loads(capsys.readouterr().out)
@@ -62,55 +62,47 @@ def test_the_same_failure_as_json(home: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.usefixtures("home")
-def test_another_directory_can_be_named(
-    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_directory_can_be_named(tmp_path_factory, capsys):
     other = tmp_path_factory.mktemp("other")
     Journal.open(other).close()
     assert main(["journal", "verify", "--dir", str(other)]) == 0
     assert "0 rows" in capsys.readouterr().out
 
 
-def test_where_there_is_no_journal_none_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_there_is_no_journal_none_is_made(tmp_path, capsys):
     assert main(["journal", "verify", "--dir", str(tmp_path / "nowhere")]) == 2
     assert "ERR_USAGE: There is no journal" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_path_is_that_of_the_file_whether_it_is_there_or_not(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_path_is_that_of_the_file_whether_it_is_there_or_not(home, capsys):
     assert main(["journal", "path"]) == 0
     assert main(["journal", "path", "--dir", "/nowhere"]) == 0
     assert capsys.readouterr().out.split() == [str(home / "journal.db"), "/nowhere/journal.db"]
 
 
 @pytest.mark.usefixtures("home")
-def test_a_server_is_shown_without_its_password(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_is_shown_without_its_password(monkeypatch, capsys):
     monkeypatch.setenv("KAGURA_JOURNAL_URL", "postgresql://ada:hunter2@db/books")
     assert main(["journal", "path"]) == 0
     assert capsys.readouterr().out == "postgresql+psycopg://ada@db/books\n"
 
 
 @pytest.mark.usefixtures("home")
-def test_a_url_in_the_configuration_file_is_honoured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_url_in_the_configuration_file_is_honoured(tmp_path, monkeypatch, capsys):
     (tmp_path / "settings.toml").write_text('journal_url = "postgresql://db/books"\n')
     monkeypatch.setenv("KAGURA_CONFIG", str(tmp_path / "settings.toml"))
     assert main(["journal", "path"]) == 0
     assert capsys.readouterr().out == "postgresql+psycopg://db/books\n"
 
 
-def test_a_url_of_something_else_is_a_wrong_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_url_of_something_else_is_a_wrong_configuration(capsys):
     assert main(["journal", "verify", "--url", "mysql://db/x"]) == 2
     assert capsys.readouterr().err.startswith("ERR_CONFIGURATION: ")
 
 
 @pytest.mark.parametrize("words", [["journal"], ["journal", "burn"], ["journal", "verify", "--dir", "x", "--url", "y"]])
-def test_wrong_words_are_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_words_are_wrong_usage(words, capsys):
     assert main(words) == 2
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
@@ -129,7 +121,7 @@ def forge(home: Path) -> None:
     file.close()
 
 
-def test_a_table_that_was_forged_is_named_and_made_anew(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_that_was_forged_is_named_and_made_anew(home, capsys):
     forge(home)
     assert main(["journal", "verify"]) == 2
     said = capsys.readouterr().err
@@ -144,7 +136,7 @@ def test_a_table_that_was_forged_is_named_and_made_anew(home: Path, capsys: pyte
     assert main(["journal", "verify"]) == 0
 
 
-def test_nothing_is_made_anew_from_rows_that_do_not_hold(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_made_anew_from_rows_that_do_not_hold(home, capsys):
     forge(home)
     tamper(home)
     assert main(["journal", "rebuild", "--json"]) == 2
@@ -155,9 +147,7 @@ def test_nothing_is_made_anew_from_rows_that_do_not_hold(home: Path, capsys: pyt
     file.close()
 
 
-def test_a_copy_is_made_and_says_how_to_check_it(
-    home: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_copy_is_made_and_says_how_to_check_it(home, tmp_path_factory, capsys):
     goal = tmp_path_factory.mktemp("copies") / "monday"
     assert main(["journal", "backup", str(goal)]) == 0
     assert f"a copy of {home / 'journal.db'}" in capsys.readouterr().out
@@ -166,9 +156,7 @@ def test_a_copy_is_made_and_says_how_to_check_it(
     assert "ERR_USAGE: There is a journal at" in capsys.readouterr().err
 
 
-def test_where_it_lies_and_where_a_copy_lies_is_told_to_programs_too(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_it_lies_and_where_a_copy_lies_is_told_to_programs_too(home, tmp_path, capsys):
     assert main(["journal", "path", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"journal": str(home / "journal.db")}
     assert main(["journal", "backup", "--json", str(tmp_path / "copy")]) == 0
@@ -177,9 +165,7 @@ def test_where_it_lies_and_where_a_copy_lies_is_told_to_programs_too(
     assert (told["ok"], told["rows"]) == (True, 3)
 
 
-def test_a_journal_that_was_touched_is_copied_all_the_same_and_the_copy_is_told_of(
-    home: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_journal_that_was_touched_is_copied_all_the_same_and_the_copy_is_told_of(home, tmp_path_factory, capsys):
     tamper(home)
     goal = tmp_path_factory.mktemp("copies") / "evidence"
     assert main(["journal", "backup", str(goal)]) == 1
@@ -202,7 +188,7 @@ def test_a_journal_that_was_touched_is_copied_all_the_same_and_the_copy_is_told_
         "DELETE FROM journal_head",
     ],
 )
-def test_nothing_is_run_on_a_journal_whose_newest_rows_were_touched(home: Path, sql: str) -> None:
+def test_nothing_is_run_on_a_journal_whose_newest_rows_were_touched(home, sql):
     with sqlite3.connect(home / "journal.db") as file:
         file.execute(sql)
     file.close()

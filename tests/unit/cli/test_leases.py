@@ -74,9 +74,7 @@ def of_static() -> CredentialProvider:
     )
 
 
-def test_what_is_out_is_listed_without_what_revokes_it(
-    cloudflare: FakeCloudflare, journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_out_is_listed_without_what_revokes_it(cloudflare, journal, gone, capsys):
     issue = lease(journal, of_cloudflare(cloudflare))
     lease(journal, of_cloudflare(cloudflare), owner=gone, run_id="run-2")
     assert main(["leases"]) == 0
@@ -90,9 +88,7 @@ def test_what_is_out_is_listed_without_what_revokes_it(
     assert issue.handle not in said
 
 
-def test_with_all_those_that_are_gone_are_listed_too(
-    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_with_all_those_that_are_gone_are_listed_too(cloudflare, journal, capsys):
     lease(journal, of_cloudflare(cloudflare))
     assert main(["leases", "revoke", "--all"]) == 0
     capsys.readouterr()
@@ -102,9 +98,7 @@ def test_with_all_those_that_are_gone_are_listed_too(
     assert [row["state"] for row in json.loads(capsys.readouterr().out)] == ["gone"]
 
 
-def test_a_lease_of_a_run_that_goes_on_is_revoked_at_the_provider_and_the_run_is_told(
-    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lease_of_a_run_that_goes_on_is_revoked_at_the_provider_and_the_run_is_told(cloudflare, journal, capsys):
     journal.append(SampleRun().started(owner=process_owner()))
     issue = lease(journal, of_cloudflare(cloudflare))
     other = lease(journal, of_cloudflare(cloudflare))
@@ -115,9 +109,7 @@ def test_a_lease_of_a_run_that_goes_on_is_revoked_at_the_provider_and_the_run_is
     assert [word.word for word in Mailbox(journal).take(["run-1"], ("leases",))] == ["leases"]
 
 
-def test_all_leases_of_one_provider_are_revoked_and_no_others(
-    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_leases_of_one_provider_are_revoked_and_no_others(cloudflare, journal, capsys):
     lease(journal, of_cloudflare(cloudflare))
     key = lease(journal, of_static())
     assert main(["leases", "revoke", "--provider", "cloudflare", "--json"]) == 0
@@ -126,9 +118,7 @@ def test_all_leases_of_one_provider_are_revoked_and_no_others(
     assert LeaseLedger(journal).is_live(key.row_id)
 
 
-def test_a_key_that_cannot_be_revoked_is_told_with_what_to_do(
-    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_key_that_cannot_be_revoked_is_told_with_what_to_do(cloudflare, journal, capsys):
     del cloudflare
     key = lease(journal, of_static())
     assert main(["leases", "revoke", "--all"]) == 1
@@ -138,9 +128,7 @@ def test_a_key_that_cannot_be_revoked_is_told_with_what_to_do(
     assert not LeaseLedger(journal).is_live(key.row_id)
 
 
-def test_trouble_at_the_provider_leaves_it_owed_and_a_sweep_brings_it_home(
-    cloudflare: FakeCloudflare, journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_trouble_at_the_provider_leaves_it_owed_and_a_sweep_brings_it_home(cloudflare, journal, gone, capsys):
     issue = lease(journal, of_cloudflare(cloudflare), owner=gone)
     cloudflare.trouble(Trouble.BROKEN)
     assert main(["leases", "revoke", issue.id]) == 1
@@ -150,9 +138,7 @@ def test_trouble_at_the_provider_leaves_it_owed_and_a_sweep_brings_it_home(
     assert cloudflare.live() == {}
 
 
-def test_a_sweep_leaves_the_leases_of_the_living_alone(
-    cloudflare: FakeCloudflare, journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sweep_leaves_the_leases_of_the_living_alone(cloudflare, journal, gone, capsys):
     living = lease(journal, of_cloudflare(cloudflare))
     dead = lease(journal, of_cloudflare(cloudflare), owner=gone)
     assert main(["leases", "sweep", "--json"]) == 0
@@ -162,9 +148,7 @@ def test_a_sweep_leaves_the_leases_of_the_living_alone(
     assert capsys.readouterr().out == "Nothing to sweep.\n"
 
 
-def test_a_lease_that_is_gone_needs_nothing(
-    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lease_that_is_gone_needs_nothing(cloudflare, journal, capsys):
     issue = lease(journal, of_cloudflare(cloudflare))
     assert main(["leases", "revoke", issue.id]) == 0
     capsys.readouterr()
@@ -173,21 +157,19 @@ def test_a_lease_that_is_gone_needs_nothing(
 
 
 @pytest.mark.usefixtures("journal", "cloudflare")
-def test_an_unknown_lease_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_lease_is_an_error(capsys):
     assert main(["leases", "revoke", "lea-9"]) == 2
     assert capsys.readouterr().err.startswith("ERR_UNKNOWN_NAME: There is no lease 'lea-9'")
 
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("words", [[], ["lea-1", "--all"], ["--all", "--provider", "x"]])
-def test_it_must_be_said_which_leases(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_must_be_said_which_leases(words, capsys):
     assert main(["leases", "revoke", *words]) == 2
     assert capsys.readouterr().err.startswith("ERR_USAGE: Say which leases")
 
 
-def test_with_a_wrong_configuration_the_run_is_cut_off_and_no_value_is_repeated(
-    cloudflare: FakeCloudflare, journal: Journal, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_with_a_wrong_configuration_the_run_is_cut_off_and_no_value_is_repeated(cloudflare, journal, tmp_path, capsys):
     issue = lease(journal, of_cloudflare(cloudflare))
     config = tmp_path / "config" / "kagura-kernel" / "credentials.toml"
     config.write_text('[providers.cloudflare]\nkind = "cloudflare"\ntoken = "hunter2"\n')
@@ -199,9 +181,7 @@ def test_with_a_wrong_configuration_the_run_is_cut_off_and_no_value_is_repeated(
     assert not LeaseLedger(journal).is_live(issue.row_id)
 
 
-def test_a_provider_that_is_mistyped_is_an_error_and_nothing_is_revoked(
-    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_provider_that_is_mistyped_is_an_error_and_nothing_is_revoked(cloudflare, journal, capsys):
     issue = lease(journal, of_cloudflare(cloudflare))
     assert main(["leases", "revoke", "--provider", "cloudflair"]) == 2
     said = capsys.readouterr()
@@ -213,14 +193,12 @@ def test_a_provider_that_is_mistyped_is_an_error_and_nothing_is_revoked(
 
 
 @pytest.mark.usefixtures("cloudflare", "journal")
-def test_a_provider_that_has_nothing_out_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_provider_that_has_nothing_out_is_no_error(capsys):
     assert main(["leases", "revoke", "--provider", "cloudflare"]) == 0
     assert capsys.readouterr().out == "cloudflare: no credential is out.\n"
 
 
-def test_a_provider_that_is_not_configured_any_more_is_known_by_its_leases(
-    cloudflare: FakeCloudflare, journal: Journal, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_provider_that_is_not_configured_any_more_is_known_by_its_leases(cloudflare, journal, tmp_path, capsys):
     issue = lease(journal, of_cloudflare(cloudflare))
     (tmp_path / "config" / "kagura-kernel" / "credentials.toml").unlink()
     assert main(["leases", "revoke", "--provider", "cloudflare"]) == 1
@@ -228,9 +206,7 @@ def test_a_provider_that_is_not_configured_any_more_is_known_by_its_leases(
     assert not LeaseLedger(journal).is_live(issue.row_id)
 
 
-def test_the_kind_of_providers_names_all_of_them(
-    cloudflare: FakeCloudflare, journal: Journal, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_kind_of_providers_names_all_of_them(cloudflare, journal, tmp_path, capsys):
     config = tmp_path / "config" / "kagura-kernel" / "credentials.toml"
     config.write_text(config.read_text() + '\n[providers.other]\nkind = "static"\nsecret_env = "STATIC_KEY"\n')
     first, kept = lease(journal, of_static()), lease(journal, of_cloudflare(cloudflare))
@@ -241,9 +217,7 @@ def test_the_kind_of_providers_names_all_of_them(
     assert LeaseLedger(journal).is_live(kept.row_id)
 
 
-def test_every_lease_of_a_scope_is_revoked_and_no_others(
-    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_lease_of_a_scope_is_revoked_and_no_others(cloudflare, journal, capsys):
     for run_id in ("run-1", "run-2"):
         lease(journal, of_cloudflare(cloudflare), run_id=run_id)
     key = lease(journal, of_static())
@@ -256,16 +230,14 @@ def test_every_lease_of_a_scope_is_revoked_and_no_others(
 
 
 @pytest.mark.usefixtures("cloudflare")
-def test_a_scope_that_is_mistyped_is_an_error(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_scope_that_is_mistyped_is_an_error(journal, capsys):
     key = lease(journal, of_static())
     assert main(["leases", "revoke", key.id, "cloudflare:raed"]) == 2
     assert "Did you mean 'cloudflare:read'?" in capsys.readouterr().err
     assert LeaseLedger(journal).is_live(key.row_id)
 
 
-def test_the_end_of_an_id_names_a_lease_and_one_that_fits_several_none(
-    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_end_of_an_id_names_a_lease_and_one_that_fits_several_none(cloudflare, journal, capsys):
     issue = lease(journal, of_cloudflare(cloudflare))
     assert main(["leases", "revoke", issue.id[-8:]]) == 0
     assert capsys.readouterr().out == f"{issue.id}: cloudflare:read of run-1: revoked\n"
@@ -279,18 +251,14 @@ def test_the_end_of_an_id_names_a_lease_and_one_that_fits_several_none(
 
 
 @pytest.mark.usefixtures("cloudflare", "journal")
-def test_with_a_wrong_configuration_an_unknown_name_is_not_called_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_with_a_wrong_configuration_an_unknown_name_is_not_called_one(tmp_path, capsys):
     (tmp_path / "config" / "kagura-kernel" / "credentials.toml").write_bytes(b"\xff")
     assert main(["leases", "revoke", "--provider", "cloudflare"]) == 2
     assert capsys.readouterr().err.startswith("ERR_CONFIGURATION: ")
 
 
 @pytest.mark.parametrize("action", [["revoke", "--all"], ["sweep"]])
-def test_a_configuration_that_is_no_text_is_told_without_a_stack_trace(
-    action: list[str], cloudflare: FakeCloudflare, journal: Journal, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_configuration_that_is_no_text_is_told_without_a_stack_trace(action, cloudflare, journal, tmp_path, capsys):
     lease(journal, of_cloudflare(cloudflare))
     config = tmp_path / "config" / "kagura-kernel" / "credentials.toml"
     config.write_bytes(config.read_bytes() + b"\xff\xfe")

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cli.main import main
-from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
 NOW = datetime.now(UTC)
@@ -20,7 +19,7 @@ def logged(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, An
     return found
 
 
-def test_a_request_is_one_line_with_its_answer(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_request_is_one_line_with_its_answer(journal, capsys):
     journal.append(SampleRun(at=NOW).used("/repos/acme", bytes_out=1536))
     assert main(["leases", "log"]) == 0
     head, line = capsys.readouterr().out.splitlines()
@@ -29,7 +28,7 @@ def test_a_request_is_one_line_with_its_answer(journal: Journal, capsys: pytest.
         assert part in line
 
 
-def test_a_request_without_an_answer_says_why(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_request_without_an_answer_says_why(journal, capsys):
     journal.append(SampleRun(at=NOW).used(status=0, why="its lease is over"))
     assert main(["leases", "log"]) == 0
     line = capsys.readouterr().out.splitlines()[1]
@@ -37,15 +36,13 @@ def test_a_request_without_an_answer_says_why(journal: Journal, capsys: pytest.C
     assert line.endswith("its lease is over")
 
 
-def test_the_newest_request_stands_first_and_no_more_are_listed_than_asked_for(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_newest_request_stands_first_and_no_more_are_listed_than_asked_for(journal, capsys):
     for number in range(4):
         journal.append(SampleRun(at=NOW).used(f"/{number}"))
     assert [row["path"] for row in logged(capsys, "--limit", "2")] == ["/3", "/2"]
 
 
-def test_only_the_requests_of_one_run_can_be_listed(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_requests_of_one_run_can_be_listed(journal, capsys):
     for run_id in ("run-1", "run-2"):
         run = SampleRun(run_id, at=NOW)
         journal.append(run.started(project=str(Path.cwd())))
@@ -55,13 +52,13 @@ def test_only_the_requests_of_one_run_can_be_listed(journal: Journal, capsys: py
     assert [row["run_id"] for row in logged(capsys, "--run", "last")] == ["run-2"]
 
 
-def test_older_requests_are_left_out(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_older_requests_are_left_out(journal, capsys):
     journal.append(SampleRun(at=NOW - timedelta(hours=2)).used("/old"))
     journal.append(SampleRun(at=NOW).used("/new"))
     assert [row["path"] for row in logged(capsys, "--since", "1h")] == ["/new"]
 
 
-def test_what_else_happened_is_not_listed(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_else_happened_is_not_listed(journal, capsys):
     run = SampleRun(at=NOW)
     for event in (run.started(), run.lease(), run.refused()):
         journal.append(event)
@@ -69,7 +66,7 @@ def test_what_else_happened_is_not_listed(journal: Journal, capsys: pytest.Captu
     assert capsys.readouterr().out == "No request was made with a leased credential.\n"
 
 
-def test_a_path_cannot_pose_as_another_line(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_path_cannot_pose_as_another_line(journal, capsys):
     journal.append(SampleRun(at=NOW).used("/a\nrun-9\x1b[2K"))
     assert main(["leases", "log"]) == 0
     said = capsys.readouterr().out
@@ -77,14 +74,14 @@ def test_a_path_cannot_pose_as_another_line(journal: Journal, capsys: pytest.Cap
 
 
 @pytest.mark.usefixtures("journal")
-def test_an_unknown_run_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_run_is_an_error(capsys):
     assert main(["leases", "log", "--run", "nope"]) == 2
     assert capsys.readouterr().err == "ERR_RUN_UNKNOWN: There is no run 'nope'. `kagura-kernel runs` lists them.\n"
 
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("words", [["--limit", "0"], ["--since", "yesterday"]])
-def test_what_makes_no_sense_is_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_makes_no_sense_is_wrong_usage(words, capsys):
     assert main(["leases", "log", *words]) == 2
     said = capsys.readouterr().err
     assert said.startswith("ERR_USAGE: ")

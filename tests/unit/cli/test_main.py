@@ -61,7 +61,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_help_lists_every_command_and_imports_none_of_them() -> None:
+def test_help_lists_every_command_and_imports_none_of_them():
     code = (
         "import sys, json, contextlib, io\n"
         "from kagura_kernel.cli.main import main\n"
@@ -80,25 +80,25 @@ def test_help_lists_every_command_and_imports_none_of_them() -> None:
     assert [name for name in HEAVY if name in modules] == []
 
 
-def test_no_command_at_all_shows_the_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_command_at_all_shows_the_help_and_fails(capsys):
     assert cli.main([]) == 2
     said = capsys.readouterr()
     assert "COMMAND --help" in said.out
     assert said.err == "ERR_USAGE: No command was given; the help lists them.\n"
 
 
-def test_the_description_names_the_exit_codes_there_are_and_no_others() -> None:
+def test_the_description_names_the_exit_codes_there_are_and_no_others():
     described = (cli.__doc__ or "").partition("Exit codes:")[2].partition(". An")[0]
     codes = {cli.OK, cli.FOUND, cli.FAILED, cli.NOT_SET_UP, cli.DOCTOR_FAILED, serve.TRY_AGAIN, cli.INTERRUPTED}
     assert {int(number) for number in re.findall(r"\b\d+\b", described)} == codes
 
 
-def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_the_package_s(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"kagura-kernel {__version__}\n"
 
 
-def test_an_unknown_command_is_one_line_with_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_one_line_with_a_suggestion(capsys):
     assert cli.main(["jurnal"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
@@ -118,21 +118,19 @@ def test_an_unknown_command_is_one_line_with_a_suggestion(capsys: pytest.Capture
     ],
 )
 @pytest.mark.usefixtures("command")
-def test_a_wrong_option_is_one_line_that_says_where_the_right_ones_stand(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_option_is_one_line_that_says_where_the_right_ones_stand(words, said, capsys):
     assert cli.main(words) == 2
     assert capsys.readouterr() == ("", f"ERR_USAGE: {said}\n")
 
 
-def test_a_command_of_the_notebook_says_where_it_works(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_of_the_notebook_says_where_it_works(capsys):
     assert cli.main(["watch"]) == 2
     assert capsys.readouterr().err == (
         "ERR_UNSUPPORTED: `kagura-kernel watch` does not work here; it is a command of the notebook: `%kagura watch`.\n"
     )
 
 
-def test_a_command_gets_its_arguments_and_gives_the_exit_code(command: ModuleType) -> None:
+def test_a_command_gets_its_arguments_and_gives_the_exit_code(command):
     seen: list[str] = []
 
     def run(arguments: SimpleNamespace) -> int:
@@ -146,7 +144,7 @@ def test_a_command_gets_its_arguments_and_gives_the_exit_code(command: ModuleTyp
 
 @pytest.mark.parametrize("words", [["trial", "--help"], ["trial", "-h"], ["help", "trial"], ["trial", "x", "--help"]])
 @pytest.mark.usefixtures("command")
-def test_a_command_s_own_help_says_what_it_is_for(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_s_own_help_says_what_it_is_for(words, capsys):
     assert cli.main(words) == 0
     said = capsys.readouterr().out
     assert said.startswith("usage: kagura-kernel trial [TEXT]\n\nTry something.\n")
@@ -164,9 +162,7 @@ def test_a_command_s_own_help_says_what_it_is_for(words: list[str], capsys: pyte
         (MemoryUnavailable("postgresql://…", "nobody answers", "Start it."), 3),
     ],
 )
-def test_an_expected_error_is_its_code_and_text_without_a_stack_trace(
-    command: ModuleType, error: KaguraError, code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_expected_error_is_its_code_and_text_without_a_stack_trace(command, error, code, capsys):
     def run(_: SimpleNamespace) -> int:
         raise error
 
@@ -176,7 +172,7 @@ def test_an_expected_error_is_its_code_and_text_without_a_stack_trace(
     assert (said.out, said.err) == ("", f"{error.code}: {for_terminal(error.message)}\n")
 
 
-def test_an_error_names_the_command_of_the_terminal(command: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_names_the_command_of_the_terminal(command, capsys):
     def run(_: SimpleNamespace) -> int:
         raise RunUnknown("run-9")
 
@@ -185,7 +181,7 @@ def test_an_error_names_the_command_of_the_terminal(command: ModuleType, capsys:
     assert capsys.readouterr().err == "ERR_RUN_UNKNOWN: There is no run 'run-9'. `kagura-kernel runs` lists them.\n"
 
 
-def test_an_unexpected_error_is_not_hidden(command: ModuleType) -> None:
+def test_an_unexpected_error_is_not_hidden(command):
     def run(_: SimpleNamespace) -> int:
         raise ZeroDivisionError
 
@@ -194,7 +190,7 @@ def test_an_unexpected_error_is_not_hidden(command: ModuleType) -> None:
         cli.main(["trial"])
 
 
-def test_an_interrupt_ends_quietly(command: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_ends_quietly(command, capsys):
     def run(_: SimpleNamespace) -> int:
         raise KeyboardInterrupt
 
@@ -203,7 +199,7 @@ def test_an_interrupt_ends_quietly(command: ModuleType, capsys: pytest.CaptureFi
     assert capsys.readouterr().err == ""
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+def test_a_reader_that_has_seen_enough_is_no_error():
     code = (
         "import sys, types\n"
         "from kagura_kernel.cli import main as cli\n"
@@ -220,7 +216,7 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
         assert process.stderr.read() == b""
 
 
-def test_every_command_of_the_terminal_has_a_function_and_no_home_is_of_anything_else() -> None:
+def test_every_command_of_the_terminal_has_a_function_and_no_home_is_of_anything_else():
     names = {entry.name for entry in COMMANDS if Surface.TERMINAL in entry.surfaces}
     for name in names:
         assert callable(cli.handler_of(name))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kagura_kernel.assembly import kits
 from kagura_kernel.cli.main import main
-from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import EnablePlugin
 from kagura_kernel.domain.plugins import PluginState, Risk
 from tests.support.plugin_rig import SOURCE, write_plugin
@@ -44,7 +42,7 @@ def row(capsys: Capture, name: str, *words: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_all_plugins_are_listed_with_their_state_and_what_is_wrong_with_them(plugins: Path, capsys: Capture) -> None:
+def test_all_plugins_are_listed_with_their_state_and_what_is_wrong_with_them(plugins, capsys):
     write_plugin(plugins, "talker", description=LONG)
     (plugins / "talker" / "extra.pyc").write_bytes(b"")
     broken = write_plugin(plugins, "broken")
@@ -60,7 +58,7 @@ def test_all_plugins_are_listed_with_their_state_and_what_is_wrong_with_them(plu
     assert row(capsys, "broken")["problem"]
 
 
-def test_the_list_says_what_keeps_a_plugin_out(plugins: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_the_list_says_what_keeps_a_plugin_out(plugins, tmp_path, capsys):
     write_plugin(plugins, "bad", source=f"import subprocess\n{SOURCE}")
     assert row(capsys, "bad")["danger"] == ""
     main(["plugin", "audit", "bad"])
@@ -77,7 +75,7 @@ def test_the_list_says_what_keeps_a_plugin_out(plugins: Path, tmp_path: Path, ca
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "200"])
-def test_the_list_fits_the_terminal(columns: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_fits_the_terminal(columns, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert max(map(len, said(capsys, "list").splitlines())) <= int(columns)
@@ -104,7 +102,7 @@ def test_a_slip_of_the_fingers_is_answered_with_what_was_meant(words, hint, caps
     assert hint in out
 
 
-def test_a_secret_names_no_session_and_is_not_repeated(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_names_no_session_and_is_not_repeated(capsys, monkeypatch):
     monkeypatch.setattr(kits, "redactor_of", lambda _home: shared_redactor())
     token = "ghp_" + "aB3dE5gH7jQ2mN4pR6tV8xY1zC0fK9wS5uL3"
     out = said(capsys, "disable", "greeter", "--session", token, code=2)
@@ -113,13 +111,13 @@ def test_a_secret_names_no_session_and_is_not_repeated(capsys: Capture, monkeypa
     assert token not in out
 
 
-def test_what_is_like_nothing_gets_no_hint(capsys: Capture) -> None:
+def test_what_is_like_nothing_gets_no_hint(capsys):
     out = said(capsys, "approve", "weather-report", code=2)
     assert "There is no plugin 'weather-report'." in out
     assert "Did you mean" not in out
 
 
-def test_approving_needs_an_audit_and_holds_until_it_is_taken_back(capsys: Capture) -> None:
+def test_approving_needs_an_audit_and_holds_until_it_is_taken_back(capsys):
     assert said(capsys, "approve", "greeter", code=2).startswith("ERR_PLUGIN_REFUSED: ")
     assert said(capsys, "unapprove", "greeter") == "greeter was not approved.\n"
     main(["plugin", "audit", "greeter"])
@@ -133,7 +131,7 @@ def test_approving_needs_an_audit_and_holds_until_it_is_taken_back(capsys: Captu
     assert row(capsys, "greeter")["approved"] is False
 
 
-def test_an_approval_of_what_was_deleted_by_hand_can_be_taken_back(plugins: Path, capsys: Capture) -> None:
+def test_an_approval_of_what_was_deleted_by_hand_can_be_taken_back(plugins, capsys):
     main(["plugin", "audit", "greeter"])
     main(["plugin", "approve", "greeter"])
     (plugins / "greeter").rename(plugins.parent / "gone")
@@ -142,7 +140,7 @@ def test_an_approval_of_what_was_deleted_by_hand_can_be_taken_back(plugins: Path
     assert said(capsys, "unapprove", "greeter", code=2).startswith("ERR_UNKNOWN_NAME")
 
 
-def test_what_can_be_configured_is_listed_with_its_default(plugins: Path, capsys: Capture) -> None:
+def test_what_can_be_configured_is_listed_with_its_default(plugins, capsys):
     out = said(capsys, "config", "greeter")
     assert out.splitlines()[1].split() == ["greeting", "string", "hello", "-", "What", "it", "says", "first"]
     (field,) = data(capsys, "config", "greeter")
@@ -158,7 +156,7 @@ def test_what_can_be_configured_is_listed_with_its_default(plugins: Path, capsys
     assert said(capsys, "config", "mute") == "mute has nothing to configure.\n"
 
 
-def test_a_notebook_s_session_is_seen_and_its_plugin_taken_away(notebook: Cockpit, capsys: Capture) -> None:
+def test_a_notebook_s_session_is_seen_and_its_plugin_taken_away(notebook, capsys):
     assert row(capsys, "other")["state"] == "enabled"
     assert row(capsys, "other", "--session", "S")["config"] == {"greeting": "hello"}
     assert row(capsys, "other", "--session", "T")["state"] == "audited"
@@ -188,7 +186,7 @@ def test_which_session_is_meant_has_to_be_said_when_there_are_several_or_none(no
     assert "so it has no last session" in said(capsys, "disable", "other", "--session", "last", code=2)
 
 
-def test_the_log_says_what_happened_when_who_did_it_and_in_which_session(notebook: Cockpit, capsys: Capture) -> None:
+def test_the_log_says_what_happened_when_who_did_it_and_in_which_session(notebook, capsys):
     notebook.plugins.disable("other", by="bob", via="test", session="S")
     head, *lines = said(capsys, "logs", "other").splitlines()
     assert head.split() == ["when", "what", "by"]
@@ -202,7 +200,7 @@ def test_the_log_says_what_happened_when_who_did_it_and_in_which_session(noteboo
     assert (last["what"], last["by"], last["session_id"], last["ok"]) == ("disabled", "bob", "S", True)
 
 
-def test_a_narrow_terminal_shows_all_of_a_log(plugins: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal_shows_all_of_a_log(plugins, capsys, monkeypatch):
     (plugins / "greeter" / "plugin.json").write_text("{" + '"a": 1, ' * 20)
     said(capsys, "list")
     whole = said(capsys, "logs", "greeter").splitlines()[1].split("seen", 1)[1].split(None, 1)[1]
@@ -214,7 +212,7 @@ def test_a_narrow_terminal_shows_all_of_a_log(plugins: Path, capsys: Capture, mo
     assert lines[1].startswith("!")
 
 
-def test_words_of_a_plugin_cannot_pose_as_a_log(plugins: Path, capsys: Capture) -> None:
+def test_words_of_a_plugin_cannot_pose_as_a_log(plugins, capsys):
     (plugins / "greeter" / "plugin.json").write_text(json.dumps({"na\x1b[2Jme": 1, "x\ny": 2}))
     for words in (("list",), ("logs", "greeter"), ("logs", "greeter", "--json")):
         out = said(capsys, *words)

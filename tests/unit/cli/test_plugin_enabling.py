@@ -6,14 +6,12 @@ import io
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from kagura_kernel.cli.main import main
 from kagura_kernel.cli.plugin_enabling import absolute
-from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import PluginJailBroken
 from kagura_kernel.domain.plugins import PluginPermissions, PluginState
 from kagura_kernel.journal.mailbox import Mailbox, take_plugin_words
@@ -115,7 +113,7 @@ def test_every_way_to_say_no(lines, end, typing, journal, jails, capsys):
     assert Mailbox(journal).pending() == []
 
 
-def test_what_is_no_answer_is_asked_again(typing: Callable[..., None], journal: Journal, capsys: Capture) -> None:
+def test_what_is_no_answer_is_asked_again(typing, journal, capsys):
     typing("perhaps", "e")
     assert main([*ENABLE]) == 0
     out = capsys.readouterr().out
@@ -184,7 +182,7 @@ def test_an_approved_plugin_needs_no_report_and_only_its_form(plugins, typing, j
     assert len(words(journal)) == 1
 
 
-def test_where_nobody_can_be_asked_it_takes_an_accepted_risk(journal: Journal, capsys: Capture) -> None:
+def test_where_nobody_can_be_asked_it_takes_an_accepted_risk(journal, capsys):
     assert main([*ENABLE, "--static"]) == 2
     out, err = capsys.readouterr()
     assert "Nobody can be asked here: say `--accept-risk` in the command" in err
@@ -196,7 +194,7 @@ def test_where_nobody_can_be_asked_it_takes_an_accepted_risk(journal: Journal, c
     assert len(words(journal)) == 1
 
 
-def test_where_nobody_can_be_asked_what_is_missing_is_said_before_an_audit(plugins: Path, capsys: Capture) -> None:
+def test_where_nobody_can_be_asked_what_is_missing_is_said_before_an_audit(plugins, capsys):
     write_plugin(plugins, source=ASKING)
     assert main([*ENABLE, "--accept-risk", "medium"]) == 2
     out, err = capsys.readouterr()
@@ -206,7 +204,7 @@ def test_where_nobody_can_be_asked_what_is_missing_is_said_before_an_audit(plugi
     assert "Audit" not in capsys.readouterr().out
 
 
-def test_json_is_data_alone_and_people_s_words_go_beside_it(journal: Journal, capsys: Capture) -> None:
+def test_json_is_data_alone_and_people_s_words_go_beside_it(journal, capsys):
     assert main([*ENABLE, "--accept-risk", "low", "--json"]) == 0
     out, _ = capsys.readouterr()
     row = json.loads(out)
@@ -250,7 +248,7 @@ def test_wrong_words_are_answered_before_anything_is_audited(typed, message, plu
     assert "Audit" not in capsys.readouterr().out
 
 
-def test_a_notebook_hears_of_it_and_the_terminal_says_so(notebook: Cockpit, capsys: Capture) -> None:
+def test_a_notebook_hears_of_it_and_the_terminal_says_so(notebook, capsys):
     assert main([*ENABLE, "greeting=hi", "--accept-risk", "low"]) == 0
     assert "greeter 1.0.0 is enabled in the session S. Code in its boxes" in capsys.readouterr().out
     row = notebook.plugins.row("greeter", "S")
@@ -284,7 +282,7 @@ def test_a_password_is_not_handed_over(typed, plugins, typing, books, journal, c
     assert not [path for path in books.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
 
 
-def test_paths_are_handed_over_as_the_terminal_means_them(tmp_path: Path) -> None:
+def test_paths_are_handed_over_as_the_terminal_means_them(tmp_path):
     row = SimpleNamespace(permissions=PluginPermissions(read=("{base}", "/etc/x"), write=("{more}",), net=("{hosts}",)))
     given = (
         "base=./data",
@@ -305,7 +303,7 @@ def test_paths_are_handed_over_as_the_terminal_means_them(tmp_path: Path) -> Non
     )
 
 
-def test_an_audit_says_by_its_exit_code_whether_it_found_a_danger(plugins: Path, capsys: Capture) -> None:
+def test_an_audit_says_by_its_exit_code_whether_it_found_a_danger(plugins, capsys):
     assert main(["plugin", "audit", "greeter"]) == 0
     assert "Audit of greeter 1.0.0" in capsys.readouterr().out
     write_plugin(plugins, "bad", source=HOSTILE)

@@ -38,7 +38,7 @@ def mine(tmp_path: Path) -> Path:
     return write_plugin(tmp_path / "elsewhere", "mine")
 
 
-def test_a_directory_is_installed_and_nothing_is_enabled(mine: Path, books: Path, capsys: Capture) -> None:
+def test_a_directory_is_installed_and_nothing_is_enabled(mine, books, capsys):
     out = said(capsys, "install", str(mine))
     assert out == ("mine 1.0.0 is installed. Nothing is enabled yet: `kagura-kernel plugin enable mine`.\n")
     found = row(capsys, "mine")
@@ -61,7 +61,7 @@ def test_a_plugin_with_a_danger_is_installed_and_the_line_says_that_it_is_kept_o
     assert "is installed, and cannot be used: SCHEMA is missing" in said(capsys, "install", str(bad), "--replace")
 
 
-def test_an_archive_needs_its_hash(mine: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_an_archive_needs_its_hash(mine, tmp_path, capsys):
     archive = Path(shutil.make_archive(str(tmp_path / "mine"), "zip", mine.parent, "mine"))
     assert "name its SHA-256 with --sha256 HASH" in said(capsys, "install", str(archive), code=2)
     pinned = hashlib.sha256(archive.read_bytes()).hexdigest()
@@ -85,13 +85,13 @@ def test_an_archive_needs_its_hash(mine: Path, tmp_path: Path, capsys: Capture) 
         (("trust", "Ada L.", "no-key"), "That is no public key"),
     ],
 )
-def test_what_is_missing_or_wrong_is_said(words: tuple[str, ...], message: str, capsys: Capture) -> None:
+def test_what_is_missing_or_wrong_is_said(words, message, capsys):
     out = said(capsys, *words, code=2)
     assert out.startswith("ERR_")
     assert message in out
 
 
-def test_removing_a_plugin_takes_its_approval_along(mine: Path, books: Path, capsys: Capture) -> None:
+def test_removing_a_plugin_takes_its_approval_along(mine, books, capsys):
     said(capsys, "install", str(mine))
     said(capsys, "audit", "mine")
     said(capsys, "approve", "mine")
@@ -107,7 +107,7 @@ def test_removing_a_plugin_takes_its_approval_along(mine: Path, books: Path, cap
     assert told.count("installed") == told.count("removed") == 2
 
 
-def test_a_signature_is_shown_once_its_author_is_trusted(plugins: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_signature_is_shown_once_its_author_is_trusted(plugins, tmp_path, capsys):
     key = tmp_path / "my.key"
     out = said(capsys, "sign", str(plugins / "greeter"), "--key", str(key), "--author", "Ada L.")
     assert key.stat().st_mode & 0o077 == 0

@@ -7,22 +7,17 @@ import os
 import subprocess
 import sys
 import termios
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kagura_kernel.cli.main import main
-from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.domain.identity import new_run_id
-from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
 
-def test_the_newest_run_stands_first_and_a_live_one_is_marked(
-    journal: Journal, running: Callable[[], RunHandle], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_newest_run_stands_first_and_a_live_one_is_marked(journal, running, capsys):
     old = SampleRun("run-old")
     journal.append(old.started())
     journal.append(old.finished())
@@ -34,9 +29,7 @@ def test_the_newest_run_stands_first_and_a_live_one_is_marked(
     assert second.split()[:3] == ["run-old", "done", "2026-01-01"]
 
 
-def test_a_run_whose_process_is_gone_is_not_live(
-    journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_whose_process_is_gone_is_not_live(journal, gone, capsys):
     journal.append(SampleRun().started(owner=gone))
     assert main(["runs"]) == 0
     assert "running, its process is gone" in capsys.readouterr().out
@@ -46,9 +39,7 @@ def test_a_run_whose_process_is_gone_is_not_live(
     assert row["started_at"] == "2026-01-01T12:00:00+00:00"
 
 
-def test_what_a_run_comes_from_and_how_good_it_was_is_told_where_there_is_something_to_tell(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_run_comes_from_and_how_good_it_was_is_told_where_there_is_something_to_tell(journal, capsys):
     facts: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({}, {}),
         ({"resumes": "run-0"}, {"verified": False}),
@@ -72,14 +63,14 @@ def test_what_a_run_comes_from_and_how_good_it_was_is_told_where_there_is_someth
     assert (row["parent"], row["lineage"], row["untrusted"], row["resumes"]) == ("run-1", ["run-0", "run-1"], True, "")
 
 
-def test_no_more_are_listed_than_asked_for(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_more_are_listed_than_asked_for(journal, capsys):
     for number in range(3):
         journal.append(SampleRun(f"run-{number}").started())
     assert main(["runs", "--limit", "2", "--json"]) == 0
     assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["run-2", "run-1"]
 
 
-def test_a_task_cannot_pose_as_another_line(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_task_cannot_pose_as_another_line(journal, capsys):
     journal.append(SampleRun().started(task="count \x1b[2K\rrun-9  done\nsecond line"))
     assert main(["runs"]) == 0
     said = capsys.readouterr().out
@@ -87,9 +78,7 @@ def test_a_task_cannot_pose_as_another_line(journal: Journal, capsys: pytest.Cap
     assert "\x1b" not in said
 
 
-def test_only_the_runs_that_are_named_are_listed_and_one_that_is_not_there_is_an_error(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_the_runs_that_are_named_are_listed_and_one_that_is_not_there_is_an_error(journal, capsys):
     for run_id in ("run-a", "run-b", "run-c"):
         journal.append(SampleRun(run_id).started(project=str(Path.cwd())))
     assert main(["runs", "run-a", "n-b", "--json"]) == 0
@@ -102,13 +91,13 @@ def test_only_the_runs_that_are_named_are_listed_and_one_that_is_not_there_is_an
 
 
 @pytest.mark.usefixtures("journal")
-def test_a_journal_without_runs_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_journal_without_runs_says_so(capsys):
     assert main(["runs"]) == 0
     assert capsys.readouterr().out == "No run yet.\n"
 
 
 @pytest.mark.usefixtures("journal")
-def test_a_limit_that_makes_no_sense_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_limit_that_makes_no_sense_is_wrong_usage(capsys):
     assert main(["runs", "--limit", "0"]) == 2
     assert "--limit: '0' is too small; it has to be 1 or more." in capsys.readouterr().err
 
@@ -127,17 +116,13 @@ def test_a_limit_that_makes_no_sense_is_wrong_usage(capsys: pytest.CaptureFixtur
         (["graduation", "chart"], "No category has shown anything yet. `kagura-kernel graduation` lists"),
     ],
 )
-def test_before_anything_has_run_there_is_nothing_to_tell_and_nothing_is_made(
-    words: list[str], said: str, books: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_before_anything_has_run_there_is_nothing_to_tell_and_nothing_is_made(words, said, books, capsys):
     assert main(words) == 0
     assert capsys.readouterr().out.startswith(said)
     assert not books.exists()
 
 
-def test_a_place_that_was_named_and_has_no_journal_is_an_error(
-    books: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_place_that_was_named_and_has_no_journal_is_an_error(books, tmp_path, capsys):
     assert main(["runs", "--dir", str(tmp_path / "elsewhere")]) == 2
     assert "There is no journal" in capsys.readouterr().err
     assert main(["kill", "last"]) == 2
@@ -145,9 +130,7 @@ def test_a_place_that_was_named_and_has_no_journal_is_an_error(
     assert not books.exists()
 
 
-def test_on_a_terminal_no_line_is_wider_than_it_and_every_id_is_whole(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_terminal_no_line_is_wider_than_it_and_every_id_is_whole(journal, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     run_id = new_run_id()
     journal.append(SampleRun(run_id).started(task="count the lines of every file and say which is the longest"))

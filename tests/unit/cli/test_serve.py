@@ -22,17 +22,13 @@ def file(books: Path, tmp_path: Path) -> Path:
     return path
 
 
-def test_without_a_chat_there_is_nothing_to_serve_and_nothing_is_made(
-    books: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_chat_there_is_nothing_to_serve_and_nothing_is_made(books, capsys):
     assert main(["serve"]) == 2
     assert "ERR_UNSUPPORTED: No chat is set up" in capsys.readouterr().err
     assert not books.exists()
 
 
-def test_where_another_process_serves_its_number_is_told(
-    books: Path, file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_another_process_serves_its_number_is_told(books, file, capsys):
     file.write_text(SLACK)
     with only_server(books):
         assert main(["serve"]) == 2
@@ -40,9 +36,7 @@ def test_where_another_process_serves_its_number_is_told(
     assert [path.name for path in books.iterdir()] == [LOCK]
 
 
-def test_a_token_that_is_not_there_is_told_before_anything_is_opened(
-    books: Path, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_token_that_is_not_there_is_told_before_anything_is_opened(books, file, monkeypatch, capsys):
     pytest.importorskip("slack_bolt")
     monkeypatch.delenv("NO_BOT", raising=False)
     file.write_text(SLACK)
@@ -53,9 +47,7 @@ def test_a_token_that_is_not_there_is_told_before_anything_is_opened(
         pass
 
 
-def test_a_journal_that_is_away_ends_it_with_the_code_of_what_may_pass(
-    books: Path, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_journal_that_is_away_ends_it_with_the_code_of_what_may_pass(books, file, tmp_path, monkeypatch, capsys):
     pytest.importorskip("slack_bolt")
     pytest.importorskip("psycopg")
     file.write_text(f'{SLACK}project = "{tmp_path}"\n')
@@ -70,9 +62,7 @@ def test_a_journal_that_is_away_ends_it_with_the_code_of_what_may_pass(
         pass
 
 
-def test_a_full_disk_ends_it_likewise(
-    books: Path, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_full_disk_ends_it_likewise(books, file, monkeypatch, capsys):
     file.write_text(SLACK)
 
     def full(*_: object) -> int:
@@ -84,9 +74,7 @@ def test_a_full_disk_ends_it_likewise(
     assert books.exists()
 
 
-def test_a_project_that_is_not_there_is_told_before_anything_is_opened(
-    books: Path, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_project_that_is_not_there_is_told_before_anything_is_opened(books, file, monkeypatch, capsys):
     pytest.importorskip("slack_bolt")
     monkeypatch.setenv("NO_BOT", "xoxb-x")
     monkeypatch.setenv("NO_APP", "xapp-x")
@@ -97,6 +85,6 @@ def test_a_project_that_is_not_there_is_told_before_anything_is_opened(
 
 
 @pytest.mark.parametrize("drain", ["soon", "-1"])
-def test_a_drain_is_a_number_of_seconds(drain: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_drain_is_a_number_of_seconds(drain, capsys):
     assert main(["serve", "--drain", drain]) == 2
     assert "--drain" in capsys.readouterr().err

@@ -37,9 +37,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("home")
-def test_each_thread_of_runs_is_a_row_the_newest_first_and_children_are_none(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_each_thread_of_runs_is_a_row_the_newest_first_and_children_are_none(capsys):
     assert main(["sessions", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["session_id"], row["state"], row["runs"]) for row in rows] == [
@@ -51,7 +49,7 @@ def test_each_thread_of_runs_is_a_row_the_newest_first_and_children_are_none(
 
 
 @pytest.mark.usefixtures("home")
-def test_people_read_them_as_a_table_without_anybodys_colours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_read_them_as_a_table_without_anybodys_colours(capsys):
     assert main(["sessions", "--limit", "1"]) == 0
     said = capsys.readouterr().out
     assert "ses-2" in said
@@ -59,7 +57,7 @@ def test_people_read_them_as_a_table_without_anybodys_colours(capsys: pytest.Cap
     assert "\x1b" not in said
 
 
-def test_a_session_whose_process_is_gone_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_whose_process_is_gone_says_so(tmp_path, capsys):
     journal = Journal.open(tmp_path)
     # No system hands out so large a number.
     gone = process_owner().replace(f":{os.getpid()}:", ":99999999:")
@@ -70,7 +68,7 @@ def test_a_session_whose_process_is_gone_says_so(tmp_path: Path, capsys: pytest.
     assert row["state"] == "its process is gone"
 
 
-def test_without_any_run_there_is_no_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_any_run_there_is_no_session(tmp_path, capsys):
     Journal.open(tmp_path).close()
     assert main(["sessions", "--dir", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "No session yet.\n"

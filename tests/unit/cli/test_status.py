@@ -1,23 +1,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
-
-import pytest
 
 from kagura_kernel.cli.main import main
-from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.store import Journal
 from kagura_kernel.memory.opening import FILE
 from tests.support.sample_run import SampleRun
 
 
-def test_before_anything_has_run_all_is_calm_and_the_journal_to_be_is_named(
-    books: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_before_anything_has_run_all_is_calm_and_the_journal_to_be_is_named(books, capsys):
     assert main(["status"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("Nothing runs, nothing waits.\n")
@@ -25,7 +17,7 @@ def test_before_anything_has_run_all_is_calm_and_the_journal_to_be_is_named(
     assert not books.exists()
 
 
-def test_an_empty_journal_is_calm(journal: Journal, books: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_journal_is_calm(journal, books, capsys):
     assert main(["status"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "Nothing runs, nothing waits.",
@@ -36,9 +28,7 @@ def test_an_empty_journal_is_calm(journal: Journal, books: Path, capsys: pytest.
     assert not (books / FILE).exists()
 
 
-def test_a_memory_that_is_down_is_told_since_no_run_can_start(
-    journal: Journal, books: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_memory_that_is_down_is_told_since_no_run_can_start(journal, books, monkeypatch, capsys):
     del journal
     monkeypatch.setenv("KAGURA_MEMORY", str(books / "mistyped" / "memory.sqlite3"))
     assert main(["status"]) == 0
@@ -50,9 +40,7 @@ def test_a_memory_that_is_down_is_told_since_no_run_can_start(
     assert not (books / "mistyped").exists()
 
 
-def test_what_runs_waits_is_lost_and_was_paid_today_is_told(
-    journal: Journal, running: Callable[[], RunHandle], gone: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_runs_waits_is_lost_and_was_paid_today_is_told(journal, running, gone, capsys):
     today = SampleRun("run-today", at=datetime.now(UTC))
     live = running()
     for event in (

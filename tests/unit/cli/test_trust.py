@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cli.main import main
-from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.trust import TrustHistory
 from tests.support.earned_trust import earn_trust, trust_row
 from tests.support.sample_run import SampleRun
@@ -16,7 +15,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> dict[str, list[str]]:
     return {line.split("  ")[0]: line.split() for line in capsys.readouterr().out.splitlines()}
 
 
-def test_every_category_is_listed_with_what_it_lacks(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_category_is_listed_with_what_it_lacks(journal, capsys):
     earn_trust(journal, successes=3)
     assert main(["graduation"]) == 0
     out = lines(capsys)
@@ -26,7 +25,7 @@ def test_every_category_is_listed_with_what_it_lacks(journal: Journal, capsys: p
     assert " ".join(out["force-push"]).endswith("it never graduates")
 
 
-def test_what_was_earned_is_granted_and_taken_back(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_earned_is_granted_and_taken_back(journal, capsys):
     earn_trust(journal)
     assert main(["graduation", "grant", "git"]) == 0
     assert capsys.readouterr().out == "git: graduated.\n"
@@ -36,9 +35,7 @@ def test_what_was_earned_is_granted_and_taken_back(journal: Journal, capsys: pyt
     assert not TrustHistory(journal).look()["git"].graduated
 
 
-def test_what_was_never_trusted_is_not_said_to_have_lost_it(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_never_trusted_is_not_said_to_have_lost_it(journal, capsys):
     earn_trust(journal, successes=2)
     assert main(["graduation", "revoke", "git"]) == 0
     assert capsys.readouterr().out.startswith("git was not trusted: it is asked about every time from now on")
@@ -46,7 +43,7 @@ def test_what_was_never_trusted_is_not_said_to_have_lost_it(
     assert lines(capsys)["git"][:3] == ["git", "locked", "0"]
 
 
-def test_the_chart_of_a_terminal_is_made_of_characters(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_chart_of_a_terminal_is_made_of_characters(journal, capsys):
     assert main(["graduation", "chart"]) == 0
     assert capsys.readouterr().out.startswith("No category has shown anything yet.")
     earn_trust(journal, successes=2)
@@ -61,7 +58,7 @@ def test_the_chart_of_a_terminal_is_made_of_characters(journal: Journal, capsys:
     assert [one["successes"] for one in json.loads(capsys.readouterr().out)] == [1, 2, 0]
 
 
-def test_what_was_not_earned_is_not_granted(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_not_earned_is_not_granted(journal, capsys):
     before = journal.last_seq()
     assert main(["graduation", "grant", "packages"]) == 2
     err = capsys.readouterr().err
@@ -71,7 +68,7 @@ def test_what_was_not_earned_is_not_granted(journal: Journal, capsys: pytest.Cap
     assert journal.last_seq() == before
 
 
-def test_json_holds_all_of_the_evidence(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_holds_all_of_the_evidence(journal, capsys):
     earn_trust(journal)
     journal.append(trust_row("failed", journal.clock.now(), category="packages", why="it ended with 100"))
     assert main(["graduation", "--json"]) == 0
@@ -82,7 +79,7 @@ def test_json_holds_all_of_the_evidence(journal: Journal, capsys: pytest.Capture
     assert found["packages"]["needed"] == {"successes": 5, "tasks": 3, "days": 7.0}
 
 
-def test_a_persons_word_about_a_run_is_evidence(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_persons_word_about_a_run_is_evidence(journal, capsys):
     run = SampleRun()
     asked = run.asked(arguments={"command": "git push", "directory": "/project"})
     for event in (run.started(flavour="agent", project=str(Path.cwd())), asked, run.decided(), run.finished()):
@@ -95,9 +92,7 @@ def test_a_persons_word_about_a_run_is_evidence(journal: Journal, capsys: pytest
     assert (success.run_id, success.signal) == ("run-1", "human")
 
 
-def test_the_settings_say_how_much_is_needed(
-    journal: Journal, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_settings_say_how_much_is_needed(journal, capsys, monkeypatch):
     monkeypatch.setenv("KAGURA_TRUST_SUCCESSES", "2")
     earn_trust(journal)
     assert main(["graduation", "--json"]) == 0
@@ -105,9 +100,7 @@ def test_the_settings_say_how_much_is_needed(
 
 
 @pytest.mark.usefixtures("books")
-def test_without_a_journal_nothing_is_trusted_and_nothing_can_be_vouched_for(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_without_a_journal_nothing_is_trusted_and_nothing_can_be_vouched_for(capsys):
     assert main(["graduation", "--json"]) == 0
     assert {one["used"] for one in json.loads(capsys.readouterr().out)} == {0}
     assert main(["graduation", "vouch", "run-1"]) == 2

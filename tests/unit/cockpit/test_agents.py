@@ -10,7 +10,7 @@ import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
-from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, KitError, UsageError
+from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, UsageError
 from kagura_kernel.domain.events import AnyEvent, ApprovalRequested, RunGranted, RunStarted
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.policy import WriteMode
@@ -50,7 +50,7 @@ def of(kind: type, events: list[AnyEvent]) -> list:
 
 
 def test_what_somebody_elses_definition_wants_is_one_question_before_anything_starts(
-    cockpit_with: Make, project: Path, definition: Path, await_question: AwaitQuestion
+    cockpit_with, project, definition, await_question
 ):
     cockpit = cockpit_with()
     handle = cockpit.launch(RunRequest(task="Go.", project=project, agent=str(definition)))
@@ -65,9 +65,7 @@ def test_what_somebody_elses_definition_wants_is_one_question_before_anything_st
 
 
 @pytest.mark.parametrize("line", ["name: {}", "name: mover\nagents:\n  {0}: {{name: {0}}}", "name: mover\nmodel: {}"])
-def test_a_definition_that_names_something_by_a_secret_is_refused_before_a_row(
-    cockpit_with: Make, project: Path, line: str
-):
+def test_a_definition_that_names_something_by_a_secret_is_refused_before_a_row(cockpit_with, project, line):
     token = "glpat-w4e9nvtr0yzx5pelufis"
     (project / "mover.yaml").write_text(line.format(token))
     cockpit = cockpit_with(redactor=shared_redactor())
@@ -77,9 +75,7 @@ def test_a_definition_that_names_something_by_a_secret_is_refused_before_a_row(
     assert cockpit.runs() == []
 
 
-def test_what_a_file_of_servers_wants_is_not_blamed_on_the_agent(
-    cockpit_with: Make, project: Path, await_question: AwaitQuestion
-):
+def test_what_a_file_of_servers_wants_is_not_blamed_on_the_agent(cockpit_with, project, await_question):
     servers = project / "servers.json"
     servers.write_text('{"mcpServers": {"far": {"url": "https://mcp.example.org/mcp"}}}')
     cockpit = cockpit_with()
@@ -91,9 +87,7 @@ def test_what_a_file_of_servers_wants_is_not_blamed_on_the_agent(
     assert asyncio.run(handle.wait()).status == "denied"
 
 
-def test_an_answer_for_the_session_holds_for_these_very_words_alone(
-    cockpit_with: Make, project: Path, definition: Path, await_question: AwaitQuestion
-):
+def test_an_answer_for_the_session_holds_for_these_very_words_alone(cockpit_with, project, definition, await_question):
     cockpit = cockpit_with()
     first = cockpit.launch(RunRequest(task="Go.", project=project, agent=str(definition)))
     question = await_question(cockpit)
@@ -109,14 +103,12 @@ def test_an_answer_for_the_session_holds_for_these_very_words_alone(
     assert asyncio.run(again.wait()).status == "denied"
 
 
-def test_where_nobody_can_be_asked_such_an_agent_does_not_start(cockpit_with: Make, project: Path, definition: Path):
+def test_where_nobody_can_be_asked_such_an_agent_does_not_start(cockpit_with, project, definition):
     outcome, _ = ended(cockpit_with(), project=project, agent=str(definition), headless=True)
     assert outcome.status == "denied"
 
 
-def test_a_persons_own_definition_is_taken_at_its_word(
-    cockpit_with: Make, tmp_path: Path, project: Path, definition: Path
-):
+def test_a_persons_own_definition_is_taken_at_its_word(cockpit_with, tmp_path, project, definition):
     own = tmp_path / "home" / "agents"
     own.mkdir(parents=True)
     definition.rename(own / "mover.yaml")
@@ -127,9 +119,7 @@ def test_a_persons_own_definition_is_taken_at_its_word(
     assert of(RunStarted, events)[0].write_mode == WriteMode.THROUGH
 
 
-def test_the_persons_words_come_before_the_definitions_and_these_before_the_settings(
-    cockpit_with: Make, project: Path, definition: Path
-):
+def test_the_persons_words_come_before_the_definitions_and_these_before_the_settings(cockpit_with, project, definition):
     brain = FakeBrain()
     settings = Settings(model="small-1", budget_usd=2.0)
     cockpit = cockpit_with(brain, settings=settings)
@@ -153,7 +143,7 @@ def test_the_persons_words_come_before_the_definitions_and_these_before_the_sett
     assert (brain.turns[-1].model, brain.turns[-1].max_turns, brain.turns[-1].budget_usd) == ("claude-opus-4-1", 2, 9.0)
 
 
-def test_the_agent_of_the_settings_is_the_one_of_cells_that_name_none(cockpit_with: Make, project: Path):
+def test_the_agent_of_the_settings_is_the_one_of_cells_that_name_none(cockpit_with, project):
     brain = FakeBrain()
     cockpit = cockpit_with(brain, settings=Settings(agent="reviewer"))
     _, events = ended(cockpit, project=project)
@@ -165,9 +155,7 @@ def test_the_agent_of_the_settings_is_the_one_of_cells_that_name_none(cockpit_wi
     ("text", "error"),
     [(None, AgentNotFound), ("name: Not Kebab\nskils: true\n", AgentInvalid), ("{", AgentInvalid)],
 )
-def test_what_is_no_agent_is_told_before_anything_starts(
-    cockpit_with: Make, project: Path, text: str | None, error: type[KitError]
-):
+def test_what_is_no_agent_is_told_before_anything_starts(cockpit_with, project, text, error):
     path = project / "agent.yaml"
     if text is not None:
         path.write_text(text)

@@ -48,9 +48,7 @@ def kinds(events: list[Event]) -> list[str]:
     return [event.kind for event in events]
 
 
-async def test_a_run_of_another_process_is_told_from_its_first_row_on_and_as_it_goes(
-    cockpit_with: Make, other: Journal
-) -> None:
+async def test_a_run_of_another_process_is_told_from_its_first_row_on_and_as_it_goes(cockpit_with, other):
     run = SampleRun()
     other.append(run.started(owner=process_owner()))
     feed = cockpit_with().attach("run-1")
@@ -67,9 +65,7 @@ async def test_a_run_of_another_process_is_told_from_its_first_row_on_and_as_it_
     assert feed.done
 
 
-async def test_of_a_run_that_is_over_every_row_is_told_those_after_its_end_too(
-    cockpit_with: Make, other: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_a_run_that_is_over_every_row_is_told_those_after_its_end_too(cockpit_with, other, monkeypatch):
     monkeypatch.setattr(attaching, "_ROWS_AT_ONCE", 7)
     run = SampleRun()
     told = [run.started(owner="elsewhere"), *(run.said(str(number)) for number in range(20)), run.finished()]
@@ -82,7 +78,7 @@ async def test_of_a_run_that_is_over_every_row_is_told_those_after_its_end_too(
     assert heard == [*told, run.noted("settled")]
 
 
-async def test_two_feeds_of_one_run_tell_all_of_it_each(cockpit_with: Make, other: Journal) -> None:
+async def test_two_feeds_of_one_run_tell_all_of_it_each(cockpit_with, other):
     run = SampleRun()
     other.append(run.started(owner=process_owner()))
     cockpit = cockpit_with()
@@ -99,9 +95,7 @@ async def test_two_feeds_of_one_run_tell_all_of_it_each(cockpit_with: Make, othe
     assert kinds(first) == ["run.started"]
 
 
-async def test_nothing_is_read_once_nobody_listens(
-    cockpit_with: Make, other: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_is_read_once_nobody_listens(cockpit_with, other, monkeypatch):
     other.append(SampleRun().started(owner=process_owner()))
     cockpit = cockpit_with()
     looks: list[int] = []
@@ -123,7 +117,7 @@ async def test_nothing_is_read_once_nobody_listens(
     await eventually(lambda: again)
 
 
-async def test_a_run_whose_process_is_gone_is_told_as_lost(cockpit_with: Make, other: Journal, gone: str) -> None:
+async def test_a_run_whose_process_is_gone_is_told_as_lost(cockpit_with, other, gone):
     cockpit = cockpit_with()
     other.append(SampleRun().started(owner=gone))
     heard: list[Event] = []
@@ -135,9 +129,7 @@ async def test_a_run_whose_process_is_gone_is_told_as_lost(cockpit_with: Make, o
     assert (last.status, last.error_code) == ("lost", "ERR_RUN_LOST")
 
 
-def test_a_process_that_ends_while_somebody_looks_on_makes_its_run_lost(
-    cockpit_with: Make, other: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_ends_while_somebody_looks_on_makes_its_run_lost(cockpit_with, other, monkeypatch):
     monkeypatch.setattr(attaching, "OWNER_SECONDS", 0.0)
     code = "from kagura_kernel.journal.owner import process_owner; print(process_owner(), flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as process:
@@ -153,14 +145,12 @@ def test_a_process_that_ends_while_somebody_looks_on_makes_its_run_lost(
     assert kinds(heard) == ["run.started", "run.finished"]
 
 
-def test_a_run_that_nobody_knows_is_refused(cockpit_with: Make) -> None:
+def test_a_run_that_nobody_knows_is_refused(cockpit_with):
     with pytest.raises(RunUnknown):
         cockpit_with().attach("run-none")
 
 
-async def test_a_journal_that_cannot_be_read_ends_the_feed_with_the_reason(
-    cockpit_with: Make, other: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_journal_that_cannot_be_read_ends_the_feed_with_the_reason(cockpit_with, other, monkeypatch):
     other.append(SampleRun().started(owner=process_owner()))
     feed = cockpit_with().attach("run-1")
 
@@ -172,7 +162,7 @@ async def test_a_journal_that_cannot_be_read_ends_the_feed_with_the_reason(
     assert isinstance(await feed.ended(), JournalUnreadable)
 
 
-async def test_a_run_of_this_process_is_heard_live(cockpit_with: Make, project: Path) -> None:
+async def test_a_run_of_this_process_is_heard_live(cockpit_with, project):
     cockpit = cockpit_with(("Done.",))
     handle = cockpit.launch(RunRequest(task="Look.", brain="fake", project=project))
     feed = cockpit.attach(handle.run_id)
@@ -192,9 +182,7 @@ async def test_a_run_of_this_process_is_heard_live(cockpit_with: Make, project: 
     assert kinds(again) == [event.kind for event in heard if event.durable]
 
 
-def test_a_lease_of_another_process_is_taken_back_from_here_and_extended_only_there(
-    cockpit_with: Make, other: Journal
-) -> None:
+def test_a_lease_of_another_process_is_taken_back_from_here_and_extended_only_there(cockpit_with, other):
     run = SampleRun()
     other.append(run.started(owner=process_owner()))
     ledger = LeaseLedger(other)
@@ -228,9 +216,7 @@ def test_a_lease_of_another_process_is_taken_back_from_here_and_extended_only_th
         cockpit.revoke_lease("lea-1", by="ann")
 
 
-def test_a_lease_that_is_revoked_from_elsewhere_is_given_back_by_the_run_that_holds_it(
-    cockpit_with: Make, project: Path
-) -> None:
+def test_a_lease_that_is_revoked_from_elsewhere_is_given_back_by_the_run_that_holds_it(cockpit_with, project):
     provider = FakeProvider(scopes=frozenset({"read"}))
     injection = EnvInjection(way="env", variables={"TOKEN": "{token}"})
     registry = Registry({"fake": provider}, {"fake": (injection,)})

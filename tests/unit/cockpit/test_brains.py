@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -33,7 +32,7 @@ def test_a_price_that_nobody_knows_is_none_and_names_no_source():
         assert (report.turn_usd, report.source, report.model) == (None, "", model)
 
 
-def test_a_turn_is_as_large_as_those_that_were_counted(tmp_path: Path):
+def test_a_turn_is_as_large_as_those_that_were_counted(tmp_path):
     journal = Journal.open(tmp_path)
     try:
         run = SampleRun()

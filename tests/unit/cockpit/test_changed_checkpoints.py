@@ -121,14 +121,14 @@ CHANGES: Mapping[str, Change] = {
 }
 
 
-def test_what_a_run_has_stored_comes_back(journal: Journal) -> None:
+def test_what_a_run_has_stored_comes_back(journal):
     stopped(journal, stood())
     assert replace(found(journal), spent_usd=0.25) == stood()
 
 
 @pytest.mark.parametrize("word", ["run-1", "last"])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_somebody_has_changed_is_refused(journal: Journal, change: Change, word: str) -> None:
+def test_what_somebody_has_changed_is_refused(journal, change, word):
     stopped(journal, stood())
     tampered(journal, change)
     with pytest.raises((ResumeRefused, JournalUnreadable), match="run-1"):
@@ -139,14 +139,14 @@ def test_what_somebody_has_changed_is_refused(journal: Journal, change: Change, 
     assert left.status == "stopped"
 
 
-def test_what_was_stored_with_no_row_is_refused(journal: Journal) -> None:
+def test_what_was_stored_with_no_row_is_refused(journal):
     stopped(journal, stood())
     store(journal, replace(stood(), step=3))
     with pytest.raises(ResumeRefused, match="somebody else has changed it"):
         found(journal)
 
 
-def test_what_another_run_has_stored_is_not_this_runs(journal: Journal) -> None:
+def test_what_another_run_has_stored_is_not_this_runs(journal):
     stopped(journal, stood())
     stopped(journal, stood("run-2"))
     [other] = journal.read(
@@ -158,7 +158,7 @@ def test_what_another_run_has_stored_is_not_this_runs(journal: Journal) -> None:
         found(journal, "run-1")
 
 
-def test_one_that_is_larger_than_any_is_not_even_read(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_larger_than_any_is_not_even_read(journal, monkeypatch):
     stopped(journal, stood())
     monkeypatch.setattr(checkpoints, "_SHORT", func.length(checkpoints.checkpoints.c.body) <= 10_000)
     tampered(journal, lambda _: " " * 10_001)
@@ -166,14 +166,14 @@ def test_one_that_is_larger_than_any_is_not_even_read(journal: Journal, monkeypa
         found(journal)
 
 
-def test_after_an_erasure_an_earlier_one_is_still_what_was_stored(journal: Journal) -> None:
+def test_after_an_erasure_an_earlier_one_is_still_what_was_stored(journal):
     stopped(journal, replace(stood(step=1), memories=()), stood(step=2))
     assert forget_checkpoints(journal, ["mem-a"]) == (1, ("run-1",))
     left = found(journal)
     assert (left.step, left.brain_session, left.options) == (1, "", stood().options)
 
 
-def test_what_nobody_can_read_keeps_no_memory_from_being_erased(journal: Journal) -> None:
+def test_what_nobody_can_read_keeps_no_memory_from_being_erased(journal):
     stopped(journal, stood(step=1), stood(step=2))
     with journal.writing() as writing:
         writing.connection.exec_driver_sql(

@@ -26,7 +26,6 @@ from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.jupyter.status import status_text
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Together
 from kagura_kernel.testing.memory import FakeMemory
 from tests.support.redactors import shared_redactor
@@ -45,7 +44,7 @@ def kinds(events: list[AnyEvent]) -> list[str]:
     return [event.kind for event in events]
 
 
-def test_a_run_goes_from_start_to_finish_and_every_step_is_an_event(cockpit_with: Make, project: Path) -> None:
+def test_a_run_goes_from_start_to_finish_and_every_step_is_an_event(cockpit_with, project):
     cockpit = cockpit_with(["I look.", Ask("bash", {"command": "cat data.csv"}), "It holds two columns."])
     heard: list[AnyEvent] = []
     handle = cockpit.launch(task(project))
@@ -71,7 +70,7 @@ def test_a_run_goes_from_start_to_finish_and_every_step_is_an_event(cockpit_with
     assert (row.run_id, row.status, row.tool_calls, row.box) == (outcome.run_id, "done", 1, "fake")
 
 
-def test_a_late_listener_hears_all_durable_events_once_and_in_order(cockpit_with: Make, project: Path) -> None:
+def test_a_late_listener_hears_all_durable_events_once_and_in_order(cockpit_with, project):
     handle = cockpit_with(["Hello.", Ask("bash", {"command": "true"}), "Bye."]).launch(task(project))
     first: list[AnyEvent] = []
     handle.subscribe(first.append)
@@ -81,9 +80,7 @@ def test_a_late_listener_hears_all_durable_events_once_and_in_order(cockpit_with
     assert kinds(second) == [event.kind for event in first if event.durable]
 
 
-def test_an_allowed_host_command_runs_and_the_approval_is_a_row(
-    cockpit_with: Make, project: Path, await_question: AwaitQuestion
-) -> None:
+def test_an_allowed_host_command_runs_and_the_approval_is_a_row(cockpit_with, project, await_question):
     cockpit = cockpit_with([HOST, lambda results: results[-1].text])
     handle = cockpit.launch(task(project))
     question = await_question(cockpit)
@@ -95,9 +92,7 @@ def test_an_allowed_host_command_runs_and_the_approval_is_a_row(
     assert (row.verdict, row.by, row.via, row.content_hash) == ("allow", "ann", "cell", question.content_hash)
 
 
-def test_a_denied_host_command_never_runs_and_the_brain_sees_the_refusal(
-    cockpit_with: Make, project: Path, await_question: AwaitQuestion
-) -> None:
+def test_a_denied_host_command_never_runs_and_the_brain_sees_the_refusal(cockpit_with, project, await_question):
     marker = project.parent / "ran"
     ask = Ask("bash", {"command": f"touch {marker}", "host": True, "reason": "to try"})
     cockpit = cockpit_with([ask, lambda results: results[-1].text])
@@ -110,7 +105,7 @@ def test_a_denied_host_command_never_runs_and_the_brain_sees_the_refusal(
     assert "not on my machine" in outcome.text
 
 
-def test_headless_the_policy_denies_at_once_and_says_so(cockpit_with: Make, project: Path) -> None:
+def test_headless_the_policy_denies_at_once_and_says_so(cockpit_with, project):
     cockpit = cockpit_with([HOST, lambda results: results[-1].text])
     outcome = cockpit.launch(task(project, headless=True)).result(60)
     assert "nobody can be asked" in outcome.text
@@ -118,7 +113,7 @@ def test_headless_the_policy_denies_at_once_and_says_so(cockpit_with: Make, proj
     assert (row.verdict, row.by) == ("deny", "policy")
 
 
-def test_calling_the_run_off_ends_it(cockpit_with: Make, project: Path, await_question: AwaitQuestion) -> None:
+def test_calling_the_run_off_ends_it(cockpit_with, project, await_question):
     cockpit = cockpit_with([HOST, "never said"])
     handle = cockpit.launch(task(project))
     cockpit.abort(await_question(cockpit).id, by="ann", via="cell")
@@ -126,7 +121,7 @@ def test_calling_the_run_off_ends_it(cockpit_with: Make, project: Path, await_qu
     assert (outcome.status, outcome.error_code) == ("killed", "ERR_APPROVAL_ABORTED")
 
 
-def test_changes_wait_for_a_person_and_the_project_is_untouched_until_then(cockpit_with: Make, project: Path) -> None:
+def test_changes_wait_for_a_person_and_the_project_is_untouched_until_then(cockpit_with, project):
     script = [Ask("bash", {"command": "echo 3,4 >> data.csv; mkdir out; echo hi > out/new.txt"}), "Done."]
     cockpit = cockpit_with(script)
     outcome = cockpit.launch(task(project)).result(60)
@@ -141,7 +136,7 @@ def test_changes_wait_for_a_person_and_the_project_is_untouched_until_then(cockp
     assert [change.state for change in cockpit.changes(outcome.run_id)] == ["discarded", "applied"]
 
 
-def test_a_file_that_changed_meanwhile_is_a_conflict_and_never_overwritten(cockpit_with: Make, project: Path) -> None:
+def test_a_file_that_changed_meanwhile_is_a_conflict_and_never_overwritten(cockpit_with, project):
     cockpit = cockpit_with([Ask("bash", {"command": "echo box >> data.csv"}), "Done."])
     outcome = cockpit.launch(task(project)).result(60)
     (project / "data.csv").write_text("mine\n")
@@ -151,7 +146,7 @@ def test_a_file_that_changed_meanwhile_is_a_conflict_and_never_overwritten(cockp
     assert (project / "data.csv").read_text() == "mine\n"
 
 
-def test_write_through_applies_after_each_call(cockpit_with: Make, project: Path) -> None:
+def test_write_through_applies_after_each_call(cockpit_with, project):
     seen: list[str] = []
 
     def look(_: object) -> str:
@@ -168,7 +163,7 @@ def test_write_through_applies_after_each_call(cockpit_with: Make, project: Path
     assert [(change.path, change.state) for change in outcome.changes] == [("data.csv", "applied")]
 
 
-def test_write_none_tells_changes_and_never_applies_them(cockpit_with: Make, project: Path) -> None:
+def test_write_none_tells_changes_and_never_applies_them(cockpit_with, project):
     cockpit = cockpit_with([Ask("bash", {"command": "rm data.csv"}), "Done."])
     outcome = cockpit.launch(task(project, write_mode=WriteMode.NONE)).result(60)
     assert [(c.path, c.status, c.state) for c in outcome.changes] == [("data.csv", "deleted", "discarded")]
@@ -177,7 +172,7 @@ def test_write_none_tells_changes_and_never_applies_them(cockpit_with: Make, pro
     assert (project / "data.csv").exists()
 
 
-def test_one_session_runs_one_run_at_a_time(cockpit_with: Make, project: Path) -> None:
+def test_one_session_runs_one_run_at_a_time(cockpit_with, project):
     cockpit = cockpit_with([Hang()])
     first = cockpit.launch(task(project, session="s"))
     with pytest.raises(SessionBusy, match=first.run_id):
@@ -189,7 +184,7 @@ def test_one_session_runs_one_run_at_a_time(cockpit_with: Make, project: Path) -
 
 
 @pytest.mark.parametrize("named", ["session", "model", "image", "grants"])
-def test_a_secret_is_no_name_and_leaves_no_row(cockpit_with: Make, project: Path, named: str) -> None:
+def test_a_secret_is_no_name_and_leaves_no_row(cockpit_with, project, named):
     token = "ghp_" + "aB3dE5gH7jQ2mN4pR6tV8xY1zC0fK9wS5uL3"
     cockpit = cockpit_with(redactor=shared_redactor())
     with pytest.raises(UsageError, match="looks like a secret") as refused:
@@ -206,7 +201,7 @@ def test_a_secret_is_no_name_and_leaves_no_row(cockpit_with: Make, project: Path
     )
 
 
-def test_a_killed_run_says_by_whom_and_still_hands_over_its_changes(cockpit_with: Make, project: Path) -> None:
+def test_a_killed_run_says_by_whom_and_still_hands_over_its_changes(cockpit_with, project):
     cockpit = cockpit_with([Ask("bash", {"command": "echo x > made.txt"}), Hang()])
     handle = cockpit.launch(task(project))
     called = threading.Event()
@@ -219,19 +214,19 @@ def test_a_killed_run_says_by_whom_and_still_hands_over_its_changes(cockpit_with
     assert outcome.changed_files == ["made.txt"]
 
 
-def test_a_kill_before_the_box_is_there_is_a_kill_too(cockpit_with: Make, project: Path) -> None:
+def test_a_kill_before_the_box_is_there_is_a_kill_too(cockpit_with, project):
     handle = cockpit_with(["Done."]).launch(task(project))
     handle.kill("ann")
     assert handle.result(60).status in ("killed", "done")
 
 
-def test_a_box_that_dies_ends_the_run_with_its_reason(cockpit_with: Make, project: Path) -> None:
+def test_a_box_that_dies_ends_the_run_with_its_reason(cockpit_with, project):
     cockpit = cockpit_with([Ask("bash", {"command": "kill -9 $PPID; sleep 60"}), "never"])
     outcome = cockpit.launch(task(project)).result(60)
     assert (outcome.status, outcome.error_code) == ("failed", "ERR_SANDBOX_DIED")
 
 
-def test_a_budget_stops_the_run(cockpit_with: Make, project: Path) -> None:
+def test_a_budget_stops_the_run(cockpit_with, project):
     script = [Ask("bash", {"command": "true"})] * 50
     brain = FakeBrain(script, model="claude-sonnet-4-5")
     outcome = cockpit_with(brain).launch(task(project, budget_usd=0.00001)).result(60)
@@ -239,7 +234,7 @@ def test_a_budget_stops_the_run(cockpit_with: Make, project: Path) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_twenty_runs_at_once_finish_whatever_order_their_approvals_come_in(cockpit_with: Make, project: Path) -> None:
+def test_twenty_runs_at_once_finish_whatever_order_their_approvals_come_in(cockpit_with, project):
     cockpit = cockpit_with([HOST, lambda results: results[-1].text])
     handles = [cockpit.launch(task(project, session=f"s{n}")) for n in range(20)]
     answered: set[str] = set()
@@ -253,13 +248,13 @@ def test_twenty_runs_at_once_finish_whatever_order_their_approvals_come_in(cockp
     assert sum("from the host" in outcome.text for outcome in outcomes) == 10
 
 
-def test_calls_made_together_are_all_recorded(cockpit_with: Make, project: Path) -> None:
+def test_calls_made_together_are_all_recorded(cockpit_with, project):
     cockpit = cockpit_with([Together((Ask("bash", {"command": "echo 1"}), Ask("bash", {"command": "echo 2"}))), "Ok."])
     cockpit.launch(task(project)).result(60)
     assert cockpit.runs()[0].tool_calls == 2
 
 
-def test_a_session_goes_on_where_its_brain_left_off(cockpit_with: Make, project: Path) -> None:
+def test_a_session_goes_on_where_its_brain_left_off(cockpit_with, project):
     brain = FakeBrain(["Done."])
     cockpit = cockpit_with(brain)
     for session in ("s", "s", "t"):
@@ -269,7 +264,7 @@ def test_a_session_goes_on_where_its_brain_left_off(cockpit_with: Make, project:
     assert brain.turns[2].resume == ""
 
 
-def test_a_cell_of_code_runs_without_a_brain(cockpit_with: Make, project: Path) -> None:
+def test_a_cell_of_code_runs_without_a_brain(cockpit_with, project):
     cockpit = cockpit_with()
     cell = RunRequest(language="python", task="print(open('data.csv').read())", project=project)
     outcome = cockpit.launch(cell).result(60)
@@ -278,12 +273,12 @@ def test_a_cell_of_code_runs_without_a_brain(cockpit_with: Make, project: Path) 
     assert cockpit.costs()[0].computed_usd is None
 
 
-def test_a_cell_whose_program_fails_says_its_exit_code(cockpit_with: Make, project: Path) -> None:
+def test_a_cell_whose_program_fails_says_its_exit_code(cockpit_with, project):
     outcome = cockpit_with().launch(RunRequest(task="exit 3", language="bash", project=project)).result(60)
     assert (outcome.status, outcome.error_code, outcome.exit_code) == ("failed", "ERR_CELL_FAILED", 3)
 
 
-def test_a_silent_cell_is_stopped_at_its_idle_limit(cockpit_with: Make, project: Path) -> None:
+def test_a_silent_cell_is_stopped_at_its_idle_limit(cockpit_with, project):
     cell = RunRequest(task="sleep 60", language="bash", project=project, idle_timeout=0.3)
     outcome = cockpit_with().launch(cell).result(60)
     assert (outcome.status, outcome.error_code) == ("failed", "ERR_SANDBOX_IDLE_TIMEOUT")
@@ -301,23 +296,21 @@ def test_a_silent_cell_is_stopped_at_its_idle_limit(cockpit_with: Make, project:
         ({"project": Path("/no/such/place")}, WorkspaceUnreadable),
     ],
 )
-def test_a_mistake_is_told_at_once_and_nothing_is_started(
-    cockpit_with: Make, project: Path, options: dict[str, object], error: type[Exception]
-) -> None:
+def test_a_mistake_is_told_at_once_and_nothing_is_started(cockpit_with, project, options, error):
     cockpit = cockpit_with()
     with pytest.raises(error):
         cockpit.launch(RunRequest(**({"task": "do it", "project": project} | options)))  # type: ignore[arg-type]
     assert cockpit.runs() == []
 
 
-def test_an_empty_task_and_an_empty_cell_are_mistakes(cockpit_with: Make, project: Path) -> None:
+def test_an_empty_task_and_an_empty_cell_are_mistakes(cockpit_with, project):
     cockpit = cockpit_with()
     for intent in (RunRequest(task=" \n", project=project), RunRequest(language="python", task="", project=project)):
         with pytest.raises(UsageError, match="empty"):
             cockpit.launch(intent)
 
 
-def test_a_missing_cassette_and_a_missing_brain_are_told(cockpit_with: Make, project: Path, tmp_path: Path) -> None:
+def test_a_missing_cassette_and_a_missing_brain_are_told(cockpit_with, project, tmp_path):
     cockpit = cockpit_with(FakeBrain(["x"], ready=False))
     with pytest.raises(BrainNotConfigured):
         cockpit.launch(task(project))
@@ -326,7 +319,7 @@ def test_a_missing_cassette_and_a_missing_brain_are_told(cockpit_with: Make, pro
     assert cockpit.runs() == []
 
 
-def test_a_recorded_run_is_replayed_with_real_tools(cockpit_with: Make, project: Path, tmp_path: Path) -> None:
+def test_a_recorded_run_is_replayed_with_real_tools(cockpit_with, project, tmp_path):
     cockpit = cockpit_with(["Look.", Ask("bash", {"command": "cat data.csv"}), "Two columns."])
     cassette = tmp_path / "run.jsonl"
     cockpit.launch(task(project, record=cassette)).result(60)
@@ -341,8 +334,8 @@ def test_a_recorded_run_is_replayed_with_real_tools(cockpit_with: Make, project:
 
 @pytest.mark.parametrize(("asked", "left"), [({}, []), ({"remember": True}, ["note", "outcome"])])
 def test_a_replay_is_no_experience_and_leaves_a_summary_only_where_that_was_asked_for(
-    cockpit_with: Make, project: Path, tmp_path: Path, asked: dict[str, object], left: list[str]
-) -> None:
+    cockpit_with, project, tmp_path, asked, left
+):
     memory, cassette = FakeMemory(), tmp_path / "run.jsonl"
     cockpit = cockpit_with(["Look.", Ask("bash", {"command": "exit 3"}), "It failed."], memory=memory)
     cockpit.launch(task(project, record=cassette)).result(60)
@@ -353,7 +346,7 @@ def test_a_replay_is_no_experience_and_leaves_a_summary_only_where_that_was_aske
     assert bool(outcome.memories) == bool(left)
 
 
-def test_the_status_tells_a_memory_that_no_run_could_start_with(cockpit_with: Make) -> None:
+def test_the_status_tells_a_memory_that_no_run_could_start_with(cockpit_with):
     memory = FakeMemory()
     cockpit = cockpit_with(memory=memory)
     assert cockpit.status().memory == ""
@@ -367,21 +360,19 @@ def test_the_status_tells_a_memory_that_no_run_could_start_with(cockpit_with: Ma
     ("options", "words"),
     [({"verify": ""}, "nothing would be verified"), ({"verify": " "}, "--verify"), ({"remember": True}, "--replay")],
 )
-def test_words_that_would_silently_mean_nothing_are_mistakes(
-    cockpit_with: Make, project: Path, options: dict[str, object], words: str
-) -> None:
+def test_words_that_would_silently_mean_nothing_are_mistakes(cockpit_with, project, options, words):
     cockpit = cockpit_with()
     with pytest.raises(UsageError, match=words):
         cockpit.launch(task(project, **options))
     assert cockpit.runs() == []
 
 
-def test_a_run_that_nobody_knows_cannot_be_killed(cockpit_with: Make) -> None:
+def test_a_run_that_nobody_knows_cannot_be_killed(cockpit_with):
     with pytest.raises(RunUnknown):
         cockpit_with().kill("run-nope", by="ann")
 
 
-def test_closing_stops_what_runs_and_leaves_no_box(cockpit_with: Make, project: Path, backend: FakeBackend) -> None:
+def test_closing_stops_what_runs_and_leaves_no_box(cockpit_with, project, backend):
     cockpit = cockpit_with([Hang()])
     handle = cockpit.launch(task(project))
     begun = threading.Event()
@@ -393,9 +384,7 @@ def test_closing_stops_what_runs_and_leaves_no_box(cockpit_with: Make, project: 
     cockpit.close()
 
 
-def test_status_shows_boxes_brains_and_what_waits(
-    cockpit_with: Make, project: Path, await_question: AwaitQuestion
-) -> None:
+def test_status_shows_boxes_brains_and_what_waits(cockpit_with, project, await_question):
     cockpit = cockpit_with([HOST, "Done."], settings=Settings(approval_deadline=60))
     handle = cockpit.launch(task(project))
     question = await_question(cockpit)
@@ -408,7 +397,7 @@ def test_status_shows_boxes_brains_and_what_waits(
     handle.result(60)
 
 
-def test_a_run_right_after_a_killed_one_waits_for_it_and_then_runs(cockpit_with: Make, project: Path) -> None:
+def test_a_run_right_after_a_killed_one_waits_for_it_and_then_runs(cockpit_with, project):
     cockpit = cockpit_with([Ask("bash", {"command": "echo one >> log.txt"}), Hang()])
     first = cockpit.launch(task(project))
     begun = threading.Event()
@@ -421,7 +410,7 @@ def test_a_run_right_after_a_killed_one_waits_for_it_and_then_runs(cockpit_with:
     assert [row.status for row in cockpit.runs()] == ["done", "killed"]
 
 
-def test_a_session_that_runs_in_another_process_is_busy(cockpit_with: Make, project: Path) -> None:
+def test_a_session_that_runs_in_another_process_is_busy(cockpit_with, project):
     one, other = cockpit_with([Hang()]), cockpit_with([Hang()])
     object.__setattr__(other._parts.choices, "owner", "another-process")
     first = one.launch(task(project, session="shared"))
@@ -432,21 +421,19 @@ def test_a_session_that_runs_in_another_process_is_busy(cockpit_with: Make, proj
         other.launch(task(project, session="shared"))
 
 
-def test_a_run_that_has_ended_cannot_be_killed_and_says_how_it_ended(cockpit_with: Make, project: Path) -> None:
+def test_a_run_that_has_ended_cannot_be_killed_and_says_how_it_ended(cockpit_with, project):
     cockpit = cockpit_with(["Done."])
     outcome = cockpit.launch(task(project)).result(60)
     with pytest.raises(RunOver, match="already ended: done"):
         cockpit.kill(outcome.run_id, by="ann")
 
 
-def test_a_cassette_and_another_brain_exclude_each_other(cockpit_with: Make, project: Path, tmp_path: Path) -> None:
+def test_a_cassette_and_another_brain_exclude_each_other(cockpit_with, project, tmp_path):
     with pytest.raises(UsageError, match="thinks anew"):
         cockpit_with().launch(task(project, brain="fake", replay=tmp_path / "x.jsonl"))
 
 
-def test_long_output_of_a_cell_is_kept_whole_and_short_output_leaves_no_folder(
-    cockpit_with: Make, project: Path, tmp_path: Path
-) -> None:
+def test_long_output_of_a_cell_is_kept_whole_and_short_output_leaves_no_folder(cockpit_with, project, tmp_path):
     cockpit = cockpit_with()
     short = cockpit.launch(RunRequest(task="echo hello", language="bash", project=project))
     short.result(60)
@@ -460,7 +447,7 @@ def test_long_output_of_a_cell_is_kept_whole_and_short_output_leaves_no_folder(
     assert kept.read_text().split()[-1] == "200000"
 
 
-def test_a_brain_is_told_what_did_not_reach_the_project(cockpit_with: Make, project: Path) -> None:
+def test_a_brain_is_told_what_did_not_reach_the_project(cockpit_with, project):
     def meddle(_: object) -> Ask:
         (project / "data.csv").write_text("mine\n")
         return Ask("bash", {"command": "echo theirs > data.csv; echo ok > other.txt"})

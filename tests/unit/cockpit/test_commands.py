@@ -8,7 +8,7 @@ from kagura_kernel.cli.main import handler_of
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, GROUPS
 from kagura_kernel.cockpit.lines.helping import cell_help, command_help, overview
 from kagura_kernel.cockpit.lines.parsing import parse_cell_line, parse_line
-from kagura_kernel.domain.grammar import Command, Kind, Surface
+from kagura_kernel.domain.grammar import Kind, Surface
 from kagura_kernel.jupyter.steering import executor_of, memory, plugins, runs
 
 EVERY = [(command, surface) for command in COMMANDS for surface in sorted(command.surfaces, key=lambda one: one.value)]
@@ -48,7 +48,7 @@ USUAL = {
 
 
 @pytest.mark.parametrize(("command", "surface"), EVERY, ids=IDS)
-def test_every_command_is_carried_out_wherever_it_can_be_typed(command: Command, surface: Surface):
+def test_every_command_is_carried_out_wherever_it_can_be_typed(command, surface):
     assert callable(handler_of(command.name) if surface is Surface.TERMINAL else executor_of(command.name))
 
 
@@ -60,7 +60,7 @@ def test_nothing_is_carried_out_that_is_not_in_the_list():
 
 
 @pytest.mark.parametrize(("command", "surface"), EVERY, ids=IDS)
-def test_every_command_has_examples_that_parse_and_help_that_shows_them(command: Command, surface: Surface):
+def test_every_command_has_examples_that_parse_and_help_that_shows_them(command, surface):
     assert command.examples
     text = command_help(command, surface)
     for example in command.examples:
@@ -69,7 +69,7 @@ def test_every_command_has_examples_that_parse_and_help_that_shows_them(command:
 
 
 @pytest.mark.parametrize(("command", "surface"), EVERY, ids=IDS)
-def test_every_command_is_in_the_overview_under_a_heading(command: Command, surface: Surface):
+def test_every_command_is_in_the_overview_under_a_heading(command, surface):
     assert command.group in GROUPS
     assert f"  {surface.prefix}{command.name}" in overview(surface)
 

@@ -78,12 +78,12 @@ class Counting:
         wait_until(lambda: self.glances >= before + GLANCES)
 
 
-def test_a_kill_from_another_process_is_heard_though_the_clock_stands_still(handle, elsewhere) -> None:
+def test_a_kill_from_another_process_is_heard_though_the_clock_stands_still(handle, elsewhere):
     Mailbox(elsewhere).send(handle.run_id, "kill", by="bob")
     assert handle.result(60).status == "killed"
 
 
-def test_while_nothing_is_written_a_glance_reads_no_table(cockpit, handle, elsewhere, monkeypatch) -> None:
+def test_while_nothing_is_written_a_glance_reads_no_table(cockpit, handle, elsewhere, monkeypatch):
     wait_until(cockpit.pending)
     counting = Counting(monkeypatch)
     counting.glance()
@@ -95,7 +95,7 @@ def test_while_nothing_is_written_a_glance_reads_no_table(cockpit, handle, elsew
     assert counting.reads > before
 
 
-def test_a_word_whose_look_failed_is_looked_for_again(cockpit, handle, elsewhere, monkeypatch) -> None:
+def test_a_word_whose_look_failed_is_looked_for_again(cockpit, handle, elsewhere, monkeypatch):
     wait_until(cockpit.pending)
     Mailbox(elsewhere).decide(cockpit.pending()[0].id, Verdict.ALLOW, by="bob", via="terminal", answer="left")
     wait_until(lambda: not cockpit.pending())

@@ -102,9 +102,7 @@ def of(kind: type, events: list[AnyEvent]) -> list[AnyEvent]:
 # ---------------------------------------------------------------------- egress
 
 
-def test_a_granted_host_is_reached_and_both_ends_of_the_connection_are_rows(
-    cockpit_with: Make, project: Path, place: str
-) -> None:
+def test_a_granted_host_is_reached_and_both_ends_of_the_connection_are_rows(cockpit_with, project, place):
     text, events = told(cockpit_with(), cell(project, FETCH.format(place) + "/a", net=(place,), headless=True))
     assert text == "asked for /a\n"
     assert [(event.host, event.allowed, event.rule) for event in of(EgressDecided, events)] == [
@@ -116,8 +114,8 @@ def test_a_granted_host_is_reached_and_both_ends_of_the_connection_are_rows(
 
 
 def test_without_a_grant_and_without_a_person_the_program_is_told_why_and_how_to_grant_it(
-    cockpit_with: Make, project: Path, server: ThreadingHTTPServer
-) -> None:
+    cockpit_with, project, server
+):
     text, events = told(cockpit_with(), cell(project, FETCH.format("example.com") + "/", headless=True))
     assert "example.com:80 is not granted" in text
     assert "--net example.com:80" in text
@@ -125,9 +123,7 @@ def test_without_a_grant_and_without_a_person_the_program_is_told_why_and_how_to
     assert server.seen == []  # type: ignore[attr-defined]
 
 
-def test_an_unknown_host_is_a_question_and_a_no_is_remembered_for_the_run(
-    cockpit_with: Make, project: Path, await_question: AwaitQuestion
-) -> None:
+def test_an_unknown_host_is_a_question_and_a_no_is_remembered_for_the_run(cockpit_with, project, await_question):
     cockpit = cockpit_with()
     twice = f"{FETCH.format('example.com')}/; {FETCH.format('example.com')}/"
     handle = cockpit.launch(cell(project, twice))
@@ -141,9 +137,7 @@ def test_an_unknown_host_is_a_question_and_a_no_is_remembered_for_the_run(
     assert [row.verdict for row in cockpit.approvals()] == ["deny"]
 
 
-def test_what_is_never_for_the_session_is_not_asked_by_its_next_run(
-    cockpit_with: Make, project: Path, await_question: AwaitQuestion
-) -> None:
+def test_what_is_never_for_the_session_is_not_asked_by_its_next_run(cockpit_with, project, await_question):
     cockpit = cockpit_with()
     handle = cockpit.launch(cell(project, FETCH.format("example.com") + "/"))
     cockpit.decide(await_question(cockpit).id, allow=False, by="ann", via="cell", answer="never")
@@ -153,18 +147,14 @@ def test_what_is_never_for_the_session_is_not_asked_by_its_next_run(
     assert len(cockpit.approvals()) == 1
 
 
-def test_calling_the_run_off_at_a_question_about_a_host_ends_the_run(
-    cockpit_with: Make, project: Path, await_question: AwaitQuestion
-) -> None:
+def test_calling_the_run_off_at_a_question_about_a_host_ends_the_run(cockpit_with, project, await_question):
     cockpit = cockpit_with()
     handle = cockpit.launch(cell(project, FETCH.format("example.com") + "/; sleep 600"))
     cockpit.abort(await_question(cockpit).id, by="ann", via="cell")
     assert handle.result(60).status == "killed"
 
 
-def test_a_run_that_is_stopped_takes_its_question_about_a_host_along(
-    cockpit_with: Make, project: Path, await_question: AwaitQuestion
-) -> None:
+def test_a_run_that_is_stopped_takes_its_question_about_a_host_along(cockpit_with, project, await_question):
     cockpit = cockpit_with()
     handle = cockpit.launch(cell(project, FETCH.format("example.com") + "/"))
     await_question(cockpit)
@@ -173,19 +163,19 @@ def test_a_run_that_is_stopped_takes_its_question_about_a_host_along(
     assert cockpit.pending() == []
 
 
-def test_none_closes_the_question_too(cockpit_with: Make, project: Path) -> None:
+def test_none_closes_the_question_too(cockpit_with, project):
     text, _ = told(cockpit_with(), cell(project, FETCH.format("example.com") + "/", net=("none",)))
     assert "is not granted" in text
 
 
-def test_a_word_that_is_no_host_is_told_before_anything_runs(cockpit_with: Make, project: Path) -> None:
+def test_a_word_that_is_no_host_is_told_before_anything_runs(cockpit_with, project):
     cockpit = cockpit_with()
     with pytest.raises(UsageError, match="wildcards"):
         cockpit.launch(cell(project, "true", net=("*.example.com",)))
     assert cockpit.runs() == []
 
 
-def test_the_settings_may_open_hosts_for_every_run(cockpit_with: Make, project: Path, place: str) -> None:
+def test_the_settings_may_open_hosts_for_every_run(cockpit_with, project, place):
     cockpit = cockpit_with(settings=Settings(net=(place,)))
     text, events = told(cockpit, cell(project, FETCH.format(place) + "/", headless=True))
     assert text == "asked for /\n"
@@ -197,13 +187,8 @@ def test_the_settings_may_open_hosts_for_every_run(cockpit_with: Make, project: 
 
 
 def test_a_budget_is_asked_for_before_anything_starts_and_a_no_starts_nothing(
-    cockpit_with: Make,
-    project: Path,
-    registry: Registry,
-    provider: FakeProvider,
-    await_question: AwaitQuestion,
-    backend,
-) -> None:
+    cockpit_with, project, registry, provider, await_question, backend
+):
     cockpit = cockpit_with(registry=registry)
     handle = cockpit.launch(cell(project, "true", grants=("fake:read",)))
     question = await_question(cockpit)
@@ -218,13 +203,8 @@ def test_a_budget_is_asked_for_before_anything_starts_and_a_no_starts_nothing(
 
 
 def test_a_lease_is_used_without_entering_the_box_and_given_back_at_the_end(
-    cockpit_with: Make,
-    project: Path,
-    registry: Registry,
-    provider: FakeProvider,
-    await_question: AwaitQuestion,
-    server: ThreadingHTTPServer,
-) -> None:
+    cockpit_with, project, registry, provider, await_question, server
+):
     cockpit = cockpit_with(registry=registry)
     handle = cockpit.launch(cell(project, "curl --silent $API/items?page=2", grants=("fake:read",)))
     events: list[AnyEvent] = []
@@ -239,9 +219,7 @@ def test_a_lease_is_used_without_entering_the_box_and_given_back_at_the_end(
     assert cockpit.leases() == []
 
 
-def test_settings_may_say_yes_beforehand(
-    cockpit_with: Make, project: Path, registry: Registry, provider: FakeProvider
-) -> None:
+def test_settings_may_say_yes_beforehand(cockpit_with, project, registry, provider):
     cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
     text, events = told(cockpit, cell(project, "echo ${#TOKEN}", grants=("fake:read",), headless=True))
     assert text == f"{len('secret-of-handle-1')}\n"
@@ -250,18 +228,14 @@ def test_settings_may_say_yes_beforehand(
     assert provider.books == {}
 
 
-def test_where_nobody_can_be_asked_a_lease_is_refused(
-    cockpit_with: Make, project: Path, registry: Registry, provider: FakeProvider
-) -> None:
+def test_where_nobody_can_be_asked_a_lease_is_refused(cockpit_with, project, registry, provider):
     cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
     outcome = cockpit.launch(cell(project, "true", grants=("fake:write",), headless=True)).result(60)
     assert outcome.status == "denied"
     assert provider.minted == []
 
 
-def test_what_a_program_prints_or_writes_of_a_lease_is_seen_by_nobody(
-    cockpit_with: Make, project: Path, registry: Registry, tmp_path: Path
-) -> None:
+def test_what_a_program_prints_or_writes_of_a_lease_is_seen_by_nobody(cockpit_with, project, registry, tmp_path):
     cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
     code = "echo it is $TOKEN; echo $TOKEN >&2; echo $TOKEN > kept.txt; for i in $(seq 30000); do echo $TOKEN; done"
     outcome = cockpit.launch(cell(project, code, grants=("fake:read",), headless=True)).result(60)
@@ -277,9 +251,7 @@ def test_what_a_program_prints_or_writes_of_a_lease_is_seen_by_nobody(
     assert holding == []
 
 
-def test_this_session_lets_the_next_run_go_on_under_what_is_left(
-    cockpit_with: Make, project: Path, registry: Registry, await_question: AwaitQuestion
-) -> None:
+def test_this_session_lets_the_next_run_go_on_under_what_is_left(cockpit_with, project, registry, await_question):
     cockpit = cockpit_with(registry=registry)
     handle = cockpit.launch(cell(project, "true", grants=("fake:read",)))
     question = await_question(cockpit)
@@ -292,8 +264,8 @@ def test_this_session_lets_the_next_run_go_on_under_what_is_left(
 
 
 def test_a_person_revokes_a_lease_while_it_is_used_and_the_program_gets_nothing_more(
-    cockpit_with: Make, project: Path, registry: Registry, provider: FakeProvider, server: ThreadingHTTPServer
-) -> None:
+    cockpit_with, project, registry, provider, server
+):
     cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
     code = "while curl --silent --fail $API/again > /dev/null; do sleep 0.05; done; curl --silent $API/again"
     handle = cockpit.launch(cell(project, code, grants=("fake:read",)))
@@ -307,9 +279,7 @@ def test_a_person_revokes_a_lease_while_it_is_used_and_the_program_gets_nothing_
     assert cockpit.leases() == []
 
 
-def test_more_time_for_a_lease_is_a_question_of_its_run(
-    cockpit_with: Make, project: Path, registry: Registry, await_question: AwaitQuestion
-) -> None:
+def test_more_time_for_a_lease_is_a_question_of_its_run(cockpit_with, project, registry, await_question):
     cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
     handle = cockpit.launch(cell(project, "until [ -e stop ]; do sleep 0.05; done", grants=("fake:read",)))
     wait_until(cockpit.leases)
@@ -324,8 +294,8 @@ def test_more_time_for_a_lease_is_a_question_of_its_run(
 
 
 def test_a_lease_is_asked_about_once_at_a_time_and_no_question_outlives_the_run(
-    cockpit_with: Make, project: Path, registry: Registry, provider: FakeProvider, await_question: AwaitQuestion
-) -> None:
+    cockpit_with, project, registry, provider, await_question
+):
     cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
     handle = cockpit.launch(cell(project, "until [ -e stop ]; do sleep 0.05; done", grants=("fake:read",)))
     events: list[AnyEvent] = []
@@ -344,12 +314,8 @@ def test_a_lease_is_asked_about_once_at_a_time_and_no_question_outlives_the_run(
 
 
 def test_a_run_and_the_cockpit_end_although_a_provider_never_takes_anything_back(
-    cockpit_with: Make,
-    project: Path,
-    registry: Registry,
-    provider: FakeProvider,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    cockpit_with, project, registry, provider, monkeypatch
+):
     monkeypatch.setattr(broker, "CLOSE_SECONDS", 0.2)
     monkeypatch.setattr(broker, "LAST_SECONDS", 0.2)
     cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
@@ -362,7 +328,7 @@ def test_a_run_and_the_cockpit_end_although_a_provider_never_takes_anything_back
     cockpit.close()
 
 
-def test_a_lease_that_nobody_here_holds_can_neither_be_revoked_nor_extended(cockpit_with: Make) -> None:
+def test_a_lease_that_nobody_here_holds_can_neither_be_revoked_nor_extended(cockpit_with):
     cockpit = cockpit_with()
     with pytest.raises(LeaseUnknown):
         cockpit.revoke_lease("lea-none", by="ann")
@@ -371,25 +337,19 @@ def test_a_lease_that_nobody_here_holds_can_neither_be_revoked_nor_extended(cock
 
 
 @pytest.mark.parametrize("grant", ["other:read", "fake:admin"])
-def test_a_credential_that_no_provider_gives_is_told_before_anything_runs(
-    cockpit_with: Make, project: Path, registry: Registry, grant: str
-) -> None:
+def test_a_credential_that_no_provider_gives_is_told_before_anything_runs(cockpit_with, project, registry, grant):
     cockpit = cockpit_with(registry=registry)
     with pytest.raises(UnknownName, match=r"set up in .*credentials\.toml"):
         cockpit.launch(cell(project, "true", grants=(grant,)))
     assert cockpit.runs() == []
 
 
-def test_a_provider_that_nobody_knows_how_to_use_is_told_before_anything_runs(
-    cockpit_with: Make, project: Path, registry: Registry
-) -> None:
+def test_a_provider_that_nobody_knows_how_to_use_is_told_before_anything_runs(cockpit_with, project, registry):
     with pytest.raises(NotThisTime, match=r"providers\.mute\.inject"):
         cockpit_with(registry=registry).launch(cell(project, "true", grants=("mute:read",)))
 
 
-def test_a_killed_run_gives_its_leases_back(
-    cockpit_with: Make, project: Path, registry: Registry, provider: FakeProvider
-) -> None:
+def test_a_killed_run_gives_its_leases_back(cockpit_with, project, registry, provider):
     cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
     handle = cockpit.launch(cell(project, "sleep 600", grants=("fake:read",)))
     wait_until(cockpit.leases)
@@ -399,8 +359,8 @@ def test_a_killed_run_gives_its_leases_back(
 
 
 def test_a_lease_longer_than_its_credential_is_renewed_without_a_question_until_its_budget_ends(
-    cockpit_with: Make, project: Path, registry: Registry, provider: FakeProvider, await_question: AwaitQuestion
-) -> None:
+    cockpit_with, project, registry, provider, await_question
+):
     settings = Settings(
         preapproved_grants=("fake:read",), lease_seconds=1.0, lease_budget_seconds=3.0, lease_renewals=100
     )
@@ -421,8 +381,8 @@ def test_a_lease_longer_than_its_credential_is_renewed_without_a_question_until_
 
 
 def test_a_run_that_is_stopped_while_it_brings_its_changes_out_ends_soon(
-    cockpit_with: Make, project: Path, registry: Registry, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    cockpit_with, project, registry, provider, monkeypatch
+):
     collecting = threading.Event()
 
     async def for_ever(*_: object) -> None:
@@ -441,12 +401,8 @@ def test_a_run_that_is_stopped_while_it_brings_its_changes_out_ends_soon(
 
 
 def test_a_provider_that_does_not_answer_does_not_keep_the_box_alive(
-    cockpit_with: Make,
-    project: Path,
-    registry: Registry,
-    provider: FakeProvider,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    cockpit_with, project, registry, provider, monkeypatch
+):
     monkeypatch.setattr("kagura_kernel.runs.run.GIVE_BACK_SECONDS", 0.1)
     cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
     handle = cockpit.launch(cell(project, "echo begun > begun; sleep 600", grants=("fake:read",)))

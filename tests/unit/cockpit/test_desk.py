@@ -50,7 +50,7 @@ async def put(desk: Desk, request: ApprovalRequest) -> asyncio.Task:
     return task
 
 
-async def test_an_answer_reaches_the_one_who_asked_with_who_and_where(desk: Desk) -> None:
+async def test_an_answer_reaches_the_one_who_asked_with_who_and_where(desk):
     request = question()
     task = await put(desk, request)
     desk.decide(request.id, Verdict.ALLOW, by="ann", via="cell")
@@ -59,19 +59,19 @@ async def test_an_answer_reaches_the_one_who_asked_with_who_and_where(desk: Desk
     assert desk.pending() == []
 
 
-async def test_an_answer_from_another_process_is_found(desk: Desk, journal: Journal) -> None:
+async def test_an_answer_from_another_process_is_found(desk, journal):
     request = question()
     task = await put(desk, request)
     Mailbox(journal).decide(request.id, Verdict.DENY, by="bob", via="sidebar")
     assert (await asyncio.wait_for(task, 60)).verdict is Verdict.DENY
 
 
-async def test_no_answer_by_the_deadline_is_a_denial(desk: Desk) -> None:
+async def test_no_answer_by_the_deadline_is_a_denial(desk):
     decision = await asyncio.wait_for(desk.approve(question(deadline=0.05)), 60)
     assert (decision.verdict, decision.allowed, decision.by) == (Verdict.TIMEOUT, False, "deadline")
 
 
-async def test_the_first_answer_stands(desk: Desk) -> None:
+async def test_the_first_answer_stands(desk):
     request = question()
     task = await put(desk, request)
     desk.decide(request.id, Verdict.DENY, by="ann", via="cell")
@@ -80,7 +80,7 @@ async def test_the_first_answer_stands(desk: Desk) -> None:
     assert (await asyncio.wait_for(task, 60)).verdict is Verdict.DENY
 
 
-async def test_calling_the_run_off_is_no_denial(desk: Desk) -> None:
+async def test_calling_the_run_off_is_no_denial(desk):
     request = question()
     task = await put(desk, request)
     desk.decide(request.id, Verdict.ABORTED, by="ann", via="cell")
@@ -88,7 +88,7 @@ async def test_calling_the_run_off_is_no_denial(desk: Desk) -> None:
         await asyncio.wait_for(task, 60)
 
 
-async def test_a_run_that_ends_takes_its_question_along(desk: Desk) -> None:
+async def test_a_run_that_ends_takes_its_question_along(desk):
     request = question()
     task = await put(desk, request)
     task.cancel()
@@ -99,7 +99,7 @@ async def test_a_run_that_ends_takes_its_question_along(desk: Desk) -> None:
         desk.decide(request.id, Verdict.ALLOW, by="ann", via="cell")
 
 
-async def test_many_questions_are_answered_in_any_order(desk: Desk) -> None:
+async def test_many_questions_are_answered_in_any_order(desk):
     requests = [question() for _ in range(20)]
     tasks = [await put(desk, request) for request in requests]
     for number in reversed(range(20)):
@@ -110,17 +110,17 @@ async def test_many_questions_are_answered_in_any_order(desk: Desk) -> None:
     assert [d.approval_id for d in decisions] == [r.id for r in requests]
 
 
-def test_an_answer_to_no_question_says_so(desk: Desk) -> None:
+def test_an_answer_to_no_question_says_so(desk):
     with pytest.raises(ApprovalUnknown, match="app-nope"):
         desk.decide("app-nope", Verdict.ALLOW, by="ann", via="cell")
 
 
-async def test_a_policy_says_no_at_once() -> None:
+async def test_a_policy_says_no_at_once():
     decision = await PolicyApprover(SystemClock(), "nobody is here").approve(question())
     assert (decision.verdict, decision.by, decision.answer) == (Verdict.DENY, "policy", "nobody is here")
 
 
-def test_nobody_allows_what_another_process_asked_once_its_deadline_is_over(desk: Desk, journal: Journal) -> None:
+def test_nobody_allows_what_another_process_asked_once_its_deadline_is_over(desk, journal):
     asked = question()
     late = replace(asked, requested_at=asked.requested_at - timedelta(seconds=120))
     Mailbox(journal).post(late)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -33,9 +32,7 @@ CALLED = [
 
 
 @pytest.mark.parametrize("told", [REFUSED, CALLED], ids=["connections", "calls of plugins"])
-async def test_crossings_without_end_do_not_fill_the_memory_and_the_rest_is_told_to_late_listeners(
-    monkeypatch: Any, told: list[AnyEvent]
-) -> None:
+async def test_crossings_without_end_do_not_fill_the_memory_and_the_rest_is_told_to_late_listeners(monkeypatch, told):
     monkeypatch.setattr(handles, "MAX_CROSSINGS", 10)
     sample = SAMPLE
     began, ended = sample.started(), sample.finished()
@@ -60,7 +57,7 @@ async def test_crossings_without_end_do_not_fill_the_memory_and_the_rest_is_told
     assert 10 <= len(crossings) <= 20
 
 
-async def test_an_audit_is_a_run_like_any_other_to_those_outside_the_engine(tmp_path: Path) -> None:
+async def test_an_audit_is_a_run_like_any_other_to_those_outside_the_engine(tmp_path):
     clock = SystemClock()
     journal = Journal.open(tmp_path, clock=clock)
     found, scan = sample_plugin()
@@ -79,7 +76,7 @@ async def test_an_audit_is_a_run_like_any_other_to_those_outside_the_engine(tmp_
     assert (heard[0].kind, heard[-2].kind, heard[-1].kind) == ("run.started", "plugin.audited", "run.finished")
 
 
-async def test_a_silent_audit_is_stopped_from_outside(tmp_path: Path) -> None:
+async def test_a_silent_audit_is_stopped_from_outside(tmp_path):
     clock = SystemClock()
     journal = Journal.open(tmp_path, clock=clock)
     found, scan = sample_plugin()
@@ -97,7 +94,7 @@ async def test_a_silent_audit_is_stopped_from_outside(tmp_path: Path) -> None:
     journal.close()
 
 
-async def test_a_run_has_begun_for_others_once_its_first_fact_is_told() -> None:
+async def test_a_run_has_begun_for_others_once_its_first_fact_is_told():
     engine = Engine()
 
     async def events() -> Any:
@@ -117,7 +114,7 @@ async def test_a_run_has_begun_for_others_once_its_first_fact_is_told() -> None:
     engine.stop()
 
 
-async def test_a_run_that_waits_for_another_of_its_session_is_not_waited_for() -> None:
+async def test_a_run_that_waits_for_another_of_its_session_is_not_waited_for():
     opened: concurrent.futures.Future[None] = concurrent.futures.Future()
     engine = Engine()
 
@@ -138,7 +135,7 @@ async def test_a_run_that_waits_for_another_of_its_session_is_not_waited_for() -
     engine.stop()
 
 
-async def test_a_run_that_fails_before_it_says_anything_is_not_waited_for() -> None:
+async def test_a_run_that_fails_before_it_says_anything_is_not_waited_for():
     engine = Engine()
 
     async def events() -> Any:

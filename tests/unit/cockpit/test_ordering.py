@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from kagura_kernel.brain.provider import usual_model
-from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import BrainNotConfigured, UsageError
 from kagura_kernel.domain.events import AnyEvent, RunStarted
 from kagura_kernel.domain.settings import Settings
@@ -19,9 +15,7 @@ from kagura_kernel.testing.cockpit import fake_cockpit
 UNWRITABLE = "half \ud800"
 
 
-def test_what_no_text_can_hold_is_refused_before_anything_begins(
-    cockpit_with: Callable[..., Cockpit], project: Path
-) -> None:
+def test_what_no_text_can_hold_is_refused_before_anything_begins(cockpit_with, project):
     cockpit = cockpit_with()
     for intent in (
         RunRequest(task=UNWRITABLE, project=project),
@@ -32,9 +26,7 @@ def test_what_no_text_can_hold_is_refused_before_anything_begins(
     assert cockpit.runs() == []
 
 
-def test_a_run_cannot_change_the_notebook_that_it_is_asked_for_in(
-    cockpit_with: Callable[..., Cockpit], project: Path, tmp_path: Path
-) -> None:
+def test_a_run_cannot_change_the_notebook_that_it_is_asked_for_in(cockpit_with, project, tmp_path):
     (project / "books").mkdir()
     (project / "books" / "own.ipynb").write_text("{}")
     cockpit = cockpit_with()
@@ -65,9 +57,7 @@ def test_a_run_cannot_change_the_notebook_that_it_is_asked_for_in(
         ("one", {"brain": "two", "model": "mine"}, "mine"),
     ],
 )
-def test_the_model_of_the_settings_goes_to_the_brain_that_it_was_set_for(
-    tmp_path: Path, project: Path, brain: str, intent: dict[str, str], asked: str
-) -> None:
+def test_the_model_of_the_settings_goes_to_the_brain_that_it_was_set_for(tmp_path, project, brain, intent, asked):
     brains = [FakeBrain(name="one"), FakeBrain(name="two")]
     settings = Settings(brain=brain, model="model-of-one")
     cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=brains, settings=settings)
@@ -81,7 +71,7 @@ def test_the_model_of_the_settings_goes_to_the_brain_that_it_was_set_for(
     assert [event.model for event in heard if isinstance(event, RunStarted)] == [asked]
 
 
-def test_a_service_that_the_settings_name_is_whose_model_it_is() -> None:
+def test_a_service_that_the_settings_name_is_whose_model_it_is():
     def choose() -> str:
         return "claude"
 
@@ -93,7 +83,7 @@ def test_a_service_that_the_settings_name_is_whose_model_it_is() -> None:
     assert usual_model(plain, "pydantic_ai", choose) == ""
 
 
-def test_where_no_brain_is_ready_the_model_of_the_settings_was_set_for_none() -> None:
+def test_where_no_brain_is_ready_the_model_of_the_settings_was_set_for_none():
     def choose() -> str:
         raise BrainNotConfigured("none")
 

@@ -27,7 +27,7 @@ def told(store: FakeMemory, *ids: str, fixes: tuple[str, ...] = ()) -> list[str]
     return list(plan_lessons(store, {"lessons": list(ids), "fixes": list(fixes)}))
 
 
-def test_each_part_of_a_lesson_is_a_line_with_its_source_and_its_marking() -> None:
+def test_each_part_of_a_lesson_is_a_line_with_its_source_and_its_marking():
     store = FakeMemory()
     ident = lesson(store)
     failure = Failure("command", FAILURE.trigger, fix="`apt-get install cmake`")
@@ -45,7 +45,7 @@ def test_each_part_of_a_lesson_is_a_line_with_its_source_and_its_marking() -> No
     assert told(store, ident)[1].startswith(f"  {ident}: trusted,")
 
 
-def test_a_fix_that_the_question_does_not_name_is_not_told() -> None:
+def test_a_fix_that_the_question_does_not_name_is_not_told():
     store = FakeMemory()
     ident = lesson(store)
     later = store.remember(
@@ -55,7 +55,7 @@ def test_a_fix_that_the_question_does_not_name_is_not_told() -> None:
     assert told(store, ident)[-1] == "    what mended it: “`cmake .`”"
 
 
-def test_words_of_a_lesson_close_no_quotation_take_one_line_and_hold_nothing_unseen() -> None:
+def test_words_of_a_lesson_close_no_quotation_take_one_line_and_hold_nothing_unseen():
     store = FakeMemory()
     data = {"trigger": "a”\n\x1b[2J\u202e Allow?" + "x" * 900, "said": 7, "fix": ["y"]}
     ident = store.remember(Draft("text", Source(Author.ENGINE, by="e\x1b[0m"), type="lesson", data=data)).id
@@ -65,7 +65,7 @@ def test_words_of_a_lesson_close_no_quotation_take_one_line_and_hold_nothing_uns
     assert lines[2].count("”") == 1
 
 
-def test_what_is_gone_or_no_lesson_is_said_and_no_more_than_a_plan_has_are_told() -> None:
+def test_what_is_gone_or_no_lesson_is_said_and_no_more_than_a_plan_has_are_told():
     store = FakeMemory()
     note = store.remember(Draft("Ordinary.", SOURCE)).id
     assert told(store, "mem-gone", note)[1:] == [
@@ -76,12 +76,12 @@ def test_what_is_gone_or_no_lesson_is_said_and_no_more_than_a_plan_has_are_told(
 
 
 @pytest.mark.parametrize("arguments", [{}, {"lessons": []}, {"lessons": "mem-1"}, {"lessons": [1, None]}])
-def test_a_question_without_lessons_has_none(arguments: dict[str, object]) -> None:
+def test_a_question_without_lessons_has_none(arguments):
     assert not has_lessons(arguments)
     assert list(plan_lessons(FakeMemory(), arguments)) == []
 
 
-def test_a_memory_that_cannot_be_reached_is_an_error() -> None:
+def test_a_memory_that_cannot_be_reached_is_an_error():
     store = FakeMemory()
     ident = lesson(store)
     store.broken = "it is gone"
@@ -89,7 +89,7 @@ def test_a_memory_that_cannot_be_reached_is_an_error() -> None:
         told(store, ident)
 
 
-def test_a_memory_that_is_out_of_reach_keeps_nobody_from_answering() -> None:
+def test_a_memory_that_is_out_of_reach_keeps_nobody_from_answering():
     store = FakeMemory()
     ident = lesson(store)
     clock = FakeClock()
@@ -101,7 +101,7 @@ def test_a_memory_that_is_out_of_reach_keeps_nobody_from_answering() -> None:
     assert lessons_told(pytest.fail, {"lessons": []}) == []
 
 
-def test_secrets_in_a_lesson_are_not_told() -> None:
+def test_secrets_in_a_lesson_are_not_told():
     store = FakeMemory()
     token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
     ident = lesson(store, Failure("command", f"`curl -H {token}` ended with 22"))

@@ -54,7 +54,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_run_waits_for_a_word_that_was_taken_a_moment_before(access: LazyPlugins, desk: Desk) -> None:
+async def test_a_run_waits_for_a_word_that_was_taken_a_moment_before(access, desk):
     listening = asyncio.ensure_future(access.hear(["ses-1"]))
     await desk.taken.wait()
     run = asyncio.ensure_future(access.refresh("ses-1", Path("project")))
@@ -68,7 +68,7 @@ async def test_a_run_waits_for_a_word_that_was_taken_a_moment_before(access: Laz
     assert await run == ("ses-1 in project",)
 
 
-async def test_what_failed_elsewhere_does_not_hold_a_run_up(access: LazyPlugins, desk: Desk) -> None:
+async def test_what_failed_elsewhere_does_not_hold_a_run_up(access, desk):
     desk.go_on.set()
     await access.hear(["ses-1"])
     desk.talk.failed(PluginChangedSince("greeter", "shown"))

@@ -42,7 +42,7 @@ STOOD = Checkpoint(
 )
 
 
-def test_an_empty_cell_goes_on_as_the_other_run_was() -> None:
+def test_an_empty_cell_goes_on_as_the_other_run_was():
     assert continued(RunRequest(task="", resume="run-1"), STOOD) == RunRequest(
         task="Mend it.",
         resume="run-1",
@@ -64,7 +64,7 @@ def test_an_empty_cell_goes_on_as_the_other_run_was() -> None:
     )
 
 
-def test_what_the_cell_says_counts() -> None:
+def test_what_the_cell_says_counts():
     said = RunRequest(
         task="And be quick.",
         brain="other",
@@ -87,7 +87,7 @@ def test_what_the_cell_says_counts() -> None:
     assert found.image is None
 
 
-def test_options_that_are_none_of_ours_are_left_out() -> None:
+def test_options_that_are_none_of_ours_are_left_out():
     broken = replace(
         STOOD, options={"project": "/p", "net": 5, "model": 3, "write_mode": "odd", "writable_root": "yes"}
     )
@@ -106,13 +106,11 @@ def test_options_that_are_none_of_ours_are_left_out() -> None:
         (2.0, 1.0, 0.25, 2.0, 2.0),
     ],
 )
-def test_its_budget_is_what_the_cell_names_else_what_is_left_else_the_usual(
-    given: float | None, limit: float | None, spent: float | None, usual: float | None, left: float | None
-) -> None:
+def test_its_budget_is_what_the_cell_names_else_what_is_left_else_the_usual(given, limit, spent, usual, left):
     stood = replace(STOOD, budget_usd=limit, spent_usd=spent)
     assert left_budget(usual, RunRequest(task="", budget_usd=given), stood) == left
 
 
-def test_another_brain_does_not_get_the_conversation() -> None:
+def test_another_brain_does_not_get_the_conversation():
     assert brain_session(STOOD, "claude") == "0a$0.1"
     assert brain_session(STOOD, "other") == ""

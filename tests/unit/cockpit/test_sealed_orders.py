@@ -49,7 +49,7 @@ def order(cockpit: Cockpit, project: Path, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("more", [{"seal": True}, {"brain": "sealed"}, {"seal": True, "brain": "claude"}])
-def test_a_person_seals_by_an_option_or_by_name(cockpit: Cockpit, project: Path, more: dict[str, Any]) -> None:
+def test_a_person_seals_by_an_option_or_by_name(cockpit, project, more):
     made = order(cockpit, project, **more)
     assert made.brain.name == "sealed"
     ((folder, place),) = made.spec.extra_read_only
@@ -58,7 +58,7 @@ def test_a_person_seals_by_an_option_or_by_name(cockpit: Cockpit, project: Path,
     assert made.resume == ""
 
 
-def test_nothing_is_shown_to_a_box_whose_brain_thinks_outside(cockpit: Cockpit, project: Path) -> None:
+def test_nothing_is_shown_to_a_box_whose_brain_thinks_outside(cockpit, project):
     made = order(cockpit, project)
     assert (made.brain.name, made.spec.extra_read_only) == ("claude", ())
 
@@ -71,24 +71,20 @@ def test_nothing_is_shown_to_a_box_whose_brain_thinks_outside(cockpit: Cockpit, 
         ({"agent": "./sealer.yaml"}, "which is for you to say"),
     ],
 )
-def test_what_does_not_go_together_is_told(
-    cockpit: Cockpit, project: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], why: str
-) -> None:
+def test_what_does_not_go_together_is_told(cockpit, project, monkeypatch, more, why):
     monkeypatch.chdir(project)
     with pytest.raises(UsageError) as refused:
         order(cockpit, project, **more)
     assert why in " ".join(refused.value.message.split())
 
 
-def test_a_definition_that_wants_it_gets_it_when_a_person_does(
-    cockpit: Cockpit, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_definition_that_wants_it_gets_it_when_a_person_does(cockpit, project, monkeypatch):
     monkeypatch.chdir(project)
     assert order(cockpit, project, agent="./sealer.yaml", seal=True).brain.name == "sealed"
     assert order(cockpit, project, agent="./sealer.yaml", brain="claude").brain.name == "claude"
 
 
-def test_a_base_url_that_would_lose_the_key_is_told_before_anything_starts(tmp_path: Path, project: Path) -> None:
+def test_a_base_url_that_would_lose_the_key_is_told_before_anything_starts(tmp_path, project):
     program = tmp_path / "claude"
     program.write_bytes(b"\x7fELF")
     environ = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": "http://gateway.example"}

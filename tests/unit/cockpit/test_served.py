@@ -6,7 +6,6 @@ import os
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +22,7 @@ with only_server(Path(sys.argv[1])):
 """
 
 
-def test_a_second_server_is_refused_by_the_name_of_the_first(tmp_path: Path) -> None:
+def test_a_second_server_is_refused_by_the_name_of_the_first(tmp_path):
     with only_server(tmp_path / "home"):
         with pytest.raises(ServedAlready, match=str(os.getpid())) as refused, only_server(tmp_path / "home"):
             pass
@@ -32,12 +31,12 @@ def test_a_second_server_is_refused_by_the_name_of_the_first(tmp_path: Path) -> 
         pass
 
 
-def test_another_data_directory_has_a_server_of_its_own(tmp_path: Path) -> None:
+def test_another_data_directory_has_a_server_of_its_own(tmp_path):
     with only_server(tmp_path / "one"), only_server(tmp_path / "two"):
         assert server_of(tmp_path / "one") == server_of(tmp_path / "two") == os.getpid()
 
 
-def test_the_lock_dies_with_a_process_that_is_killed(tmp_path: Path) -> None:
+def test_the_lock_dies_with_a_process_that_is_killed(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", _HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
@@ -54,7 +53,7 @@ def test_the_lock_dies_with_a_process_that_is_killed(tmp_path: Path) -> None:
         assert server_of(tmp_path) == os.getpid()
 
 
-def test_looking_makes_nothing_and_nobody_else_may_read_what_is_made(tmp_path: Path) -> None:
+def test_looking_makes_nothing_and_nobody_else_may_read_what_is_made(tmp_path):
     assert server_of(tmp_path / "home") is None
     assert not (tmp_path / "home").exists()
     with only_server(tmp_path / "home"):
@@ -62,7 +61,7 @@ def test_looking_makes_nothing_and_nobody_else_may_read_what_is_made(tmp_path: P
         assert stat.S_IMODE((tmp_path / "home" / LOCK).stat().st_mode) == 0o600
 
 
-def test_a_place_where_nothing_can_be_locked_is_told_and_not_served(tmp_path: Path) -> None:
+def test_a_place_where_nothing_can_be_locked_is_told_and_not_served(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match=r"serve.lock cannot be locked"), only_server(tmp_path / "file"):
         pass

@@ -105,7 +105,7 @@ def place(tmp_path: Path) -> Iterator[Callable[[Sequence[object]], Place]]:
         cockpit.close()
 
 
-async def test_what_listens_is_said_once_every_chat_was_tried(place) -> None:
+async def test_what_listens_is_said_once_every_chat_was_tried(place):
     here, chats = place(), [MoodyChat("one"), MoodyChat("two")]
     async with here.serving(*chats) as (server, task):
         await eventually(lambda: here.said)
@@ -115,7 +115,7 @@ async def test_what_listens_is_said_once_every_chat_was_tried(place) -> None:
     assert [chat.closed for chat in chats] == [1, 1]
 
 
-async def test_a_chat_that_is_away_is_tried_after_growing_pauses_and_told_once_while_the_other_is_served(place) -> None:
+async def test_a_chat_that_is_away_is_tried_after_growing_pauses_and_told_once_while_the_other_is_served(place):
     here, away = place(), MoodyChat("away", moods=[AWAY] * 8)
     async with here.serving(away, FakeChat("here")) as (server, task):
         await eventually(lambda: len(here.said) == 2)
@@ -135,13 +135,13 @@ async def test_a_chat_that_is_away_is_tried_after_growing_pauses_and_told_once_w
         await task
 
 
-async def test_where_nobody_can_be_reached_yet_that_is_said(place) -> None:
+async def test_where_nobody_can_be_reached_yet_that_is_said(place):
     here = place()
     async with here.serving(MoodyChat("away", moods=[AWAY] * 2)):
         await eventually(lambda: here.said[1:] == ["No chat can be reached yet. Stop with Ctrl-C or SIGTERM."])
 
 
-async def test_a_chat_that_refuses_for_good_is_not_tried_again_and_the_others_go_on(place) -> None:
+async def test_a_chat_that_refuses_for_good_is_not_tried_again_and_the_others_go_on(place):
     here, refusing = place(), MoodyChat("one", moods=[REFUSED])
     async with here.serving(refusing, FakeChat("two")) as (server, task):
         await eventually(lambda: here.said[1:] == ["Serving two. Stop with Ctrl-C or SIGTERM."])
@@ -152,7 +152,7 @@ async def test_a_chat_that_refuses_for_good_is_not_tried_again_and_the_others_go
         await task
 
 
-async def test_where_every_chat_refuses_for_good_the_server_ends_with_the_reason(place) -> None:
+async def test_where_every_chat_refuses_for_good_the_server_ends_with_the_reason(place):
     here = place()
     async with here.serving(MoodyChat("one", moods=[REFUSED]), MoodyChat("two", moods=[AWAY, REFUSED])) as (_, task):
         await here.clock.until_sleeping(WAITING)
@@ -178,9 +178,7 @@ async def listening(path: Path) -> AsyncIterator[tuple[dict[str, str], Callable[
         yield {"NOTIFY_SOCKET": heard.getsockname()}, told
 
 
-async def test_a_chat_that_takes_our_token_no_more_is_told_once_and_closed_and_the_others_go_on(
-    place, tmp_path: Path
-) -> None:
+async def test_a_chat_that_takes_our_token_no_more_is_told_once_and_closed_and_the_others_go_on(place, tmp_path):
     here, one, two = place(), MoodyChat("one"), FakeChat("two")
     async with listening(tmp_path / "notify") as (environ, told), here.serving(one, two, environ=environ) as (_, task):
         await eventually(lambda: here.said)
@@ -196,7 +194,7 @@ async def test_a_chat_that_takes_our_token_no_more_is_told_once_and_closed_and_t
         assert not task.done()
 
 
-async def test_where_the_last_chat_takes_our_token_no_more_the_server_ends_with_the_reason(place) -> None:
+async def test_where_the_last_chat_takes_our_token_no_more_the_server_ends_with_the_reason(place):
     here, one = place(), MoodyChat("one")
     async with here.serving(one, MoodyChat("two", moods=[REFUSED])) as (_, task):
         await eventually(lambda: here.said[1:])
@@ -206,7 +204,7 @@ async def test_where_the_last_chat_takes_our_token_no_more_the_server_ends_with_
     assert one.closed > 0
 
 
-async def test_a_connection_that_does_not_come_back_ends_the_server_so_that_another_is_begun(place) -> None:
+async def test_a_connection_that_does_not_come_back_ends_the_server_so_that_another_is_begun(place):
     here, one = place(), MoodyChat("one")
     async with here.serving(one, FakeChat("two")) as (_, task):
         await eventually(lambda: here.said)
@@ -216,7 +214,7 @@ async def test_a_connection_that_does_not_come_back_ends_the_server_so_that_anot
     assert caught.value is AWAY
 
 
-async def test_a_stop_while_a_chat_is_still_tried_ends_the_tries(place) -> None:
+async def test_a_stop_while_a_chat_is_still_tried_ends_the_tries(place):
     here, away = place(), MoodyChat("away", moods=[AWAY] * 2)
     async with here.serving(away) as (server, task):
         await here.clock.until_sleeping(WAITING)
@@ -225,7 +223,7 @@ async def test_a_stop_while_a_chat_is_still_tried_ends_the_tries(place) -> None:
     assert (away.tries, away.closed) == (1, 1)
 
 
-async def test_a_run_has_its_time_to_end_and_is_stopped_then_and_its_thread_is_told(place) -> None:
+async def test_a_run_has_its_time_to_end_and_is_stopped_then_and_its_thread_is_told(place):
     here, chat = place([Hang()]), FakeChat()
     async with here.serving(chat, drain=60) as (server, task):
         await eventually(lambda: here.said)
@@ -248,7 +246,7 @@ async def test_a_run_has_its_time_to_end_and_is_stopped_then_and_its_thread_is_t
     assert [" was stopped by " in post.text.partition(" ·")[0] for post in chat.shown(thread)] == [True]
 
 
-async def test_what_runs_have_left_is_cleared_away_once_nothing_goes_on(place) -> None:
+async def test_what_runs_have_left_is_cleared_away_once_nothing_goes_on(place):
     here, chat, rested = place([Hang()]), FakeChat(), []
     async with here.serving(chat, rest=lambda: rested.append(len(rested))):
         await eventually(lambda: here.said)
@@ -269,9 +267,7 @@ async def test_what_runs_have_left_is_cleared_away_once_nothing_goes_on(place) -
         assert rested == [0, 1]
 
 
-async def test_whoever_watches_is_told_that_nothing_is_stuck_and_hears_nothing_while_the_engine_is(
-    place, tmp_path: Path
-) -> None:
+async def test_whoever_watches_is_told_that_nothing_is_stuck_and_hears_nothing_while_the_engine_is(place, tmp_path):
     here, stuck, go_on = place([Hang()]), threading.Event(), threading.Event()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
         heard.bind(str(tmp_path / "notify"))
@@ -302,7 +298,7 @@ async def test_whoever_watches_is_told_that_nothing_is_stuck_and_hears_nothing_w
             await eventually(beats)
 
 
-async def test_a_fault_of_ours_ends_the_server_instead_of_leaving_a_chat_unheard(place) -> None:
+async def test_a_fault_of_ours_ends_the_server_instead_of_leaving_a_chat_unheard(place):
     class Broken(FakeChat):
         async def open(self, hear: Hear) -> None:
             raise RuntimeError(f"a fault, {hear is not None}")

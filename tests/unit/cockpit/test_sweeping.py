@@ -76,7 +76,7 @@ class Scripted:
             raise self.error
 
 
-def test_nothing_is_begun_where_every_credential_has_its_run(ledger: LeaseLedger, engine: Engine) -> None:
+def test_nothing_is_begun_where_every_credential_has_its_run(ledger, engine):
     begin(ledger, "lea-1", process_owner())
     begin(ledger, "lea-2", process_owner())
     ledger.owe("lea-2", "it was renewed")
@@ -86,7 +86,7 @@ def test_nothing_is_begun_where_every_credential_has_its_run(ledger: LeaseLedger
     assert (sweep.begun, engine.running, sweeping.owed()) == (0, False, ())
 
 
-def test_what_a_dead_process_left_is_owed_until_a_sweep_has_settled_it(ledger: LeaseLedger, engine: Engine) -> None:
+def test_what_a_dead_process_left_is_owed_until_a_sweep_has_settled_it(ledger, engine):
     begin(ledger, "lea-1", dead_owner())
     kept = Settled("lea-2", "cloud", "read", "kept", "HTTP 429", 1.0)
     sweep = Scripted(SweepReport((Settled("lea-1", "cloud", "read", "revoked"), kept)))
@@ -99,7 +99,7 @@ def test_what_a_dead_process_left_is_owed_until_a_sweep_has_settled_it(ledger: L
     assert sweeping.owed() == ()
 
 
-def test_what_a_provider_would_not_take_back_is_told_with_its_reason(ledger: LeaseLedger, engine: Engine) -> None:
+def test_what_a_provider_would_not_take_back_is_told_with_its_reason(ledger, engine):
     row = begin(ledger, "lea-1", process_owner())
     ledger.owe("lea-1", "it was released")
     ledger.postpone("lea-1", until=row.expires_at, why="HTTP 500")
@@ -107,9 +107,7 @@ def test_what_a_provider_would_not_take_back_is_told_with_its_reason(ledger: Lea
     assert owed == replace(owed, lease_id="lea-1", how="owed", why="HTTP 500")
 
 
-def test_a_sweep_that_fails_is_said_in_the_log_and_can_be_begun_again(
-    ledger: LeaseLedger, engine: Engine, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_sweep_that_fails_is_said_in_the_log_and_can_be_begun_again(ledger, engine, caplog):
     begin(ledger, "lea-1", dead_owner())
     sweep = Scripted(error=ConfigurationError("credentials.toml", ["it is not TOML"]))
     sweeping = Sweeping(ledger, sweep, engine)
@@ -123,7 +121,7 @@ def test_a_sweep_that_fails_is_said_in_the_log_and_can_be_begun_again(
     wait_until(begun_again)
 
 
-def test_none_is_begun_after_the_end(ledger: LeaseLedger, engine: Engine) -> None:
+def test_none_is_begun_after_the_end(ledger, engine):
     begin(ledger, "lea-1", dead_owner())
     sweep = Scripted()
     sweeping = Sweeping(ledger, sweep, engine)

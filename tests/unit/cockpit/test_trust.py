@@ -53,9 +53,7 @@ def state(cockpit: Cockpit) -> str:
 
 
 @pytest.mark.parametrize(("allow", "after"), [(True, "graduated"), (False, "included")])
-def test_the_answer_to_a_proposal_is_kept(
-    cockpit: Cockpit, project: Path, await_question: AwaitQuestion, allow: bool, after: str
-) -> None:
+def test_the_answer_to_a_proposal_is_kept(cockpit, project, await_question, allow, after):
     handle, question = begun(cockpit, project, await_question)
     assert question.title == "Trust git from now on?"
     cockpit.decide(question.id, allow=allow, by="ann", via="sidebar")
@@ -63,9 +61,7 @@ def test_the_answer_to_a_proposal_is_kept(
     assert state(cockpit) == after
 
 
-def test_a_run_that_asks_about_trust_is_stopped_at_once_and_its_proposal_stands(
-    cockpit: Cockpit, project: Path, await_question: AwaitQuestion
-) -> None:
+def test_a_run_that_asks_about_trust_is_stopped_at_once_and_its_proposal_stands(cockpit, project, await_question):
     handle, question = begun(cockpit, project, await_question)
     handle.kill("ann")
     assert asyncio.run(handle.wait()).status == "done"
@@ -75,9 +71,7 @@ def test_a_run_that_asks_about_trust_is_stopped_at_once_and_its_proposal_stands(
     assert cockpit.trust.grant("git", by="ann", via="command").state == "graduated"
 
 
-def test_what_is_locked_is_asked_in_every_run_whatever_was_said_for_the_session(
-    cockpit_with: Callable[..., Cockpit], project: Path, await_question: AwaitQuestion
-) -> None:
+def test_what_is_locked_is_asked_in_every_run_whatever_was_said_for_the_session(cockpit_with, project, await_question):
     cockpit = cockpit_with()
     cell = RunRequest(task="true", language="bash", project=project, writable_root=True)
     for launch in (cell, RunRequest(task="Go.", project=project, writable_root=True)):

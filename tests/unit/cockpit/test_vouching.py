@@ -63,19 +63,19 @@ def books(tmp_path: Path) -> Iterator[Books]:
     journal.close()
 
 
-def test_a_run_is_evidence_for_what_it_was_allowed(books: Books) -> None:
+def test_a_run_is_evidence_for_what_it_was_allowed(books):
     assert books.vouch(books.ran()) == ["git"]
     assert books.successes() == 1
 
 
-def test_a_run_counts_once_however_often_one_says_so(books: Books) -> None:
+def test_a_run_counts_once_however_often_one_says_so(books):
     run_id = books.ran()
     books.vouch(run_id)
     books.vouch(run_id)
     assert books.successes() == 1
 
 
-async def test_words_about_old_runs_count_from_today_on(books: Books) -> None:
+async def test_words_about_old_runs_count_from_today_on(books):
     runs = []
     for number in range(5):
         runs.append(books.ran(started={"task": f"task {'x' * number}"}))
@@ -87,7 +87,7 @@ async def test_words_about_old_runs_count_from_today_on(books: Books) -> None:
     assert report.missing == ("successes 7 days further apart",)
 
 
-def test_a_new_credential_was_new_when_it_was_asked_for(books: Books) -> None:
+def test_a_new_credential_was_new_when_it_was_asked_for(books):
     run_id = books.ran(NEW, ApprovalKind.CREDENTIAL)
     later = SampleRun(run_id, "ses-1", books.clock.now())
     books.journal.append(later.lease(provider="aws", scope="admin"))
@@ -110,19 +110,19 @@ def test_a_new_credential_was_new_when_it_was_asked_for(books: Books) -> None:
         ({"arguments": {"command": "git push --force", "directory": "/project"}}, "nothing that trust is earned for"),
     ],
 )
-def test_what_is_no_evidence_stays_none(books: Books, changes: dict[str, Any], why: str) -> None:
+def test_what_is_no_evidence_stays_none(books, changes, why):
     with pytest.raises(NotThisTime, match=why):
         books.vouch(books.ran(**changes))
     assert books.desk.curve() == []
 
 
-def test_what_was_set_back_since_is_not_mended_by_words(books: Books) -> None:
+def test_what_was_set_back_since_is_not_mended_by_words(books):
     run_id = books.ran()
     books.journal.append(trust_row("failed", books.clock.now() + timedelta(hours=1), signal="exit-code"))
     with pytest.raises(NotThisTime, match="set back since"):
         books.vouch(run_id)
 
 
-def test_an_unknown_run_is_named_as_such(books: Books) -> None:
+def test_an_unknown_run_is_named_as_such(books):
     with pytest.raises(RunUnknown, match="run-9"):
         books.vouch("run-9")

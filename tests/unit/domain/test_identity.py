@@ -3,8 +3,6 @@ from __future__ import annotations
 import re
 import time
 
-import pytest
-
 from kagura_kernel.domain.identity import (
     new_approval_id,
     new_box_id,
@@ -15,7 +13,7 @@ from kagura_kernel.domain.identity import (
 )
 
 
-def test_ids_say_what_they_name_and_are_safe_to_paste() -> None:
+def test_ids_say_what_they_name_and_are_safe_to_paste():
     for make, prefix in (
         (new_run_id, "run"),
         (new_session_id, "ses"),
@@ -26,7 +24,7 @@ def test_ids_say_what_they_name_and_are_safe_to_paste() -> None:
         assert re.fullmatch(rf"{prefix}-[0-9a-z]{{14}}", make())
 
 
-def test_a_later_id_sorts_after_an_earlier_one() -> None:
+def test_a_later_id_sorts_after_an_earlier_one():
     ids = []
     for _ in range(5):
         ids.append(new_run_id())
@@ -34,7 +32,7 @@ def test_a_later_id_sorts_after_an_earlier_one() -> None:
     assert ids == sorted(ids)
 
 
-def test_ids_made_in_the_same_moment_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_made_in_the_same_moment_differ(monkeypatch):
     monkeypatch.setattr(time, "time", lambda: 1_800_000_000.123)
     ids = [new_memory_id() for _ in range(8_000)]
     assert len(set(ids)) == len(ids)

@@ -7,18 +7,18 @@ from kagura_kernel.domain.policy import PermissionMode, WriteMode
 from kagura_kernel.domain.settings import Settings, parse_settings
 
 
-def test_nothing_set_is_the_careful_default() -> None:
+def test_nothing_set_is_the_careful_default():
     settings = parse_settings("", {})
     assert settings == Settings()
     assert (settings.write, settings.permission_mode) == (WriteMode.ASK, PermissionMode.DEFAULT)
 
 
-def test_a_file_sets_and_a_variable_overrides() -> None:
+def test_a_file_sets_and_a_variable_overrides():
     settings = parse_settings('box = "docker"\npool_size = 3\n', {"KAGURA_BOX": "bubblewrap"})
     assert (settings.box, settings.pool_size) == ("bubblewrap", 3)
 
 
-def test_the_model_of_a_file_is_that_of_the_files_brain() -> None:
+def test_the_model_of_a_file_is_that_of_the_files_brain():
     file = 'brain = "claude"\nmodel = "opus"\n'
     assert parse_settings(file, {"KAGURA_BRAIN": "pydantic_ai"}).model == ""
     assert parse_settings(file, {"KAGURA_BRAIN": "pydantic_ai", "KAGURA_MODEL": "m"}).model == "m"
@@ -26,29 +26,29 @@ def test_the_model_of_a_file_is_that_of_the_files_brain() -> None:
     assert parse_settings('model = "opus"\n', {"KAGURA_BRAIN": "claude"}).model == "opus"
 
 
-def test_lists_and_empty_amounts_can_be_given_as_variables() -> None:
+def test_lists_and_empty_amounts_can_be_given_as_variables():
     settings = parse_settings("", {"KAGURA_PREAPPROVED_HOST_COMMANDS": "ls, wc", "KAGURA_BUDGET_USD": ""})
     assert settings.preapproved_host_commands == ("ls", "wc")
     assert settings.budget_usd is None
 
 
-def test_every_wrong_field_is_told_at_once_and_no_value_is_repeated() -> None:
+def test_every_wrong_field_is_told_at_once_and_no_value_is_repeated():
     with pytest.raises(ConfigurationError) as caught:
         parse_settings('pool_size = "hunter2"\nbrian = "claude"\nbudget_usd = -1\n', {})
     assert {line.split(":")[0] for line in caught.value.problems} == {"pool_size", "brian", "budget_usd"}
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_file_that_is_no_toml_says_where() -> None:
+def test_a_file_that_is_no_toml_says_where():
     with pytest.raises(ConfigurationError, match="line 1"):
         parse_settings("box = \n", {})
 
 
-def test_variables_of_ours_that_are_no_settings_are_left_alone() -> None:
+def test_variables_of_ours_that_are_no_settings_are_left_alone():
     assert parse_settings("", {"KAGURA_HOME": "/x", "KAGURA_API_KEY": "k"}) == Settings()
 
 
-def test_a_table_in_a_variable_is_told_and_not_ignored() -> None:
+def test_a_table_in_a_variable_is_told_and_not_ignored():
     with pytest.raises(ConfigurationError) as caught:
         parse_settings("", {"KAGURA_ENV": "TOKEN=hunter2", "KAGURA_MIRRORS": "x"}, "a file")
     assert caught.value.source == "the environment"
@@ -58,7 +58,7 @@ def test_a_table_in_a_variable_is_told_and_not_ignored() -> None:
     }
 
 
-def test_what_is_wrong_is_named_where_it_was_set() -> None:
+def test_what_is_wrong_is_named_where_it_was_set():
     with pytest.raises(ConfigurationError) as caught:
         parse_settings("pool_size = -1\nprocesses = 1\n", {"KAGURA_POOL_SIZE": "99"}, "a file")
     assert caught.value.source == "a file"
@@ -68,7 +68,7 @@ def test_what_is_wrong_is_named_where_it_was_set() -> None:
     assert caught.value.source == "the environment"
 
 
-def test_what_others_find_stands_beside_what_is_wrong_in_form() -> None:
+def test_what_others_find_stands_beside_what_is_wrong_in_form():
     seen: list[Settings] = []
 
     def check(settings: Settings) -> list[tuple[str, str]]:

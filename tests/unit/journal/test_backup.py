@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import stat
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
 
-def test_a_copy_of_a_journal_in_use_holds_and_goes_on_by_itself(tmp_path: Path) -> None:
+def test_a_copy_of_a_journal_in_use_holds_and_goes_on_by_itself(tmp_path):
     journal = Journal.open(tmp_path / "books")
     journal.append(SampleRun().noted("one"))
     with journal.writing() as writing:
@@ -27,14 +26,14 @@ def test_a_copy_of_a_journal_in_use_holds_and_goes_on_by_itself(tmp_path: Path) 
     copy.close()
 
 
-def test_nobody_else_may_read_the_copy(tmp_path: Path) -> None:
+def test_nobody_else_may_read_the_copy(tmp_path):
     Journal.open(tmp_path / "books").close()
     goal = back_up(tmp_path / "books", tmp_path / "copy")
     assert stat.S_IMODE(goal.stat().st_mode) == 0o600
     assert stat.S_IMODE(goal.parent.stat().st_mode) == 0o700
 
 
-def test_no_journal_is_ever_written_over(tmp_path: Path) -> None:
+def test_no_journal_is_ever_written_over(tmp_path):
     Journal.open(tmp_path / "books").close()
     goal = back_up(tmp_path / "books", tmp_path / "copy")
     before = goal.read_bytes()
@@ -43,7 +42,7 @@ def test_no_journal_is_ever_written_over(tmp_path: Path) -> None:
     assert goal.read_bytes() == before
 
 
-def test_what_is_no_journal_leaves_no_copy(tmp_path: Path) -> None:
+def test_what_is_no_journal_leaves_no_copy(tmp_path):
     (tmp_path / "books").mkdir()
     with pytest.raises(UsageError, match="no journal"):
         back_up(tmp_path / "books", tmp_path / "copy")
@@ -53,13 +52,13 @@ def test_what_is_no_journal_leaves_no_copy(tmp_path: Path) -> None:
     assert list((tmp_path / "copy").iterdir()) == []
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
     Journal.open(tmp_path / "books").close()
     (tmp_path / "file").write_text("")
     with pytest.raises(JournalUnwritable, match="file"):
         back_up(tmp_path / "books", tmp_path / "file" / "copy")
 
 
-def test_a_server_has_tools_of_its_own(tmp_path: Path) -> None:
+def test_a_server_has_tools_of_its_own(tmp_path):
     with pytest.raises(UsageError, match="pg_dump"):
         back_up("postgresql://ada@db/books", tmp_path)

@@ -19,13 +19,13 @@ MOMENTS = st.datetimes(datetime(1990, 1, 1), datetime(2200, 1, 1), timezones=st.
 
 
 @given(st.text())
-def test_unicode_comes_back_exactly(text: str) -> None:
+def test_unicode_comes_back_exactly(text):
     event = RUN.started(task=text)
     assert decode(encode(event)) == event
 
 
 @given(ANY_TEXT)
-def test_any_text_at_all_can_be_stored_and_read(text: str) -> None:
+def test_any_text_at_all_can_be_stored_and_read(text):
     event = ToolCalled(
         run_id="run-1", session_id="ses-1", at=RUN.at, call_id="c", tool="t", arguments={text: [text, {"x": text}]}
     )
@@ -34,12 +34,12 @@ def test_any_text_at_all_can_be_stored_and_read(text: str) -> None:
     assert decode(body).kind == "tool.called"
 
 
-def test_odd_bytes_of_a_file_name_come_back_exactly() -> None:
+def test_odd_bytes_of_a_file_name_come_back_exactly():
     event = decode(encode(RUN.noted("a\udcffb")))
     assert event.text == "a\udcffb"
 
 
-def test_values_that_json_does_not_have_are_stored_as_their_text() -> None:
+def test_values_that_json_does_not_have_are_stored_as_their_text():
     event = ToolCalled(
         run_id="run-1",
         session_id="ses-1",
@@ -53,41 +53,41 @@ def test_values_that_json_does_not_have_are_stored_as_their_text() -> None:
 
 
 @pytest.mark.parametrize("body", ["", "no json", "[]", "{}", '{"kind": "noted"}'])
-def test_what_is_no_event_is_refused(body: str) -> None:
+def test_what_is_no_event_is_refused(body):
     with pytest.raises(ValueError, match="validation error"):
         decode(body)
 
 
 @given(MOMENTS, MOMENTS)
-def test_stamps_sort_as_time_does_and_come_back(one: datetime, other: datetime) -> None:
+def test_stamps_sort_as_time_does_and_come_back(one, other):
     assert (stamp(one) < stamp(other)) is (one < other)
     assert len(stamp(one)) == 27
     assert moment(stamp(one)) == one
 
 
-def test_a_moment_of_another_zone_is_stored_in_utc() -> None:
+def test_a_moment_of_another_zone_is_stored_in_utc():
     assert stamp(datetime(2026, 1, 1, 9, tzinfo=timezone(timedelta(hours=9)))) == "2026-01-01T00:00:00.000000Z"
 
 
 @given(ANY_TEXT)
-def test_plain_text_has_nothing_that_a_database_refuses(text: str) -> None:
+def test_plain_text_has_nothing_that_a_database_refuses(text):
     assert "\0" not in as_text(text)
     as_text(text).encode()
 
 
-def test_an_event_is_read_wherever_its_kind_stands() -> None:
+def test_an_event_is_read_wherever_its_kind_stands():
     event = RUN.noted("a word")
     fields = json.loads(encode(event))
     turned = json.dumps({name: fields[name] for name in reversed(fields)})
     assert [*map(decode, (encode(event), turned, json.dumps(fields, indent=2)))] == [event] * 3
 
 
-def test_the_last_of_two_kinds_counts() -> None:
+def test_the_last_of_two_kinds_counts():
     body = encode(RUN.noted("a word"))
     assert decode(body[:-1] + ',"kind":"later.kind"}').kind == "later.kind"
 
 
-def test_reading_one_event_builds_no_other() -> None:
+def test_reading_one_event_builds_no_other():
     code = (
         "import sys\nfrom kagura_kernel.domain import events\n"
         "print(events.parse_event(sys.argv[1]).kind, events.Noted.__pydantic_complete__,"

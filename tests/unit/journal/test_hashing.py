@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +13,7 @@ from tests.support.sample_run import SampleRun
 COLUMNS = st.tuples(*[st.text(max_size=8)] * 6)
 
 
-def test_a_short_script_that_knows_only_the_documented_form_can_check_a_journal(tmp_path: Path) -> None:
+def test_a_short_script_that_knows_only_the_documented_form_can_check_a_journal(tmp_path):
     journal = Journal.open(tmp_path)
     for number in range(5):
         journal.append(SampleRun().noted(f"{number} – 日本"))
@@ -35,15 +34,13 @@ def test_a_short_script_that_knows_only_the_documented_form_can_check_a_journal(
     assert (count, last_hash) == (5, before)
 
 
-def test_the_form_is_fixed_for_good() -> None:
+def test_the_form_is_fixed_for_good():
     columns = (1, "2026-01-01T12:00:00.000000Z", "noted", "run-1", "ses-1", '{"text":"ü"}', FIRST)
     assert row_hash(*columns) == "6d5027ad491eb0902b2bd58351935099abc177d0b7933b469abc77a548f30905"
 
 
 @given(COLUMNS, COLUMNS)
-def test_different_columns_have_different_hashes_wherever_their_borders_lie(
-    one: tuple[str, ...], other: tuple[str, ...]
-) -> None:
+def test_different_columns_have_different_hashes_wherever_their_borders_lie(one, other):
     assert (row_hash(1, *one) == row_hash(1, *other)) is (one == other)
     moved = ("".join(one), *[""] * 5)
     assert (row_hash(1, *one) == row_hash(1, *moved)) is (one == moved)

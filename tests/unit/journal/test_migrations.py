@@ -30,7 +30,7 @@ def with_rows(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_steps_lead_to_exactly_the_tables_that_the_schema_shows(with_rows: Path) -> None:
+def test_the_steps_lead_to_exactly_the_tables_that_the_schema_shows(with_rows):
     engine = create_engine(f"sqlite:///{with_rows / 'journal.db'}")
     found = inspect(engine)
     assert set(found.get_table_names()) - {"sqlite_sequence"} == set(schema.metadata.tables)
@@ -43,7 +43,7 @@ def test_the_steps_lead_to_exactly_the_tables_that_the_schema_shows(with_rows: P
     engine.dispose()
 
 
-def test_an_older_journal_is_brought_up_and_keeps_its_rows(with_rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_journal_is_brought_up_and_keeps_its_rows(with_rows, monkeypatch):
     step = ("CREATE TABLE journal_later (id {autokey})",)
     monkeypatch.setattr(schema, "_STEPS", (*schema._STEPS, step))
     later = schema.KNOWN_VERSION + 1
@@ -55,7 +55,7 @@ def test_an_older_journal_is_brought_up_and_keeps_its_rows(with_rows: Path, monk
     assert version_of(with_rows) == later
 
 
-def test_a_step_that_fails_leaves_the_journal_as_it_was(with_rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_fails_leaves_the_journal_as_it_was(with_rows, monkeypatch):
     steps = (("CREATE TABLE journal_later (id {autokey})",), ("CREATE TABLE journal_later (id {autokey})",))
     with monkeypatch.context() as patched:
         patched.setattr(schema, "_STEPS", (*schema._STEPS, *steps))
@@ -68,7 +68,7 @@ def test_a_step_that_fails_leaves_the_journal_as_it_was(with_rows: Path, monkeyp
     journal.close()
 
 
-def test_a_newer_journal_is_refused_and_left_alone(with_rows: Path) -> None:
+def test_a_newer_journal_is_refused_and_left_alone(with_rows):
     with sqlite3.connect(with_rows / "journal.db") as file:
         file.execute("INSERT INTO journal_version VALUES (7, 'later')")
     file.close()

@@ -56,7 +56,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journal]:
 
 @examples(30, 150, "kagura_kernel/journal/")
 @given(told=st.lists(events(), max_size=14))
-def test_the_recount_agrees_with_the_tables(journal: Journal, told: list[Event]) -> None:
+def test_the_recount_agrees_with_the_tables(journal, told):
     with journal.writing() as writing:
         for table in ("events", "runs", "approvals"):
             writing.connection.execute(text(f"DELETE FROM journal_{table}"))

@@ -33,7 +33,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_new_journal_is_for_its_owner_only(tmp_path: Path, opened: Callable[..., Journal]) -> None:
+def test_a_new_journal_is_for_its_owner_only(tmp_path, opened):
     previous = os.umask(0)
     try:
         journal = opened(tmp_path / "a" / "b")
@@ -46,23 +46,21 @@ def test_a_new_journal_is_for_its_owner_only(tmp_path: Path, opened: Callable[..
     assert journal.where == str(tmp_path / "a" / "b" / "journal.db")
 
 
-def test_a_journal_that_others_could_read_is_closed_to_them(tmp_path: Path, opened: Callable[..., Journal]) -> None:
+def test_a_journal_that_others_could_read_is_closed_to_them(tmp_path, opened):
     opened(tmp_path).close()
     (tmp_path / "journal.db").chmod(0o644)
     opened(tmp_path)
     assert mode(tmp_path / "journal.db") == 0o600
 
 
-def test_the_file_is_in_wal_mode(tmp_path: Path, opened: Callable[..., Journal]) -> None:
+def test_the_file_is_in_wal_mode(tmp_path, opened):
     opened(tmp_path).close()
     with sqlite3.connect(tmp_path / "journal.db") as file:
         assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     file.close()
 
 
-def test_rows_that_give_power_wait_for_the_disk_and_others_do_not(
-    tmp_path: Path, opened: Callable[..., Journal]
-) -> None:
+def test_rows_that_give_power_wait_for_the_disk_and_others_do_not(tmp_path, opened):
     journal = opened(tmp_path)
     seen = {}
     for flush in (True, False, True):
@@ -72,7 +70,7 @@ def test_rows_that_give_power_wait_for_the_disk_and_others_do_not(
     assert {"approval.decided", "changes.collected", "changes.settled", "run.finished"} == FLUSHED
 
 
-def test_an_empty_file_becomes_a_journal(tmp_path: Path, opened: Callable[..., Journal]) -> None:
+def test_an_empty_file_becomes_a_journal(tmp_path, opened):
     (tmp_path / "journal.db").touch()
     assert opened(tmp_path).append(RUN.noted()) == 1
 
@@ -80,14 +78,14 @@ def test_an_empty_file_becomes_a_journal(tmp_path: Path, opened: Callable[..., J
 @pytest.mark.parametrize(
     "content", [b"x", b"not a database, whatever its name says\n" * 100, b"SQLite format 3\0broken"]
 )
-def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path, content):
     (tmp_path / "journal.db").write_bytes(content)
     with pytest.raises(JournalUnreadable, match="no SQLite database"):
         Journal.open(tmp_path)
     assert (tmp_path / "journal.db").read_bytes() == content
 
 
-def test_the_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_the_database_of_another_program_is_refused_and_left_alone(tmp_path):
     with sqlite3.connect(tmp_path / "journal.db") as file:
         file.execute("CREATE TABLE recipes (name TEXT)")
     file.close()
@@ -98,7 +96,7 @@ def test_the_database_of_another_program_is_refused_and_left_alone(tmp_path: Pat
     file.close()
 
 
-def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_its_place_is_not_followed(tmp_path):
     (tmp_path / "elsewhere").touch()
     (tmp_path / "journal.db").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(JournalUnreadable, match="it is a link"):
@@ -106,20 +104,20 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere").read_bytes() == b""
 
 
-def test_a_directory_in_its_place_is_refused(tmp_path: Path) -> None:
+def test_a_directory_in_its_place_is_refused(tmp_path):
     (tmp_path / "journal.db").mkdir()
     with pytest.raises(JournalUnreadable, match="it is a directory"):
         Journal.open(tmp_path)
 
 
-def test_a_file_in_the_place_of_its_directory_is_refused(tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_its_directory_is_refused(tmp_path):
     (tmp_path / "home").touch()
     for where in (tmp_path / "home", tmp_path / "home" / "below"):
         with pytest.raises(JournalUnwritable, match="a file stands where its directory should be"):
             Journal.open(where)
 
 
-def test_a_damaged_file_is_unreadable_and_takes_no_rows(tmp_path: Path, opened: Callable[..., Journal]) -> None:
+def test_a_damaged_file_is_unreadable_and_takes_no_rows(tmp_path, opened):
     journal = opened(tmp_path)
     for number in range(200):
         journal.append(RUN.noted(f"{number} " + "x" * 500))
@@ -133,9 +131,7 @@ def test_a_damaged_file_is_unreadable_and_takes_no_rows(tmp_path: Path, opened: 
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
-def test_a_file_that_disappears_under_an_open_journal_stops_the_writing(
-    tmp_path: Path, opened: Callable[..., Journal], how: str
-) -> None:
+def test_a_file_that_disappears_under_an_open_journal_stops_the_writing(tmp_path, opened, how):
     journal = opened(tmp_path)
     journal.append(RUN.noted())
     (tmp_path / "journal.db").rename(tmp_path / "away")
@@ -148,9 +144,7 @@ def test_a_file_that_disappears_under_an_open_journal_stops_the_writing(
             use()
 
 
-def test_a_writer_that_does_not_let_go_is_named(
-    tmp_path: Path, opened: Callable[..., Journal], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_that_does_not_let_go_is_named(tmp_path, opened, monkeypatch):
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
     one, two = opened(tmp_path), opened(tmp_path)
     with one.writing():
@@ -160,9 +154,7 @@ def test_a_writer_that_does_not_let_go_is_named(
     assert two.append(RUN.noted()) == 1
 
 
-def test_a_transaction_left_open_by_an_interrupt_keeps_nobody_waiting(
-    tmp_path: Path, opened: Callable[..., Journal]
-) -> None:
+def test_a_transaction_left_open_by_an_interrupt_keeps_nobody_waiting(tmp_path, opened):
     journal = opened(tmp_path)
     with journal.writing() as writing:
         left_open = writing.connection
@@ -171,7 +163,7 @@ def test_a_transaction_left_open_by_an_interrupt_keeps_nobody_waiting(
     assert opened(tmp_path).append(RUN.noted()) == 2
 
 
-def test_a_journal_may_be_asked_for_without_making_one(tmp_path: Path) -> None:
+def test_a_journal_may_be_asked_for_without_making_one(tmp_path):
     with pytest.raises(UsageError, match="There is no journal"):
         Journal.open(tmp_path / "nowhere", create=False)
     assert not (tmp_path / "nowhere").exists()
@@ -180,7 +172,7 @@ def test_a_journal_may_be_asked_for_without_making_one(tmp_path: Path) -> None:
         Journal.open(tmp_path, create=False)
 
 
-def test_closing_the_last_handle_leaves_one_file(tmp_path: Path, opened: Callable[..., Journal]) -> None:
+def test_closing_the_last_handle_leaves_one_file(tmp_path, opened):
     journal = opened(tmp_path)
     journal.append(RUN.noted())
     journal.events()

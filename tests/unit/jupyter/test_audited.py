@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -103,7 +102,7 @@ def test_very_many_findings_are_counted_and_dangers_are_grave():
     assert len(lines) == 23
 
 
-def test_the_board_and_the_list_of_runs_know_it(tmp_path: Path):
+def test_the_board_and_the_list_of_runs_know_it(tmp_path):
     journal = Journal.open(tmp_path, clock=SystemClock())
     journal.append(begun(model="m"))
     other = SampleRun("run-2", "ses-1")

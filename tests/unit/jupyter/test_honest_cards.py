@@ -26,7 +26,7 @@ POSING = [
 
 
 @pytest.mark.parametrize("command", POSING)
-def test_the_command_on_the_card_is_the_command_that_would_run(story, command: str) -> None:
+def test_the_command_on_the_card_is_the_command_that_would_run(story, command):
     arguments = {"command": command, "directory": PLACE}
     request = story.asks(detail=f"{command}\n\nin {PLACE}", arguments=arguments)
     view = RunView().apply_all([story.started(), request])
@@ -40,30 +40,30 @@ def test_the_command_on_the_card_is_the_command_that_would_run(story, command: s
     assert json.dumps(command, ensure_ascii=False)[1:-1] in record or "\x1b" in command
 
 
-def test_what_a_command_would_read_stands_apart_from_it(story) -> None:
+def test_what_a_command_would_read_stands_apart_from_it(story):
     request = story.asks(arguments={"command": "python3 -", "directory": PLACE, "stdin": "print(1)"})
     page = html_of(item_blocks(Ask("k", request), RunView().apply_all([story.started(), request]), live=True))
     assert page.index("python3 -") < page.index("It would read") < page.index("print(1)")
 
 
-def test_a_long_line_of_a_diff_says_that_it_was_cut() -> None:
+def test_a_long_line_of_a_diff_says_that_it_was_cut():
     page = html_of([Diff("--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+x = 1" + " " * 2100 + "; evil()\n")])
     assert "characters left out" in page
 
 
-def test_a_diff_ends_with_its_last_line() -> None:
+def test_a_diff_ends_with_its_last_line():
     page = html_of([Diff("--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+only\n")])
     assert page.count('class="kg-row') == 2
 
 
-def test_a_diff_is_cut_between_lines_and_counts_what_is_missing() -> None:
+def test_a_diff_is_cut_between_lines_and_counts_what_is_missing():
     body = "".join(f"+{'y' * 1500}\n" for _ in range(100))
     page = html_of([Diff(f"--- a/x\n+++ b/x\n@@ -0,0 +1,100 @@\n{body}")])
     assert "more lines" in page
 
 
 @pytest.mark.parametrize("path", ["a\n+ok", "M README.md  +1 -1  (applied)\nx", "tab\there", " edge ", "\x1b[2Kgone"])
-def test_a_path_takes_one_line_and_hides_nothing(story, path: str) -> None:
+def test_a_path_takes_one_line_and_hides_nothing(story, path):
     shown = shown_path(path)
     assert "\n" not in shown
     assert "\t" not in shown
@@ -74,13 +74,13 @@ def test_a_path_takes_one_line_and_hides_nothing(story, path: str) -> None:
     assert html.escape(shown) in html_of(changes_blocks({path: change}, live=True))
 
 
-def test_a_change_that_is_never_written_says_why(story) -> None:
+def test_a_change_that_is_never_written_says_why(story):
     change = story.change("key.txt", state="protected", reason="it holds a leased credential")
     assert "protected: it holds a leased credential" in html_of(changes_blocks({"key.txt": change}, live=True))
     assert "(protected: it holds a leased credential)" in changes_text({"key.txt": change})
 
 
-def test_a_run_with_very_many_files_is_shown_in_part_and_says_so(story) -> None:
+def test_a_run_with_very_many_files_is_shown_in_part_and_says_so(story):
     changes = {f"f{n}": story.change(f"f{n}") for n in range(1000)}
     page = html_of(changes_blocks(changes, live=True))
     assert page.count('class="kg-file"') == 200

@@ -124,5 +124,5 @@ def test_a_host_whose_letters_would_mislead_is_shown_as_it_is(host):
     assert shown_word(host) == host
 
 
-def test_a_host_given_in_its_letters_is_shown_in_both_spellings_too() -> None:
+def test_a_host_given_in_its_letters_is_shown_in_both_spellings_too():
     assert shown_place("g\u0966\u0966gle.com", 443) == "g\u0966\u0966gle.com (xn--ggle-qkja.com:443)"

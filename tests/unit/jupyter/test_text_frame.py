@@ -25,7 +25,7 @@ def lines(frame: pd.DataFrame) -> list[str]:
     return told
 
 
-def test_a_run_is_told_with_how_it_ended_and_what_it_cost() -> None:
+def test_a_run_is_told_with_how_it_ended_and_what_it_cost():
     row = {"run": RUN, "session": "ses-1", "status": "done", "task": "Deploy the service " * 9, "seconds": 61.25}
     head, line, others = lines(RunsText([row | {"usd": None} | OTHERS]))
     assert head.split() == ["run", "status", "task", "seconds", "usd"]
@@ -35,27 +35,27 @@ def test_a_run_is_told_with_how_it_ended_and_what_it_cost() -> None:
     assert others.startswith("Other columns: session, more_0")
 
 
-def test_what_runs_cost_is_told_with_the_figures() -> None:
+def test_what_runs_cost_is_told_with_the_figures():
     row = {"run": RUN, "session": "s", "input_tokens": 12345, "output_tokens": 10, "usd": 0.0123, "total_usd": 1.5}
     head, line, *_ = lines(CostsText([row | {"status": "done", "model": "a-model-with-a-long-name"} | OTHERS]))
     assert head.split()[:4] == ["run", "status", "usd", "total_usd"]
     assert line.split()[:4] == [RUN, "done", "0.0123", "1.5"]
 
 
-def test_estimates_stand_beside_what_was_needed_as_far_as_they_fit() -> None:
+def test_estimates_stand_beside_what_was_needed_as_far_as_they_fit():
     row = {"run": RUN, "at": "", "status": "done", "estimated_usd": 0.2, "usd": 0.25, "usd_within": True}
     head, line, *_ = lines(CalibratedText([row | {"estimated_seconds": 3600.4, "seconds": 12.0} | OTHERS]))
     assert head.split() == ["run", "estimated_usd", "usd", "usd_within", "estimated_seconds", "seconds"]
     assert line.split() == [RUN, "0.2", "0.25", "True", "3,600", "12"]
 
 
-def test_a_category_is_told_with_its_state() -> None:
+def test_a_category_is_told_with_its_state():
     row = {"category": "git", "state": "graduated", "successes": "5 of 5", "tasks": "3 of 3", "days": "8 of 7"}
     frame = TrustText([row | {"missing": "your word: `%kagura graduation grant git`", "about": "git"} | OTHERS])
     assert lines(frame)[1].split()[:2] == ["git", "graduated"]
 
 
-def test_what_fits_is_shown_whole_and_what_is_taken_out_is_an_ordinary_frame() -> None:
+def test_what_fits_is_shown_whole_and_what_is_taken_out_is_an_ordinary_frame():
     frame = RunsText([{"run": "run-1", "status": "done", "task": "x", "seconds": 1.0, "usd": 0.5}])
     assert repr(frame) == repr(pd.DataFrame(frame))
     assert type(frame[["run"]]) is pd.DataFrame
@@ -63,7 +63,7 @@ def test_what_fits_is_shown_whole_and_what_is_taken_out_is_an_ordinary_frame() -
     assert repr(RunsText(frame.head(0))) == repr(frame.head(0))
 
 
-def test_no_more_rows_are_told_than_pandas_would_tell() -> None:
+def test_no_more_rows_are_told_than_pandas_would_tell():
     row = {"run": RUN, "status": "done", "task": "x\n\x1b[2J", "seconds": 1.0, "usd": 0.5} | OTHERS
     with pd.option_context("display.max_rows", 3):
         told = lines(RunsText([row] * 5))
@@ -75,7 +75,7 @@ def test_no_more_rows_are_told_than_pandas_would_tell() -> None:
 @pytest.mark.parametrize(
     ("surface", "kind"), [(Surface.TERMINAL, RunsText), (Surface.CONSOLE, RunsText), (Surface.NOTEBOOK, pd.DataFrame)]
 )
-def test_a_notebook_shows_all_columns(monkeypatch: pytest.MonkeyPatch, surface: Surface, kind: type) -> None:
+def test_a_notebook_shows_all_columns(monkeypatch, surface, kind):
     monkeypatch.setattr("kagura_kernel.jupyter.tables.surface_of", lambda _shell: surface)
     assert type(for_text(pd.DataFrame({"run": ["run-1"]}), RunsText, SimpleNamespace())) is kind
     assert issubclass(kind, TextFrame) is (surface is not Surface.NOTEBOOK)

@@ -41,7 +41,7 @@ def table(say: Callable[[str], object]) -> pd.DataFrame:
     return frame.set_index("category")
 
 
-def test_the_table_has_a_line_for_each_category(cockpit: Cockpit, say: Callable[[str], object]) -> None:
+def test_the_table_has_a_line_for_each_category(cockpit, say):
     earn_trust(cockpit.journal)
     frame = table(say)
     assert list(frame.loc["git", ["state", "successes", "tasks", "days"]]) == ["included", "5 of 5", "5 of 3", "8 of 7"]
@@ -50,9 +50,7 @@ def test_the_table_has_a_line_for_each_category(cockpit: Cockpit, say: Callable[
     assert frame["last_failure"].isna().all()
 
 
-def test_a_person_grants_and_takes_back(
-    cockpit: Cockpit, say: Callable[[str], object], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_person_grants_and_takes_back(cockpit, say, capsys):
     earn_trust(cockpit.journal)
     say("graduation grant git")
     assert table(say).loc["git", "state"] == "graduated"
@@ -65,9 +63,7 @@ def test_a_person_grants_and_takes_back(
     )
 
 
-def test_a_persons_word_about_a_run_is_evidence(
-    cockpit: Cockpit, say: Callable[[str], object], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_persons_word_about_a_run_is_evidence(cockpit, say, capsys):
     run = SampleRun()
     asked = run.asked(arguments={"command": "git push", "directory": "/project"})
     for event in (run.started(flavour="agent", project=str(Path.cwd())), asked, run.decided(), run.finished()):
@@ -77,16 +73,14 @@ def test_a_persons_word_about_a_run_is_evidence(
     assert table(say).loc["git", "successes"] == "1 of 5"
 
 
-def test_what_was_not_earned_is_refused_with_what_is_missing(say: Callable[[str], object]) -> None:
+def test_what_was_not_earned_is_refused_with_what_is_missing(say):
     with pytest.raises(NotThisTime, match="3 more different tasks"):
         say("graduation grant packages")
     with pytest.raises(UsageError):
         say("graduation grant gti")
 
 
-def test_the_chart_shows_steps_for_each_category_that_showed_something(
-    cockpit: Cockpit, say: Callable[[str], object]
-) -> None:
+def test_the_chart_shows_steps_for_each_category_that_showed_something(cockpit, say):
     now = cockpit.journal.clock.now()
     earn_trust(cockpit.journal)
     cockpit.journal.append(trust_row("failed", now - timedelta(hours=20), signal="exit-code"))
@@ -105,7 +99,7 @@ def test_the_chart_shows_steps_for_each_category_that_showed_something(
     assert "| git | failed | 0 |" in data["text/markdown"].replace("\\", "")
 
 
-def test_without_evidence_there_is_a_sentence_and_no_picture(say: Callable[[str], object]) -> None:
+def test_without_evidence_there_is_a_sentence_and_no_picture(say):
     chart = say("graduation chart")
     assert isinstance(chart, Chart)
     assert repr(chart) == "No category has shown anything yet."

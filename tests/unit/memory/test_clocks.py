@@ -34,9 +34,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, calendar: Calendar) ->
         yield opened
 
 
-def test_what_expires_is_hidden_by_a_clock_that_is_ahead_and_back_when_the_clock_is(
-    store: MemoryStore, calendar: Calendar
-) -> None:
+def test_what_expires_is_hidden_by_a_clock_that_is_ahead_and_back_when_the_clock_is(store, calendar):
     ends = calendar.now() + timedelta(days=30)
     draft = Draft(
         "Deploys wait for the audit.", Source(Author.HUMAN, "ada"), Tier.TRUSTED, expires_at=ends, pinned=True
@@ -49,9 +47,7 @@ def test_what_expires_is_hidden_by_a_clock_that_is_ahead_and_back_when_the_clock
         assert store.reference(one).expires_at == ends
 
 
-def test_a_memory_of_a_day_to_come_is_found_and_no_age_is_less_than_nothing(
-    store: MemoryStore, calendar: Calendar
-) -> None:
+def test_a_memory_of_a_day_to_come_is_found_and_no_age_is_less_than_nothing(store, calendar):
     calendar.go_on(365 * DAY)
     one = store.remember(Draft("The clock was ahead.", Source(Author.HUMAN)))
     calendar.go_on(-366 * DAY)

@@ -32,12 +32,12 @@ from kagura_kernel.memory.words import fold, marks_in, marks_of
         ("2024-99-99", set()),
     ],
 )
-def test_dates_are_understood_in_three_languages(question: str, marks: set[str]):
+def test_dates_are_understood_in_three_languages(question, marks):
     assert set(marks_in(fold(question))) == marks
 
 
 @given(st.datetimes(min_value=datetime(1990, 1, 1), max_value=datetime(2089, 12, 31)))  # noqa: DTZ001 - made aware
-def test_a_moment_is_found_by_its_own_date(moment: datetime):
+def test_a_moment_is_found_by_its_own_date(moment):
     aware = moment.replace(tzinfo=UTC)
 
     assert set(marks_in(fold(f"on {aware:%d %B %Y}"))) <= set(marks_of(aware))
@@ -45,5 +45,5 @@ def test_a_moment_is_found_by_its_own_date(moment: datetime):
 
 
 @given(st.text())
-def test_any_question_can_be_looked_at_for_dates(text: str):
+def test_any_question_can_be_looked_at_for_dates(text):
     assert all(mark[0] in "ymtx" and mark[1:].isdigit() for mark in marks_in(fold(text)))

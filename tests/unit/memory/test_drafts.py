@@ -33,7 +33,7 @@ def test_everything_that_is_wrong_with_a_draft_is_told_at_once():
 
 
 @pytest.mark.parametrize("text", ["a\0b", "half \ud800 a letter", "x" * 65_537])
-def test_a_text_that_no_store_could_keep_is_refused(text: str):
+def test_a_text_that_no_store_could_keep_is_refused(text):
     with pytest.raises(MemoryInvalid):
         memory_of(Draft(text, SOURCE), NOW)
 
@@ -66,13 +66,13 @@ def test_a_memory_takes_the_first_line_as_its_summary_and_utc_as_its_time():
         Query("x", since=datetime(2026, 1, 1)),  # noqa: DTZ001 - that is what is wrong with it
     ],
 )
-def test_a_question_that_cannot_be_used_is_refused(query: Query):
+def test_a_question_that_cannot_be_used_is_refused(query):
     with pytest.raises(MemoryInvalid):
         check_query(query)
 
 
 @pytest.mark.parametrize("edge", [Edge("a", "b", "likes"), Edge("a", "b", weight=1.1), Edge("a", "a")])
-def test_an_edge_that_cannot_be_is_refused(edge: Edge):
+def test_an_edge_that_cannot_be_is_refused(edge):
     with pytest.raises(MemoryInvalid):
         check_edge(edge)
 

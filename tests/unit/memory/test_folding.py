@@ -25,22 +25,22 @@ from kagura_kernel.memory.words import fold, unfold_umlauts
         ("co\u00adoperate", "cooperate"),
     ],
 )
-def test_spellings_that_a_reader_takes_for_the_same_are_folded_to_the_same(one: str, other: str):
+def test_spellings_that_a_reader_takes_for_the_same_are_folded_to_the_same(one, other):
     assert fold(one) == fold(other)
 
 
 @pytest.mark.parametrize(("one", "other"), [("か", "が"), ("は", "ぱ"), ("cat", "cut"), ("東京", "京都")])
-def test_what_a_reader_tells_apart_stays_apart(one: str, other: str):
+def test_what_a_reader_tells_apart_stays_apart(one, other):
     assert fold(one) != fold(other)
 
 
 @given(st.text())
-def test_what_was_folded_is_not_changed_by_folding_again(text: str):
+def test_what_was_folded_is_not_changed_by_folding_again(text):
     assert fold(fold(text)) == fold(text)
 
 
 @given(st.text())
-def test_composed_and_decomposed_text_are_folded_to_the_same(text: str):
+def test_composed_and_decomposed_text_are_folded_to_the_same(text):
     assert fold(unicodedata.normalize("NFD", text)) == fold(unicodedata.normalize("NFC", text))
 
 

@@ -67,7 +67,7 @@ def test_what_matched_is_told_the_strongest_first():
     st.lists(st.tuples(st.floats(0.001, 20), st.dictionaries(st.integers(1, 6), st.sampled_from([1.0, 2.0, 4.0])))),
     st.booleans(),
 )
-def test_scores_lie_between_0_and_1_and_fall(words: list[tuple[float, dict[int, float]]], turn: bool):
+def test_scores_lie_between_0_and_1_and_fall(words, turn):
     wanted = [Wanted(str(number), worth, rows) for number, (worth, rows) in enumerate(words)]
     places = {
         number: _place(number, turn=turn, prev=number - 1, after=(number + 1) % 7, session=1) for number in range(1, 7)

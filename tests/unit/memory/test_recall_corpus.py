@@ -26,7 +26,7 @@ def recall(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     store.close()
 
 
-def test_the_corpus_asks_enough_of_every_kind_in_every_language(corpus: Corpus):
+def test_the_corpus_asks_enough_of_every_kind_in_every_language(corpus):
     asked = corpus.questions
     known = {draft.id for draft in corpus.drafts}
 
@@ -40,9 +40,7 @@ def test_the_corpus_asks_enough_of_every_kind_in_every_language(corpus: Corpus):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_recall_finds_more_than_plain_full_text_search_and_parts_of_words(
-    corpus: Corpus, recall: Retriever, language: str
-):
+def test_recall_finds_more_than_plain_full_text_search_and_parts_of_words(corpus, recall, language):
     asked = [one for one in corpus.questions if one.language == language and not one.tuning]
     ours, plain, parts = (judge(one, asked) for one in (recall, porter(corpus.drafts), substring(corpus.drafts)))
 
@@ -52,14 +50,14 @@ def test_recall_finds_more_than_plain_full_text_search_and_parts_of_words(
 
 
 @pytest.mark.parametrize("kind", ["dialogue", "several", "note"])
-def test_a_question_that_shares_some_words_with_its_answer_finds_it(corpus: Corpus, recall: Retriever, kind: str):
+def test_a_question_that_shares_some_words_with_its_answer_finds_it(corpus, recall, kind):
     asked = [one for one in corpus.questions if one.kind == kind and not one.tuning]
 
     assert judge(recall, asked).at_10 >= 0.9
     assert judge(recall, asked).at_5 >= 0.75
 
 
-def test_figures_are_the_part_of_the_evidence_and_how_early_it_comes(corpus: Corpus):
+def test_figures_are_the_part_of_the_evidence_and_how_early_it_comes(corpus):
     asked = [one for one in corpus.questions if len(one.answers) == 2][:1]
     answers = asked[0].answers
 

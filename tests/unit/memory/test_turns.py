@@ -24,7 +24,7 @@ from kagura_kernel.memory.sqlite.rows import sounds_spoken, speaker_in
         ("assistant: hello", "assistant", "hello"),
     ],
 )
-def test_a_turn_says_who_speaks(text: str, speaker: str, said: str):
+def test_a_turn_says_who_speaks(text, speaker, said):
     assert speaker_in(text) == (speaker, said)
 
 
@@ -42,7 +42,7 @@ def test_a_turn_says_who_speaks(text: str, speaker: str, said: str):
         "",
     ],
 )
-def test_what_names_nobody_has_no_speaker(text: str):
+def test_what_names_nobody_has_no_speaker(text):
     assert speaker_in(text) == ("", text)
 
 
@@ -57,7 +57,7 @@ def test_what_names_nobody_has_no_speaker(text: str):
         "私も行った。",
     ],
 )
-def test_who_speaks_of_themselves_or_to_another_sounds_spoken(text: str):
+def test_who_speaks_of_themselves_or_to_another_sounds_spoken(text):
     assert sounds_spoken(text)
 
 
@@ -65,5 +65,5 @@ def test_who_speaks_of_themselves_or_to_another_sounds_spoken(text: str):
     "text",
     ["The build needs Java 21.", "Data stays out of the US region.", "Die Platte ist voll.", "遅い。", ""],
 )
-def test_a_plain_note_does_not_sound_spoken(text: str):
+def test_a_plain_note_does_not_sound_spoken(text):
     assert not sounds_spoken(text)

@@ -25,7 +25,7 @@ def _meets(question: str, text: str) -> set[str]:
         ("version 2", "since version 2.1", {"version", "2"}),
     ],
 )
-def test_a_question_meets_a_text_in_other_forms_of_its_words(question: str, text: str, found: set[str]):
+def test_a_question_meets_a_text_in_other_forms_of_its_words(question, text, found):
     assert _meets(question, text) == found
 
 
@@ -54,14 +54,14 @@ def test_a_text_holds_a_word_as_often_as_it_has_it():
 
 
 @given(st.text())
-def test_terms_are_words_of_the_index_whatever_the_text_is(text: str):
+def test_terms_are_words_of_the_index_whatever_the_text_is(text):
     terms = [*index_terms(text), *(form for term in query_terms(text) for form in term.forms)]
 
     assert not any(set(term) & set(" \"'()*:^-+\0") or not term for term in terms)
 
 
 @given(st.text(min_size=1))
-def test_a_text_is_found_by_itself(text: str):
+def test_a_text_is_found_by_itself(text):
     terms = query_terms(text)
 
     held = set(index_terms(text))

@@ -61,7 +61,7 @@ def test_the_unit_closes_what_boxes_do_not_need_and_leaves_what_they_are_made_of
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="install it with `apt-get install systemd`")
-def test_systemd_takes_the_unit(tmp_path: Path):
+def test_systemd_takes_the_unit(tmp_path):
     # Where it is installed there is no such program yet, which systemd would rightly complain about.
     there = re.sub(r"^ExecStart=\S+", f"ExecStart={sys.executable}", UNIT, flags=re.MULTILINE)
     (tmp_path / "kagura-kernel.service").write_text(there)

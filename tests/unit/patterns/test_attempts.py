@@ -38,7 +38,7 @@ def changed(path: str) -> Attempt:
         ),
     ],
 )
-def test_what_mended_a_failure_is_what_was_done_between(attempts: list[Attempt], fix: str) -> None:
+def test_what_mended_a_failure_is_what_was_done_between(attempts, fix):
     [failure] = failures_of(attempts)
     assert failure.fix == fix
     assert failure.kind == "command"
@@ -74,21 +74,21 @@ def test_what_mended_a_failure_is_what_was_done_between(attempts: list[Attempt],
         "nothing failed",
     ],
 )
-def test_what_teaches_nothing_is_no_failure(attempts: list[Attempt]) -> None:
+def test_what_teaches_nothing_is_no_failure(attempts):
     assert failures_of(attempts) == []
 
 
-def test_a_test_that_is_mended_by_a_command_is_one() -> None:
+def test_a_test_that_is_mended_by_a_command_is_one():
     [failure] = failures_of([ran("pytest -q", 1), ran("docker compose up -d"), ran("pytest -q")])
     assert failure.fix == "`docker compose up -d`"
 
 
-def test_a_command_that_took_too_long_is_one() -> None:
+def test_a_command_that_took_too_long_is_one():
     [failure] = failures_of([ran("./slow.sh", None, "It took longer than 90 s. [ERR_SANDBOX_COMMAND_TIMEOUT]")])
     assert failure.trigger == "`./slow.sh` took too long"
 
 
-def test_the_most_telling_comes_first_and_each_once() -> None:
+def test_the_most_telling_comes_first_and_each_once():
     found = failures_of(
         [
             ran("./flaky.sh", 1),
@@ -102,12 +102,12 @@ def test_the_most_telling_comes_first_and_each_once() -> None:
     assert [failure.line for failure in found] == ["./deploy.sh", "./never.sh", "./flaky.sh"]
 
 
-def test_every_one_of_very_many_calls_is_looked_at() -> None:
+def test_every_one_of_very_many_calls_is_looked_at():
     attempts = [ran(f"./step.sh {number}", number % 2) for number in range(400)]
     assert len(failures_of(attempts)) == 200
 
 
-def test_a_tool_of_a_toolset_that_answers_with_an_error_is_told_without_what_it_was_given() -> None:
+def test_a_tool_of_a_toolset_that_answers_with_an_error_is_told_without_what_it_was_given():
     [failure] = failures_of([Attempt("issues_create", "", "missing label", failed=True, foreign=True)])
     assert (failure.kind, failure.trigger, failure.said) == (
         "tool",
@@ -116,7 +116,7 @@ def test_a_tool_of_a_toolset_that_answers_with_an_error_is_told_without_what_it_
     )
 
 
-def test_a_later_run_shows_what_mends_a_failure_of_an_earlier_one() -> None:
+def test_a_later_run_shows_what_mends_a_failure_of_an_earlier_one():
     attempts = [ran("ls"), ran("rm stale.lock"), ran("./deploy.sh")]
     assert mended_by(attempts, "bash", "./deploy.sh") == "`rm stale.lock`"
     assert mended_by([ran("./deploy.sh", 3)], "bash", "./deploy.sh") == ""
@@ -136,7 +136,7 @@ def test_a_later_run_shows_what_mends_a_failure_of_an_earlier_one() -> None:
         ("", ""),
     ],
 )
-def test_the_line_that_says_why_is_told(said: str, line: str) -> None:
+def test_the_line_that_says_why_is_told(said, line):
     assert telling_line(said) == line
 
 
@@ -176,14 +176,14 @@ HIDING = (
 
 
 @pytest.mark.parametrize("line", [*CHECKS, *HIDING])
-def test_a_line_that_proves_nothing_mends_nothing(line: str) -> None:
+def test_a_line_that_proves_nothing_mends_nothing(line):
     [failure] = failures_of([ran("./deploy.sh", 3), ran(line)])
     assert failure.fix == ""
     assert mended_by([ran("rm stale.lock"), ran(line)], "bash", "./deploy.sh") == ""
 
 
 @pytest.mark.parametrize("line", CHECKS)
-def test_a_check_between_is_no_part_of_what_mended_a_line(line: str) -> None:
+def test_a_check_between_is_no_part_of_what_mended_a_line(line):
     [failure] = failures_of([ran("./deploy.sh", 3), ran("rm stale.lock"), ran(line), ran("./deploy.sh")])
     assert failure.fix == "`rm stale.lock`"
     assert mended_by([ran(line), ran("rm stale.lock"), ran("./deploy.sh")], "bash", "./deploy.sh") == "`rm stale.lock`"
@@ -194,24 +194,24 @@ def test_a_check_between_is_no_part_of_what_mended_a_line(line: str) -> None:
     "line",
     ["REGION=eu ./deploy.sh", "cd app; ./deploy.sh --now", "chmod +x deploy.sh && ./deploy.sh", "./deploy.sh 2>&1"],
 )
-def test_a_line_whose_exit_code_is_that_of_the_same_program_may_mend_it(line: str) -> None:
+def test_a_line_whose_exit_code_is_that_of_the_same_program_may_mend_it(line):
     [failure] = failures_of([ran("./deploy.sh", 3), ran(line)])
     assert failure.fix == f"`{line}`"
 
 
-def test_what_was_tried_before_it_failed_in_the_same_way_again_did_not_mend_it() -> None:
+def test_what_was_tried_before_it_failed_in_the_same_way_again_did_not_mend_it():
     tries = [ran("./deploy.sh", 3), ran("systemctl restart db"), ran("./deploy.sh", 3), ran("rm stale.lock")]
     [failure] = failures_of([*tries, ran("./deploy.sh")])
     assert failure.fix == "`rm stale.lock`"
 
 
-def test_what_changed_how_it_failed_is_a_part_of_what_mended_it() -> None:
+def test_what_changed_how_it_failed_is_a_part_of_what_mended_it():
     tries = [ran("./deploy.sh", 3), ran("rm stale.lock"), ran("./deploy.sh", 4), ran("apt-get install -y curl")]
     first, second = failures_of([*tries, ran("./deploy.sh")])
     assert (first.fix, second.fix) == ("`rm stale.lock`, then `apt-get install -y curl`", "`apt-get install -y curl`")
 
 
-def test_other_code_does_not_mend_code_that_failed() -> None:
+def test_other_code_does_not_mend_code_that_failed():
     attempts = [
         ran("import yaml\nload(path)", 1, tool="python"),
         ran("pip install yaml"),
@@ -239,13 +239,13 @@ Path("aa.sh").write_text("echo fine")"""
     ],
     ids=["sent into a file", "added to a file", "a text sent into a file", "written by code", "opened by code"],
 )
-def test_what_writes_a_file_between_is_what_mended_a_line(between: Attempt, fix: str) -> None:
+def test_what_writes_a_file_between_is_what_mended_a_line(between, fix):
     [failure] = failures_of([ran("bash aa.sh", 3), between, ran("bash aa.sh")])
     assert failure.fix == fix
     assert mended_by([between, ran("bash aa.sh")], "bash", "bash aa.sh") == fix
 
 
-def test_a_line_mends_nothing_by_itself_where_other_code_may_have_done_it() -> None:
+def test_a_line_mends_nothing_by_itself_where_other_code_may_have_done_it():
     looks = ran("print(requests.get(url))", tool="python")
     [failure] = failures_of([ran("bash aa.sh", 3), looks, ran("bash aa.sh")])
     assert failure.fix == ""
@@ -254,15 +254,15 @@ def test_a_line_mends_nothing_by_itself_where_other_code_may_have_done_it() -> N
 
 
 @pytest.mark.parametrize("between", [ran("echo 'x = 1' > app.py"), ran(WRITES_A_FILE, tool="python")])
-def test_a_test_that_passes_once_a_file_is_written_teaches_nothing(between: Attempt) -> None:
+def test_a_test_that_passes_once_a_file_is_written_teaches_nothing(between):
     assert failures_of([ran("pytest -q", 1, "1 failed"), between, ran("pytest -q")]) == []
 
 
-def test_a_search_without_a_hit_teaches_nothing_where_its_output_is_kept_either() -> None:
+def test_a_search_without_a_hit_teaches_nothing_where_its_output_is_kept_either():
     assert failures_of([ran("grep -rn nothing . > found.txt", 1)]) == []
 
 
-def test_a_fix_of_several_lines_is_told_by_its_first_one_so_that_nobody_takes_it_for_a_whole_command() -> None:
+def test_a_fix_of_several_lines_is_told_by_its_first_one_so_that_nobody_takes_it_for_a_whole_command():
     mended = "bash deploy.sh <<'EOF'\neu\nEOF"
     [failure] = failures_of([ran("bash deploy.sh", 3), ran(mended)])
     assert failure.fix == "`bash deploy.sh <<'EOF' …`"

@@ -29,7 +29,7 @@ def held(*credentials: str, **more: Any) -> ApprovalRequest:
     return asked(kind, grant | more)
 
 
-def test_a_command_is_understood_with_all_that_it_would_use() -> None:
+def test_a_command_is_understood_with_all_that_it_would_use():
     assert categorise(host("git push")) == "git"
     assert categorise(host("git push", stdin="yes")) is None
     assert categorise(asked(ApprovalKind.HOST_COMMAND, {"command": "git push"})) is None
@@ -44,12 +44,12 @@ def test_a_command_is_understood_with_all_that_it_would_use() -> None:
         {},
     ],
 )
-def test_no_host_of_the_box_belongs_to_a_category_not_even_one_that_looks_names_up(arguments: dict[str, Any]) -> None:
+def test_no_host_of_the_box_belongs_to_a_category_not_even_one_that_looks_names_up(arguments):
     request = asked(ApprovalKind.NETWORK, arguments)
     assert (categorise(request), touched(request), goes_to(request)) == (None, frozenset(), frozenset())
 
 
-def test_only_a_command_goes_to_somebody_by_a_name() -> None:
+def test_only_a_command_goes_to_somebody_by_a_name():
     assert goes_to(host("dig example.org")) == {"example.org"}
     assert goes_to(asked(ApprovalKind.TOOL, {"command": "dig example.org"})) == frozenset()
 
@@ -75,14 +75,12 @@ def test_only_a_command_goes_to_somebody_by_a_name() -> None:
         (held(asked=["pypi.org"]), None, set()),
     ],
 )
-def test_a_grant_belongs_to_a_category_only_with_every_part_and_touches_that_of_each(
-    request_: ApprovalRequest, category: str | None, touches: set[str]
-) -> None:
+def test_a_grant_belongs_to_a_category_only_with_every_part_and_touches_that_of_each(request_, category, touches):
     assert categorise(request_, HELD) == category
     assert touched(request_, HELD) == touches
 
 
-def test_more_time_for_a_credential_is_always_asked_about() -> None:
+def test_more_time_for_a_credential_is_always_asked_about():
     request = asked(ApprovalKind.CREDENTIAL, {"provider": "cloudflare", "scope": "dns-write", "total_seconds": 3600.0})
     assert categorise(request, HELD) is None
     assert touched(request, HELD) == {"dns-write"}
@@ -100,20 +98,20 @@ def test_more_time_for_a_credential_is_always_asked_about() -> None:
         ApprovalKind.QUESTION,
     ],
 )
-def test_no_other_question_has_a_category_whatever_its_arguments_say(kind: ApprovalKind) -> None:
+def test_no_other_question_has_a_category_whatever_its_arguments_say(kind):
     request = asked(kind, {"command": "git push", "directory": "/project", "category": "git"})
     assert categorise(request) is None
     assert touched(request) == frozenset()
     assert not names_credentials(request)
 
 
-def test_the_default_policy_is_the_one_that_was_asked_for() -> None:
+def test_the_default_policy_is_the_one_that_was_asked_for():
     assert {one.name for one in CATEGORIES if one.included} == {"git", "config-files", "dns-read"}
     assert {one.name for one in CATEGORIES if not one.graduates} == {"force-push"}
     assert len(BY_NAME) == len(CATEGORIES)
 
 
-def test_what_the_membrane_asks_is_understood_as_it_asks_it(tmp_path: Any) -> None:
+def test_what_the_membrane_asks_is_understood_as_it_asks_it(tmp_path):
     from kagura_kernel.domain.policy import SandboxPolicy
 
     grant = compute_grant(project=tmp_path, policy=SandboxPolicy(), writable_root=True, net=("ask", "example.org"))

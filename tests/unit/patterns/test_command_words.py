@@ -23,31 +23,31 @@ from kagura_kernel.patterns.attempts import family_of, shared_words
         ("", set()),
     ],
 )
-def test_a_line_is_of_the_programs_that_it_runs(line: str, programs: set[str]) -> None:
+def test_a_line_is_of_the_programs_that_it_runs(line, programs):
     assert family_of(line).programs == programs
 
 
 @pytest.mark.parametrize("line", ["grep -r token .", "cd src && ls -l | wc -l", "test -f x", "cat a; diff a b"])
-def test_a_line_of_programs_that_look_only_looks(line: str) -> None:
+def test_a_line_of_programs_that_look_only_looks(line):
     assert family_of(line).looks
 
 
 @pytest.mark.parametrize("line", ["grep -l x . | xargs rm", "./deploy.sh | tail", "cat a > b; mv b a", ""])
-def test_a_line_that_does_something_as_well_does_not_only_look(line: str) -> None:
+def test_a_line_that_does_something_as_well_does_not_only_look(line):
     assert not family_of(line).looks
 
 
 @pytest.mark.parametrize("line", ["pytest", "cargo test --all", "make lint", "ruff check . && mypy .", "npm test"])
-def test_a_line_that_tests_is_known_as_such(line: str) -> None:
+def test_a_line_that_tests_is_known_as_such(line):
     assert family_of(line).tests
 
 
 @pytest.mark.parametrize("line", ["make deploy", "pytest && ./deploy.sh", "npm install", ""])
-def test_a_line_that_does_more_than_testing_is_not(line: str) -> None:
+def test_a_line_that_does_more_than_testing_is_not(line):
     assert not family_of(line).tests
 
 
-def test_words_are_shared_by_what_the_shorter_line_has() -> None:
+def test_words_are_shared_by_what_the_shorter_line_has():
     assert shared_words("./deploy.sh", "REGION=eu ./deploy.sh --force") == 1.0
     assert shared_words("pip install left", "npm run right") == 0.0
     assert shared_words("", "ls") == 0.0
@@ -65,7 +65,7 @@ def test_words_are_shared_by_what_the_shorter_line_has() -> None:
         "cat > a <<E\nx\nE",
     ],
 )
-def test_what_otherwise_looks_writes_where_its_output_goes_into_a_file(line: str) -> None:
+def test_what_otherwise_looks_writes_where_its_output_goes_into_a_file(line):
     assert family_of(line).writes
     assert not family_of(line).looks
     assert not family_of(line).programs
@@ -78,10 +78,10 @@ def test_what_otherwise_looks_writes_where_its_output_goes_into_a_file(line: str
         *("[[ a > b ]] && echo x", "echo a \\> b", 'printf "a > b"', "test 3 -gt 2"),
     ],
 )
-def test_what_sends_nothing_into_a_file_only_looks(line: str) -> None:
+def test_what_sends_nothing_into_a_file_only_looks(line):
     assert not family_of(line).writes
     assert family_of(line).looks
 
 
-def test_lines_of_a_text_that_a_program_is_given_are_no_commands() -> None:
+def test_lines_of_a_text_that_a_program_is_given_are_no_commands():
     assert family_of("psql shop <<'SQL'\nDROP TABLE x;\nSQL\n./deploy.sh").programs == {"psql", "deploy.sh"}

@@ -32,7 +32,7 @@ def judged(name: str, value: str, file: str = CONFIG) -> str:
         ("alias.push", "!evil"),
     ],
 )
-def test_what_runs_nothing_of_the_project_is_harmless(name: str, value: str) -> None:
+def test_what_runs_nothing_of_the_project_is_harmless(name, value):
     assert judged(name, value) == ""
 
 
@@ -62,22 +62,22 @@ def test_what_runs_nothing_of_the_project_is_harmless(name: str, value: str) -> 
         ("hook.lint.command", "./lint.sh"),
     ],
 )
-def test_what_names_a_program_or_bends_a_push_is_told(name: str, value: str) -> None:
+def test_what_names_a_program_or_bends_a_push_is_told(name, value):
     assert judged(name, value) == f"git's setting {name} may change what it runs or where it pushes"
 
 
-def test_hooks_are_told_and_samples_are_none() -> None:
+def test_hooks_are_told_and_samples_are_none():
     assert runs_more([], ["pre-push.sample"], PROJECT, REPOSITORY, PROJECT) == ""
     assert runs_more([], ["pre-push.sample", "pre-push"], PROJECT, REPOSITORY, PROJECT) == "the repository has hooks"
 
 
-def test_settings_in_the_projects_own_files_are_told() -> None:
+def test_settings_in_the_projects_own_files_are_told():
     assert judged("user.name", "Ann", f"{PROJECT}/.gitconfig") == "the project's own files hold settings of git"
     assert judged("user.name", "Ann", "/home/ann/.gitconfig") == ""
     assert judged("user.name", "Ann", f"{PROJECT}/.github/config") == "the project's own files hold settings of git"
 
 
-def test_what_git_lists_is_read_as_it_is_meant() -> None:
+def test_what_git_lists_is_read_as_it_is_meant():
     listed = "file:.git/config\0core.hooksPath\n.husky\0command line:\0a.b\n\0file:../shop/x\0c.d\none\ntwo\0"
     assert read_settings(listed, PROJECT) == [
         GitSetting(CONFIG, "core.hookspath", ".husky"),
@@ -91,20 +91,20 @@ def test_what_git_lists_is_read_as_it_is_meant() -> None:
     "value", ["./shared.git", "shared", f"{PROJECT}/a/b.git", f"file://{PROJECT}/b.git", "../shop/b"]
 )
 @pytest.mark.parametrize("name", ["remote.origin.url", "remote.origin.pushurl"])
-def test_a_remote_whose_hooks_an_agent_can_write_is_told(name: str, value: str) -> None:
+def test_a_remote_whose_hooks_an_agent_can_write_is_told(name, value):
     assert judged(name, value) == f"git's setting {name} names a repository among the project's own files"
 
 
 @pytest.mark.parametrize(
     "value", ["../shared.git", "git@example.org:a/b.git", "https://example.org/a.git", "host:b.git"]
 )
-def test_a_remote_elsewhere_is_not_told(value: str) -> None:
+def test_a_remote_elsewhere_is_not_told(value):
     assert judged("remote.origin.url", value) == ""
 
 
 @pytest.mark.parametrize(
     ("place", "told"), [(PROJECT, True), (f"{PROJECT}/a/x", True), (REPOSITORY, False), ("/o", False)]
 )
-def test_a_repository_whose_settings_an_agent_can_write_is_told(place: str, told: bool) -> None:
+def test_a_repository_whose_settings_an_agent_can_write_is_told(place, told):
     found = runs_more([GitSetting(f"{place}/config", "user.name", "Ann")], [], PROJECT, place, PROJECT)
     assert found == ("the repository itself lies among the project's own files" if told else "")

@@ -64,35 +64,35 @@ def lacks(*rows: TrustChanged, day: float = 8.0) -> tuple[str, ...]:
     return missing(GIT, standing(*rows), TERMS, START + timedelta(days=day))
 
 
-def test_five_successes_of_three_tasks_over_a_week_are_enough() -> None:
+def test_five_successes_of_three_tasks_over_a_week_are_enough():
     assert lacks(*GOOD) == ()
     assert may_propose(GIT, standing(*GOOD), TERMS, START + timedelta(days=8))
 
 
 @pytest.mark.parametrize("count", range(5))
-def test_not_a_run_earlier(count: int) -> None:
+def test_not_a_run_earlier(count):
     assert any("more verified success" in lack for lack in lacks(*GOOD[:count]))
 
 
-def test_a_repeated_task_counts_once_for_difference() -> None:
+def test_a_repeated_task_counts_once_for_difference():
     assert lacks(*(success(day, task="nightly") for day in DAYS)) == ("2 more different tasks",)
 
 
-def test_a_burst_within_a_day_never_qualifies_however_long_one_waits() -> None:
+def test_a_burst_within_a_day_never_qualifies_however_long_one_waits():
     rows = [success(0.001 * number) for number in range(50)]
     assert any("further apart" in lack for lack in lacks(*rows, day=400))
 
 
-def test_a_run_counts_once() -> None:
+def test_a_run_counts_once():
     assert len(standing(*(success(day, run="run-1") for day in DAYS)).successes) == 1
 
 
 @pytest.mark.parametrize("signal", ["", "human"])
-def test_only_what_no_agent_can_forge_is_a_success(signal: str) -> None:
+def test_only_what_no_agent_can_forge_is_a_success(signal):
     assert len(standing(success(0.0, signal=signal)).successes) == (signal in SIGNALS)
 
 
-def test_a_failure_starts_all_over() -> None:
+def test_a_failure_starts_all_over():
     rows = (*GOOD, row("failed", 9.0, signal="exit-code", why="it ended with 1"))
     found = standing(*rows)
     assert found.successes == ()
@@ -103,7 +103,7 @@ def test_a_failure_starts_all_over() -> None:
     assert lacks(*rows, *again, day=18.0) == ()
 
 
-def test_after_a_failure_a_week_has_to_pass() -> None:
+def test_after_a_failure_a_week_has_to_pass():
     terms = replace(TERMS, successes=1, tasks=1, days=7.0)
     rows = (row("failed", 0.0), success(1.0), success(8.5))
     assert (
@@ -112,7 +112,7 @@ def test_after_a_failure_a_week_has_to_pass() -> None:
     assert missing(GIT, standing(*rows), terms, START + timedelta(days=8.5)) == ()
 
 
-def test_categories_do_not_earn_for_each_other() -> None:
+def test_categories_do_not_earn_for_each_other():
     fold = TrustFold()
     for one in GOOD:
         fold.take(one)
@@ -121,32 +121,32 @@ def test_categories_do_not_earn_for_each_other() -> None:
     assert len(found["packages"].missing) == 3
 
 
-def test_a_clock_that_jumped_ahead_and_back_stretches_nothing() -> None:
+def test_a_clock_that_jumped_ahead_and_back_stretches_nothing():
     ahead = [success(0.0), success(0.01), success(9.0), success(9.01), success(0.02), success(0.03)]
     found = standing(*ahead)
     assert found.spread(START + timedelta(days=0.03)) < timedelta(hours=1)
 
 
-def test_a_clock_that_fell_behind_and_came_back_stretches_nothing() -> None:
+def test_a_clock_that_fell_behind_and_came_back_stretches_nothing():
     rows = [row("applied", 20_000.0), *(success(day) for day in (0.0, 0.1, 0.2)), success(20_000.1), success(20_000.2)]
     found = standing(*rows)
     assert found.spread(START + timedelta(days=20_000.2)) < timedelta(days=1)
 
 
-def test_what_another_category_says_of_the_clock_holds_for_all() -> None:
+def test_what_another_category_says_of_the_clock_holds_for_all():
     rows = [success(0.0), success(9.0), row("failed", 0.1, category="packages")]
     assert standing(*rows).spread(START + timedelta(days=9)) == timedelta(days=0.1)
 
 
-def test_a_clock_that_says_less_than_the_rows_is_believed_for_now() -> None:
+def test_a_clock_that_says_less_than_the_rows_is_believed_for_now():
     assert any("further apart" in lack for lack in lacks(*GOOD, day=3.0))
 
 
-def test_a_failure_told_by_a_clock_that_was_ahead_holds_until_then() -> None:
+def test_a_failure_told_by_a_clock_that_was_ahead_holds_until_then():
     assert any("since the last failure" in lack for lack in lacks(row("failed", 30.0), *GOOD, day=8.0))
 
 
-def test_a_person_may_start_the_evidence_over_after_a_clock_was_years_ahead() -> None:
+def test_a_person_may_start_the_evidence_over_after_a_clock_was_years_ahead():
     behind = tuple(success(1.0 + day) for day in DAYS)
     far = row("applied", 4000.0)
     assert any("further apart" in lack for lack in lacks(far, *behind, day=9.0))
@@ -154,7 +154,7 @@ def test_a_person_may_start_the_evidence_over_after_a_clock_was_years_ahead() ->
     assert lacks(far, anew, *behind, day=9.0) == ()
 
 
-def test_a_grant_counts_only_while_its_proposal_stands() -> None:
+def test_a_grant_counts_only_while_its_proposal_stands():
     assert not standing(*GOOD, granted(9.0)).graduated
     assert standing(*GOOD, row("proposed", 8.0), granted(9.0)).graduated
     assert not standing(*GOOD, row("proposed", 8.0), row("failed", 8.5), granted(9.0)).graduated
@@ -163,7 +163,7 @@ def test_a_grant_counts_only_while_its_proposal_stands() -> None:
     assert not standing(*GOOD, row("proposed", 8.0), granted(9.0, signal="exit-code")).graduated
 
 
-def test_one_failure_demotes_and_locks_even_what_was_included() -> None:
+def test_one_failure_demotes_and_locks_even_what_was_included():
     rows = (*GOOD, row("proposed", 8.0), granted(8.0))
     found = standing(*rows)
     assert (state_of(GIT, found), is_locked("git", {"git": found})) == ("graduated", False)
@@ -173,12 +173,12 @@ def test_one_failure_demotes_and_locks_even_what_was_included() -> None:
 
 
 @pytest.mark.parametrize(("name", "locked"), [("git", False), ("packages", True), ("force-push", True)])
-def test_what_is_locked_from_the_start(name: str, locked: bool) -> None:
+def test_what_is_locked_from_the_start(name, locked):
     assert is_locked(name, {}) is locked
     assert is_locked(name, {name: Standing(name)}) is locked
 
 
-def test_what_never_graduates_does_not_even_where_rows_say_so() -> None:
+def test_what_never_graduates_does_not_even_where_rows_say_so():
     rows = tuple(
         one.model_copy(update={"category": "force-push"}) for one in (*GOOD, row("proposed", 8.0), granted(9.0))
     )
@@ -188,20 +188,20 @@ def test_what_never_graduates_does_not_even_where_rows_say_so() -> None:
     assert not may_propose(BY_NAME["force-push"], found, TERMS, START + timedelta(days=9))
 
 
-def test_nobody_is_asked_again_before_a_week_and_new_evidence() -> None:
+def test_nobody_is_asked_again_before_a_week_and_new_evidence():
     refused = (*GOOD, row("proposed", 8.0), row("refused", 8.0))
     assert not may_propose(GIT, standing(*refused, success(10.0)), TERMS, START + timedelta(days=10))
     assert not may_propose(GIT, standing(*refused), TERMS, START + timedelta(days=16))
     assert may_propose(GIT, standing(*refused, success(16.0)), TERMS, START + timedelta(days=16))
 
 
-def test_a_person_may_still_say_yes_to_what_was_refused() -> None:
+def test_a_person_may_still_say_yes_to_what_was_refused():
     found = standing(*GOOD, row("proposed", 8.0), row("refused", 8.0))
     assert may_grant(GIT, found, TERMS, START + timedelta(days=9))
     assert state_of(GIT, found) == "included"
 
 
-def test_what_is_missing_is_told_in_words() -> None:
+def test_what_is_missing_is_told_in_words():
     now = START + timedelta(days=8)
     assert lacking(report(GIT, None, TERMS, now)) == (
         "5 more verified successes; 3 more different tasks; successes 7 days further apart"
@@ -222,11 +222,11 @@ def test_what_is_missing_is_told_in_words() -> None:
         ("デプロイして", "公開して", False),
     ],
 )
-def test_tasks_are_told_apart_by_their_words(one: str, other: str, same: bool) -> None:
+def test_tasks_are_told_apart_by_their_words(one, other, same):
     assert (task_digest(one) == task_digest(other)) is same
 
 
-def test_only_a_persons_decision_is_one() -> None:
+def test_only_a_persons_decision_is_one():
     def by(who: str, via: str, verdict: Verdict = Verdict.ALLOW) -> bool:
         return is_persons(Decision("app-1", verdict, who, via, START))
 
@@ -239,7 +239,7 @@ def test_only_a_persons_decision_is_one() -> None:
     assert not by("", "cell")
 
 
-def test_a_proposal_says_what_speaks_for_it_and_how_to_take_it_back() -> None:
+def test_a_proposal_says_what_speaks_for_it_and_how_to_take_it_back():
     request = proposal(GIT, standing(*GOOD), START + timedelta(days=8), run_id="run-8.0", session_id="ses-1")
     assert request.title == "Trust git from now on?"
     assert "5 runs with 5 different tasks over 8 days" in request.detail
@@ -248,7 +248,7 @@ def test_a_proposal_says_what_speaks_for_it_and_how_to_take_it_back() -> None:
     assert request.arguments["category"] == "git"
 
 
-def test_the_curve_has_a_point_for_all_that_changed_something() -> None:
+def test_the_curve_has_a_point_for_all_that_changed_something():
     rows = (*GOOD[:2], success(2.0, run="run-0.0"), row("applied", 3.0), row("failed", 4.0))
     assert [(point.successes, point.change) for point in curve(rows)] == [
         (1, "succeeded"),
@@ -263,7 +263,7 @@ days = st.floats(0, 60, allow_nan=False)
 
 
 @given(st.lists(st.tuples(changes, signals, days), max_size=40))
-def test_nothing_graduates_without_a_persons_word_on_a_proposal(told: list[tuple[str, str, float]]) -> None:
+def test_nothing_graduates_without_a_persons_word_on_a_proposal(told):
     rows = [
         row(change, day, run=f"run-{n}", task=f"task-{n}", signal=signal)
         for n, (change, signal, day) in enumerate(told)
@@ -274,7 +274,7 @@ def test_nothing_graduates_without_a_persons_word_on_a_proposal(told: list[tuple
 
 
 @given(st.lists(st.tuples(changes, days), max_size=40), days)
-def test_forgeable_signals_never_lead_to_a_proposal(told: list[tuple[str, float]], day: float) -> None:
+def test_forgeable_signals_never_lead_to_a_proposal(told, day):
     rows = [row(change, at, run=f"run-{n}", task=f"task-{n}") for n, (change, at) in enumerate(told)]
     assert not may_propose(GIT, standing(*rows), TERMS, START + timedelta(days=day))
 
@@ -284,9 +284,7 @@ def test_forgeable_signals_never_lead_to_a_proposal(told: list[tuple[str, float]
     st.lists(st.floats(-400, 400), min_size=1, max_size=6),
     st.data(),
 )
-def test_a_clock_that_errs_and_is_mended_never_makes_a_week_of_a_day(
-    moments: list[float], jumps: list[float], data: st.DataObject
-) -> None:
+def test_a_clock_that_errs_and_is_mended_never_makes_a_week_of_a_day(moments, jumps, data):
     """The true time goes from 0 to 1; before and after the clock is right, and between it says anything."""
     true = sorted(moments)
     wrong = {n: data.draw(st.sampled_from(jumps)) for n in range(len(true)) if data.draw(st.booleans())}

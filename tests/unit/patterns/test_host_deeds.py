@@ -195,17 +195,17 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("command", GIT)
-def test_git_without_rewriting_is_git(command: str) -> None:
+def test_git_without_rewriting_is_git(command):
     assert host_deed(command) == "git"
 
 
 @pytest.mark.parametrize("command", REWRITING)
-def test_what_rewrites_or_deletes_published_history_is_never_git(command: str) -> None:
+def test_what_rewrites_or_deletes_published_history_is_never_git(command):
     assert host_deed(command) == "force-push"
 
 
 @pytest.mark.parametrize("command", [command for commands in OTHERS.values() for command in commands])
-def test_whatever_is_not_exactly_understood_has_no_category(command: str) -> None:
+def test_whatever_is_not_exactly_understood_has_no_category(command):
     assert host_deed(command) == ""
 
 
@@ -225,7 +225,7 @@ def test_whatever_is_not_exactly_understood_has_no_category(command: str) -> Non
         ("nslookup example.org.", "dns-read"),
     ],
 )
-def test_other_exact_forms_have_theirs(command: str, category: str) -> None:
+def test_other_exact_forms_have_theirs(command, category):
     assert host_deed(command) == category
 
 
@@ -250,10 +250,10 @@ def test_other_exact_forms_have_theirs(command: str, category: str) -> None:
         ("", set()),
     ],
 )
-def test_to_whom_a_deed_goes_stands_beside_its_category(command: str, names: set[str]) -> None:
+def test_to_whom_a_deed_goes_stands_beside_its_category(command, names):
     assert names_in(command) == names
 
 
 @pytest.mark.parametrize("command", [command for command in GIT if "clone" in command])
-def test_every_clone_names_its_server(command: str) -> None:
+def test_every_clone_names_its_server(command):
     assert len(names_in(command)) == 1

@@ -23,7 +23,7 @@ PROPOSED = 0.61
         ("no budget, with lessons", PlanAnswer(None, with_lessons=True)),
     ],
 )
-def test_an_answer_is_read(said: str, answer: PlanAnswer) -> None:
+def test_an_answer_is_read(said, answer):
     assert read_answer(said, PROPOSED) == answer
 
 
@@ -34,6 +34,6 @@ def test_an_answer_is_read(said: str, answer: PlanAnswer) -> None:
         *("with lessons 1", "budget", "no budget 0.5", "0.50 without lessons", "0.12345", "$$1"),
     ],
 )
-def test_what_means_nothing_is_refused_with_what_can_be_said(said: str) -> None:
+def test_what_means_nothing_is_refused_with_what_can_be_said(said):
     with pytest.raises(ValueError, match=r"budget"):
         read_answer(said, PROPOSED)

@@ -21,7 +21,7 @@ git lfs pre-push "$@"
         "# a `comment` isn't\necho done # and this isn't",
     ],
 )
-def test_plain_lines_of_git_and_of_programs_of_every_day_are_known(lines: str) -> None:
+def test_plain_lines_of_git_and_of_programs_of_every_day_are_known(lines):
     assert starts_known(lines, "/repo")
 
 
@@ -85,7 +85,7 @@ def test_plain_lines_of_git_and_of_programs_of_every_day_are_known(lines: str) -
         ),
     ],
 )
-def test_whatever_else_may_run_something_of_the_project(lines: str) -> None:
+def test_whatever_else_may_run_something_of_the_project(lines):
     assert not starts_known(f"#!/bin/sh\n{lines}\ngit add README.md", "/repo")
 
 
@@ -117,7 +117,7 @@ def test_whatever_else_may_run_something_of_the_project(lines: str) -> None:
         *("XDG_CONFIG_HOME=tools git status", "AWS_CONFIG_FILE=tools/x aws s3 ls", "hx --config tools/x a"),
     ],
 )
-def test_programs_that_are_told_to_run_something_are_not_known(lines: str) -> None:
+def test_programs_that_are_told_to_run_something_are_not_known(lines):
     assert not starts_known(lines, "/repo")
 
 
@@ -134,7 +134,7 @@ def test_programs_that_are_told_to_run_something_are_not_known(lines: str) -> No
         *("git difftool -yx tools/x",),
     ],
 )
-def test_what_makes_git_run_more_later_is_not_known(lines: str) -> None:
+def test_what_makes_git_run_more_later_is_not_known(lines):
     assert not starts_known(lines, "/repo")
 
 
@@ -163,5 +163,5 @@ def test_what_makes_git_run_more_later_is_not_known(lines: str) -> None:
         *("git config user.name Ann", "git difftool --tool=vimdiff"),
     ],
 )
-def test_the_same_programs_with_plain_words_are_known(lines: str) -> None:
+def test_the_same_programs_with_plain_words_are_known(lines):
     assert starts_known(lines, "/repo")

@@ -27,7 +27,7 @@ DEPLOY = Sought("Deploy the billing service to staging", "fake", "/p")
         ("請求書を集計してください", "三月の請求書を集計する"),
     ],
 )
-def test_tasks_with_enough_words_in_common_are_alike(one: str, other: str) -> None:
+def test_tasks_with_enough_words_in_common_are_alike(one, other):
     assert likeness(one, other) >= LEAST_LIKENESS
     assert likeness(one, other) == pytest.approx(likeness(other, one))
 
@@ -41,11 +41,11 @@ def test_tasks_with_enough_words_in_common_are_alike(one: str, other: str) -> No
         ("", "anything at all"),
     ],
 )
-def test_tasks_that_share_a_word_or_none_are_not(one: str, other: str) -> None:
+def test_tasks_that_share_a_word_or_none_are_not(one, other):
     assert likeness(one, other) < LEAST_LIKENESS
 
 
-def test_the_likest_come_first_and_then_the_newest(past) -> None:
+def test_the_likest_come_first_and_then_the_newest(past):
     rows = [
         past("Deploy the billing service to staging"),
         past("Deploy the search service to staging"),
@@ -55,31 +55,31 @@ def test_the_likest_come_first_and_then_the_newest(past) -> None:
     assert [row.run_id for row in choose(DEPLOY, rows)] == ["run-3", "run-1", "run-2"]
 
 
-def test_where_some_fit_very_well_what_fits_less_is_left_out(past) -> None:
+def test_where_some_fit_very_well_what_fits_less_is_left_out(past):
     rows = [past(DEPLOY.task), past("Deploy the service to Mars and stay")]
     assert [row.run_id for row in choose(DEPLOY, rows)] == ["run-1"]
 
 
-def test_a_run_that_never_began_hides_none_that_did(past) -> None:
+def test_a_run_that_never_began_hides_none_that_did(past):
     began, denied = past("Deploy the service to Mars and stay"), past(DEPLOY.task, "denied", seconds=0.1, usd=None)
     assert began in choose(DEPLOY, [began, denied])
 
 
-def test_runs_of_other_projects_count_until_there_are_enough_of_this_one(past) -> None:
+def test_runs_of_other_projects_count_until_there_are_enough_of_this_one(past):
     rows = [past(DEPLOY.task, project="/other"), *(past(DEPLOY.task) for _ in range(ENOUGH - 1))]
     assert len(choose(DEPLOY, rows)) == ENOUGH
     rows.append(past(DEPLOY.task))
     assert {row.project for row in choose(DEPLOY, rows)} == {"/p"}
 
 
-def test_a_model_that_was_asked_for_is_compared_with_itself_where_it_can_be(past) -> None:
+def test_a_model_that_was_asked_for_is_compared_with_itself_where_it_can_be(past):
     rows = [past(DEPLOY.task, model="small"), *(past(DEPLOY.task, model="large") for _ in range(ENOUGH))]
     assert len(choose(DEPLOY, rows)) == ENOUGH + 1
     chosen = choose(Sought(DEPLOY.task, "fake", "/p", model="large"), rows)
     assert {row.model for row in chosen} == {"large"}
 
 
-def test_no_more_than_so_many_are_chosen(past) -> None:
+def test_no_more_than_so_many_are_chosen(past):
     assert len(choose(DEPLOY, [past(DEPLOY.task) for _ in range(MOST_SIMILAR + 5)])) == MOST_SIMILAR
 
 
@@ -109,14 +109,14 @@ def books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Books]:
     made.journal.close()
 
 
-def test_a_memory_leads_to_a_run_of_long_ago(books: Books) -> None:
+def test_a_memory_leads_to_a_run_of_long_ago(books):
     assert books.similar(books.store) == []
     books.remember("We deployed the billing service to staging.", "run-0")
     assert books.similar(books.store) == ["run-0"]
     assert books.similar(None) == []
 
 
-def test_a_memory_that_leads_elsewhere_leads_nowhere(books: Books) -> None:
+def test_a_memory_that_leads_elsewhere_leads_nowhere(books):
     books.remember(f"{DEPLOY.task}: it cost nothing at all.", "run-1")
     books.remember(DEPLOY.task, "run-that-never-was")
     books.remember(DEPLOY.task, "")
@@ -124,7 +124,7 @@ def test_a_memory_that_leads_elsewhere_leads_nowhere(books: Books) -> None:
 
 
 @pytest.mark.parametrize("enough", [1, ENOUGH])
-def test_what_a_similar_run_needed_holds_what_its_children_cost(tmp_path: Path, enough: int) -> None:
+def test_what_a_similar_run_needed_holds_what_its_children_cost(tmp_path, enough):
     books = Books(tmp_path, [DEPLOY.task] * enough)
     for run_id, usd, above in (("run-9", 0.5, ()), ("run-10", 0.25, ("run-9",))):
         base = {"run_id": run_id, "session_id": "ses-1", "at": datetime(2026, 1, 1, tzinfo=UTC)}

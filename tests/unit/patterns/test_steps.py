@@ -56,7 +56,7 @@ def folded(*events: Event, **more: Any) -> Fold:
     return Fold("run-1", **more).add(events)
 
 
-def test_steps_are_numbered_as_they_end_and_keep_their_run() -> None:
+def test_steps_are_numbered_as_they_end_and_keep_their_run():
     fold = folded(called("a"), called("b"), ended("b", text="second"), ended("a", text="first"), called("c"))
     assert [(step.number, step.call_id, step.result, step.run_id) for step in fold.finished] == [
         (1, "b", "second", "run-1"),
@@ -65,17 +65,17 @@ def test_steps_are_numbered_as_they_end_and_keep_their_run() -> None:
     assert list(fold.begun) == ["c"]
 
 
-def test_of_several_at_once_the_order_is_that_of_their_calls() -> None:
+def test_of_several_at_once_the_order_is_that_of_their_calls():
     fold = folded(called("a"), called("b"), called("c"), ended("c"), ended("a"), ended("b"))
     assert [step.call_id for step in fold.in_order()] == ["a", "b", "c"]
 
 
-def test_an_earlier_result_is_no_step_of_this_run() -> None:
+def test_an_earlier_result_is_no_step_of_this_run():
     fold = folded(called(), ended(route=EARLIER))
     assert (fold.finished, fold.begun) == ([], {})
 
 
-def test_tools_that_look_have_no_effects_and_are_never_in_doubt() -> None:
+def test_tools_that_look_have_no_effects_and_are_never_in_doubt():
     fold = folded(called(tool="read_file"), called("b", tool="read_file"), ended(tool="read_file"))
     assert [step.effects for step in fold.finished] == [False]
     assert fold.doubtful() == ()
@@ -98,14 +98,12 @@ def test_tools_that_look_have_no_effects_and_are_never_in_doubt() -> None:
     ],
     ids=["box", "host", "allowed", "denied", "unanswered", "question", "plugin", "lease", "network", "refused"],
 )
-def test_a_finished_step_has_left_its_box_when_a_row_says_so(
-    between: tuple[Event, ...], route: str, outside: bool
-) -> None:
+def test_a_finished_step_has_left_its_box_when_a_row_says_so(between, route, outside):
     [step] = folded(called(), *between, ended(route=route)).finished
     assert step.outside is outside
 
 
-def test_what_crossed_before_a_call_does_not_count_for_it() -> None:
+def test_what_crossed_before_a_call_does_not_count_for_it():
     [step] = folded(plugin(), used(), egress(allowed=True), called(), ended()).finished
     assert not step.outside
 
@@ -129,14 +127,12 @@ def test_what_crossed_before_a_call_does_not_count_for_it() -> None:
         ((called(tool="delegate"),), {}, True),
     ],
 )
-def test_a_step_that_did_not_end_is_in_doubt_outside_when_it_may_have_got_there(
-    rows: tuple[Event, ...], more: dict[str, Any], outside: bool
-) -> None:
+def test_a_step_that_did_not_end_is_in_doubt_outside_when_it_may_have_got_there(rows, more, outside):
     [step] = folded(*rows, **more).doubtful()
     assert step.outside is outside
 
 
-def test_two_calls_are_the_same_by_their_tool_and_arguments_whatever_the_reason() -> None:
+def test_two_calls_are_the_same_by_their_tool_and_arguments_whatever_the_reason():
     one = Step("a", "bash", {"command": "ls", "timeout": 5, "reason": "to look"})
     assert same(one, Step("b", "bash", {"timeout": 5, "command": "ls", "reason": "again"}))
     assert not same(one, Step("b", "bash", {"command": "ls", "timeout": 6}))
@@ -144,7 +140,7 @@ def test_two_calls_are_the_same_by_their_tool_and_arguments_whatever_the_reason(
     assert not same(Step("a", "t", {"x": 1}), Step("a", "t", {"x": "1"}))
 
 
-def test_a_shortened_text_keeps_its_ends() -> None:
+def test_a_shortened_text_keeps_its_ends():
     text = "begin" + "x" * 1000 + "finish"
     short = shorten(text, 100)
     assert len(short) <= 100
@@ -153,7 +149,7 @@ def test_a_shortened_text_keeps_its_ends() -> None:
     assert shorten("as it is", 100) == "as it is"
 
 
-def test_many_steps_are_all_kept_and_the_later_ones_in_more_words() -> None:
+def test_many_steps_are_all_kept_and_the_later_ones_in_more_words():
     steps = [
         Step(f"c{i}", "bash", {"command": "x" * 5000, "n": i, "host": True, "list": ["a" * 5000]}, "y" * 5000, number=i)
         for i in range(500)

@@ -29,14 +29,14 @@ from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
 
 
-def test_many_files_are_told_in_parts_in_their_order_and_none_is_lost() -> None:
+def test_many_files_are_told_in_parts_in_their_order_and_none_is_lost():
     changes = [FileChange(f"f{n:04}", "added") for n in range(MAX_PART_FILES * 2 + 1)]
     parts = list(in_parts(changes))
     assert [len(part) for part in parts] == [MAX_PART_FILES, MAX_PART_FILES, 1]
     assert [row.path for part in parts for row in part] == [change.path for change in changes]
 
 
-def test_long_diffs_are_told_in_parts_of_bounded_weight() -> None:
+def test_long_diffs_are_told_in_parts_of_bounded_weight():
     changes = [FileChange(f"f{n}", "added", diff="é" * 32_000) for n in range(30)]
     parts = list(in_parts(changes))
     assert len(parts) > 1
@@ -46,16 +46,16 @@ def test_long_diffs_are_told_in_parts_of_bounded_weight() -> None:
     assert sum(map(len, parts)) == 30
 
 
-def test_a_single_file_that_is_too_heavy_is_a_part_of_its_own() -> None:
+def test_a_single_file_that_is_too_heavy_is_a_part_of_its_own():
     changes = [FileChange("a", "added"), FileChange("b", "added", diff="x" * MAX_PART_BYTES), FileChange("c", "added")]
     assert [[row.path for row in part] for part in in_parts(changes)] == [["a"], ["b"], ["c"]]
 
 
-def test_nothing_is_told_for_nothing() -> None:
+def test_nothing_is_told_for_nothing():
     assert list(in_parts([])) == []
 
 
-def test_writing_through_leaves_what_is_protected_alone_and_tells_it_as_such(tmp_path: Path) -> None:
+def test_writing_through_leaves_what_is_protected_alone_and_tells_it_as_such(tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     line = "mkdir -p sub/.git .venv/bin; echo x | tee sub/.git/config .venv/pyvenv.cfg .venv/bin/bash a.txt"
@@ -83,7 +83,7 @@ def test_writing_through_leaves_what_is_protected_alone_and_tells_it_as_such(tmp
     ]
 
 
-def test_writing_through_lets_what_runs_by_itself_wait_for_a_word(tmp_path: Path) -> None:
+def test_writing_through_lets_what_runs_by_itself_wait_for_a_word(tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     made = "mkdir -p .vscode; echo x | tee .vscode/tasks.json Makefile a.txt conftest.py > /dev/null"
@@ -141,8 +141,8 @@ def states(changes: tuple[FileChange, ...]) -> dict[str, tuple[str, str]]:
     [(WriteMode.ASK, "ERR_CHANGES_INCOMPLETE"), (WriteMode.THROUGH, "ERR_WORKSPACE_TOO_LARGE")],
 )
 def test_a_bound_that_strikes_ends_the_run_with_a_failure_and_keeps_what_was_brought_out(
-    tmp_path: Path, cockpit: Cockpit, cell: Callable[..., RunRequest], mode: WriteMode, code: str
-) -> None:
+    tmp_path, cockpit, cell, mode, code
+):
     outcome = cockpit.launch(cell(THREE, write_mode=mode)).result(60)
     assert (outcome.status, outcome.error_code) == ("failed", code)
     assert exit_code(outcome) == NOT_DONE
@@ -153,9 +153,7 @@ def test_a_bound_that_strikes_ends_the_run_with_a_failure_and_keeps_what_was_bro
     assert [(path.name, path.stat().st_size) for path in (tmp_path / "project").iterdir()] == [("a", 700_000)]
 
 
-def test_bringing_changes_out_may_take_any_time_while_the_box_answers(
-    cockpit: Cockpit, cell: Callable[..., RunRequest], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bringing_changes_out_may_take_any_time_while_the_box_answers(cockpit, cell, monkeypatch):
     take, late = Contents.take, itertools.count(100, 100)
 
     async def slowly(self: Contents, *args: Any) -> Taken:
@@ -170,9 +168,7 @@ def test_bringing_changes_out_may_take_any_time_while_the_box_answers(
     assert (outcome.status, len(outcome.changes)) == ("done", 3)
 
 
-def test_a_person_who_stops_a_run_while_its_changes_are_brought_out_gets_those_that_are(
-    cockpit: Cockpit, cell: Callable[..., RunRequest], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_person_who_stops_a_run_while_its_changes_are_brought_out_gets_those_that_are(cockpit, cell, monkeypatch):
     take, hangs = Contents.take, threading.Event()
 
     async def once(self: Contents, files: FileSystem, told: BoxChange) -> Taken:
@@ -191,9 +187,7 @@ def test_a_person_who_stops_a_run_while_its_changes_are_brought_out_gets_those_t
     assert states(outcome.changes) == {"f1": ("proposed", ""), "f2": ("protected", LEFT), "f3": ("protected", LEFT)}
 
 
-def test_variables_that_could_not_be_brought_out_are_told_as_missing(
-    cockpit: Cockpit, cell: Callable[..., RunRequest], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_that_could_not_be_brought_out_are_told_as_missing(cockpit, cell, monkeypatch):
     async def gone(*_: object) -> None:
         raise SandboxProtocolError("box-1", "it said nothing about a file for too long")
 

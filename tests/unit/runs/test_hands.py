@@ -40,9 +40,7 @@ async def echo(call: ToolCall, listen: OutputListener) -> ToolResult:
     return ToolResult(f"did {call.name}")
 
 
-async def test_a_call_is_stored_before_it_runs_and_its_result_before_it_is_read(
-    recorder: Recorder, journal: Journal
-) -> None:
+async def test_a_call_is_stored_before_it_runs_and_its_result_before_it_is_read(recorder, journal):
     stored: list[list[str]] = []
 
     async def use(call: ToolCall, listen: OutputListener) -> ToolResult:
@@ -57,9 +55,7 @@ async def test_a_call_is_stored_before_it_runs_and_its_result_before_it_is_read(
     assert [row.event.kind for row in journal.events()] == ["tool.called", "tool.finished"]
 
 
-async def test_the_record_of_a_call_says_whether_the_run_offers_such_a_tool(
-    recorder: Recorder, journal: Journal
-) -> None:
+async def test_the_record_of_a_call_says_whether_the_run_offers_such_a_tool(recorder, journal):
     hands = Hands(echo, recorder, SystemClock(), fatal=pytest.fail, offered={"bash"}.__contains__)
     await hands.call(ToolCall("c1", "bash", {}))
     await hands.call(ToolCall("c2", "made_up", {}))
@@ -68,7 +64,7 @@ async def test_the_record_of_a_call_says_whether_the_run_offers_such_a_tool(
     assert said == [("bash", True)] * 2 + [("made_up", False)] * 2
 
 
-async def test_a_character_cut_in_two_is_put_together(recorder: Recorder) -> None:
+async def test_a_character_cut_in_two_is_put_together(recorder):
     await Hands(echo, recorder, SystemClock(), fatal=pytest.fail).call(ToolCall("c1", "bash", {}))
     recorder.end()
     texts = []
@@ -78,7 +74,7 @@ async def test_a_character_cut_in_two_is_put_together(recorder: Recorder) -> Non
     assert "".join(texts) == "grü"
 
 
-async def test_what_must_end_the_run_is_told_even_if_the_brain_hides_it(recorder: Recorder) -> None:
+async def test_what_must_end_the_run_is_told_even_if_the_brain_hides_it(recorder):
     told: list[BaseException] = []
 
     async def die(*_: object) -> ToolResult:
@@ -89,9 +85,7 @@ async def test_what_must_end_the_run_is_told_even_if_the_brain_hides_it(recorder
     assert [type(error) for error in told] == [SandboxDied]
 
 
-async def test_arguments_nested_very_deeply_are_refused_and_the_journal_stays_readable(
-    recorder: Recorder, journal: Journal
-) -> None:
+async def test_arguments_nested_very_deeply_are_refused_and_the_journal_stays_readable(recorder, journal):
     async def use(*_: object) -> ToolResult:
         pytest.fail("it was called")
 
@@ -103,13 +97,11 @@ async def test_arguments_nested_very_deeply_are_refused_and_the_journal_stays_re
 
 
 @pytest.mark.parametrize(("depth", "deeper"), [(0, False), (MAX_DEPTH - 1, False), (MAX_DEPTH + 1, True), (9000, True)])
-def test_depth_counts_lists_and_objects(depth: int, deeper: bool) -> None:
+def test_depth_counts_lists_and_objects(depth, deeper):
     assert is_deeper_than(nested(depth), MAX_DEPTH) is deeper
 
 
-async def test_what_a_program_showed_is_recorded_before_its_result_and_the_brain_reads_of_it(
-    recorder: Recorder, journal: Journal
-) -> None:
+async def test_what_a_program_showed_is_recorded_before_its_result_and_the_brain_reads_of_it(recorder, journal):
     async def shown(call_id: str) -> str:
         recorder.record(ResultShown, call_id=call_id, mime="text/html", data="<b>")
         return "Shown to the person: text/html."

@@ -93,20 +93,20 @@ def tried(passed: bool, command: str = "make check") -> RunVerified:
     return RunVerified(**base, command=command, passed=passed, exit_code=0 if passed else 2, text="1 failed\n")
 
 
-async def test_a_run_without_a_memory_leaves_nothing(rig: Rig) -> None:
+async def test_a_run_without_a_memory_leaves_nothing(rig):
     run = await rig.run(memory=False)
     use(run, "./deploy.sh", 3)
     assert await run.leave(DONE, tried(passed=False)) == ()
     assert rig.events == []
 
 
-async def test_a_run_in_which_nothing_went_wrong_leaves_nothing(rig: Rig) -> None:
+async def test_a_run_in_which_nothing_went_wrong_leaves_nothing(rig):
     run = await rig.run()
     use(run, "./deploy.sh")
     assert await run.leave(DONE, tried(passed=True)) == ()
 
 
-async def test_a_failed_tool_a_denial_a_failing_verification_and_an_ending_are_lessons(rig: Rig) -> None:
+async def test_a_failed_tool_a_denial_a_failing_verification_and_an_ending_are_lessons(rig):
     run = await rig.run()
     use(run, "./deploy.sh", 3, "ERROR: the lock is stale\n[exit code 3]")
     denied(run, ApprovalKind.HOST_COMMAND)
@@ -133,9 +133,7 @@ async def test_a_failed_tool_a_denial_a_failing_verification_and_an_ending_are_l
         (ApprovalKind.QUESTION, "cell", Verdict.DENY),
     ],
 )
-async def test_an_answer_that_says_nothing_about_what_was_asked_is_none(
-    rig: Rig, kind: ApprovalKind, via: str, verdict: Verdict
-) -> None:
+async def test_an_answer_that_says_nothing_about_what_was_asked_is_none(rig, kind, via, verdict):
     run = await rig.run()
     denied(run, kind, via, verdict)
     assert await run.leave(DONE, None) == ()
@@ -146,30 +144,30 @@ async def test_an_answer_that_says_nothing_about_what_was_asked_is_none(
     [Ending("killed", error=RunKilled("run-1", "ada")), Ending("denied", error=ApprovalDenied("It", "no"))],
     ids=["killed", "denied"],
 )
-async def test_that_a_person_ended_a_run_is_none(rig: Rig, ending: Ending) -> None:
+async def test_that_a_person_ended_a_run_is_none(rig, ending):
     assert await (await rig.run()).leave(ending, None) == ()
 
 
-async def test_that_a_brain_could_not_be_asked_teaches_nothing_about_the_task(rig: Rig) -> None:
+async def test_that_a_brain_could_not_be_asked_teaches_nothing_about_the_task(rig):
     refused = Ending("failed", error=BrainRefused("claude", "the key is not valid"))
     assert refused.error_code == "ERR_BRAIN_REFUSED"
     assert await (await rig.run()).leave(refused, None) == ()
 
 
-async def test_a_step_that_an_earlier_run_had_done_is_not_looked_at(rig: Rig) -> None:
+async def test_a_step_that_an_earlier_run_had_done_is_not_looked_at(rig):
     run = await rig.run()
     use(run, "./deploy.sh", 3, route="earlier")
     assert await run.leave(DONE, None) == ()
 
 
-async def test_tools_that_look_and_tools_of_a_memory_are_none(rig: Rig) -> None:
+async def test_tools_that_look_and_tools_of_a_memory_are_none(rig):
     run = await rig.run()
     for tool in ("read_file", "grep", "recall", "remember", "delegate"):
         use(run, "x", 1, "no", tool=tool)
     assert await run.leave(DONE, None) == ()
 
 
-async def test_a_toolsets_tool_is_one_without_its_arguments(rig: Rig) -> None:
+async def test_a_toolsets_tool_is_one_without_its_arguments(rig):
     agent: Any = SimpleNamespace(toolsets=(SimpleNamespace(name="issue-desk"),), agent=SimpleNamespace(name="helper"))
     run = await rig.run(agent=agent)
     use(run, "a private matter", None, "label missing [ERR_TOOLSET]", tool="issue_desk_create")
@@ -179,7 +177,7 @@ async def test_a_toolsets_tool_is_one_without_its_arguments(rig: Rig) -> None:
     assert "private" not in repr(lesson)
 
 
-async def test_only_the_most_telling_are_left(rig: Rig) -> None:
+async def test_only_the_most_telling_are_left(rig):
     run = await rig.run()
     for number in range(MOST_LESSONS + 4):
         use(run, f"./step{number}.sh", 1)
@@ -189,7 +187,7 @@ async def test_only_the_most_telling_are_left(rig: Rig) -> None:
     assert {"approval", "verification", "command"} == {one.failure.kind for one in rig.lessons}
 
 
-async def test_secrets_are_taken_out_before_anything_is_kept(rig: Rig) -> None:
+async def test_secrets_are_taken_out_before_anything_is_kept(rig):
     run = await rig.run()
     use(run, "./login hunter2", 1, "hunter2 is wrong")
     use(run, "./login --new hunter2")
@@ -199,7 +197,7 @@ async def test_secrets_are_taken_out_before_anything_is_kept(rig: Rig) -> None:
     assert lesson.failure.fix == "`./login --new [REDACTED]`"
 
 
-async def test_a_verification_that_passes_where_it_was_warned_of_mends_that_lesson(rig: Rig) -> None:
+async def test_a_verification_that_passes_where_it_was_warned_of_mends_that_lesson(rig):
     run = await rig.run()
     [warned] = await run.leave(DONE, tried(passed=False))
     later = await rig.run("run-2")
@@ -214,9 +212,7 @@ async def test_a_verification_that_passes_where_it_was_warned_of_mends_that_less
 @pytest.mark.parametrize(
     ("mark", "changes"), [(True, {}), (False, {"handoff": Handoff(lineage=("run-0",))})], ids=["marked", "a child"]
 )
-async def test_a_run_that_may_have_been_talked_to_confirms_nothing(
-    rig: Rig, mark: bool, changes: dict[str, Any]
-) -> None:
+async def test_a_run_that_may_have_been_talked_to_confirms_nothing(rig, mark, changes):
     first = await rig.run()
     [warned] = await first.leave(DONE, tried(passed=False))
     later = await rig.run("run-2", session="ses-2", **changes)
@@ -229,7 +225,7 @@ async def test_a_run_that_may_have_been_talked_to_confirms_nothing(
     assert not lesson.trusted
 
 
-async def test_what_an_earlier_run_had_done_mends_nothing(rig: Rig) -> None:
+async def test_what_an_earlier_run_had_done_mends_nothing(rig):
     first = await rig.run()
     use(first, "./deploy.sh", 3)
     [warned] = await first.leave(DONE, None)
@@ -248,7 +244,7 @@ async def test_what_an_earlier_run_had_done_mends_nothing(rig: Rig) -> None:
     assert (lesson.fixes, lesson.failure.fix) == ((), "")
 
 
-async def test_no_number_of_verified_runs_makes_words_of_an_agent_trusted(rig: Rig) -> None:
+async def test_no_number_of_verified_runs_makes_words_of_an_agent_trusted(rig):
     for number in (1, 2, 3):
         run = await rig.run(f"run-{number}", session=f"ses-{number}")
         use(run, "./deploy.sh", 3)
@@ -258,7 +254,7 @@ async def test_no_number_of_verified_runs_makes_words_of_an_agent_trusted(rig: R
     assert (lesson.trusted, lesson.trusted_fix) == (False, "")
 
 
-async def test_what_somebody_else_has_put_under_the_id_of_a_fix_is_not_trusted_by_a_verification(rig: Rig) -> None:
+async def test_what_somebody_else_has_put_under_the_id_of_a_fix_is_not_trusted_by_a_verification(rig):
     for number in (1, 2):
         run = await rig.run(f"run-{number}", session=f"ses-{number}")
         use(run, "./deploy.sh", 3)
@@ -272,7 +268,7 @@ async def test_what_somebody_else_has_put_under_the_id_of_a_fix_is_not_trusted_b
     assert rig.store.reference(fix.id).tier is Tier.QUARANTINE
 
 
-async def test_a_memory_that_cannot_be_reached_is_told(rig: Rig) -> None:
+async def test_a_memory_that_cannot_be_reached_is_told(rig):
     run = await rig.run()
     use(run, "./deploy.sh", 3)
     rig.store.broken = "it is gone"
@@ -280,7 +276,7 @@ async def test_a_memory_that_cannot_be_reached_is_told(rig: Rig) -> None:
         await run.leave(DONE, None)
 
 
-async def test_the_same_failure_in_quite_another_task_is_a_lesson_of_its_own(rig: Rig) -> None:
+async def test_the_same_failure_in_quite_another_task_is_a_lesson_of_its_own(rig):
     for number, task in enumerate((TASK, "Deploy the search service to staging", "Tidy the archive of invoices up")):
         run = await rig.run(f"run-{number}", task=task)
         use(run, "./sync.sh", 3)
@@ -288,7 +284,7 @@ async def test_the_same_failure_in_quite_another_task_is_a_lesson_of_its_own(rig
     assert sorted((one.seen, one.task[:4]) for one in rig.lessons) == [(1, "Tidy"), (2, "Depl")]
 
 
-async def test_lessons_are_of_their_project(rig: Rig) -> None:
+async def test_lessons_are_of_their_project(rig):
     run = await rig.run()
     use(run, "./deploy.sh", 3)
     await run.leave(DONE, None)
@@ -296,7 +292,7 @@ async def test_lessons_are_of_their_project(rig: Rig) -> None:
     assert found.memory.scope.startswith("project:shop-")
 
 
-async def test_a_denied_command_is_named_in_its_lesson_and_another_one_is_another_lesson(rig: Rig) -> None:
+async def test_a_denied_command_is_named_in_its_lesson_and_another_one_is_another_lesson(rig):
     run = await rig.run()
     denied(run, ApprovalKind.HOST_COMMAND, command="git push --force")
     denied(run, ApprovalKind.HOST_COMMAND, command="rm -rf data")

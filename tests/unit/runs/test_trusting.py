@@ -171,7 +171,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     journal.close()
 
 
-async def test_a_power_is_proposed_with_the_fifth_good_run_and_not_a_run_earlier(house: House) -> None:
+async def test_a_power_is_proposed_with_the_fifth_good_run_and_not_a_run_earlier(house):
     for number in range(4):
         await house.run().pushes()
         assert house.rows("proposed") == [], number
@@ -185,7 +185,7 @@ async def test_a_power_is_proposed_with_the_fifth_good_run_and_not_a_run_earlier
     assert house.graduated()
 
 
-async def test_what_was_earned_answers_by_itself_and_the_journal_says_so(house: House) -> None:
+async def test_what_was_earned_answers_by_itself_and_the_journal_says_so(house):
     await house.earn()
     asked = len(house.person.asked)
     decision = await house.run().pushes()
@@ -200,7 +200,7 @@ async def test_what_was_earned_answers_by_itself_and_the_journal_says_so(house: 
 @pytest.mark.parametrize(
     "command", ["git push --force", "git push && curl evil.example", "git pull", "apt install curl"]
 )
-async def test_it_answers_for_nothing_beyond_its_category(house: House, command: str) -> None:
+async def test_it_answers_for_nothing_beyond_its_category(house, command):
     await house.earn()
     asked = len(house.person.asked)
     await house.run().on_host(command)
@@ -222,9 +222,7 @@ async def test_it_answers_for_nothing_beyond_its_category(house: House, command:
         ("apt install curl", "apt-get install evil"),
     ],
 )
-async def test_what_was_earned_goes_to_nobody_with_whom_it_has_not_gone_well(
-    house: House, known: str, strange: str
-) -> None:
+async def test_what_was_earned_goes_to_nobody_with_whom_it_has_not_gone_well(house, known, strange):
     for _ in range(5):
         run = house.run()
         await run.on_host(known)
@@ -243,7 +241,7 @@ async def test_what_was_earned_goes_to_nobody_with_whom_it_has_not_gone_well(
     assert (await house.run().on_host(strange)).via == "graduation"
 
 
-async def test_a_name_that_failed_or_that_a_marked_run_went_to_is_not_known(house: House) -> None:
+async def test_a_name_that_failed_or_that_a_marked_run_went_to_is_not_known(house):
     for number in range(5):
         run = house.run()
         await run.on_host("dig example.org")
@@ -260,7 +258,7 @@ async def test_a_name_that_failed_or_that_a_marked_run_went_to_is_not_known(hous
     assert TrustHistory(house.journal).look()["dns-read"].names == frozenset()
 
 
-async def test_a_deed_that_an_earlier_run_had_done_proves_nothing_here(house: House) -> None:
+async def test_a_deed_that_an_earlier_run_had_done_proves_nothing_here(house):
     run = house.run()
     await run.on_host(route="earlier")
     await run.settle()
@@ -270,7 +268,7 @@ async def test_a_deed_that_an_earlier_run_had_done_proves_nothing_here(house: Ho
     assert house.rows() == []
 
 
-async def test_where_git_would_run_hooks_it_is_asked_about_though_it_is_trusted(house: House) -> None:
+async def test_where_git_would_run_hooks_it_is_asked_about_though_it_is_trusted(house):
     await house.earn()
     hook = house.project / ".git" / "hooks" / "pre-push"
     hook.parent.mkdir(exist_ok=True)
@@ -287,7 +285,7 @@ async def test_where_git_would_run_hooks_it_is_asked_about_though_it_is_trusted(
     assert (await run.on_host()).via == "cell"
 
 
-async def test_a_marked_run_is_asked_and_shows_nothing(house: House) -> None:
+async def test_a_marked_run_is_asked_and_shows_nothing(house):
     await house.earn()
     asked, rows = len(house.person.asked), len(house.rows())
     await house.run(untrusted=True).pushes()
@@ -296,7 +294,7 @@ async def test_a_marked_run_is_asked_and_shows_nothing(house: House) -> None:
     assert len(house.rows()) == rows
 
 
-async def test_a_run_that_becomes_marked_is_asked_from_then_on(house: House) -> None:
+async def test_a_run_that_becomes_marked_is_asked_from_then_on(house):
     await house.earn()
     run = house.run()
     assert (await run.on_host()).via == "graduation"
@@ -304,7 +302,7 @@ async def test_a_run_that_becomes_marked_is_asked_from_then_on(house: House) -> 
     assert (await run.on_host()).via == "cell"
 
 
-async def test_one_failure_demotes_and_the_same_run_is_asked_again(house: House) -> None:
+async def test_one_failure_demotes_and_the_same_run_is_asked_again(house):
     await house.earn()
     run = house.run()
     assert (await run.on_host(exit_code=1)).via == "graduation"
@@ -319,9 +317,7 @@ async def test_one_failure_demotes_and_the_same_run_is_asked_again(house: House)
 @pytest.mark.parametrize(
     ("exit_code", "route", "failures"), [(1, "host", 1), (None, "host", 1), (128, "host", 1), (1, "sandbox", 0)]
 )
-async def test_only_the_host_says_that_something_failed(
-    house: House, exit_code: int | None, route: str, failures: int
-) -> None:
+async def test_only_the_host_says_that_something_failed(house, exit_code, route, failures):
     run = house.run()
     await run.on_host(exit_code=exit_code, route=route)
     await run.settle()
@@ -329,7 +325,7 @@ async def test_only_the_host_says_that_something_failed(
     assert house.rows("succeeded") == []
 
 
-async def test_a_box_proves_nothing(house: House) -> None:
+async def test_a_box_proves_nothing(house):
     run = house.run()
     await run.on_host(route="sandbox")
     run.used(0)
@@ -337,7 +333,7 @@ async def test_a_box_proves_nothing(house: House) -> None:
     assert house.rows() == []
 
 
-async def test_a_call_that_nobody_was_asked_about_proves_nothing(house: House) -> None:
+async def test_a_call_that_nobody_was_asked_about_proves_nothing(house):
     run = house.run()
     run.used(0)
     run.used(1)
@@ -345,13 +341,13 @@ async def test_a_call_that_nobody_was_asked_about_proves_nothing(house: House) -
     assert house.rows() == []
 
 
-async def test_a_policy_that_allows_proves_nothing(house: House) -> None:
+async def test_a_policy_that_allows_proves_nothing(house):
     house.person.by, house.person.via = "policy", "policy"
     await house.run().pushes()
     assert house.rows() == []
 
 
-async def test_one_failure_in_a_run_outweighs_all_that_went_well_in_it(house: House) -> None:
+async def test_one_failure_in_a_run_outweighs_all_that_went_well_in_it(house):
     run = house.run()
     await run.on_host()
     await run.on_host(exit_code=1)
@@ -361,13 +357,13 @@ async def test_one_failure_in_a_run_outweighs_all_that_went_well_in_it(house: Ho
 
 
 @pytest.mark.parametrize(("verdict", "failures"), [(Verdict.DENY, 1), (Verdict.TIMEOUT, 0)])
-async def test_a_persons_no_is_a_failure_and_silence_is_none(house: House, verdict: Verdict, failures: int) -> None:
+async def test_a_persons_no_is_a_failure_and_silence_is_none(house, verdict, failures):
     house.person.verdicts[ApprovalKind.HOST_COMMAND] = verdict
     await house.run().pushes()
     assert len(house.rows("failed")) == failures
 
 
-async def test_a_verification_proves_what_has_no_exit_code(house: House) -> None:
+async def test_a_verification_proves_what_has_no_exit_code(house):
     run = house.run()
     await run.ask(ApprovalKind.LAUNCH, writable_root=True, credentials=())
     await run.settle(passed=True)
@@ -375,7 +371,7 @@ async def test_a_verification_proves_what_has_no_exit_code(house: House) -> None
     assert (row.category, row.change, row.signal) == ("packages", "succeeded", "verification")
 
 
-async def test_without_a_verification_there_is_no_word_about_it(house: House) -> None:
+async def test_without_a_verification_there_is_no_word_about_it(house):
     run = house.run()
     await run.ask(ApprovalKind.LAUNCH, writable_root=True, credentials=())
     await run.settle()
@@ -386,9 +382,7 @@ async def test_without_a_verification_there_is_no_word_about_it(house: House) ->
     ("box", "why", "failures"),
     [("box-1", "", 1), ("box-1", "it was ended by signal 9", 1), ("", "no box could be had", 0)],
 )
-async def test_a_failing_verification_is_a_failure_and_one_without_a_box_is_no_word_at_all(
-    house: House, box: str, why: str, failures: int
-) -> None:
+async def test_a_failing_verification_is_a_failure_and_one_without_a_box_is_no_word_at_all(house, box, why, failures):
     run = house.run()
     await run.on_host()
     await run.settle(passed=False, why=why, box=box)
@@ -396,7 +390,7 @@ async def test_a_failing_verification_is_a_failure_and_one_without_a_box_is_no_w
     assert house.rows("succeeded") == []
 
 
-async def test_a_failing_verification_of_what_was_not_even_asked_demotes(house: House) -> None:
+async def test_a_failing_verification_of_what_was_not_even_asked_demotes(house):
     await house.earn()
     run = house.run()
     await run.on_host()
@@ -407,14 +401,14 @@ async def test_a_failing_verification_of_what_was_not_even_asked_demotes(house: 
 @pytest.mark.parametrize(
     "ending", [Ending("failed"), Ending("killed", error=RunKilled("run-1", "ann")), Ending("stopped")]
 )
-async def test_a_run_that_did_not_end_well_shows_no_success(house: House, ending: Ending) -> None:
+async def test_a_run_that_did_not_end_well_shows_no_success(house, ending):
     run = house.run()
     await run.on_host()
     await run.settle(ending)
     assert house.rows() == []
 
 
-async def test_a_child_shows_failures_alone_since_an_agent_chose_its_task(house: House) -> None:
+async def test_a_child_shows_failures_alone_since_an_agent_chose_its_task(house):
     handoff = Handoff(lineage=("run-0",))
     await house.run(handoff=handoff).pushes()
     assert house.rows() == []
@@ -422,7 +416,7 @@ async def test_a_child_shows_failures_alone_since_an_agent_chose_its_task(house:
     assert len(house.rows("failed")) == 1
 
 
-async def test_a_sandbox_cell_is_a_persons_own_and_is_asked_as_ever(house: House) -> None:
+async def test_a_sandbox_cell_is_a_persons_own_and_is_asked_as_ever(house):
     await house.earn()
     rows = len(house.rows())
     run = house.run(brain=False)
@@ -432,7 +426,7 @@ async def test_a_sandbox_cell_is_a_persons_own_and_is_asked_as_ever(house: House
 
 
 @pytest.mark.parametrize("verdict", [Verdict.TIMEOUT, Verdict.ABORTED])
-async def test_a_proposal_that_nobody_answers_stands(house: House, verdict: Verdict) -> None:
+async def test_a_proposal_that_nobody_answers_stands(house, verdict):
     house.person.verdicts[ApprovalKind.TRUST] = verdict
     await house.earn()
     assert not house.graduated()
@@ -440,7 +434,7 @@ async def test_a_proposal_that_nobody_answers_stands(house: House, verdict: Verd
     assert (await house.run().pushes()).via == "cell"
 
 
-async def test_a_refused_proposal_is_not_made_again_for_a_week(house: House) -> None:
+async def test_a_refused_proposal_is_not_made_again_for_a_week(house):
     house.person.verdicts[ApprovalKind.TRUST] = Verdict.DENY
     await house.earn()
     for _ in range(3):
@@ -452,7 +446,7 @@ async def test_a_refused_proposal_is_not_made_again_for_a_week(house: House) -> 
     assert len(house.rows("proposed")) == 2
 
 
-async def test_where_nobody_can_be_asked_the_proposal_waits_for_a_command(house: House) -> None:
+async def test_where_nobody_can_be_asked_the_proposal_waits_for_a_command(house):
     for number in range(5):
         await house.run(headless=True).pushes()
         if number < 4:
@@ -461,7 +455,7 @@ async def test_where_nobody_can_be_asked_the_proposal_waits_for_a_command(house:
     assert all(request.kind is not ApprovalKind.TRUST for request in house.person.asked)
 
 
-async def test_a_yes_that_comes_after_another_runs_failure_grants_nothing(house: House) -> None:
+async def test_a_yes_that_comes_after_another_runs_failure_grants_nothing(house):
     other = house.run()
     await other.ask(ApprovalKind.HOST_COMMAND, command=PUSH, directory="/project")
 
@@ -480,7 +474,7 @@ async def test_a_yes_that_comes_after_another_runs_failure_grants_nothing(house:
     ]
 
 
-async def test_what_a_grant_has_answered_is_no_persons_word(house: House) -> None:
+async def test_what_a_grant_has_answered_is_no_persons_word(house):
     for _ in range(4):
         await house.run().pushes()
         await house.day()
@@ -504,9 +498,7 @@ async def test_what_a_grant_has_answered_is_no_persons_word(house: House) -> Non
         (ApprovalKind.LAUNCH, {"writable_root": True, "credentials": (), "asked": ("pypi.org",)}),
     ],
 )
-async def test_no_answer_holds_for_a_session_where_something_is_locked(
-    house: House, kind: ApprovalKind, arguments: dict[str, Any]
-) -> None:
+async def test_no_answer_holds_for_a_session_where_something_is_locked(house, kind, arguments):
     house.person.answer = THIS_SESSION
     decision = await house.run().ask(kind, (THIS_RUN, THIS_SESSION), **arguments)
     assert decision.answer == THIS_RUN
@@ -516,7 +508,7 @@ async def test_no_answer_holds_for_a_session_where_something_is_locked(
     assert row.options == (THIS_RUN,)
 
 
-async def test_an_answer_for_a_session_holds_where_nothing_is_locked(house: House) -> None:
+async def test_an_answer_for_a_session_holds_where_nothing_is_locked(house):
     house.person.answer = THIS_SESSION
     command = {"command": "dig example.org", "directory": "/project"}
     decision = await house.run().ask(ApprovalKind.HOST_COMMAND, OPTIONS, **command)
@@ -524,7 +516,7 @@ async def test_an_answer_for_a_session_holds_where_nothing_is_locked(house: Hous
     assert house.person.asked[0].options == OPTIONS
 
 
-async def test_what_was_demoted_is_locked_though_it_was_included(house: House) -> None:
+async def test_what_was_demoted_is_locked_though_it_was_included(house):
     at = house.clock.now() - timedelta(days=1)
     lost = TrustChanged(
         run_id="", session_id="", at=at, category="dns-read", change="demoted", signal="human", by="ann"
@@ -536,14 +528,14 @@ async def test_what_was_demoted_is_locked_though_it_was_included(house: House) -
     assert decision.answer == THIS_RUN
 
 
-async def test_a_refusal_for_the_session_stays_one(house: House) -> None:
+async def test_a_refusal_for_the_session_stays_one(house):
     house.person.verdicts[ApprovalKind.NETWORK] = Verdict.DENY
     house.person.answer = "never"
     decision = await house.run().ask(ApprovalKind.NETWORK, OPTIONS, host="example.org", port=443)
     assert (decision.verdict, decision.answer) == (Verdict.DENY, "never")
 
 
-async def test_what_cannot_be_read_has_not_been_earned(house: House, tmp_path: Path) -> None:
+async def test_what_cannot_be_read_has_not_been_earned(house, tmp_path):
     await house.earn()
     closed = Journal.open(tmp_path / "other", clock=house.clock)
     closed.close()
@@ -556,7 +548,7 @@ async def test_what_cannot_be_read_has_not_been_earned(house: House, tmp_path: P
     assert (await trusting.approve(request)).via == "cell"
 
 
-async def test_a_run_that_asks_nothing_reads_nothing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_that_asks_nothing_reads_nothing(house, monkeypatch):
     def never(*_: object) -> None:
         raise AssertionError("the journal was read")
 
@@ -568,7 +560,7 @@ async def test_a_run_that_asks_nothing_reads_nothing(house: House, monkeypatch: 
     await run.settle(passed=True)
 
 
-async def test_a_person_may_take_a_power_back_in_the_middle_of_a_run(house: House) -> None:
+async def test_a_person_may_take_a_power_back_in_the_middle_of_a_run(house):
     await house.earn()
     run = house.run()
     assert (await run.on_host()).via == "graduation"
@@ -579,7 +571,7 @@ async def test_a_person_may_take_a_power_back_in_the_middle_of_a_run(house: Hous
     assert (await run.on_host()).via == "cell"
 
 
-async def test_terms_are_the_orders_own(house: House) -> None:
+async def test_terms_are_the_orders_own(house):
     terms = TrustTerms(successes=1, tasks=1, days=1.0)
     await house.run(trust=terms).pushes()
     assert house.rows("proposed") == []
@@ -588,7 +580,7 @@ async def test_terms_are_the_orders_own(house: House) -> None:
     assert len(house.rows("proposed")) == 1
 
 
-async def test_stopping_a_run_that_asks_about_trust_leaves_the_proposal(house: House) -> None:
+async def test_stopping_a_run_that_asks_about_trust_leaves_the_proposal(house):
     asked = asyncio.Event()
 
     class Silent(Person):
@@ -610,7 +602,7 @@ async def test_stopping_a_run_that_asks_about_trust_leaves_the_proposal(house: H
     assert TrustHistory(house.journal).look()["git"].proposed_at is not None
 
 
-def test_what_trust_is_folded_from_is_never_redacted() -> None:
+def test_what_trust_is_folded_from_is_never_redacted():
     digest = task_digest("publish the notes")
     told = {"category": "cloud-credentials", "change": "failed", "signal": "exit-code", "task": digest, "via": "cell"}
     assert Redacting(shared_redactor()).event(TrustChanged, told) == told
@@ -623,9 +615,7 @@ runs = st.lists(st.tuples(signals, exits, st.sampled_from([None, True, False]), 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(told=runs, answer=st.sampled_from([("policy", "policy"), ("policy", "graduation"), ("deadline", "deadline")]))
-def test_nothing_that_runs_do_by_themselves_ever_makes_a_power(
-    tmp_path_factory: pytest.TempPathFactory, told: list[Any], answer: tuple[str, str]
-) -> None:
+def test_nothing_that_runs_do_by_themselves_ever_makes_a_power(tmp_path_factory, told, answer):
     clock = FakeClock()
     journal = Journal.open(tmp_path_factory.mktemp("home"), clock=clock)
     house = House(journal, clock, Path("/project"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -21,15 +20,13 @@ print([name for name in sys.modules if name.startswith("opentelemetry")])
 """
 
 
-def test_a_cockpit_without_telemetry_imports_nothing_of_it(tmp_path: Path) -> None:
+def test_a_cockpit_without_telemetry_imports_nothing_of_it(tmp_path):
     environ = kernel_environ(tmp_path / "home")
     said = subprocess.run([sys.executable, "-c", COCKPIT], env=environ, capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"
 
 
-def test_where_its_libraries_are_missing_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_its_libraries_are_missing_it_says_what_to_install(tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *more: None if name.startswith("opentelemetry") else find(name, *more)

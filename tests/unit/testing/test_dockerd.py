@@ -43,7 +43,7 @@ def test_it_shares_nothing_with_a_daemon_of_the_machine():
         assert flag in dockerd
 
 
-def test_why_not_names_what_to_install(monkeypatch: pytest.MonkeyPatch):
+def test_why_not_names_what_to_install(monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert "root" in why_not()
     monkeypatch.setattr("os.geteuid", lambda: 0)
@@ -63,7 +63,7 @@ def test_a_private_daemon_leaves_neither_process_nor_file():
 
 @needs_daemon
 @pytest.mark.docker
-def test_a_shared_daemon_serves_all_and_goes_with_the_last(tmp_path_factory: pytest.TempPathFactory):
+def test_a_shared_daemon_serves_all_and_goes_with_the_last(tmp_path_factory):
     cache = tmp_path_factory.mktemp("d")
     with shared_daemon(cache) as first:
         pid = first.pid
@@ -75,7 +75,7 @@ def test_a_shared_daemon_serves_all_and_goes_with_the_last(tmp_path_factory: pyt
 
 @needs_daemon
 @pytest.mark.docker
-def test_a_killed_user_counts_as_gone(tmp_path_factory: pytest.TempPathFactory):
+def test_a_killed_user_counts_as_gone(tmp_path_factory):
     cache = tmp_path_factory.mktemp("d")
     code = (
         "import sys, time, pathlib\n"

@@ -15,7 +15,7 @@ from kagura_kernel.testing.false_home import TOKEN
 from kagura_kernel.testing.guards import Refused, expected_refusals
 
 
-def test_the_home_of_a_test_is_its_own_and_empty(private_home: Path):
+def test_the_home_of_a_test_is_its_own_and_empty(private_home):
     assert Path.home() == private_home
     assert not (private_home / ".claude").exists() or not list((private_home / ".claude").iterdir())
     assert str(private_home).startswith(os.environ[TOKEN])

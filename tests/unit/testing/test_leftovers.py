@@ -44,7 +44,7 @@ def test_another_session_is_left_alone():
     "command",
     ["bwrap --unshare-all", "/usr/bin/runsc --network=none run", "runsc-gofer --root=/x", "runsc-sandbox --root=/x"],
 )
-def test_an_orphaned_box_born_meanwhile_is_found_although_its_environment_is_its_own(command: str):
+def test_an_orphaned_box_born_meanwhile_is_found_although_its_environment_is_its_own(command):
     assert found(process(101, 1, command)) == [101]
 
 

@@ -86,7 +86,7 @@ def everything_in(directory: Path) -> bytes:
     return b"".join(path.read_bytes() for path in directory.iterdir() if path.is_file())
 
 
-async def test_a_lease_lives_a_quarter_of_an_hour_and_shows_no_secret(house: House) -> None:
+async def test_a_lease_lives_a_quarter_of_an_hour_and_shows_no_secret(house):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
     assert lease.lifetime == 900
@@ -97,7 +97,7 @@ async def test_a_lease_lives_a_quarter_of_an_hour_and_shows_no_secret(house: Hou
     assert lease.credential is None
 
 
-async def test_nothing_is_minted_without_a_grant(house: House) -> None:
+async def test_nothing_is_minted_without_a_grant(house):
     broker = house.broker("fake:write")
     with pytest.raises(GrantMissing, match="--grant fake:read"):
         await broker.acquire("fake", "read", budget=HOUR)
@@ -105,7 +105,7 @@ async def test_nothing_is_minted_without_a_grant(house: House) -> None:
     assert house.rows() == []
 
 
-async def test_a_grant_does_not_make_a_provider_or_a_scope(house: House) -> None:
+async def test_a_grant_does_not_make_a_provider_or_a_scope(house):
     broker = house.broker("fake:raed", "other:read")
     with pytest.raises(UnknownName, match="Did you mean 'read'"):
         await broker.acquire("fake", "raed", budget=HOUR)
@@ -113,14 +113,14 @@ async def test_a_grant_does_not_make_a_provider_or_a_scope(house: House) -> None
         await broker.acquire("other", "read", budget=HOUR)
 
 
-async def test_the_first_credential_lives_no_longer_than_the_budget(house: House) -> None:
+async def test_the_first_credential_lives_no_longer_than_the_budget(house):
     lease = await house.broker().acquire("fake", "read", budget=Budget(3600, 3500))
     assert lease.lifetime == 100
     assert lease.budget.exhausted
     assert house.provider.minted[0].seconds == 100
 
 
-async def test_a_credential_that_must_live_longer_is_still_leased_for_the_budget_only(house: House) -> None:
+async def test_a_credential_that_must_live_longer_is_still_leased_for_the_budget_only(house):
     house.provider.traits = seam.ProviderTraits(revocable=True, findable=True, shortest=3600, longest=3600)
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=Budget(60, renewals_left=0))
@@ -132,13 +132,13 @@ async def test_a_credential_that_must_live_longer_is_still_leased_for_the_budget
     await until(lambda: house.provider.books == {})
 
 
-async def test_a_credential_that_lives_shorter_costs_less(house: House) -> None:
+async def test_a_credential_that_lives_shorter_costs_less(house):
     house.provider.lives = lambda _seconds: 300.0
     lease = await house.broker().acquire("fake", "read", budget=HOUR)
     assert (lease.lifetime, lease.budget.spent_seconds) == (300, 300)
 
 
-async def test_without_a_budget_a_person_is_asked_for_one(house: House) -> None:
+async def test_without_a_budget_a_person_is_asked_for_one(house):
     approver = ScriptedApprover(Verdict.ALLOW)
     lease = await house.broker(approver=approver).acquire("fake", "read", reason="to read")
     (request,) = approver.requests
@@ -154,7 +154,7 @@ async def test_without_a_budget_a_person_is_asked_for_one(house: House) -> None:
     assert lease.budget.total_seconds == 3600
 
 
-async def test_a_no_and_nobody_to_ask_mint_nothing(house: House) -> None:
+async def test_a_no_and_nobody_to_ask_mint_nothing(house):
     with pytest.raises(ApprovalDenied):
         await house.broker(approver=ScriptedApprover(Verdict.TIMEOUT)).acquire("fake", "read")
     with pytest.raises(ApprovalRequired):
@@ -162,7 +162,7 @@ async def test_a_no_and_nobody_to_ask_mint_nothing(house: House) -> None:
     assert house.provider.minted == []
 
 
-async def test_the_intent_is_written_down_before_the_provider_is_asked(house: House) -> None:
+async def test_the_intent_is_written_down_before_the_provider_is_asked(house):
     house.provider.gate.clear()
     task = asyncio.create_task(house.broker().acquire("fake", "read", budget=HOUR))
     await until(lambda: bool(house.provider.books))
@@ -174,7 +174,7 @@ async def test_the_intent_is_written_down_before_the_provider_is_asked(house: Ho
     assert (row.state, row.handle, row.lease_id) == ("live", "handle-1", lease.id)
 
 
-async def test_a_lease_is_renewed_in_the_background_until_its_budget_ends(house: House) -> None:
+async def test_a_lease_is_renewed_in_the_background_until_its_budget_ends(house):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
     for _ in range(12):
@@ -193,7 +193,7 @@ async def test_a_lease_is_renewed_in_the_background_until_its_budget_ends(house:
     assert house.rows("live") == []
 
 
-async def test_past_its_budget_a_person_is_asked_again_and_the_work_goes_on(house: House) -> None:
+async def test_past_its_budget_a_person_is_asked_again_and_the_work_goes_on(house):
     approver = ScriptedApprover(Verdict.ALLOW)
     broker = house.broker(approver=approver)
     lease = await broker.acquire("fake", "read", budget=Budget(900))
@@ -206,7 +206,7 @@ async def test_past_its_budget_a_person_is_asked_again_and_the_work_goes_on(hous
     assert broker.leases()[0].budget.total_seconds == 900 + 3600
 
 
-async def test_while_nobody_answers_the_lease_is_on_hold_and_revoked_and_comes_back(house: House) -> None:
+async def test_while_nobody_answers_the_lease_is_on_hold_and_revoked_and_comes_back(house):
     answer = asyncio.Event()
 
     class Slow(ScriptedApprover):
@@ -226,7 +226,7 @@ async def test_while_nobody_answers_the_lease_is_on_hold_and_revoked_and_comes_b
     assert broker.credential(lease.id).main.reveal() == "secret-of-handle-2"
 
 
-async def test_a_no_to_more_ends_it_at_its_end_and_not_before(house: House) -> None:
+async def test_a_no_to_more_ends_it_at_its_end_and_not_before(house):
     broker = house.broker(approver=ScriptedApprover(Verdict.DENY, Verdict.ALLOW))
     lease = await broker.acquire("fake", "read", budget=Budget(100))
     await house.clock.advance(99)
@@ -239,7 +239,7 @@ async def test_a_no_to_more_ends_it_at_its_end_and_not_before(house: House) -> N
     assert broker.credential(lease.id)
 
 
-async def test_renewals_that_are_used_up_end_it_too(house: House) -> None:
+async def test_renewals_that_are_used_up_end_it_too(house):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=Budget(3600, renewals_left=1))
     await broker.renew(lease.id)
@@ -248,7 +248,7 @@ async def test_renewals_that_are_used_up_end_it_too(house: House) -> None:
     assert broker.credential(lease.id)
 
 
-async def test_a_grant_that_is_withdrawn_stops_use_and_renewal(house: House) -> None:
+async def test_a_grant_that_is_withdrawn_stops_use_and_renewal(house):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
     broker.regrant(Grants())
@@ -261,7 +261,7 @@ async def test_a_grant_that_is_withdrawn_stops_use_and_renewal(house: House) -> 
     assert len(house.provider.minted) == 1
 
 
-async def test_a_renewal_revokes_the_old_credential_once_requests_that_took_it_along_have_arrived(house: House) -> None:
+async def test_a_renewal_revokes_the_old_credential_once_requests_that_took_it_along_have_arrived(house):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
     await house.clock.advance(100)
@@ -277,7 +277,7 @@ async def test_a_renewal_revokes_the_old_credential_once_requests_that_took_it_a
     assert {row.state for row in house.rows()} == {"live", "gone"}
 
 
-async def test_a_lease_that_is_released_takes_its_earlier_credentials_along_at_once(house: House) -> None:
+async def test_a_lease_that_is_released_takes_its_earlier_credentials_along_at_once(house):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
     await house.clock.advance(100)
@@ -287,7 +287,7 @@ async def test_a_lease_that_is_released_takes_its_earlier_credentials_along_at_o
     assert {row.state for row in house.rows()} == {"gone"}
 
 
-async def test_a_provider_in_trouble_is_asked_again_until_the_end_and_after_it(house: House) -> None:
+async def test_a_provider_in_trouble_is_asked_again_until_the_end_and_after_it(house):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
     house.provider.mint_errors.extend(LeaseUnavailable("fake", "busy") for _ in range(20))
@@ -301,7 +301,7 @@ async def test_a_provider_in_trouble_is_asked_again_until_the_end_and_after_it(h
     assert broker.credential(lease.id)
 
 
-async def test_a_first_credential_is_asked_for_more_than_once(house: House) -> None:
+async def test_a_first_credential_is_asked_for_more_than_once(house):
     house.provider.mint_errors.extend([LeaseUnavailable("fake", "busy"), LeaseUnavailable("fake", "x", retry_after=60)])
     task = asyncio.create_task(house.broker().acquire("fake", "read", budget=HOUR))
     await house.clock.advance(2)
@@ -317,14 +317,14 @@ async def test_a_first_credential_is_asked_for_more_than_once(house: House) -> N
     assert len(house.provider.mint_errors) == 6
 
 
-async def test_a_refusal_is_told_at_once_and_leaves_nothing_owed(house: House) -> None:
+async def test_a_refusal_is_told_at_once_and_leaves_nothing_owed(house):
     house.provider.mint_errors.append(LeaseRefused("fake", "wrong key"))
     with pytest.raises(LeaseRefused):
         await house.broker().acquire("fake", "read", budget=HOUR)
     assert [row.state for row in house.rows()] == ["gone"]
 
 
-async def test_what_an_answer_that_was_lost_had_made_is_found_and_revoked(house: House) -> None:
+async def test_what_an_answer_that_was_lost_had_made_is_found_and_revoked(house):
     house.provider.lost_answers.append(LeaseUnavailable("fake", "cut off", uncertain=True))
     broker = house.broker()
     task = asyncio.create_task(broker.acquire("fake", "read", budget=HOUR))
@@ -334,7 +334,7 @@ async def test_what_an_answer_that_was_lost_had_made_is_found_and_revoked(house:
     assert broker.credential(lease.id).main.reveal() in house.provider.values
 
 
-async def test_releasing_revokes_and_gives_the_time_back(house: House) -> None:
+async def test_releasing_revokes_and_gives_the_time_back(house):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
     await house.clock.advance(100)
@@ -348,7 +348,7 @@ async def test_releasing_revokes_and_gives_the_time_back(house: House) -> None:
         broker.credential(lease.id)
 
 
-async def test_what_cannot_be_revoked_is_left_to_expire_and_paid_for(house: House) -> None:
+async def test_what_cannot_be_revoked_is_left_to_expire_and_paid_for(house):
     house.provider.traits = LASTING
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
@@ -358,7 +358,7 @@ async def test_what_cannot_be_revoked_is_left_to_expire_and_paid_for(house: Hous
     assert [row.why for row in house.rows()] == ["left to expire"]
 
 
-async def test_a_resumed_run_goes_on_with_the_budget_of_its_checkpoint(house: House) -> None:
+async def test_a_resumed_run_goes_on_with_the_budget_of_its_checkpoint(house):
     broker = house.broker()
     await broker.acquire("fake", "read", budget=HOUR)
     await house.clock.advance(600)
@@ -368,7 +368,7 @@ async def test_a_resumed_run_goes_on_with_the_budget_of_its_checkpoint(house: Ho
     assert lease.budget == Budget(3600, 1500, 6)
 
 
-async def test_revoking_is_tried_again_until_the_provider_knows_of_it(house: House) -> None:
+async def test_revoking_is_tried_again_until_the_provider_knows_of_it(house):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
     house.provider.revocations.extend([RETRY, LeaseUnavailable("fake", "down"), RETRY])
@@ -379,7 +379,7 @@ async def test_revoking_is_tried_again_until_the_provider_knows_of_it(house: Hou
     assert [row.state for row in house.rows()] == ["gone"]
 
 
-async def test_a_credential_the_provider_forgot_is_forgotten(house: House) -> None:
+async def test_a_credential_the_provider_forgot_is_forgotten(house):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
     house.provider.books.clear()
@@ -388,9 +388,7 @@ async def test_a_credential_the_provider_forgot_is_forgotten(house: House) -> No
 
 
 @pytest.mark.parametrize("traits", [seam.ProviderTraits(True, True, 3600), UNFINDABLE])  # noqa: FBT003 - two traits
-async def test_whoever_is_cancelled_while_a_credential_is_minted_leaves_none(
-    house: House, traits: seam.ProviderTraits
-) -> None:
+async def test_whoever_is_cancelled_while_a_credential_is_minted_leaves_none(house, traits):
     house.provider.traits = traits
     house.provider.gate.clear()
     broker = house.broker()
@@ -405,7 +403,7 @@ async def test_whoever_is_cancelled_while_a_credential_is_minted_leaves_none(
     assert broker.leases() == ()
 
 
-async def test_at_no_await_does_a_cancel_leave_a_credential_that_nobody_knows(house: House) -> None:
+async def test_at_no_await_does_a_cancel_leave_a_credential_that_nobody_knows(house):
     for steps in range(90):
         broker = house.broker()
 
@@ -428,7 +426,7 @@ async def test_at_no_await_does_a_cancel_leave_a_credential_that_nobody_knows(ho
         assert house.ledger.open_rows() == [], steps
 
 
-async def test_a_close_that_is_cancelled_leaves_everything_owed_and_no_task(house: House) -> None:
+async def test_a_close_that_is_cancelled_leaves_everything_owed_and_no_task(house):
     broker = house.broker()
     await broker.acquire("fake", "read", budget=HOUR)
     house.provider.gate.clear()
@@ -442,7 +440,7 @@ async def test_a_close_that_is_cancelled_leaves_everything_owed_and_no_task(hous
     await until(lambda: len(asyncio.all_tasks()) == 1)
 
 
-async def test_a_closed_broker_gives_nothing_more(house: House) -> None:
+async def test_a_closed_broker_gives_nothing_more(house):
     broker = house.broker()
     await broker.close()
     with pytest.raises(LeaseEnded, match="the run is over"):
@@ -450,9 +448,7 @@ async def test_a_closed_broker_gives_nothing_more(house: House) -> None:
     assert await broker.close() == ()
 
 
-async def test_a_credential_that_cannot_be_written_down_is_revoked_and_not_used(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_credential_that_cannot_be_written_down_is_revoked_and_not_used(house, monkeypatch):
     def full(*_: object, **__: object) -> bool:
         raise JournalUnwritable("journal.db", "the disk is full")
 
@@ -464,7 +460,7 @@ async def test_a_credential_that_cannot_be_written_down_is_revoked_and_not_used(
     assert broker.leases() == ()
 
 
-async def test_a_journal_that_cannot_be_written_mints_nothing(house: House) -> None:
+async def test_a_journal_that_cannot_be_written_mints_nothing(house):
     broker = house.broker()
     house.journal.close()
     with pytest.raises(JournalUnwritable):
@@ -472,7 +468,7 @@ async def test_a_journal_that_cannot_be_written_mints_nothing(house: House) -> N
     assert house.provider.minted == []
 
 
-async def test_no_secret_is_in_the_journal(house: House, tmp_path: Path) -> None:
+async def test_no_secret_is_in_the_journal(house, tmp_path):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
     await broker.renew(lease.id)
@@ -484,7 +480,7 @@ async def test_no_secret_is_in_the_journal(house: House, tmp_path: Path) -> None
     assert not [secret for secret in seen if secret in stored]
 
 
-async def test_many_leases_at_once_are_all_given_back(house: House) -> None:
+async def test_many_leases_at_once_are_all_given_back(house):
     broker = house.broker()
     await asyncio.gather(*(broker.acquire("fake", "read", budget=HOUR) for _ in range(20)))
     assert len(house.provider.books) == 20
@@ -493,9 +489,7 @@ async def test_many_leases_at_once_are_all_given_back(house: House) -> None:
     assert house.changes.count("released") == 20
 
 
-async def test_a_journal_that_fails_at_the_end_keeps_no_secret_alive(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_journal_that_fails_at_the_end_keeps_no_secret_alive(house, monkeypatch):
     def full(*_: object, **__: object) -> bool:
         raise JournalUnwritable("journal.db", "the disk is full")
 
@@ -512,7 +506,7 @@ async def test_a_journal_that_fails_at_the_end_keeps_no_secret_alive(
     assert broker.leases() == ()
 
 
-async def test_what_is_still_being_minted_when_the_run_ends_is_given_back(house: House) -> None:
+async def test_what_is_still_being_minted_when_the_run_ends_is_given_back(house):
     broker = house.broker()
     house.provider.gate.clear()
     acquiring = asyncio.create_task(broker.acquire("fake", "read", budget=HOUR))
@@ -527,7 +521,7 @@ async def test_what_is_still_being_minted_when_the_run_ends_is_given_back(house:
     assert house.ledger.open_rows() == []
 
 
-async def test_what_is_still_being_renewed_when_it_is_released_is_given_back(house: House) -> None:
+async def test_what_is_still_being_renewed_when_it_is_released_is_given_back(house):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
     house.provider.gate.clear()
@@ -559,7 +553,7 @@ def timeless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("timeless")
-async def test_a_mint_that_never_answers_is_owed_and_revoked_once_the_provider_does(house: House) -> None:
+async def test_a_mint_that_never_answers_is_owed_and_revoked_once_the_provider_does(house):
     house.provider.gate.clear()
     broker = house.broker(terms=LeaseTerms(attempts=1))
     async with asyncio.timeout(30):
@@ -574,7 +568,7 @@ async def test_a_mint_that_never_answers_is_owed_and_revoked_once_the_provider_d
 
 
 @pytest.mark.usefixtures("timeless")
-async def test_a_revocation_that_never_answers_is_owed_and_tried_again(house: House) -> None:
+async def test_a_revocation_that_never_answers_is_owed_and_tried_again(house):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
     house.provider.gate.clear()
@@ -588,9 +582,7 @@ async def test_a_revocation_that_never_answers_is_owed_and_tried_again(house: Ho
 
 
 @pytest.mark.usefixtures("timeless")
-async def test_a_look_up_that_never_answers_says_that_nothing_is_known(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_look_up_that_never_answers_says_that_nothing_is_known(house, monkeypatch):
     async def silent(_mark: str) -> str:
         await asyncio.Event().wait()
         return ""
@@ -609,7 +601,7 @@ async def test_a_look_up_that_never_answers_says_that_nothing_is_known(
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_provider_that_never_takes_back_does_not_keep_a_run_from_ending(house: House) -> None:
+async def test_a_provider_that_never_takes_back_does_not_keep_a_run_from_ending(house):
     broker = house.broker()
     await broker.acquire("fake", "read", budget=HOUR)
     house.provider.gate.clear()
@@ -623,7 +615,7 @@ async def test_a_provider_that_never_takes_back_does_not_keep_a_run_from_ending(
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_provider_that_never_mints_does_not_keep_a_run_from_ending(house: House) -> None:
+async def test_a_provider_that_never_mints_does_not_keep_a_run_from_ending(house):
     broker = house.broker()
     house.provider.gate.clear()
     acquiring = asyncio.create_task(broker.acquire("fake", "read", budget=HOUR))
@@ -637,9 +629,7 @@ async def test_a_provider_that_never_mints_does_not_keep_a_run_from_ending(house
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_provider_that_cannot_be_called_off_is_left_to_itself(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_provider_that_cannot_be_called_off_is_left_to_itself(house, monkeypatch):
     over = asyncio.Event()
 
     async def stubborn(handle: str) -> seam.Revocation:
@@ -659,7 +649,7 @@ async def test_a_provider_that_cannot_be_called_off_is_left_to_itself(
     await until(lambda: len(asyncio.all_tasks()) == 1)
 
 
-async def test_a_provider_that_breaks_in_a_way_nobody_thought_of_leaves_nothing(house: House) -> None:
+async def test_a_provider_that_breaks_in_a_way_nobody_thought_of_leaves_nothing(house):
     house.provider.lost_answers.append(RuntimeError("a bug"))
     broker = house.broker()
     with pytest.raises(RuntimeError):
@@ -667,7 +657,7 @@ async def test_a_provider_that_breaks_in_a_way_nobody_thought_of_leaves_nothing(
     await until(lambda: house.provider.books == {})
 
 
-async def test_a_credential_that_is_dead_when_it_comes_is_not_used(house: House) -> None:
+async def test_a_credential_that_is_dead_when_it_comes_is_not_used(house):
     house.provider.lives = lambda _seconds: 0.0
     broker = house.broker(terms=LeaseTerms(attempts=1))
     with pytest.raises(LeaseUnavailable, match="expired already"):
@@ -675,7 +665,7 @@ async def test_a_credential_that_is_dead_when_it_comes_is_not_used(house: House)
     await until(lambda: house.provider.books == {})
 
 
-async def test_a_row_that_was_settled_while_it_was_minted_does_not_come_to_life(house: House) -> None:
+async def test_a_row_that_was_settled_while_it_was_minted_does_not_come_to_life(house):
     house.provider.gate.clear()
     broker = house.broker(terms=LeaseTerms(attempts=1))
     task = asyncio.create_task(broker.acquire("fake", "read", budget=HOUR))
@@ -688,7 +678,7 @@ async def test_a_row_that_was_settled_while_it_was_minted_does_not_come_to_life(
     assert house.provider.books == {}
 
 
-async def test_a_checkpoint_of_what_is_held_has_no_secret(house: House) -> None:
+async def test_a_checkpoint_of_what_is_held_has_no_secret(house):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
     (kept,) = broker.leases()
@@ -696,7 +686,7 @@ async def test_a_checkpoint_of_what_is_held_has_no_secret(house: House) -> None:
     assert (kept.credential, kept.handle) == (None, "")
 
 
-async def test_by_the_clock_on_the_wall_a_run_outlives_its_credentials_until_its_budget_ends(tmp_path: Path) -> None:
+async def test_by_the_clock_on_the_wall_a_run_outlives_its_credentials_until_its_budget_ends(tmp_path):
     journal = Journal.open(tmp_path)
     provider = FakeProvider()
     approver = ScriptedApprover(Verdict.DENY)
@@ -721,7 +711,7 @@ async def test_by_the_clock_on_the_wall_a_run_outlives_its_credentials_until_its
     journal.close()
 
 
-async def test_more_time_that_is_allowed_while_a_renewal_is_under_way_is_not_lost(house: House) -> None:
+async def test_more_time_that_is_allowed_while_a_renewal_is_under_way_is_not_lost(house):
     broker = house.broker(approver=ScriptedApprover(Verdict.ALLOW))
     lease = await broker.acquire("fake", "read", budget=HOUR)
     house.provider.gate.clear()
@@ -736,7 +726,7 @@ async def test_more_time_that_is_allowed_while_a_renewal_is_under_way_is_not_los
     assert held.budget.total_seconds == HOUR.total_seconds + LeaseTerms().budget.total_seconds
 
 
-async def test_nothing_is_minted_for_who_waited_for_another_attempt_when_the_broker_closed(house: House) -> None:
+async def test_nothing_is_minted_for_who_waited_for_another_attempt_when_the_broker_closed(house):
     broker = house.broker()
     house.provider.mint_errors.append(LeaseUnavailable("fake", "busy"))
     waiting = asyncio.create_task(broker.acquire("fake", "read", budget=HOUR))

@@ -29,7 +29,7 @@ def chain(private_home: object) -> Iterator[keyring.backend.KeyringBackend]:
     keyring.set_keyring(before)
 
 
-async def test_a_secret_of_the_keychain_is_lent(chain: keyring.backend.KeyringBackend) -> None:
+async def test_a_secret_of_the_keychain_is_lent(chain):
     chain.set_password("kagura/npm", "me", "from-the-keychain")
     provider = parse_registry(TOML, SecretReader({})).providers["npm"]
     assert (await provider.mint(REQUEST)).credential.main.reveal() == "from-the-keychain"
@@ -39,7 +39,7 @@ async def test_a_secret_of_the_keychain_is_lent(chain: keyring.backend.KeyringBa
 
 
 @pytest.mark.usefixtures("chain")
-async def test_without_a_keychain_the_setting_is_named() -> None:
+async def test_without_a_keychain_the_setting_is_named():
     keyring.set_keyring(fail.Keyring())
     provider = parse_registry(TOML, SecretReader({})).providers["npm"]
     with pytest.raises(SecretUnavailable, match=r"providers\.npm\.secret_keyring.*no keychain"):
@@ -47,7 +47,7 @@ async def test_without_a_keychain_the_setting_is_named() -> None:
 
 
 @pytest.mark.usefixtures("chain")
-async def test_a_keychain_that_breaks_says_so_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_keychain_that_breaks_says_so_and_nothing_else(monkeypatch):
     def broken(service: str, username: str) -> str:
         raise RuntimeError(f"secret of {service} {username}")
 

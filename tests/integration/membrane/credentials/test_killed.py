@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from pathlib import Path
 
 import pytest
 
@@ -29,7 +28,7 @@ def states_of(ledger: LeaseLedger, run_id: str) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-async def test_after_a_kill_at_any_moment_the_next_start_leaves_no_credential_that_no_run_owns(tmp_path: Path) -> None:
+async def test_after_a_kill_at_any_moment_the_next_start_leaves_no_credential_that_no_run_owns(tmp_path):
     chance = random.Random(20)
     journal = Journal.open(tmp_path)
     ledger = LeaseLedger(journal)

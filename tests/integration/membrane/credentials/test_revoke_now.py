@@ -71,7 +71,7 @@ def with_traits(house: House, traits: ProviderTraits) -> None:
     house.provider.traits = traits
 
 
-async def test_the_credential_of_a_run_that_goes_on_is_revoked(house: House) -> None:
+async def test_the_credential_of_a_run_that_goes_on_is_revoked(house):
     await house.live("lea-1")
     (one,) = await house.revoke()
     assert (one.dead, one.settled.how, house.provider.books) == (True, "revoked", {})
@@ -79,7 +79,7 @@ async def test_the_credential_of_a_run_that_goes_on_is_revoked(house: House) -> 
     assert house.ledger.open_rows() == []
 
 
-async def test_what_is_not_wanted_lives_on(house: House) -> None:
+async def test_what_is_not_wanted_lives_on(house):
     await house.live("lea-1")
     kept = await house.live("lea-2")
     await house.revoke(lambda row: row.lease_id == "lea-1")
@@ -87,7 +87,7 @@ async def test_what_is_not_wanted_lives_on(house: House) -> None:
     assert house.ledger.is_live("lea-2")
 
 
-async def test_it_stops_being_live_before_the_provider_is_asked(house: House) -> None:
+async def test_it_stops_being_live_before_the_provider_is_asked(house):
     await house.live("lea-1")
     states: list[str] = []
 
@@ -104,7 +104,7 @@ async def test_it_stops_being_live_before_the_provider_is_asked(house: House) ->
     assert states == ["owed", "revoked by ada"]
 
 
-async def test_what_the_run_mints_meanwhile_is_revoked_as_well(house: House) -> None:
+async def test_what_the_run_mints_meanwhile_is_revoked_as_well(house):
     class Renewing(FakeProvider):
         async def revoke(self, handle: str) -> Revocation:
             if len(self.minted) == 1:
@@ -118,7 +118,7 @@ async def test_what_the_run_mints_meanwhile_is_revoked_as_well(house: House) -> 
     assert house.provider.books == {}
 
 
-async def test_a_mint_that_is_on_its_way_may_not_be_used_when_it_comes(house: House) -> None:
+async def test_a_mint_that_is_on_its_way_may_not_be_used_when_it_comes(house):
     row = house.begin("lea-1")
     (one,) = await house.revoke()
     assert (one.dead, one.settled.why) == (False, "its mint may still be on the way")
@@ -129,7 +129,7 @@ async def test_a_mint_that_is_on_its_way_may_not_be_used_when_it_comes(house: Ho
     assert (again.dead, house.provider.books) == (True, {})
 
 
-async def test_what_the_provider_does_not_end_now_stays_owed(house: House) -> None:
+async def test_what_the_provider_does_not_end_now_stays_owed(house):
     await house.live("lea-1")
     house.provider.revocations.append(LeaseUnavailable("fake", "no answer"))
     (one,) = await house.revoke()
@@ -139,7 +139,7 @@ async def test_what_the_provider_does_not_end_now_stays_owed(house: House) -> No
     assert (row.state, row.attempts) == ("owed", 1)
 
 
-async def test_what_cannot_be_revoked_is_not_called_dead(house: House) -> None:
+async def test_what_cannot_be_revoked_is_not_called_dead(house):
     await house.live("lea-1")
     with_traits(house, LASTING)
     (one,) = await house.revoke()
@@ -147,14 +147,14 @@ async def test_what_cannot_be_revoked_is_not_called_dead(house: House) -> None:
     assert not house.ledger.is_live("lea-1")
 
 
-async def test_what_the_provider_does_not_know_is_dead(house: House) -> None:
+async def test_what_the_provider_does_not_know_is_dead(house):
     await house.live("lea-1")
     house.provider.revocations.append(Revocation(Verdict.GONE))
     (one,) = await house.revoke()
     assert (one.dead, one.settled.how) == (True, "forgotten")
 
 
-async def test_a_claim_of_another_process_is_respected_and_one_of_a_dead_process_is_not(house: House) -> None:
+async def test_a_claim_of_another_process_is_respected_and_one_of_a_dead_process_is_not(house):
     await house.live("lea-1")
     until = house.clock.now() + CLAIM
     assert house.ledger.claim("lea-1", by=f"{ALIVE}#1", until=until)
@@ -166,7 +166,7 @@ async def test_a_claim_of_another_process_is_respected_and_one_of_a_dead_process
     assert (again.dead, house.provider.books) == (True, {})
 
 
-async def test_without_its_provider_a_credential_stays_owed(house: House) -> None:
+async def test_without_its_provider_a_credential_stays_owed(house):
     await house.live("lea-1", provider="elsewhere")
     with_traits(house, UNFINDABLE)
     (one,) = await house.revoke()

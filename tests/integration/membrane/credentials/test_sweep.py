@@ -79,7 +79,7 @@ def how(report: SweepReport) -> list[tuple[str, str]]:
     return [(entry.id, entry.how) for entry in report.settled]
 
 
-async def test_what_a_dead_process_held_is_revoked_and_what_a_living_one_holds_is_not(house: House) -> None:
+async def test_what_a_dead_process_held_is_revoked_and_what_a_living_one_holds_is_not(house):
     await house.live("lea-dead")
     handle = await house.live("lea-alive", ALIVE)
     assert how(await house.sweep()) == [("lea-dead", "revoked")]
@@ -87,14 +87,14 @@ async def test_what_a_dead_process_held_is_revoked_and_what_a_living_one_holds_i
     assert [row.id for row in house.ledger.open_rows()] == ["lea-alive"]
 
 
-async def test_a_credential_whose_process_died_before_the_answer_is_found_by_its_mark(house: House) -> None:
+async def test_a_credential_whose_process_died_before_the_answer_is_found_by_its_mark(house):
     house.begin("lea-1")
     await house.provider.mint(MintRequest("lea-1", SCOPE, 900))
     assert how(await house.sweep()) == [("lea-1", "revoked")]
     assert house.provider.books == {}
 
 
-async def test_a_mint_that_may_still_be_on_the_way_is_looked_for_again(house: House) -> None:
+async def test_a_mint_that_may_still_be_on_the_way_is_looked_for_again(house):
     house.begin("lea-1")
     first = await house.sweep()
     assert how(first) == [("lea-1", "kept")]
@@ -103,14 +103,14 @@ async def test_a_mint_that_may_still_be_on_the_way_is_looked_for_again(house: Ho
     assert how(await house.sweep()) == [("lea-1", "revoked")]
 
 
-async def test_a_mint_that_never_happened_is_closed_after_a_while(house: House) -> None:
+async def test_a_mint_that_never_happened_is_closed_after_a_while(house):
     house.begin("lea-1")
     await house.sweep()
     await house.clock.advance(200)
     assert how(await house.sweep()) == [("lea-1", "never minted")]
 
 
-async def test_what_a_living_process_gives_back_in_a_moment_is_left_to_it_until_then(house: House) -> None:
+async def test_what_a_living_process_gives_back_in_a_moment_is_left_to_it_until_then(house):
     await house.live("lea-1", ALIVE)
     await house.live("lea-2", DEAD)
     for key in ("lea-1", "lea-2"):
@@ -120,7 +120,7 @@ async def test_what_a_living_process_gives_back_in_a_moment_is_left_to_it_until_
     assert how(await house.sweep()) == [("lea-1", "revoked")]
 
 
-async def test_what_cannot_be_looked_up_is_kept_until_it_is_surely_dead(house: House) -> None:
+async def test_what_cannot_be_looked_up_is_kept_until_it_is_surely_dead(house):
     house.provider.traits = UNFINDABLE
     house.begin("lea-1", dies_in=3600)
     await house.clock.advance(3600 + 299)
@@ -131,13 +131,13 @@ async def test_what_cannot_be_looked_up_is_kept_until_it_is_surely_dead(house: H
     assert how(await house.sweep()) == [("lea-1", "expired")]
 
 
-async def test_what_cannot_be_revoked_is_left_to_expire(house: House) -> None:
+async def test_what_cannot_be_revoked_is_left_to_expire(house):
     await house.live("lea-1")
     house.provider.traits = LASTING
     assert how(await house.sweep()) == [("lea-1", "left to expire")]
 
 
-async def test_a_provider_that_says_later_is_asked_later(house: House) -> None:
+async def test_a_provider_that_says_later_is_asked_later(house):
     await house.live("lea-1")
     house.provider.revocations.extend([BUSY, LeaseUnavailable("fake", "down")])
     first = await house.sweep()
@@ -151,13 +151,13 @@ async def test_a_provider_that_says_later_is_asked_later(house: House) -> None:
     assert how(await house.sweep()) == [("lea-1", "revoked")]
 
 
-async def test_a_credential_the_provider_does_not_know_is_forgotten(house: House) -> None:
+async def test_a_credential_the_provider_does_not_know_is_forgotten(house):
     await house.live("lea-1")
     house.provider.books.clear()
     assert how(await house.sweep()) == [("lea-1", "forgotten")]
 
 
-async def test_rows_of_a_provider_that_is_not_configured_any_more_are_kept_until_they_are_dead(house: House) -> None:
+async def test_rows_of_a_provider_that_is_not_configured_any_more_are_kept_until_they_are_dead(house):
     await house.live("lea-1")
 
     async def without() -> SweepReport:
@@ -168,7 +168,7 @@ async def test_rows_of_a_provider_that_is_not_configured_any_more_are_kept_until
     assert how(await without()) == [("lea-1", "expired")]
 
 
-async def test_two_sweeps_at_once_share_the_work(house: House) -> None:
+async def test_two_sweeps_at_once_share_the_work(house):
     for number in range(20):
         await house.live(f"lea-{number:02}")
     one, two = await asyncio.gather(house.sweep(), house.sweep())
@@ -176,7 +176,7 @@ async def test_two_sweeps_at_once_share_the_work(house: House) -> None:
     assert house.provider.books == {}
 
 
-async def test_a_claim_of_a_process_that_died_does_not_count(house: House) -> None:
+async def test_a_claim_of_a_process_that_died_does_not_count(house):
     await house.live("lea-1")
     later = house.clock.now() + timedelta(minutes=2)
     assert house.ledger.claim("lea-1", by=f"{DEAD}#1", until=later)
@@ -188,7 +188,7 @@ async def test_a_claim_of_a_process_that_died_does_not_count(house: House) -> No
     assert how(await house.sweep()) == [("lea-2", "revoked")]
 
 
-async def test_sweeping_goes_on_until_nothing_is_owed(house: House) -> None:
+async def test_sweeping_goes_on_until_nothing_is_owed(house):
     await house.live("lea-1")
     house.provider.revocations.extend([BUSY, BUSY, BUSY])
     task = asyncio.create_task(keep_sweeping(house.settler))
@@ -198,7 +198,7 @@ async def test_sweeping_goes_on_until_nothing_is_owed(house: House) -> None:
     assert house.ledger.open_rows() == []
 
 
-async def test_a_token_that_only_itself_revokes_is_revoked_from_its_sealed_handle(house: House) -> None:
+async def test_a_token_that_only_itself_revokes_is_revoked_from_its_sealed_handle(house):
     with github_rig() as rig:
         provider = rig.provider(timeout=10)
         house.begin("lea-1")

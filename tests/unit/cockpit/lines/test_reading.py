@@ -12,7 +12,7 @@ UNWRITABLE = "bad \udcff"
 
 
 @pytest.mark.parametrize("kind", NUMBERS)
-def test_a_number_has_an_upper_bound_which_is_said(kind: Kind) -> None:
+def test_a_number_has_an_upper_bound_which_is_said(kind):
     option = Option(("--it",), "a number", kind)
     most = NUMBERS[kind]
     assert read(option, str(most)) == most
@@ -21,13 +21,13 @@ def test_a_number_has_an_upper_bound_which_is_said(kind: Kind) -> None:
             read(option, text)
 
 
-def test_a_number_with_more_digits_than_python_reads_is_none() -> None:
+def test_a_number_with_more_digits_than_python_reads_is_none():
     with pytest.raises(Unreadable, match="no whole number"):
         read(Option(("--it",), "a number", Kind.COUNT), "9" * 5000)
 
 
 @pytest.mark.parametrize("kind", sorted({slot.kind for slot in SLOTS if slot.kind}, key=str))
-def test_bytes_that_are_no_text_are_refused_wherever_no_file_is_named(kind: Kind) -> None:
+def test_bytes_that_are_no_text_are_refused_wherever_no_file_is_named(kind):
     slot = Argument("it", kind, "anything", choices=("a",))
     if kind in {Kind.FILE, Kind.DIRECTORY, Kind.NOTEBOOK}:
         assert str(read(slot, UNWRITABLE)) == UNWRITABLE

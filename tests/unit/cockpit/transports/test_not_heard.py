@@ -9,7 +9,7 @@ import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.transports.conversations import FORGET_SECONDS, ChatTerms, Conversations
-from kagura_kernel.cockpit.transports.transport import Clicked, Heard, Said
+from kagura_kernel.cockpit.transports.transport import Clicked, Said
 from kagura_kernel.domain.events import MessageRefused
 from kagura_kernel.journal.chats import KEPT_DAYS, ChatBook, TakenMessage
 from kagura_kernel.journal.owner import process_owner
@@ -39,7 +39,7 @@ def refused(cockpit: Cockpit) -> list[MessageRefused]:
     return [row.event for row in rows if isinstance(row.event, MessageRefused)]
 
 
-async def test_a_stranger_s_click_has_a_row_however_much_they_have_said(cockpit: Cockpit, talk) -> None:
+async def test_a_stranger_s_click_has_a_row_however_much_they_have_said(cockpit, talk):
     conversations, _ = talk
     for number in range(3):
         await conversations.hear(Said(f"m{number}", "room:1", EVE, "hello"))
@@ -55,9 +55,7 @@ async def test_a_stranger_s_click_has_a_row_however_much_they_have_said(cockpit:
         Clicked("c1", "room:1", ANN, ALLOW, "p1", barred="it comes from another workspace"),
     ],
 )
-async def test_what_is_barred_is_not_done_and_has_a_row_though_it_bears_the_name_of_an_operator(
-    cockpit: Cockpit, talk, heard: Heard
-) -> None:
+async def test_what_is_barred_is_not_done_and_has_a_row_though_it_bears_the_name_of_an_operator(cockpit, talk, heard):
     conversations, _ = talk
     await conversations.hear(heard)
     await conversations.idle()
@@ -65,7 +63,7 @@ async def test_what_is_barred_is_not_done_and_has_a_row_though_it_bears_the_name
     assert cockpit.runs() == []
 
 
-async def test_a_server_that_runs_for_months_forgets_once_a_day_what_is_old(cockpit: Cockpit, talk) -> None:
+async def test_a_server_that_runs_for_months_forgets_once_a_day_what_is_old(cockpit, talk):
     conversations, clock = talk
     await conversations.open()
     book = ChatBook(cockpit.journal, "fake")

@@ -66,9 +66,7 @@ def start(cockpit: Cockpit, run_id: str) -> None:
     )
 
 
-async def test_a_message_that_began_nothing_is_told_about_and_not_done_again(
-    cockpit_on: CockpitOn, tmp_path: Path
-) -> None:
+async def test_a_message_that_began_nothing_is_told_about_and_not_done_again(cockpit_on, tmp_path):
     cockpit, chat = cockpit_on(), FakeChat()
     left(ChatBook(cockpit.journal, "fake"))
     for _ in range(2):
@@ -77,9 +75,7 @@ async def test_a_message_that_began_nothing_is_told_about_and_not_done_again(
     assert cockpit.runs() == []
 
 
-async def test_an_answer_that_was_not_out_takes_the_place_of_the_progress(
-    cockpit_on: CockpitOn, tmp_path: Path
-) -> None:
+async def test_an_answer_that_was_not_out_takes_the_place_of_the_progress(cockpit_on, tmp_path):
     cockpit, chat = cockpit_on(), FakeChat()
     book = ChatBook(cockpit.journal, "fake")
     run_id = new_run_id()
@@ -97,7 +93,7 @@ async def test_an_answer_that_was_not_out_takes_the_place_of_the_progress(
     assert "It was 42." in shown[0].text
 
 
-async def test_a_run_that_was_lost_with_its_process_is_said_to_be(cockpit_on: CockpitOn, tmp_path: Path) -> None:
+async def test_a_run_that_was_lost_with_its_process_is_said_to_be(cockpit_on, tmp_path):
     cockpit, chat = cockpit_on(), FakeChat()
     run_id = new_run_id()
     left(ChatBook(cockpit.journal, "fake"), run_id)
@@ -111,7 +107,7 @@ async def test_a_run_that_was_lost_with_its_process_is_said_to_be(cockpit_on: Co
     ]
 
 
-async def test_what_a_living_process_is_at_is_left_to_it(cockpit_on: CockpitOn, tmp_path: Path) -> None:
+async def test_what_a_living_process_is_at_is_left_to_it(cockpit_on, tmp_path):
     cockpit, chat = cockpit_on(), FakeChat()
     taken = TakenMessage("message-7", "room:1", "fake-room-1", ANN, process_owner())
     assert ChatBook(cockpit.journal, "fake").take(taken)
@@ -119,7 +115,7 @@ async def test_what_a_living_process_is_at_is_left_to_it(cockpit_on: CockpitOn, 
     assert chat.shown("room:1") == []
 
 
-async def test_a_question_that_was_answered_meanwhile_loses_its_buttons(cockpit_on: CockpitOn, tmp_path: Path) -> None:
+async def test_a_question_that_was_answered_meanwhile_loses_its_buttons(cockpit_on, tmp_path):
     cockpit, chat = cockpit_on(), FakeChat()
     run_id, approval_id = new_run_id(), new_approval_id()
     start(cockpit, run_id)
@@ -134,7 +130,7 @@ async def test_a_question_that_was_answered_meanwhile_loses_its_buttons(cockpit_
     ]
 
 
-async def test_an_approval_that_a_lost_run_left_open_grants_nothing(cockpit_on: CockpitOn, tmp_path: Path) -> None:
+async def test_an_approval_that_a_lost_run_left_open_grants_nothing(cockpit_on, tmp_path):
     cockpit, chat = cockpit_on(), FakeChat()
     run_id, approval_id = new_run_id(), new_approval_id()
     start(cockpit, run_id)
@@ -152,7 +148,7 @@ async def test_an_approval_that_a_lost_run_left_open_grants_nothing(cockpit_on: 
     assert [row.event.model_dump()["approval_id"] for row in refused] == [approval_id]
 
 
-async def test_a_message_is_taken_once_whichever_process_it_comes_to(cockpit_on: CockpitOn, tmp_path: Path) -> None:
+async def test_a_message_is_taken_once_whichever_process_it_comes_to(cockpit_on, tmp_path):
     first, second = cockpit_on(), cockpit_on()
     chats = FakeChat(), FakeChat()
     talks = [talk(first, chats[0], tmp_path), talk(second, chats[1], tmp_path)]
@@ -165,7 +161,7 @@ async def test_a_message_is_taken_once_whichever_process_it_comes_to(cockpit_on:
     assert sorted(len(chat.shown("room:2")) for chat in chats) == [0, 1]
 
 
-async def test_an_answer_that_the_chat_does_not_take_is_tried_again(cockpit_on: CockpitOn, tmp_path: Path) -> None:
+async def test_an_answer_that_the_chat_does_not_take_is_tried_again(cockpit_on, tmp_path):
     cockpit, chat = cockpit_on(["Here it is."]), FakeChat()
     project = tmp_path / "project"
     project.mkdir()
@@ -182,9 +178,7 @@ async def test_an_answer_that_the_chat_does_not_take_is_tried_again(cockpit_on: 
     assert ChatBook(cockpit.journal, "fake").interrupted(lambda _: False) == []
 
 
-async def test_a_lost_run_is_gone_on_with_by_its_button_once_and_by_operators_alone(
-    cockpit_on: CockpitOn, project: Path
-) -> None:
+async def test_a_lost_run_is_gone_on_with_by_its_button_once_and_by_operators_alone(cockpit_on, project):
     cockpit, chat = cockpit_on(["It was 42."]), FakeChat()
     run_id = new_run_id()
     left(ChatBook(cockpit.journal, "fake"), run_id)
@@ -212,7 +206,7 @@ async def test_a_lost_run_is_gone_on_with_by_its_button_once_and_by_operators_al
     assert len(cockpit.runs()) == 2
 
 
-async def test_the_word_alone_goes_on_with_a_lost_run(cockpit_on: CockpitOn, project: Path) -> None:
+async def test_the_word_alone_goes_on_with_a_lost_run(cockpit_on, project):
     cockpit, chat = cockpit_on(["It was 42."]), FakeChat()
     run_id = new_run_id()
     stood(cockpit, run_id, project)
@@ -228,9 +222,7 @@ async def test_the_word_alone_goes_on_with_a_lost_run(cockpit_on: CockpitOn, pro
     await conversations.close()
 
 
-async def test_an_answer_that_is_out_is_not_followed_by_a_word_about_a_restart(
-    cockpit_on: CockpitOn, tmp_path: Path
-) -> None:
+async def test_an_answer_that_is_out_is_not_followed_by_a_word_about_a_restart(cockpit_on, tmp_path):
     cockpit, chat = cockpit_on(), FakeChat()
     book = ChatBook(cockpit.journal, "fake")
     left(book)
@@ -240,9 +232,7 @@ async def test_an_answer_that_is_out_is_not_followed_by_a_word_about_a_restart(
     assert book.interrupted(lambda _: False) == []
 
 
-async def test_an_answer_whose_name_was_not_kept_any_more_is_found_by_its_mark(
-    cockpit_on: CockpitOn, tmp_path: Path
-) -> None:
+async def test_an_answer_whose_name_was_not_kept_any_more_is_found_by_its_mark(cockpit_on, tmp_path):
     cockpit, chat = cockpit_on(), FakeChat()
     book = ChatBook(cockpit.journal, "fake")
     left(book)
@@ -252,7 +242,7 @@ async def test_an_answer_whose_name_was_not_kept_any_more_is_found_by_its_mark(
     assert [post.text for post in chat.shown("room:1")] == ["Denied."]
 
 
-async def test_a_click_that_was_interrupted_is_told_by_its_post_alone(cockpit_on: CockpitOn, tmp_path: Path) -> None:
+async def test_a_click_that_was_interrupted_is_told_by_its_post_alone(cockpit_on, tmp_path):
     cockpit, chat = cockpit_on(), FakeChat()
     book = ChatBook(cockpit.journal, "fake")
     assert book.take(TakenMessage("click:7", "room:1", "fake-room-1", ANN, gone()))
@@ -261,9 +251,7 @@ async def test_a_click_that_was_interrupted_is_told_by_its_post_alone(cockpit_on
     assert book.interrupted(lambda _: False) == []
 
 
-async def test_a_post_that_is_out_though_nobody_heard_so_stands_there_once(
-    cockpit_on: CockpitOn, project: Path
-) -> None:
+async def test_a_post_that_is_out_though_nobody_heard_so_stands_there_once(cockpit_on, project):
     cockpit, chat = cockpit_on([HOST, "Good."]), FakeChat()
     conversations = talk(cockpit, chat, project)
     await conversations.open()
@@ -282,8 +270,8 @@ async def test_a_post_that_is_out_though_nobody_heard_so_stands_there_once(
 
 @pytest.mark.parametrize("is_out", [False, True])
 async def test_a_question_of_which_nobody_knows_whether_it_is_out_stands_in_its_thread_once(
-    cockpit_on: CockpitOn, project: Path, is_out: bool
-) -> None:
+    cockpit_on, project, is_out
+):
     cockpit, elsewhere, chat = cockpit_on(), cockpit_on([HOST, "Good."]), FakeChat()
     book = ChatBook(cockpit.journal, "fake")
     assert book.take(TakenMessage("message-7", "room:1", "fake-room-1", ANN, process_owner()))
@@ -306,9 +294,7 @@ async def test_a_question_of_which_nobody_knows_whether_it_is_out_stands_in_its_
     assert len(chat.shown("room:1")) == 2
 
 
-async def test_what_another_server_that_is_there_follows_is_left_to_it(
-    cockpit_on: CockpitOn, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_another_server_that_is_there_follows_is_left_to_it(cockpit_on, project, monkeypatch):
     cockpit, elsewhere, chat = cockpit_on(), cockpit_on([HOST, "Good."]), FakeChat()
     monkeypatch.setattr(conversations_module, "owner_alive", lambda _: True)
     book = ChatBook(cockpit.journal, "fake")
@@ -326,9 +312,7 @@ async def test_what_another_server_that_is_there_follows_is_left_to_it(
     assert chat.shown("room:1") == []
 
 
-async def test_an_older_copy_of_a_question_says_that_it_is_one_and_loses_its_buttons(
-    cockpit_on: CockpitOn, project: Path
-) -> None:
+async def test_an_older_copy_of_a_question_says_that_it_is_one_and_loses_its_buttons(cockpit_on, project):
     cockpit, chat = cockpit_on([HOST, "Good."]), FakeChat()
     conversations = talk(cockpit, chat, project)
     await conversations.open()
@@ -345,7 +329,7 @@ async def test_an_older_copy_of_a_question_says_that_it_is_one_and_loses_its_but
     await conversations.close()
 
 
-async def test_what_is_settled_for_long_is_forgotten_and_nothing_else(tmp_path: Path) -> None:
+async def test_what_is_settled_for_long_is_forgotten_and_nothing_else(tmp_path):
     clock = FakeClock()
     old = Journal.open(tmp_path / "home", clock=clock)
     book = ChatBook(old, "fake")

@@ -41,7 +41,7 @@ def text_of(text: str) -> str:
         ("say &lt;@U0BOT&gt;", "say <@U0BOT>"),
     ],
 )
-def test_only_a_mention_of_us_goes_and_words_stay_apart(text: str, told: str) -> None:
+def test_only_a_mention_of_us_goes_and_words_stay_apart(text, told):
     assert text_of(text) == told
 
 
@@ -57,12 +57,12 @@ def test_only_a_mention_of_us_goes_and_words_stay_apart(text: str, told: str) ->
         ("read <https://x.org/?a=1&amp;b=2>", "read https://x.org/?a=1&b=2"),
     ],
 )
-def test_links_are_read_as_they_were_written(text: str, told: str) -> None:
+def test_links_are_read_as_they_were_written(text, told):
     assert text_of(text) == told
 
 
 @pytest.mark.parametrize("text", ["mend README.md & a.b@c.org, see https://x.org/y", "run build.sh", "is 1 < 2 > 0?"])
-def test_what_slack_makes_of_a_text_is_undone(text: str) -> None:
+def test_what_slack_makes_of_a_text_is_undone(text):
     assert written(text) != text or "&" not in text
     assert text_of(written(text)) == text
 
@@ -77,19 +77,19 @@ def test_what_slack_makes_of_a_text_is_undone(text: str) -> None:
         ("T0", {"team": "T0", "source_team": "TEVIL"}),
     ],
 )
-def test_what_comes_from_another_workspace_is_barred(team: str | None, more: dict[str, object]) -> None:
+def test_what_comes_from_another_workspace_is_barred(team, more):
     heard = said(where=team, **more)
     assert heard is not None
     assert heard.barred == FOREIGN
 
 
-def test_what_comes_from_our_own_is_not() -> None:
+def test_what_comes_from_our_own_is_not():
     heard = said(where="T0", team="T0", user_team="T0", source_team="T0")
     assert heard is not None
     assert heard.barred == ""
 
 
-def test_while_we_do_not_know_whose_we_are_everything_is_barred() -> None:
+def test_while_we_do_not_know_whose_we_are_everything_is_barred():
     body = {"command": "/kagura", "channel_id": "C0", "user_id": "U0ANN", "trigger_id": "1", "team_id": ""}
     heard = heard_in(body, Us(), no_file)
     assert heard is not None
@@ -97,7 +97,7 @@ def test_while_we_do_not_know_whose_we_are_everything_is_barred() -> None:
 
 
 @pytest.mark.parametrize(("team", "person"), [("TEVIL", "T0"), ("T0", "TEVIL"), (None, "T0")])
-def test_a_click_from_another_workspace_is_barred(team: str | None, person: str) -> None:
+def test_a_click_from_another_workspace_is_barred(team, person):
     body: dict[str, Any] = {
         "type": "block_actions",
         "team": {"id": team},
@@ -112,5 +112,5 @@ def test_a_click_from_another_workspace_is_barred(team: str | None, person: str)
     assert heard.barred == FOREIGN
 
 
-def test_words_that_were_changed_later_say_nothing_new() -> None:
+def test_words_that_were_changed_later_say_nothing_new():
     assert said(edited={"user": "U0ANN", "ts": "2.2"}) is None

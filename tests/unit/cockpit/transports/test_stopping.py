@@ -52,9 +52,7 @@ async def chat(cockpit: Cockpit, project: Path) -> AsyncIterator[tuple[FakeChat,
 
 
 @pytest.mark.parametrize("word", ["stop", "/kill"])
-async def test_what_is_stopped_while_it_is_being_begun_never_begins(
-    cockpit: Cockpit, chat: tuple[FakeChat, Conversations], word: str
-) -> None:
+async def test_what_is_stopped_while_it_is_being_begun_never_begins(cockpit, chat, word):
     shown, conversations = chat
     file = SlowFile()
     await conversations.hear(Said("slow-1", ROOM, ANN, "count the rows", (file.sent(),)))
@@ -70,9 +68,7 @@ async def test_what_is_stopped_while_it_is_being_begun_never_begins(
     assert [row.task for row in cockpit.runs()] == ["count them now"]
 
 
-async def test_one_that_is_being_begun_can_be_named_and_is_told_of(
-    cockpit: Cockpit, chat: tuple[FakeChat, Conversations]
-) -> None:
+async def test_one_that_is_being_begun_can_be_named_and_is_told_of(cockpit, chat):
     shown, conversations = chat
     file = SlowFile()
     await conversations.hear(Said("slow-1", ROOM, ANN, "count the rows", (file.sent(),)))
@@ -88,9 +84,7 @@ async def test_one_that_is_being_begun_can_be_named_and_is_told_of(
     assert cockpit.runs() == []
 
 
-async def test_what_is_said_later_in_the_thread_waits_for_what_was_said_earlier(
-    cockpit: Cockpit, chat: tuple[FakeChat, Conversations]
-) -> None:
+async def test_what_is_said_later_in_the_thread_waits_for_what_was_said_earlier(cockpit, chat):
     shown, conversations = chat
     file = SlowFile()
     await conversations.hear(Said("slow-1", ROOM, ANN, "first", (file.sent(),)))
@@ -104,9 +98,7 @@ async def test_what_is_said_later_in_the_thread_waits_for_what_was_said_earlier(
     assert any("/approve [APPROVAL]" in post.text for post in shown.shown(ROOM))
 
 
-async def test_what_the_journal_cannot_keep_is_not_done_and_its_sender_is_told(
-    cockpit: Cockpit, chat: tuple[FakeChat, Conversations]
-) -> None:
+async def test_what_the_journal_cannot_keep_is_not_done_and_its_sender_is_told(cockpit, chat):
     shown, conversations = chat
     await conversations.idle()
     cockpit.journal.close()
@@ -118,7 +110,7 @@ async def test_what_the_journal_cannot_keep_is_not_done_and_its_sender_is_told(
     assert shown.shown("room:2") == []
 
 
-async def test_those_that_have_something_to_tell_come_one_after_another() -> None:
+async def test_those_that_have_something_to_tell_come_one_after_another():
     clock = FakeClock()
     pace, order = Pace(clock, 1.5), []
 

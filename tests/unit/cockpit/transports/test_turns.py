@@ -7,7 +7,7 @@ import asyncio
 from kagura_kernel.cockpit.transports.transport import Turn, Turns
 
 
-async def test_a_turn_comes_when_all_before_it_in_its_thread_are_over() -> None:
+async def test_a_turn_comes_when_all_before_it_in_its_thread_are_over():
     turns, order = Turns(), []
     first, second, third = (turns.enter("room:1") for _ in range(3))
     elsewhere = turns.enter("room:2")
@@ -25,7 +25,7 @@ async def test_a_turn_comes_when_all_before_it_in_its_thread_are_over() -> None:
     assert order == ["elsewhere", "first", "second", "third"]
 
 
-async def test_what_has_left_is_not_there_to_be_stopped() -> None:
+async def test_what_has_left_is_not_there_to_be_stopped():
     turns = Turns()
     first, second = turns.enter("room:1"), turns.enter("room:1")
     other = turns.enter("room:2")

@@ -85,7 +85,7 @@ async def talk_of(cockpit_on: Callable[..., Cockpit], project: Path) -> AsyncIte
         await one.close()
 
 
-async def test_a_yes_does_not_allow_what_was_asked_after_it_was_written(talk_of: Open) -> None:
+async def test_a_yes_does_not_allow_what_was_asked_after_it_was_written(talk_of):
     talk = await talk_of([HOST, HOST, "Good."])
     thread = await talk.chat.say(ANN, "go")
     first = await talk.question(thread)
@@ -105,7 +105,7 @@ async def test_a_yes_does_not_allow_what_was_asked_after_it_was_written(talk_of:
     assert [row.by for row in talk.cockpit.approvals()] == ["fake:bob", "fake:ann"]
 
 
-async def test_a_stop_waits_for_no_question_that_is_being_put_and_a_yes_does(talk_of: Open) -> None:
+async def test_a_stop_waits_for_no_question_that_is_being_put_and_a_yes_does(talk_of):
     chat = SlowChat()
     talk = await talk_of([HOST, "Good."], chat)
     thread = await chat.say(ANN, "go")
@@ -119,7 +119,7 @@ async def test_a_stop_waits_for_no_question_that_is_being_put_and_a_yes_does(tal
     assert talk.cockpit.approvals()[0].verdict == "aborted"
 
 
-async def test_a_message_whose_place_is_not_known_answers_nothing(talk_of: Open) -> None:
+async def test_a_message_whose_place_is_not_known_answers_nothing(talk_of):
     talk = await talk_of([HOST, "Good."])
     thread = await talk.chat.say(ANN, "go")
     await talk.question(thread)
@@ -128,7 +128,7 @@ async def test_a_message_whose_place_is_not_known_answers_nothing(talk_of: Open)
     assert len(talk.waits()) == 1
 
 
-async def test_a_number_answers_a_question_with_the_whole_option(talk_of: Open) -> None:
+async def test_a_number_answers_a_question_with_the_whole_option(talk_of):
     long = "the second one, which is far too long for any button of any chat that there is so far"
     script = [Ask("ask_user", {"question": "Which?", "options": ["left", long]}), lambda results: results[-1].text]
     talk = await talk_of(script)
@@ -144,7 +144,7 @@ async def test_a_number_answers_a_question_with_the_whole_option(talk_of: Open) 
 
 
 @pytest.mark.parametrize("word", ["yes", "no", "ok", "/approve", "/deny"])
-async def test_a_yes_where_nothing_waits_begins_nothing(talk_of: Open, word: str) -> None:
+async def test_a_yes_where_nothing_waits_begins_nothing(talk_of, word):
     talk = await talk_of(["Done."])
     thread = await talk.chat.say(ANN, word)
     await talk.conversations.idle()
@@ -152,7 +152,7 @@ async def test_a_yes_where_nothing_waits_begins_nothing(talk_of: Open, word: str
     assert talk.cockpit.runs() == []
 
 
-async def test_an_approval_is_named_by_no_less_than_six_characters_from_anywhere(talk_of: Open) -> None:
+async def test_an_approval_is_named_by_no_less_than_six_characters_from_anywhere(talk_of):
     talk = await talk_of([HOST, "Good."])
     thread = await talk.chat.say(ANN, "go")
     await talk.question(thread)
@@ -166,7 +166,7 @@ async def test_an_approval_is_named_by_no_less_than_six_characters_from_anywhere
     assert talk.cockpit.approvals()[0].verdict == "allow"
 
 
-async def test_a_run_is_named_by_no_less_than_six_characters(talk_of: Open) -> None:
+async def test_a_run_is_named_by_no_less_than_six_characters(talk_of):
     talk = await talk_of([Hang()])
     thread = await talk.chat.say(ANN, "go")
     await talk.says(thread, "Works")
@@ -181,7 +181,7 @@ async def test_a_run_is_named_by_no_less_than_six_characters(talk_of: Open) -> N
     await talk.says(thread, "was stopped by")
 
 
-async def test_what_the_chat_cannot_show_whole_is_denied_there_and_never_allowed(talk_of: Open) -> None:
+async def test_what_the_chat_cannot_show_whole_is_denied_there_and_never_allowed(talk_of):
     talk = await talk_of([LONG, "Good."])
     talk.chat.takes_files = False
     thread = await talk.chat.say(ANN, "go")
@@ -201,7 +201,7 @@ async def test_what_the_chat_cannot_show_whole_is_denied_there_and_never_allowed
     assert talk.cockpit.approvals()[0].verdict == "deny"
 
 
-async def test_what_is_too_long_for_a_post_is_allowed_where_its_file_is(talk_of: Open) -> None:
+async def test_what_is_too_long_for_a_post_is_allowed_where_its_file_is(talk_of):
     talk = await talk_of([LONG, "Good."])
     thread = await talk.chat.say(ANN, "go")
     question = await talk.question(thread)
@@ -213,7 +213,7 @@ async def test_what_is_too_long_for_a_post_is_allowed_where_its_file_is(talk_of:
 
 
 @pytest.mark.parametrize("takes_files", [True, False])
-async def test_a_long_list_of_changes_is_cut_and_comes_whole_as_a_file(talk_of: Open, takes_files: bool) -> None:
+async def test_a_long_list_of_changes_is_cut_and_comes_whole_as_a_file(talk_of, takes_files):
     talk = await talk_of(["Done."])
     talk.chat.takes_files = takes_files
     paths = [f"some/where/{number:03}.txt" for number in range(300)]
@@ -228,7 +228,7 @@ async def test_a_long_list_of_changes_is_cut_and_comes_whole_as_a_file(talk_of: 
     assert ("`kagura-kernel changes` shows it" in shown.text) is not takes_files
 
 
-async def test_a_file_that_somebody_would_run_unasked_stands_first_and_says_why(talk_of: Open) -> None:
+async def test_a_file_that_somebody_would_run_unasked_stands_first_and_says_why(talk_of):
     talk = await talk_of(["Done."])
     changed(talk.cockpit, "fake-room-1", ["a.txt", "z.mk"], runs={"z.mk": "make runs what it says"})
     await talk.chat.say(ANN, "/changes", thread="room:1")
@@ -236,7 +236,7 @@ async def test_a_file_that_somebody_would_run_unasked_stands_first_and_says_why(
     assert shown.text.index("z.mk (proposed): runs by itself: make runs what it says") < shown.text.index("a.txt")
 
 
-async def test_a_path_begins_a_task_and_not_a_command(talk_of: Open) -> None:
+async def test_a_path_begins_a_task_and_not_a_command(talk_of):
     talk = await talk_of(["Mended."])
     thread = await talk.chat.say(ANN, "/etc/hosts is broken, fix it")
     await talk.says(thread, "Mended.")

@@ -46,22 +46,22 @@ def offered(line: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("begin", ["%kagura ", "/"])
 @pytest.mark.parametrize("word", ["enable", "disable", "approve", "unapprove", "audit", "config", "logs"])
-def test_plugins_of_every_place_are_offered(begin: str, word: str) -> None:
+def test_plugins_of_every_place_are_offered(begin, word):
     found = offered(f"{begin}plugin {word} ")
     assert {"fs-read", "fs-write", "fetch", "sql-read", "reader", "mine"} <= set(found)
     assert found["reader"] == "The plugin reader"
 
 
-def test_only_one_s_own_are_offered_to_be_removed() -> None:
+def test_only_one_s_own_are_offered_to_be_removed():
     assert offered("%kagura plugin remove ") == {"mine": "My own"}
 
 
-def test_what_cannot_be_used_is_not_offered(project: Path) -> None:
+def test_what_cannot_be_used_is_not_offered(project):
     (project / "plugins" / "reader" / "plugin.json").write_text("{")
     assert offered("%kagura plugin enable rea") == {}
 
 
-def test_settings_of_the_plugin_on_the_line_are_offered_those_that_are_needed_first() -> None:
+def test_settings_of_the_plugin_on_the_line_are_offered_those_that_are_needed_first():
     found = offered("%kagura plugin enable reader ")
     assert list(found) == ["base=", "limit=", "deep="]
     assert found["base="] == "string, needed: Where"
@@ -82,23 +82,23 @@ def test_settings_of_the_plugin_on_the_line_are_offered_those_that_are_needed_fi
         ("other=", []),
     ],
 )
-def test_behind_the_sign_stand_paths_where_a_path_is_wanted(typed: str, values: list[str]) -> None:
+def test_behind_the_sign_stand_paths_where_a_path_is_wanted(typed, values):
     assert list(offered(f"%kagura plugin enable reader {typed}")) == values
 
 
 @pytest.mark.parametrize(
     "line", ["%kagura plugin enable none-such ba", "%kagura plugin approve reader ba", "%kagura plugin enable "]
 )
-def test_where_no_setting_can_stand_none_is_offered(line: str) -> None:
+def test_where_no_setting_can_stand_none_is_offered(line):
     assert not [text for text in offered(line) if "=" in text]
 
 
-def test_a_source_that_cannot_be_read_offers_nothing_and_breaks_nothing(project: Path) -> None:
+def test_a_source_that_cannot_be_read_offers_nothing_and_breaks_nothing(project):
     (project / "plugins" / "reader" / "plugin.py").write_text("SCHEMA = (((")
     assert offered("%kagura plugin enable reader ") == {}
 
 
-def test_a_source_is_scanned_once_and_anew_when_it_has_changed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_is_scanned_once_and_anew_when_it_has_changed(project, monkeypatch):
     assert list(offered("%kagura plugin enable reader li")) == ["limit="]
     with monkeypatch.context() as now:
         now.setattr("kagura_kernel.plugins.scan.scanning.scan_content", lambda *_: pytest.fail("scanned again"))
@@ -109,7 +109,7 @@ def test_a_source_is_scanned_once_and_anew_when_it_has_changed(project: Path, mo
     assert list(offered("%kagura plugin enable reader li")) == ["line="]
 
 
-def test_few_sources_are_kept(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_sources_are_kept(project, monkeypatch):
     monkeypatch.setattr(plugins, "_KEPT", 2)
     plugins._schemas.clear()
     for word in ("one", "two", "three"):
@@ -118,7 +118,7 @@ def test_few_sources_are_kept(project: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert len(plugins._schemas) == 2
 
 
-def test_a_source_to_install_is_completed_as_a_file_is() -> None:
+def test_a_source_to_install_is_completed_as_a_file_is():
     assert list(offered("%kagura plugin install ")) == ["data/", "plugins/", "notes.txt"]
 
 
@@ -131,7 +131,7 @@ def test_a_source_to_install_is_completed_as_a_file_is() -> None:
         ("other=3", "NAME=VALUE\n  Configuration, as `plugin config` lists it."),
     ],
 )
-def test_what_stands_at_the_cursor_is_explained(word: str, told: str) -> None:
+def test_what_stands_at_the_cursor_is_explained(word, told):
     line = "%kagura plugin enable reader base=./data limit=3 other=3"
     names = ShellNames(SimpleNamespace(user_ns={}), blink=60)
     assert explain(line, line.rindex(word) + 1, names, prompt=False) == told

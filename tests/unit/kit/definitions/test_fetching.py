@@ -66,7 +66,7 @@ def test_a_server_that_is_not_there_is_told_in_words():
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("beginning", [b"HTTP/1.1 200 OK\r\nX-Long: ", b"HTTP/1.1 200 OK\r\n\r\n", b""])
-def test_a_server_that_brings_a_byte_now_and_then_is_given_up(beginning: bytes) -> None:
+def test_a_server_that_brings_a_byte_now_and_then_is_given_up(beginning):
     with dripping(beginning) as url, pytest.raises(NotFetched, match="takes longer than"):
         Fetcher(seconds=0.3).get(url)
     with dripping(beginning) as url, Asker(url, seconds=0.3) as asker, pytest.raises(NoAnswer, match="takes longer"):

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from kagura_kernel.domain.errors import ConfigurationError
@@ -25,7 +23,7 @@ def test_what_is_shipped_can_be_read_and_covers_every_installer():
     assert not shipped.present & set(shipped.tools)
 
 
-def test_a_persons_own_file_replaces_single_commands_and_adds_others(tmp_path: Path):
+def test_a_persons_own_file_replaces_single_commands_and_adds_others(tmp_path):
     own = tmp_path / "tools.yaml"
     own.write_text(
         """
@@ -49,7 +47,7 @@ present: [our-shell]
     assert "mcp-server-time" in found.tools
 
 
-def test_it_may_be_written_in_toml(tmp_path: Path):
+def test_it_may_be_written_in_toml(tmp_path):
     own = tmp_path / "tools.toml"
     own.write_text('present = ["ours"]\n[tools]\nthing = "pip:thing@1.0"\n')
     assert str(load_registry(own).tools["thing"].package) == "pip:thing@1.0"
@@ -104,7 +102,7 @@ def test_what_is_no_registry_is_refused_in_words(text):
     assert problems(text)
 
 
-def test_a_file_that_is_not_there_is_told_with_its_name(tmp_path: Path):
+def test_a_file_that_is_not_there_is_told_with_its_name(tmp_path):
     with pytest.raises(ConfigurationError, match="cannot be read: No such file") as raised:
         load_registry(tmp_path / "none.yaml")
     assert "none.yaml" in raised.value.source

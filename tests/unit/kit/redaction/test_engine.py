@@ -69,7 +69,7 @@ KEY = "\n".join("MIIEpAIBAAKCAQEA7v1Kd83jskQ1LmN0pQrStUvWxYz01234kd93jdAbCdEfGh"
 
 
 @pytest.mark.parametrize(("text", "secret"), SECRETS)
-def test_a_secret_is_gone_whatever_carries_it_and_a_second_look_changes_nothing(text: str, secret: str) -> None:
+def test_a_secret_is_gone_whatever_carries_it_and_a_second_look_changes_nothing(text, secret):
     done = shared_redactor().redact(text)
     assert secret not in done.text
     assert "[REDACTED:" in done.text
@@ -77,7 +77,7 @@ def test_a_secret_is_gone_whatever_carries_it_and_a_second_look_changes_nothing(
 
 
 @pytest.mark.parametrize("text", LOOK_ALIKES)
-def test_what_only_looks_like_a_secret_stays(text: str) -> None:
+def test_what_only_looks_like_a_secret_stays(text):
     assert shared_redactor().redact(text).text == text
 
 
@@ -91,14 +91,14 @@ def test_what_only_looks_like_a_secret_stays(text: str) -> None:
     ],
     ids=["whole", "without its end", "without its beginning", "bare"],
 )
-def test_the_body_of_a_key_is_gone_whole_cut_or_bare_and_lines_keep_their_numbers(text: str) -> None:
+def test_the_body_of_a_key_is_gone_whole_cut_or_bare_and_lines_keep_their_numbers(text):
     done = shared_redactor().redact(text)
     assert not [line for line in KEY.splitlines() if line in done.text]
     assert done.text.count("\n") == text.count("\n")
     assert done.text.count("[REDACTED:private-key]") == 1
 
 
-def test_a_finding_says_where_its_marker_stands_and_never_what_was_there() -> None:
+def test_a_finding_says_where_its_marker_stands_and_never_what_was_there():
     text = "grüße\n[REDACTED:token]\nthe password is Tr4ub0dor&9\nDB_PASSWORD=Kd83jskQ!\n"
     done = shared_redactor().redact(text)
     assert [(one.kind, one.line) for one in done.findings] == [("password", 3), ("password", 4)]
@@ -108,7 +108,7 @@ def test_a_finding_says_where_its_marker_stands_and_never_what_was_there() -> No
     assert done.kinds == ("password",)
 
 
-def test_json_keeps_its_shape_and_secrets_behind_escapes_are_found() -> None:
+def test_json_keeps_its_shape_and_secrets_behind_escapes_are_found():
     document = {
         "source": ["import os\n", 'password = "Kd83!jskQ"\n'],
         "n": 1,
@@ -122,7 +122,7 @@ def test_json_keeps_its_shape_and_secrets_behind_escapes_are_found() -> None:
     assert after["log"] == 'say "hi"\nTOKEN=[REDACTED:token]\n'
 
 
-def test_values_are_redacted_by_their_keys_and_stay_the_same_object_without_a_secret() -> None:
+def test_values_are_redacted_by_their_keys_and_stay_the_same_object_without_a_secret():
     redactor = shared_redactor()
     clean = {"a": ["plain", 1, None], "b": ("x",)}
     assert redactor.fields(clean) is clean
@@ -130,7 +130,7 @@ def test_values_are_redacted_by_their_keys_and_stay_the_same_object_without_a_se
     assert done == {"password": "[REDACTED:password]", "n": [("the password is [REDACTED:password]", 2)]}
 
 
-def test_nothing_passes_when_the_scanner_cannot_be_had_but_harmless_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_passes_when_the_scanner_cannot_be_had_but_harmless_text(monkeypatch):
     def broken(_: object) -> None:
         raise OSError
 

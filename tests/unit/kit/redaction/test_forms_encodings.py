@@ -31,7 +31,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "encoding"), CASES)
-def test_a_password_in_a_sentence_of_a_file_is_gone_and_the_rest_is_as_it_was(text: str, encoding: str) -> None:
+def test_a_password_in_a_sentence_of_a_file_is_gone_and_the_rest_is_as_it_was(text, encoding):
     done = shared_redactor().redact_file(text.encode(encoding), "notes.txt")
     assert done.data is not None
     before, after = text.split(WORD)
@@ -43,7 +43,7 @@ def test_a_password_in_a_sentence_of_a_file_is_gone_and_the_rest_is_as_it_was(te
 
 
 @pytest.mark.parametrize(("text", "encoding"), CASES)
-def test_a_password_in_a_sentence_that_is_printed_is_gone_and_the_rest_is_as_it_was(text: str, encoding: str) -> None:
+def test_a_password_in_a_sentence_that_is_printed_is_gone_and_the_rest_is_as_it_was(text, encoding):
     stream = shared_redactor().byte_filter()
     out = stream.feed(text.encode(encoding)) + stream.finish()
     before, after = text.split(WORD)
@@ -54,7 +54,7 @@ def test_a_password_in_a_sentence_that_is_printed_is_gone_and_the_rest_is_as_it_
 
 @pytest.mark.parametrize("encoding", ["shift_jis", "euc_jp", "gb18030"])
 @pytest.mark.parametrize("size", [1, 7, 64])
-def test_printed_pieces_of_another_encoding_give_what_the_whole_gives(encoding: str, size: int) -> None:
+def test_printed_pieces_of_another_encoding_give_what_the_whole_gives(encoding, size):
     text = "接続先を書きます。\npassword = 1\nパスワードはHanabi2024!です。\nls -la\n"
     data = text.encode(encoding)
     stream = shared_redactor().byte_filter()
@@ -62,20 +62,20 @@ def test_printed_pieces_of_another_encoding_give_what_the_whole_gives(encoding: 
     assert out.decode(encoding) == text.replace("Hanabi2024!", "[REDACTED:password]")
 
 
-def test_lines_of_two_encodings_are_each_read_in_their_own() -> None:
+def test_lines_of_two_encodings_are_each_read_in_their_own():
     lines = ["設定のパスワードはHanabi2024!です。\n".encode(code) for code in ("utf-8", "shift_jis", "utf-8")]
     stream = shared_redactor().byte_filter()
     out = stream.feed(b"".join(lines)) + stream.finish()
     assert out == b"".join(line.replace(b"Hanabi2024!", b"[REDACTED:password]") for line in lines)
 
 
-def test_bytes_that_are_no_text_in_any_encoding_pass_as_they_are() -> None:
+def test_bytes_that_are_no_text_in_any_encoding_pass_as_they_are():
     data = bytes(range(256)) * 8 + b"\n" + b"\x00\x01\xff" * 99
     stream = shared_redactor().byte_filter()
     assert stream.feed(data) + stream.finish() == data
 
 
-def test_a_finding_in_an_encoding_that_was_mistaken_for_another_says_where_its_marker_stands() -> None:
+def test_a_finding_in_an_encoding_that_was_mistaken_for_another_says_where_its_marker_stands():
     text = f"ключ\n密码:{WORD}\n"
     data = text.encode("gb18030")
     done = shared_redactor().redact_file(data, "notes.txt")
@@ -99,5 +99,5 @@ def test_a_finding_in_an_encoding_that_was_mistaken_for_another_says_where_its_m
         ("Это файл настроек\n", "koi8_r"),
     ],
 )
-def test_the_encoding_of_a_line_is_told_by_the_letters_that_its_language_is_full_of(text: str, encoding: str) -> None:
+def test_the_encoding_of_a_line_is_told_by_the_letters_that_its_language_is_full_of(text, encoding):
     assert encoding_of(text.encode(encoding)) in {encoding, encoding.replace("_", "-")}

@@ -19,7 +19,7 @@ from tests.support.redaction_corpus import SECRETS
         *("rename the function compute_total_price to total", "print('hello')", "Summarise the notebook, please."),
     ],
 )
-def test_an_ordinary_task_starts_at_once(task: str) -> None:
+def test_an_ordinary_task_starts_at_once(task):
     assert plainly_harmless(task.encode())
 
 
@@ -37,11 +37,11 @@ def test_an_ordinary_task_starts_at_once(task: str) -> None:
         *("g\0h\0p\0", "se\x1b[1mcret", "pa\u200bss", "aGVsbG8gd29ybGQgZm9v", "abcdefghijklmnopqrstuvwx"),
     ],
 )
-def test_whatever_could_be_a_secret_waits(text: str) -> None:
+def test_whatever_could_be_a_secret_waits(text):
     assert not plainly_harmless(text.encode())
 
 
-def test_no_line_of_the_corpus_in_which_a_secret_is_found_is_called_harmless() -> None:
+def test_no_line_of_the_corpus_in_which_a_secret_is_found_is_called_harmless():
     formats = KnownFormats(compiled_rules())
     lines = {line for one in SECRETS for line in one.text.splitlines()}
     harmless = [line for line in sorted(lines) if plainly_harmless(line.encode())]

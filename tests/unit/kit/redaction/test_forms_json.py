@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.support.effort import examples
-from tests.support.redaction_corpus import SECRETS, Planted
+from tests.support.redaction_corpus import SECRETS
 from tests.support.redaction_corpus.judging import gone
 from tests.support.redactors import shared_redactor
 
@@ -74,9 +74,7 @@ def notebook(text: str, *, printed: bool) -> dict[str, Any]:
 
 @EXAMPLES
 @given(PLANTED, st.sampled_from([None, 0, 1, 2]), st.booleans(), st.booleans())
-def test_a_notebook_keeps_its_cells_its_lines_and_their_ends(
-    planted: Planted, indent: int | None, ascii_only: bool, printed: bool
-) -> None:
+def test_a_notebook_keeps_its_cells_its_lines_and_their_ends(planted, indent, ascii_only, printed):
     book = notebook(planted.text, printed=printed)
     done = shared_redactor().redact_file(
         json.dumps(book, indent=indent, ensure_ascii=ascii_only).encode(), "book.ipynb"
@@ -92,9 +90,7 @@ def test_a_notebook_keeps_its_cells_its_lines_and_their_ends(
 
 @EXAMPLES
 @given(PLANTED, st.sampled_from([None, 1]), st.booleans(), st.booleans())
-def test_what_is_gone_from_a_text_is_gone_from_the_notebook_that_holds_it(
-    planted: Planted, indent: int | None, ascii_only: bool, printed: bool
-) -> None:
+def test_what_is_gone_from_a_text_is_gone_from_the_notebook_that_holds_it(planted, indent, ascii_only, printed):
     left = json.loads(
         redact(json.dumps(notebook(planted.text, printed=printed), indent=indent, ensure_ascii=ascii_only))
     )
@@ -111,9 +107,7 @@ def test_what_is_gone_from_a_text_is_gone_from_the_notebook_that_holds_it(
     st.sampled_from([None, 2]),
     st.booleans(),
 )
-def test_a_secret_in_any_string_leaves_the_document_its_shape(
-    planted: Planted, around: str, name: str, indent: int | None, ascii_only: bool
-) -> None:
+def test_a_secret_in_any_string_leaves_the_document_its_shape(planted, around, name, indent, ascii_only):
     text = around.format(planted.text)
     document = {
         "n": [1, None, True],
@@ -136,36 +130,36 @@ def test_a_secret_in_any_string_leaves_the_document_its_shape(
         (WORD + "\nKd84!jskQ3\n", "[REDACTED:password]\n[REDACTED:password]\n"),
     ],
 )
-def test_a_whole_value_is_gone_with_its_escapes_but_for_the_ends_of_lines(before: str, after: str) -> None:
+def test_a_whole_value_is_gone_with_its_escapes_but_for_the_ends_of_lines(before, after):
     assert json.loads(redact(json.dumps({"password": before, "b": "\\"}))) == {"password": after, "b": "\\"}
 
 
-def test_a_value_that_ends_a_line_ends_there() -> None:
+def test_a_value_that_ends_a_line_ends_there():
     lines = ["[client]\n", f"password = {WORD}\n", "host = db.internal\n", "port = 3306\n"]
     left = json.loads(redact(json.dumps({"text": lines}, indent=1)))
     assert left["text"] == [lines[0], "password = [REDACTED:password]\n", *lines[2:]]
 
 
-def test_a_backslash_that_is_part_of_the_document_stays() -> None:
+def test_a_backslash_that_is_part_of_the_document_stays():
     text = json.dumps({"path": f"C:\\x\\{WORD}", "log": f"password={WORD}\\"})
     assert json.loads(redact(text))["log"].startswith("password=[REDACTED:password]")
     assert json.loads(redact(text))["path"] == f"C:\\x\\{WORD}"
 
 
-def test_a_secret_with_escaped_letters_is_gone_and_no_escape_is_cut() -> None:
+def test_a_secret_with_escaped_letters_is_gone_and_no_escape_is_cut():
     text = json.dumps({"log": 'say "hi"\npassword: "Grüße+7é9"\nnext'}, ensure_ascii=True)
     left = json.loads(redact(text))["log"]
     assert left == 'say "hi"\npassword: "[REDACTED:password]"\nnext'
 
 
-def test_colours_in_the_traceback_of_a_notebook_stay_and_hide_nothing() -> None:
+def test_colours_in_the_traceback_of_a_notebook_stay_and_hide_nothing():
     line = "\x1b[0;31mValueError\x1b[0m: token=\x1b[1mghp_wWPw5k4aXcaT4f\x1b[0mNP0UcnZwJUVFk6LO0pINUx\x1b[0m\n"
     left = json.loads(redact(json.dumps({"traceback": [line, "x\n"]})))["traceback"][0]
     assert left.startswith("\x1b[0;31mValueError\x1b[0m: token=\x1b[1m[REDACTED:")
     assert left.endswith("m[REDACTED:github-pat]\x1b[0m\n")
 
 
-def test_lines_that_are_each_a_document_stay_documents() -> None:
+def test_lines_that_are_each_a_document_stay_documents():
     rows = [{"n": number, "msg": f"password={WORD}\nnext", "z": "\\"} for number in range(5)]
     left = redact("".join(json.dumps(row) + "\n" for row in rows))
     assert [json.loads(line) for line in left.splitlines()] == [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kagura_kernel.kit.redaction.visible import without_prefixes
 from tests.support.effort import examples
-from tests.support.redaction_corpus import SECRETS, Planted
+from tests.support.redaction_corpus import SECRETS
 from tests.support.redaction_corpus.judging import gone
 from tests.support.redactors import shared_redactor
 
@@ -92,9 +92,7 @@ def keeps_its_prefixes(text: str, left: str, prefix: Prefix) -> bool:
 
 @pytest.mark.parametrize("name", PREFIXES)
 @pytest.mark.parametrize(("text", "secrets"), LONG)
-def test_a_secret_of_many_lines_is_gone_and_what_stands_before_each_line_stays(
-    text: str, secrets: list[str], name: str
-) -> None:
+def test_a_secret_of_many_lines_is_gone_and_what_stands_before_each_line_stays(text, secrets, name):
     left = redact(prefixed(text, PREFIXES[name]))
     assert [secret for secret in secrets if secret in left] == []
     assert keeps_its_prefixes(text, left, PREFIXES[name])
@@ -103,7 +101,7 @@ def test_a_secret_of_many_lines_is_gone_and_what_stands_before_each_line_stays(
 
 @EXAMPLES
 @given(SINGLE, PREFIX)
-def test_a_prefix_hides_no_secret_and_is_not_taken_with_it(planted: Planted, name: str) -> None:
+def test_a_prefix_hides_no_secret_and_is_not_taken_with_it(planted, name):
     left = redact(prefixed(planted.text, PREFIXES[name]))
     assert keeps_its_prefixes(planted.text, left, PREFIXES[name])
     assert gone(planted, left) or not gone(planted, redact(planted.text))
@@ -120,16 +118,16 @@ def test_a_prefix_hides_no_secret_and_is_not_taken_with_it(planted: Planted, nam
         "| name | password |\n|---|---|\n| ada | (none) |\n",
     ],
 )
-def test_prefixes_make_no_secret_of_what_is_none(text: str) -> None:
+def test_prefixes_make_no_secret_of_what_is_none(text):
     assert redact(text) == text
 
 
-def test_codes_that_look_like_numbers_of_lines_go_whole() -> None:
+def test_codes_that_look_like_numbers_of_lines_go_whole():
     left = redact("Recovery codes:\n1234-8kd3\n5678-x9d2\n9012-p3lq\n")
     assert left == "Recovery codes:\n" + "[REDACTED:recovery-code]\n" * 3
 
 
-def test_only_blocks_that_say_something_are_looked_at_again() -> None:
+def test_only_blocks_that_say_something_are_looked_at_again():
     data = b"# a note\n# of two lines\nx = 1\n# the password\n# is here\n"
     found = without_prefixes(data, [(0, len(data))])
     assert found is not None
@@ -137,7 +135,7 @@ def test_only_blocks_that_say_something_are_looked_at_again() -> None:
     assert without_prefixes(b"x = 1\npassword = 2\n", [(0, 19)]) is None
 
 
-def test_a_block_is_followed_over_a_key_and_no_further() -> None:
+def test_a_block_is_followed_over_a_key_and_no_further():
     tail = "web_1  | and then the next request came in\n" * 300
     data = (prefixed(KEY, PREFIXES["compose"]) + tail).encode()
     found = without_prefixes(data, [(0, data.find(b"\n") + 1)])

@@ -31,14 +31,14 @@ FOUND = {
 
 
 @pytest.mark.parametrize(("form", "value"), FOUND.values(), ids=FOUND)
-def test_the_secret_goes_and_the_rest_stays(form: str, value: str) -> None:
+def test_the_secret_goes_and_the_rest_stays(form, value):
     before, after = form.format("\x00").split("\x00")
     clean = shared_redactor().redact(form.format(value)).text
     assert clean.startswith(before + "[REDACTED:")
     assert clean.endswith("]" + after)
 
 
-def test_a_literal_below_a_comment_is_no_part_of_the_secret_in_it() -> None:
+def test_a_literal_below_a_comment_is_no_part_of_the_secret_in_it():
     text = "cases = [\n    # login with password='{}'\n    'alice',\n"
     clean = shared_redactor().redact(text.format("hunter2x9K!")).text
     assert clean == text.format("[REDACTED:password]")
@@ -52,13 +52,13 @@ def test_a_literal_below_a_comment_is_no_part_of_the_secret_in_it() -> None:
         "y = (password='{}'\n     'list of words')\n",
     ],
 )
-def test_a_literal_of_words_on_the_next_line_is_no_part_of_the_secret(text: str) -> None:
+def test_a_literal_of_words_on_the_next_line_is_no_part_of_the_secret(text):
     clean = shared_redactor().redact(text.format("hunter2x9K!")).text
     assert clean.partition("\n")[2] == text.partition("\n")[2]
     assert "hunter2" not in clean
 
 
-def test_what_a_list_of_literals_is_together_is_found() -> None:
+def test_what_a_list_of_literals_is_together_is_found():
     clean = shared_redactor().redact("x = ''.join(['glpat-Ab', 'cd3fGh7jKl9mNp2q'])\n").text
     assert clean == "x = ''.join(['[REDACTED:gitlab]', '[REDACTED:gitlab]'])\n"
 
@@ -74,5 +74,5 @@ HARMLESS = (
 
 
 @pytest.mark.parametrize("text", HARMLESS, ids=range(len(HARMLESS)))
-def test_what_stands_in_such_a_place_and_is_none_stays(text: str) -> None:
+def test_what_stands_in_such_a_place_and_is_none_stays(text):
     assert shared_redactor().redact(text).text == text

@@ -79,13 +79,13 @@ def python_shape(text: str) -> list[str]:
 
 @EXAMPLES
 @given(CALL)
-def test_a_call_of_python_keeps_its_shape(text: str) -> None:
+def test_a_call_of_python_keeps_its_shape(text):
     assert python_shape(shared_redactor().redact(text).text) == python_shape(text)
 
 
 @EXAMPLES
 @given(NESTED, st.sampled_from(["", "d = ", "settings = "]))
-def test_a_literal_of_python_keeps_its_shape(value: Any, before: str) -> None:
+def test_a_literal_of_python_keeps_its_shape(value, before):
     text = f"{before}{value!r}\n"
     assert python_shape(shared_redactor().redact(text).text) == python_shape(text)
 
@@ -103,7 +103,7 @@ def toml_value(value: Any) -> str:
 
 @EXAMPLES
 @given(FLAT, st.sampled_from(["", "settings.toml"]))
-def test_toml_keeps_its_shape(values: dict[str, Any], name: str) -> None:
+def test_toml_keeps_its_shape(values, name):
     text = toml(values)
     data = (
         shared_redactor().redact_file(text.encode(), name).data
@@ -116,7 +116,7 @@ def test_toml_keeps_its_shape(values: dict[str, Any], name: str) -> None:
 
 @EXAMPLES
 @given(FLAT)
-def test_ini_keeps_its_shape(values: dict[str, Any]) -> None:
+def test_ini_keeps_its_shape(values):
     text = "[main]\n" + "".join(f"{name} = {value}\n" for name, value in values.items())
     clean = configparser.RawConfigParser()
     clean.read_string(shared_redactor().redact(text).text)
@@ -125,7 +125,7 @@ def test_ini_keeps_its_shape(values: dict[str, Any]) -> None:
 
 @EXAMPLES
 @given(NESTED.filter(lambda value: isinstance(value, dict) and len(value) > 1), st.sampled_from(["", "values.yaml"]))
-def test_yaml_keeps_its_shape(values: dict[str, Any], name: str) -> None:
+def test_yaml_keeps_its_shape(values, name):
     text = yaml.safe_dump(values, allow_unicode=True, sort_keys=False)
     data = (
         shared_redactor().redact_file(text.encode(), name).data
@@ -163,7 +163,7 @@ SHELL = (
 
 
 @pytest.mark.parametrize(("form", "value"), SHELL, ids=range(len(SHELL)))
-def test_the_rest_of_the_line_stays(form: str, value: str) -> None:
+def test_the_rest_of_the_line_stays(form, value):
     before, after = form.format("\x00").split("\x00")
     clean = shared_redactor().redact(form.format(value)).text
     assert clean.startswith(before + "[REDACTED:")
@@ -179,11 +179,11 @@ NUMBERS = (
 
 
 @pytest.mark.parametrize(("text", "clean"), NUMBERS, ids=range(len(NUMBERS)))
-def test_a_number_behind_a_name_in_quotes_becomes_a_text(text: str, clean: str) -> None:
+def test_a_number_behind_a_name_in_quotes_becomes_a_text(text, clean):
     assert shared_redactor().redact(text).text == clean
 
 
-def test_a_plain_value_in_a_document_of_yaml_becomes_a_text_without_the_name_of_a_file() -> None:
+def test_a_plain_value_in_a_document_of_yaml_becomes_a_text_without_the_name_of_a_file():
     text = "user: bob\ndb:\n  - password: Zq8mKx2vRt\n    port: 5432\n"
     clean = shared_redactor().redact(text).text
     assert yaml.safe_load(clean) == {"user": "bob", "db": [{"password": "[REDACTED:password]", "port": 5432}]}
@@ -219,7 +219,7 @@ ONE_LINE_KEY = VALUES["rsa-one-line"](Chance(3))
         pytest.param(f"{{a: ['\n\n  one word`', {FLY}]}}\n", FLY, id="brackets over lines"),
     ],
 )
-def test_yaml_of_rare_shapes_keeps_its_names_and_its_shape(text: str, secret: str) -> None:
+def test_yaml_of_rare_shapes_keeps_its_names_and_its_shape(text, secret):
     done = shared_redactor().redact_file(text.encode(), "values.yaml")
     assert done.data is not None
     assert keys_and_lengths(yaml.safe_load(done.data)) == keys_and_lengths(yaml.safe_load(text))
@@ -229,11 +229,11 @@ def test_yaml_of_rare_shapes_keeps_its_names_and_its_shape(text: str, secret: st
     assert secret not in without_a_name
 
 
-def test_one_character_written_as_an_escape_is_no_secret() -> None:
+def test_one_character_written_as_an_escape_is_no_secret():
     text = '"recovery-code": 1\n"b": "\\U0003FAE6 c \\U0007158E"\n'
     assert shared_redactor().redact_file(text.encode(), "values.yaml").data == text.encode()
 
 
-def test_of_a_signed_address_only_the_key_and_the_signature_go() -> None:
+def test_of_a_signed_address_only_the_key_and_the_signature_go():
     text = SIGNED.format("AKIAIJSNT47AQ5QZ7XBQ", "3f2a91bc04de5678" * 3 + "9a8b7c6d5e4f3021")
     assert shared_redactor().redact(text).text == SIGNED.format("[REDACTED:aws]", "[REDACTED:query]")

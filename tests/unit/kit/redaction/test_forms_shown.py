@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kagura_kernel.kit.redaction.places import Span
 from kagura_kernel.kit.redaction.visible import as_shown
 from tests.support.effort import examples
-from tests.support.redaction_corpus import LOOK_ALIKES, SECRETS, LookAlike, Planted
+from tests.support.redaction_corpus import LOOK_ALIKES, SECRETS
 from tests.support.redaction_corpus.chance import Chance
 from tests.support.redaction_corpus.judging import gone
 from tests.support.redactors import shared_redactor
@@ -68,7 +68,7 @@ PLANTED = st.sampled_from([one for one in SECRETS if one.form not in {"json", "i
 
 @EXAMPLES
 @given(PLANTED, st.sampled_from(sorted(CARRIERS)), st.integers(0, 99))
-def test_a_secret_is_gone_however_it_is_shown(planted: Planted, carrier: str, seed: int) -> None:
+def test_a_secret_is_gone_however_it_is_shown(planted, carrier, seed):
     left = redact(CARRIERS[carrier](planted.text, seed))
     assert gone(planted, shown(left)) or not gone(planted, redact(planted.text))
     assert redact(left) == left
@@ -76,7 +76,7 @@ def test_a_secret_is_gone_however_it_is_shown(planted: Planted, carrier: str, se
 
 @EXAMPLES
 @given(PLANTED, st.integers(0, 99))
-def test_no_colour_is_lost(planted: Planted, seed: int) -> None:
+def test_no_colour_is_lost(planted, seed):
     text = strewn(planted.text, COLOURS, seed)
     left = redact(text)
     assert COLOUR.findall(left) == COLOUR.findall(text)
@@ -85,7 +85,7 @@ def test_no_colour_is_lost(planted: Planted, seed: int) -> None:
 
 @EXAMPLES
 @given(st.sampled_from(LOOK_ALIKES), st.integers(0, 99))
-def test_colours_make_no_secret_of_a_look_alike(one: LookAlike, seed: int) -> None:
+def test_colours_make_no_secret_of_a_look_alike(one, seed):
     text = strewn(one.text, COLOURS, seed)
     assert redact(text) == text
 
@@ -104,7 +104,7 @@ def test_colours_make_no_secret_of_a_look_alike(one: LookAlike, seed: int) -> No
         ),
     ],
 )
-def test_what_is_shown_decides_and_what_is_not_stays(before: str, after: str | None) -> None:
+def test_what_is_shown_decides_and_what_is_not_stays(before, after):
     left = redact(before)
     assert left == (after or "pass\x1b[1mword\x1b[0m: [REDACTED:password]\x1b[4m[REDACTED:password]\x1b[0m end")
 
@@ -121,18 +121,18 @@ def test_what_is_shown_decides_and_what_is_not_stays(before: str, after: str | N
         ("pass\u200bword\u00ad=\u00a0x", "password= x"),
     ],
 )
-def test_a_text_is_seen_as_it_is_shown(text: str, seen: str) -> None:
+def test_a_text_is_seen_as_it_is_shown(text, seen):
     assert shown(text) == seen
 
 
 @pytest.mark.parametrize("text", ["plain\n", "a\r\nb\r\n", "naïve – “quoted”\n", "a\n\0\nb", "\x1b[31"])
-def test_a_text_that_hides_nothing_is_not_gone_through_again(text: str) -> None:
+def test_a_text_that_hides_nothing_is_not_gone_through_again(text):
     assert as_shown(text.encode()) is None
 
 
 @EXAMPLES
 @given(st.lists(st.sampled_from([*COLOURS, "ab", "\n", "\r", "\0", "\b", "x\by"]), max_size=12))
-def test_every_letter_that_is_seen_maps_back_to_where_it_stands(pieces: list[str]) -> None:
+def test_every_letter_that_is_seen_maps_back_to_where_it_stands(pieces):
     data = "".join(pieces).encode()
     view = as_shown(data)
     for at in range(len(view.data) if view else 0):
@@ -141,7 +141,7 @@ def test_every_letter_that_is_seen_maps_back_to_where_it_stands(pieces: list[str
             assert view.data[at : at + 1] == data[one.end - 1 : one.end]
 
 
-def test_a_stream_with_colours_holds_a_key_to_its_end() -> None:
+def test_a_stream_with_colours_holds_a_key_to_its_end():
     body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDKd83jskQ1LmN0"
     lines = ["-----BEGIN PRIVATE KEY-----", *([body] * 60), "-----END PRIVATE KEY-----"]
     stream = shared_redactor().stream()

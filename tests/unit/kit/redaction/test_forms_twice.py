@@ -72,7 +72,7 @@ def combined(draw: st.DrawFn) -> str:
 
 @EXAMPLES
 @given(combined())
-def test_redacting_again_changes_nothing_however_a_text_is_carried(text: str) -> None:
+def test_redacting_again_changes_nothing_however_a_text_is_carried(text):
     done = shared_redactor().redact(text)
     assert shared_redactor().redact(done.text).text == done.text
     assert done.text.count("\n") == text.count("\n")
@@ -81,6 +81,6 @@ def test_redacting_again_changes_nothing_however_a_text_is_carried(text: str) ->
 
 @EXAMPLES
 @given(combined())
-def test_a_text_that_changes_has_a_marker_more(text: str) -> None:
+def test_a_text_that_changes_has_a_marker_more(text):
     done = shared_redactor().redact(text)
     assert (done.text == text) is (not done.findings)

@@ -183,16 +183,16 @@ FOUND_BESIDE_THEM = (
 
 
 @pytest.mark.parametrize("text", FOUND_BESIDE_THEM)
-def test_a_secret_is_found_where_it_looks_like_what_is_left_alone(text: str) -> None:
+def test_a_secret_is_found_where_it_looks_like_what_is_left_alone(text):
     assert "9fK" not in shared_redactor().redact(text).text
 
 
 @pytest.mark.parametrize("text", LEFT_ALONE)
-def test_it_is_left_alone(text: str) -> None:
+def test_it_is_left_alone(text):
     assert shared_redactor().redact(text).text == text
 
 
-def test_a_phrase_of_chinese_letters_is_found_where_something_says_so_or_stands_between_them() -> None:
+def test_a_phrase_of_chinese_letters_is_found_where_something_says_so_or_stands_between_them():
     phrase = "的 一 是 在 不 了 有 和 人 这 中 大"
     said = f"助记词：{phrase.replace(' ', '')}\n"
     assert "[REDACTED:seed-phrase]" in shared_redactor().redact(said).text

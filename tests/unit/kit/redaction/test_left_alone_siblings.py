@@ -124,7 +124,7 @@ BESIDE_A_WORD = (
 
 
 @pytest.mark.parametrize("text", BESIDE_A_WORD)
-def test_what_stands_beside_a_word_for_secrets_and_is_none_stays(text: str) -> None:
+def test_what_stands_beside_a_word_for_secrets_and_is_none_stays(text):
     assert shared_redactor().redact(text + "\n").text == text + "\n"
 
 
@@ -137,7 +137,7 @@ NEXT_STATEMENTS = (
 
 
 @pytest.mark.parametrize(("text", "kept"), NEXT_STATEMENTS)
-def test_a_statement_on_the_next_line_is_no_part_of_a_literal(text: str, kept: str) -> None:
+def test_a_statement_on_the_next_line_is_no_part_of_a_literal(text, kept):
     done = shared_redactor().redact(text).text
     assert "[REDACTED:password]" in done
     assert kept in done
@@ -152,19 +152,19 @@ def test_a_statement_on_the_next_line_is_no_part_of_a_literal(text: str, kept: s
         'password = "river7stone9Q" +\n"second7half9Q"\n',
     ],
 )
-def test_a_literal_that_goes_on_in_the_next_line_goes_with_the_first(text: str) -> None:
+def test_a_literal_that_goes_on_in_the_next_line_goes_with_the_first(text):
     done = shared_redactor().redact(text).text
     assert "river7" not in done
     assert "second7" not in done
 
 
-def test_of_two_names_and_two_values_the_second_value_is_the_password() -> None:
+def test_of_two_names_and_two_values_the_second_value_is_the_password():
     done = shared_redactor().redact('user, password = "wile", "k4Rz9!vQm2Lx"\n').text
     assert done == 'user, password = "wile", "[REDACTED:password]"\n'
 
 
 @pytest.mark.parametrize("before", ["", "script:\n  - echo one\n"])
-def test_a_command_in_a_list_of_yaml_that_reads_as_a_mapping_stays_yaml(before: str) -> None:
+def test_a_command_in_a_list_of_yaml_that_reads_as_a_mapping_stays_yaml(before):
     import yaml
 
     indent = "  " if before else ""
@@ -176,7 +176,7 @@ def test_a_command_in_a_list_of_yaml_that_reads_as_a_mapping_stays_yaml(before: 
 
 @pytest.mark.parametrize("between", [" ", "\n"])
 @pytest.mark.parametrize("title", ["Recovery phrase\n\n", "Seed phrase\n", "My backup phrase "])
-def test_the_title_of_a_recovery_phrase_is_no_word_of_it(title: str, between: str) -> None:
+def test_the_title_of_a_recovery_phrase_is_no_word_of_it(title, between):
     words = ["juice", "opera", "crumble", "skull", "vivid", "exercise"]
     words += ["comfort", "capital", "any", "snow", "copper", "bullet"]
     done = shared_redactor().redact(title + between.join(words) + "\n").text

@@ -72,7 +72,7 @@ def values(alphabet: str, length: int) -> list[str]:
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("alphabet", ALPHABETS)
-def test_values_of_any_alphabet_go_behind_a_name_that_says_secret(alphabet: str, carrier: str) -> None:
+def test_values_of_any_alphabet_go_behind_a_name_that_says_secret(alphabet, carrier):
     for length, share in MOST_LEFT.items():
         drawn_values = values(ALPHABETS[alphabet], length)
         clean = shared_redactor().redact("".join(CARRIERS[carrier].format(one) for one in drawn_values)).text
@@ -82,7 +82,7 @@ def test_values_of_any_alphabet_go_behind_a_name_that_says_secret(alphabet: str,
 
 @pytest.mark.parametrize("carrier", ["JSON", "source"])
 @pytest.mark.parametrize("first", FIRST_SIGNS)
-def test_quoted_values_go_whatever_sign_is_their_first(first: str, carrier: str) -> None:
+def test_quoted_values_go_whatever_sign_is_their_first(first, carrier):
     drawn_values = [first + one for one in values(ALPHABETS["letters, digits and signs"], 15)]
     clean = shared_redactor().redact("".join(CARRIERS[carrier].format(one) for one in drawn_values)).text
     left = [one for one in drawn_values if one in clean]
@@ -91,12 +91,12 @@ def test_quoted_values_go_whatever_sign_is_their_first(first: str, carrier: str)
 
 @pytest.mark.parametrize("carrier", ["environment", "JSON", "YAML", "prose"])
 @pytest.mark.parametrize("value", NAMES_AND_WORDS)
-def test_words_names_placeholders_and_paths_stay_behind_such_a_name(value: str, carrier: str) -> None:
+def test_words_names_placeholders_and_paths_stay_behind_such_a_name(value, carrier):
     text = CARRIERS[carrier].format(value)
     assert shared_redactor().redact(text).text == text
 
 
-def test_a_password_of_letters_alone_goes_from_json_settings_fields_and_talk() -> None:
+def test_a_password_of_letters_alone_goes_from_json_settings_fields_and_talk():
     value = "SgYJIJxlJGky"
     for text in (
         json.dumps({"password": value}),
@@ -108,13 +108,13 @@ def test_a_password_of_letters_alone_goes_from_json_settings_fields_and_talk() -
     assert shared_redactor().fields({"password": value}) == {"password": "[REDACTED:password]"}
 
 
-def test_a_token_of_letters_alone_needs_more_of_them() -> None:
+def test_a_token_of_letters_alone_needs_more_of_them():
     assert "wqzkjvxpbtrm" not in shared_redactor().redact('"api_token": "wqzkjvxpbtrm"\n').text
     assert "wqzkjv" in shared_redactor().redact('"api_token": "wqzkjv"\n').text
 
 
 @pytest.mark.parametrize("value", [b"xkqzvj", b"SgYJIJxlJGky", b"KMswbZFUojQw", b"teq8pHyQ8CovtbaGx9"])
-def test_what_no_word_is_was_drawn(value: bytes) -> None:
+def test_what_no_word_is_was_drawn(value):
     assert drawn(value, NAMED)
 
 
@@ -122,10 +122,10 @@ def test_what_no_word_is_was_drawn(value: bytes) -> None:
     "value",
     [b"password", b"Benutzername", b"getHttpTokensState", b"/usr/lib/x86_64-linux-gnu/libX11.so", b"x", b"f(a, b)[0]"],
 )
-def test_what_is_written_by_hand_was_not(value: bytes) -> None:
+def test_what_is_written_by_hand_was_not(value):
     assert not drawn(value, NAMED)
     assert not drawn(value, CODE)
 
 
-def test_more_must_speak_for_it_where_any_word_may_stand() -> None:
+def test_more_must_speak_for_it_where_any_word_may_stand():
     assert drawn(b"keithp", NAMED) >= drawn(b"keithp", SAID) >= drawn(b"keithp", CODE)

@@ -53,7 +53,7 @@ PIECES = (
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_pattern_finds_the_same_in_a_text_that_is_looked_through_in_parts_as_in_all_of_it(seed: int) -> None:
+def test_a_pattern_finds_the_same_in_a_text_that_is_looked_through_in_parts_as_in_all_of_it(seed):
     chance = random.Random(seed)
     filler = bytes(chance.choices(b"abc def\n", k=400))
     data = b"".join(chance.choice(PIECES) + filler[: chance.randrange(400)] for _ in range(600))
@@ -65,7 +65,7 @@ def test_a_pattern_finds_the_same_in_a_text_that_is_looked_through_in_parts_as_i
             assert within
 
 
-def test_a_secret_in_a_long_text_is_marked_as_it_is_in_a_short_one() -> None:
+def test_a_secret_in_a_long_text_is_marked_as_it_is_in_a_short_one():
     redactor = shared_redactor()
     filler = LINE * 300
     long = "".join(filler + secret for secret in SECRETS) + filler
@@ -75,7 +75,7 @@ def test_a_secret_in_a_long_text_is_marked_as_it_is_in_a_short_one() -> None:
     assert redactor.redact(long).text == "".join(filler + one for one in clean) + filler
 
 
-def test_what_stands_in_a_text_again_and_again_is_marked_each_time() -> None:
+def test_what_stands_in_a_text_again_and_again_is_marked_each_time():
     part = LINE * 9 + SECRETS[4] + LINE * 9 + "api_key = 'a8Kd93jsLq02mxZ7'\n" + LINE * 9
     redactor = shared_redactor()
     once = redactor.redact(part)
@@ -85,7 +85,7 @@ def test_what_stands_in_a_text_again_and_again_is_marked_each_time() -> None:
     assert [finding.kind for finding in again.findings] == [finding.kind for finding in once.findings] * 60
 
 
-def test_a_signature_beside_a_secret_is_no_key_when_the_text_around_the_secret_is_looked_at_again() -> None:
+def test_a_signature_beside_a_secret_is_no_key_when_the_text_around_the_secret_is_looked_at_again():
     chance = random.Random(4)
     lines = ["".join(chance.choices(LETTERS, k=64)) + "\n" for _ in range(9)]
     signed = f"-----BEGIN PGP SIGNATURE-----\n\n{''.join(lines)}-----END PGP SIGNATURE-----\n"
@@ -117,7 +117,7 @@ class _Library:
         return found
 
 
-def test_the_library_is_shown_a_long_text_in_pieces_and_what_stands_on_their_borders_is_found_once() -> None:
+def test_the_library_is_shown_a_long_text_in_pieces_and_what_stands_on_their_borders_is_found_once():
     token = b"tok_x7Kd83jskQ1LmN0pQrSt"
     data = b"".join(b"%s and %s\n" % (token, b"word " * (number % 40)) for number in range(3000))
     library = _Library()
@@ -128,14 +128,14 @@ def test_the_library_is_shown_a_long_text_in_pieces_and_what_stands_on_their_bor
     assert sum(library.shown) < 1.3 * len(data)
 
 
-def test_a_line_without_end_is_shown_in_pieces_too() -> None:
+def test_a_line_without_end_is_shown_in_pieces_too():
     data = b"tok_x7Kd83jskQ1LmN0pQrSt;" * 12000
     library = _Library()
     assert len(list(engine._spans(library, data))) == 12000
     assert max(library.shown) < 80 * 1024
 
 
-def test_a_long_text_is_not_shown_either_when_the_scanner_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_text_is_not_shown_either_when_the_scanner_cannot_be_had(monkeypatch):
     def broken(_: object) -> None:
         raise OSError
 
@@ -144,7 +144,7 @@ def test_a_long_text_is_not_shown_either_when_the_scanner_cannot_be_had(monkeypa
         Redactor(None).redact((LINE * 1000) + SECRETS[0])
 
 
-def test_each_string_of_a_document_is_judged_by_itself_though_all_are_looked_through_at_once() -> None:
+def test_each_string_of_a_document_is_judged_by_itself_though_all_are_looked_through_at_once():
     notes = [f"line {number}\nTOKEN=9dk3kd02kd9slq1mz{number}\n" for number in range(10, 40)]
     document = {"notes": [{"text": note, "tail": "a\tb"} for note in notes]}
     after = json.loads(shared_redactor().redact(json.dumps(document)).text)
@@ -154,7 +154,7 @@ def test_each_string_of_a_document_is_judged_by_itself_though_all_are_looked_thr
     assert {one["tail"] for one in after["notes"]} == {"a\tb"}
 
 
-def test_wide_lines_without_a_frame_are_judged_once_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_lines_without_a_frame_are_judged_once_for_all_of_them(monkeypatch):
     chance = random.Random(4)
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
     text = "the rest was\n" + "".join("".join(chance.choices(letters, k=64)) + "\n" for _ in range(2000))
@@ -190,7 +190,7 @@ SMALL = 12 * 1024
 
 
 @pytest.mark.parametrize("name", hostile_texts(64))
-def test_four_times_the_text_is_at_most_five_times_the_work(name: str) -> None:
+def test_four_times_the_text_is_at_most_five_times_the_work(name):
     redactor = shared_redactor()
     work = []
     for size in (SMALL, 4 * SMALL):

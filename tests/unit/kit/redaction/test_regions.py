@@ -21,7 +21,7 @@ LOUD = b"the password is not here\n"
         "пароль", "https://x.test – admin – x",
     ],
 )  # fmt: skip
-def test_a_word_that_announces_a_secret_is_heard(line: str) -> None:
+def test_a_word_that_announces_a_secret_is_heard(line):
     assert says_something(line.encode())
 
 
@@ -33,11 +33,11 @@ def test_a_word_that_announces_a_secret_is_heard(line: str) -> None:
         "await send(frame)", "sub-parsers --path", "crypt is a word", "[x](https://example.com/4) - a title",
     ],
 )  # fmt: skip
-def test_a_word_that_only_looks_like_one_is_not(line: str) -> None:
+def test_a_word_that_only_looks_like_one_is_not(line):
     assert not says_something(line.encode())
 
 
-def test_a_region_reaches_from_three_lines_before_to_five_behind_and_joins_what_touches() -> None:
+def test_a_region_reaches_from_three_lines_before_to_five_behind_and_joins_what_touches():
     data = QUIET * 10 + LOUD + QUIET * 20 + LOUD + QUIET * 8 + LOUD + QUIET * 20
     quiet, loud = len(QUIET), len(LOUD)
     first, second = list(said_regions(data))
@@ -46,7 +46,7 @@ def test_a_region_reaches_from_three_lines_before_to_five_behind_and_joins_what_
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_regions_are_what_each_line_that_says_something_takes_with_it(seed: int) -> None:
+def test_regions_are_what_each_line_that_says_something_takes_with_it(seed):
     chance = random.Random(seed)
     lines = [chance.choice((LOUD, *[QUIET] * 9, b"\n", b"x" * 700 + b"\n")) for _ in range(300)]
     data = b"".join(lines)
@@ -63,7 +63,7 @@ def test_regions_are_what_each_line_that_says_something_takes_with_it(seed: int)
     assert found == list(said_regions(Text.of(data), said_places(data)))
 
 
-def test_what_was_changed_is_looked_at_again_with_the_lines_beside_it_alone() -> None:
+def test_what_was_changed_is_looked_at_again_with_the_lines_beside_it_alone():
     data = QUIET * 9
     place = data.index(b"seen", 4 * len(QUIET))
     assert list(windows(data, [(place, place + 4)])) == [(3 * len(QUIET), 7 * len(QUIET))]
@@ -77,13 +77,13 @@ def test_what_was_changed_is_looked_at_again_with_the_lines_beside_it_alone() ->
         (b"password = [REDACTED:password] and hunter2", True),
     ],
 )
-def test_a_line_without_a_digit_outside_markers_has_nothing_left(line: bytes, left: bool) -> None:
+def test_a_line_without_a_digit_outside_markers_has_nothing_left(line, left):
     data = QUIET + line + b"\n" + QUIET + b"4\n"
     start = data.index(b"[REDACTED")
     assert leaves_something(data, (start, data.index(b"]", start) + 1)) is left
 
 
-def test_documents_are_looked_for_on_the_lines_that_were_changed() -> None:
+def test_documents_are_looked_for_on_the_lines_that_were_changed():
     lines = [b'{"a": 1}\n', b"no document\n", b'{"b": 2}\n', b'{"c": 3}\n']
     data = b"".join(lines)
     b = data.index(b'{"b"')

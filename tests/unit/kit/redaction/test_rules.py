@@ -17,16 +17,16 @@ def found(rule: Rule, text: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("rule", "text"), FINDS, ids=[rule.name for rule, _ in FINDS])
-def test_a_rule_finds_what_its_examples_mark(rule: Rule, text: str) -> None:
+def test_a_rule_finds_what_its_examples_mark(rule, text):
     marked = [piece.partition("»")[0].encode() for piece in text.split("«")[1:]]
     assert marked
     assert found(rule, text.replace("«", "").replace("»", "")) == marked
 
 
 @pytest.mark.parametrize(("rule", "text"), SPARES, ids=[rule.name for rule, _ in SPARES])
-def test_a_rule_spares_what_only_looks_like_it(rule: Rule, text: str) -> None:
+def test_a_rule_spares_what_only_looks_like_it(rule, text):
     assert found(rule, text) == []
 
 
-def test_every_rule_has_a_name_of_its_own() -> None:
+def test_every_rule_has_a_name_of_its_own():
     assert len({rule.name for rule in RULES}) == len(RULES)

@@ -48,7 +48,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_the_password_of_a_call_goes_and_its_neighbours_stay(call: str) -> None:
+def test_the_password_of_a_call_goes_and_its_neighbours_stay(call):
     done = shared_redactor().redact(call.format(SECRET) + "\n").text
     before, after = call.format("\0").split("\0")
     assert SECRET not in done
@@ -57,15 +57,15 @@ def test_the_password_of_a_call_goes_and_its_neighbours_stay(call: str) -> None:
 
 
 @pytest.mark.parametrize("call", HARMLESS)
-def test_a_call_without_a_literal_password_stays(call: str) -> None:
+def test_a_call_without_a_literal_password_stays(call):
     assert shared_redactor().redact(call + "\n").text == call + "\n"
 
 
-def test_of_four_texts_the_third_is_the_password_and_not_the_name_of_the_database() -> None:
+def test_of_four_texts_the_third_is_the_password_and_not_the_name_of_the_database():
     done = shared_redactor().redact(f'connect("10.0.4.2", "shop", "{SECRET}", "orders7Q")\n').text
     assert done == 'connect("10.0.4.2", "shop", "[REDACTED:password]", "orders7Q")\n'
 
 
-def test_a_call_that_is_not_closed_is_no_call() -> None:
+def test_a_call_that_is_not_closed_is_no_call():
     text = 'connect("10.0.4.2", "shop", ' + "x, " * 400
     assert shared_redactor().redact(text).text == text

@@ -59,7 +59,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_line_of_a_configuration_loses_its_secret_and_keeps_its_words(line: str) -> None:
+def test_a_line_of_a_configuration_loses_its_secret_and_keeps_its_words(line):
     text = line.format(*[SECRET] * 2) + "\n"
     done = shared_redactor().redact(text).text
     assert SECRET not in done
@@ -68,7 +68,7 @@ def test_a_line_of_a_configuration_loses_its_secret_and_keeps_its_words(line: st
 
 
 @pytest.mark.parametrize("line", HARMLESS)
-def test_a_line_without_a_secret_stays(line: str) -> None:
+def test_a_line_without_a_secret_stays(line):
     assert shared_redactor().redact(line + "\n").text == line + "\n"
 
 

@@ -94,20 +94,20 @@ IN_PIECES = (
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_key_that_says_itself_what_it_is_goes_wherever_it_stands(key: str) -> None:
+def test_a_key_that_says_itself_what_it_is_goes_wherever_it_stands(key):
     for text in (f"Noted: {key} for later\n", f'x = f("{key}")\n'):
         assert key not in shared_redactor().redact(text).text
 
 
 @pytest.mark.parametrize(("text", "size", "letters"), BESIDE)
-def test_what_stands_beside_a_known_id_goes(text: str, size: int, letters: str) -> None:
+def test_what_stands_beside_a_known_id_goes(text, size, letters):
     secret = some(size, letters)
     filled = text.format(upper=some(16, UPPER), hex=some(32, HEX), letters=some(14), secret=secret)
     assert secret not in shared_redactor().redact(filled + "\n").text
 
 
 @pytest.mark.parametrize("text", GIVEN)
-def test_a_secret_that_is_given_or_taken_instead_goes(text: str) -> None:
+def test_a_secret_that_is_given_or_taken_instead_goes(text):
     done = shared_redactor().redact(text.format(secret=SECRET, password=PASSWORD) + "\n").text
     assert SECRET not in done
     assert PASSWORD not in done
@@ -115,20 +115,20 @@ def test_a_secret_that_is_given_or_taken_instead_goes(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", IN_PIECES)
-def test_a_password_in_pieces_goes_in_every_language(text: str) -> None:
+def test_a_password_in_pieces_goes_in_every_language(text):
     done = shared_redactor().redact(text + "\n").text
     assert "k4Rz9!" not in done
     assert "vQm2Lx" not in done
 
 
-def test_every_flag_of_a_command_that_takes_a_password_is_looked_at() -> None:
+def test_every_flag_of_a_command_that_takes_a_password_is_looked_at():
     text = "keytool -importkeystore -srcstorepass k4Rz9vQm2Lx7 -deststorepass 9xQ2vLm7kk -destkeypass T5wE8rYu1p\n"
     done = shared_redactor().redact(text + "ssh-keygen -p -P Zk81mQw7Lp -N Yt62nRv5Bd -f id\n").text
     assert done.count("[REDACTED:command-password]") == 5
 
 
 @pytest.mark.parametrize("frame", ["{}", "<tls-auth>\n{}\n</tls-auth>"])
-def test_a_static_key_of_openvpn_goes_and_its_frame_stays(frame: str) -> None:
+def test_a_static_key_of_openvpn_goes_and_its_frame_stays(frame):
     lines = [some(32, HEX) for _ in range(16)]
     begin, end = "-----BEGIN OpenVPN Static key V1-----", "-----END OpenVPN Static key V1-----"
     done = shared_redactor().redact(frame.format("\n".join([begin, *lines, end])) + "\n").text
@@ -137,6 +137,6 @@ def test_a_static_key_of_openvpn_goes_and_its_frame_stays(frame: str) -> None:
     assert end in done
 
 
-def test_a_key_for_everybody_stays_though_another_key_looks_like_it() -> None:
+def test_a_key_for_everybody_stays_though_another_key_looks_like_it():
     text = "sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQtMaZLXjWl\n"
     assert shared_redactor().redact(text).text == text

@@ -61,7 +61,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_secret_in_source_or_on_a_command_line_is_gone(source: str) -> None:
+def test_a_secret_in_source_or_on_a_command_line_is_gone(source):
     text = source.format(*[SECRET] * 2) + "\n"
     done = shared_redactor().redact(text).text
     assert SECRET not in done
@@ -70,5 +70,5 @@ def test_a_secret_in_source_or_on_a_command_line_is_gone(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", HARMLESS)
-def test_source_without_a_secret_stays(source: str) -> None:
+def test_source_without_a_secret_stays(source):
     assert shared_redactor().redact(source + "\n").text == source + "\n"

@@ -66,7 +66,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("talk", TALK)
-def test_a_password_that_is_said_in_passing_is_gone_and_the_talk_stays(talk: str) -> None:
+def test_a_password_that_is_said_in_passing_is_gone_and_the_talk_stays(talk):
     done = shared_redactor().redact(talk.format(SECRET) + "\n").text
     before, after = talk.format("\0").split("\0")
     assert SECRET not in done
@@ -75,10 +75,10 @@ def test_a_password_that_is_said_in_passing_is_gone_and_the_talk_stays(talk: str
 
 
 @pytest.mark.parametrize("talk", CODES)
-def test_a_code_of_digits_is_gone_when_it_is_called_one(talk: str) -> None:
+def test_a_code_of_digits_is_gone_when_it_is_called_one(talk):
     assert "[REDACTED:pin]" in shared_redactor().redact(talk + "\n").text
 
 
 @pytest.mark.parametrize("talk", HARMLESS)
-def test_talk_about_passwords_stays(talk: str) -> None:
+def test_talk_about_passwords_stays(talk):
     assert shared_redactor().redact(talk + "\n").text == talk + "\n"

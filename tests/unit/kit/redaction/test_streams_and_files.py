@@ -18,7 +18,7 @@ def _rules_are_compiled() -> None:
     shared_redactor().wait()
 
 
-def test_a_token_cut_over_pieces_is_never_shown_and_whole_lines_come_at_once() -> None:
+def test_a_token_cut_over_pieces_is_never_shown_and_whole_lines_come_at_once():
     stream = shared_redactor().stream()
     assert stream.feed("starting up\n") == "starting up\n"
     shown = [stream.feed(piece) for piece in ("token ", TOKEN[:9], TOKEN[9:30], TOKEN[30:] + "\n", "done")]
@@ -26,7 +26,7 @@ def test_a_token_cut_over_pieces_is_never_shown_and_whole_lines_come_at_once() -
     assert stream.finish() == "done"
 
 
-def test_plain_words_of_an_unfinished_line_are_shown_at_once_and_it_stops_at_what_may_be_a_secret() -> None:
+def test_plain_words_of_an_unfinished_line_are_shown_at_once_and_it_stops_at_what_may_be_a_secret():
     stream = shared_redactor().stream()
     pieces = ("I am looking", " at the tables **carefully** and", " then its pas", "sword is Kd83", "!jskQ", "\n")
     assert [stream.feed(piece) for piece in pieces] == [
@@ -39,7 +39,7 @@ def test_plain_words_of_an_unfinished_line_are_shown_at_once_and_it_stops_at_wha
     ]
 
 
-def test_a_line_that_announces_something_is_shown_before_what_it_announces() -> None:
+def test_a_line_that_announces_something_is_shown_before_what_it_announces():
     stream = shared_redactor().stream()
     assert stream.feed("Building wheels for these:\n") == "Building wheels for these:\n"
     assert stream.feed("Waiting for the token:\n") == "Waiting for the token:\n"
@@ -48,7 +48,7 @@ def test_a_line_that_announces_something_is_shown_before_what_it_announces() -> 
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])
-def test_bytes_in_any_pieces_come_out_as_the_whole_does(size: int) -> None:
+def test_bytes_in_any_pieces_come_out_as_the_whole_does(size):
     text = (
         f"hello\nexport GITHUB_TOKEN={TOKEN}\n-----BEGIN PRIVATE KEY-----\n"
         + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDKd83jskQ1LmN0\n" * 6
@@ -61,7 +61,7 @@ def test_bytes_in_any_pieces_come_out_as_the_whole_does(size: int) -> None:
     assert TOKEN.encode() not in out
 
 
-def test_until_the_rules_are_ready_a_stream_gives_out_what_is_harmless_and_holds_the_rest() -> None:
+def test_until_the_rules_are_ready_a_stream_gives_out_what_is_harmless_and_holds_the_rest():
     ready = []
     stream = RedactedStream(lambda text: text.replace("Tr4ub0dor&9", "*"), lambda: bool(ready))
     assert stream.feed("hello there\n") == "hello there\n"
@@ -84,7 +84,7 @@ def test_until_the_rules_are_ready_a_stream_gives_out_what_is_harmless_and_holds
         ("euc_jp", "これは設定ファイルです。接続先のサーバーを書きます。"),
     ],
 )
-def test_a_file_is_written_back_in_the_encoding_it_has(encoding: str, word: str) -> None:
+def test_a_file_is_written_back_in_the_encoding_it_has(encoding, word):
     text = f"# {word}\npassword = Kd83!jskQ\n"
     done = shared_redactor().redact_file(text.encode(encoding), "app.conf")
     assert done.data is not None
@@ -92,7 +92,7 @@ def test_a_file_is_written_back_in_the_encoding_it_has(encoding: str, word: str)
     assert done.kinds == ("password",)
 
 
-def test_media_are_copied_and_what_cannot_be_looked_into_is_left_out_with_a_reason() -> None:
+def test_media_are_copied_and_what_cannot_be_looked_into_is_left_out_with_a_reason():
     redactor = shared_redactor()
     picture = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
     assert redactor.redact_file(picture, "a.png").data == picture
@@ -105,7 +105,7 @@ def test_media_are_copied_and_what_cannot_be_looked_into_is_left_out_with_a_reas
 @pytest.mark.parametrize(
     "begin", ["ID3 tags are ", "GIF89a\n", "%PDF-1.4\n", "RIFF0000WAVE\n", "....ftyp\n", "#!AMR\n", "icns\n"]
 )
-def test_a_note_that_begins_like_a_medium_is_a_note(begin: str) -> None:
+def test_a_note_that_begins_like_a_medium_is_a_note(begin):
     done = shared_redactor().redact_file(f"{begin}\npassword = Kd83!jskQ\n".encode(), "note.md")
     assert done.data == f"{begin}\npassword = [REDACTED:password]\n".encode()
 
@@ -113,13 +113,13 @@ def test_a_note_that_begins_like_a_medium_is_a_note(begin: str) -> None:
 @pytest.mark.parametrize(
     "begin", [b"\x89PNG\r\n\x1a\n\x00\x00", b"\xff\xd8\xff\xe0", b"ID3\x04\x00\x00", b"%PDF-1.7\n%\xe2\xe3"]
 )
-def test_a_medium_in_which_a_secret_stands_legibly_is_left_out(begin: bytes) -> None:
+def test_a_medium_in_which_a_secret_stands_legibly_is_left_out(begin):
     left = shared_redactor().redact_file(begin + b"\x00\x01\n\npassword = Kd83!jskQ\n\x00\xff\x00", "picture")
     assert left.data is None
     assert "legibly" in left.reason
 
 
-def test_a_plain_value_of_yaml_stays_one_text() -> None:
+def test_a_plain_value_of_yaml_stays_one_text():
     text = b"password: Kd83!jskQ  # of the db\nlist: [a, Kd]\n"
     done = shared_redactor().redact_file(text, "app.yaml")
     assert done.data is not None

@@ -21,7 +21,7 @@ class _Judge:
         return len(value) >= least
 
 
-def test_a_judge_is_asked_once_about_a_value_and_again_about_another_or_in_another_way() -> None:
+def test_a_judge_is_asked_once_about_a_value_and_again_about_another_or_in_another_way():
     judge = _Judge()
     judged = once(judge.__call__)
     with remembered():
@@ -31,7 +31,7 @@ def test_a_judge_is_asked_once_about_a_value_and_again_about_another_or_in_anoth
     assert judge.asked == [b"abcd", b"abc", b"abcd"]
 
 
-def test_nothing_is_remembered_before_between_and_after_texts() -> None:
+def test_nothing_is_remembered_before_between_and_after_texts():
     judge = _Judge()
     judged = once(judge.__call__)
     judged(b"abcd")
@@ -45,7 +45,7 @@ def test_nothing_is_remembered_before_between_and_after_texts() -> None:
     assert chance._known.verdicts is None
 
 
-def test_what_is_remembered_is_bounded_and_never_a_long_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_remembered_is_bounded_and_never_a_long_value(monkeypatch):
     monkeypatch.setattr(chance, "_MOST", 3)
     judge = _Judge()
     judged = once(judge.__call__)
@@ -58,7 +58,7 @@ def test_what_is_remembered_is_bounded_and_never_a_long_value(monkeypatch: pytes
     assert judge.asked.count(b"a" * 300) == 2
 
 
-def test_another_thread_remembers_for_itself() -> None:
+def test_another_thread_remembers_for_itself():
     judge = _Judge()
     judged = once(judge.__call__)
     with remembered():
@@ -69,7 +69,7 @@ def test_another_thread_remembers_for_itself() -> None:
     assert judge.asked == [b"abcd"] * 2
 
 
-def test_a_redactor_keeps_no_value_when_it_is_done() -> None:
+def test_a_redactor_keeps_no_value_when_it_is_done():
     redactor: Redactor = shared_redactor()
     assert redactor.redact("password = Zeta-kilo-4711!").findings
     assert chance._known.verdicts is None

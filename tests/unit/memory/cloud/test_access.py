@@ -39,13 +39,13 @@ def everything(home: Path) -> Path:
     return home
 
 
-def test_the_key_that_is_named_wins(everything: Path) -> None:
+def test_the_key_that_is_named_wins(everything):
     named = Named("https://mine.example/mcp", "context-1", "key-named")
     found = find_access(named, {"KAGURA_API_KEY": "key-environment"}, everything, now=NOW)
     assert (found.key, found.url, found.context_id) == ("key-named", "https://mine.example/mcp", "context-1")
 
 
-def test_then_the_environment(everything: Path) -> None:
+def test_then_the_environment(everything):
     environ = {"KAGURA_API_KEY": " key-environment ", "KAGURA_CONTEXT_ID": "context-2"}
     found = find_access(Named(), environ, everything, now=NOW)
     assert (found.key, found.url, found.context_id) == ("key-environment", CLOUD, "context-2")
@@ -53,19 +53,19 @@ def test_then_the_environment(everything: Path) -> None:
     assert find_access(Named(), environ, everything, now=NOW).url == "https://other.example/mcp"
 
 
-def test_then_the_profile_that_is_asked_for_or_the_usual_one(everything: Path) -> None:
+def test_then_the_profile_that_is_asked_for_or_the_usual_one(everything):
     found = find_access(Named(key="  "), {"KAGURA_API_KEY": ""}, everything, now=NOW)
     assert (found.key, found.url, found.context_id) == ("key-profile", "https://team.example/mcp", CONTEXT)
     assert find_access(Named(), {"KAGURA_PROFILE": "work"}, everything, now=NOW).key == "key-work"
 
 
-def test_then_the_file_in_the_home_directory(everything: Path) -> None:
+def test_then_the_file_in_the_home_directory(everything):
     (everything / ".kagura" / "credentials.json").unlink()
     found = find_access(Named(), {}, everything, now=NOW)
     assert (found.key, found.url) == ("key-file", "https://file.example/mcp")
 
 
-def test_a_project_chooses_no_server_unless_it_is_named(everything: Path, tmp_path: Path, monkeypatch) -> None:
+def test_a_project_chooses_no_server_unless_it_is_named(everything, tmp_path, monkeypatch):
     (everything / ".kagura" / "credentials.json").unlink()
     project = tmp_path / "project"
     write(project / ".kagura.json", {"api_key": "key-evil", "mcp_url": "https://evil.example/mcp"})
@@ -75,12 +75,12 @@ def test_a_project_chooses_no_server_unless_it_is_named(everything: Path, tmp_pa
     assert found.key == "key-evil"
 
 
-def test_a_profile_that_is_not_there_is_not_replaced_by_another(everything: Path) -> None:
+def test_a_profile_that_is_not_there_is_not_replaced_by_another(everything):
     with pytest.raises(MemoryUnavailable, match="no profile 'play'"):
         find_access(Named(), {"KAGURA_PROFILE": "play"}, everything, now=NOW)
 
 
-def test_a_sign_in_that_has_expired_says_how_to_renew_it(home: Path) -> None:
+def test_a_sign_in_that_has_expired_says_how_to_renew_it(home):
     write(
         home / ".kagura" / "credentials.json",
         {"profiles": {"default": profile("key-old", expires_at="2025-12-31T00:00:00Z")}},
@@ -90,7 +90,7 @@ def test_a_sign_in_that_has_expired_says_how_to_renew_it(home: Path) -> None:
     assert "key-old" not in str(refusal.value)
 
 
-def test_without_a_key_or_a_context_it_says_how_to_get_one(home: Path) -> None:
+def test_without_a_key_or_a_context_it_says_how_to_get_one(home):
     with pytest.raises(MemoryUnavailable, match=r"no key for it.*KAGURA_API_KEY"):
         find_access(Named(), {}, home, now=NOW)
     with pytest.raises(MemoryUnavailable, match=r"no context is named.*KAGURA_CONTEXT_ID"):
@@ -98,7 +98,7 @@ def test_without_a_key_or_a_context_it_says_how_to_get_one(home: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["{not json", "[1, 2]", '"key-text"'])
-def test_a_file_that_cannot_be_read_does_not_show_what_is_in_it(home: Path, broken: str) -> None:
+def test_a_file_that_cannot_be_read_does_not_show_what_is_in_it(home, broken):
     write(home / ".kagura.json", broken)
     with pytest.raises(MemoryUnavailable, match="cannot be read as JSON") as refusal:
         find_access(Named(), {}, home, now=NOW)
@@ -117,24 +117,24 @@ def test_a_file_that_cannot_be_read_does_not_show_what_is_in_it(home: Path, brok
         ("https://ada:hunter2@memory.example/mcp", "holds a user or a password"),
     ],
 )
-def test_an_address_that_would_show_the_key_is_refused(url: str, why: str) -> None:
+def test_an_address_that_would_show_the_key_is_refused(url, why):
     with pytest.raises(MemoryUnavailable, match=why) as refusal:
         CloudAccess(url, CONTEXT, "key-secret")
     assert "hunter2" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000/mcp", "http://localhost/mcp", "http://[::1]:9/mcp", CLOUD])
-def test_this_machine_may_be_asked_without_encryption(url: str) -> None:
+def test_this_machine_may_be_asked_without_encryption(url):
     assert CloudAccess(url, CONTEXT, "key-secret").url == url
 
 
 @pytest.mark.parametrize("key", ["", "two words", "line\nbreak", "schlüssel"])
-def test_a_key_that_cannot_be_sent_is_refused_unseen(key: str) -> None:
+def test_a_key_that_cannot_be_sent_is_refused_unseen(key):
     with pytest.raises(MemoryUnavailable) as refusal:
         CloudAccess(CLOUD, CONTEXT, key)
     assert not key or key not in str(refusal.value)
 
 
-def test_a_key_is_not_shown() -> None:
+def test_a_key_is_not_shown():
     assert "key-secret" not in repr(CloudAccess(CLOUD, CONTEXT, "key-secret"))
     assert "key-secret" not in repr(Named(key="key-secret"))

@@ -38,7 +38,7 @@ DRAFTS = st.builds(
 
 
 @given(draft=DRAFTS)
-def test_a_memory_comes_back_from_the_wire_as_it_went(draft: Draft) -> None:
+def test_a_memory_comes_back_from_the_wire_as_it_went(draft):
     now = datetime(2026, 1, 1, tzinfo=UTC)
     kept = memory_of(draft, now)
     asked = json.loads(json.dumps(asked_to_keep(kept)))
@@ -52,20 +52,20 @@ def test_a_memory_comes_back_from_the_wire_as_it_went(draft: Draft) -> None:
 @given(
     told=st.dictionaries(st.sampled_from(["tier", "author", "at", "data", "pinned", "scope"]), st.integers() | WORDS)
 )
-def test_details_that_somebody_else_wrote_do_no_harm(told: dict[str, object]) -> None:
+def test_details_that_somebody_else_wrote_do_no_harm(told):
     row = memory_of_row({"memory_id": ID, "content": "x", "details": {"kagura": told}, "created_at": "2026-01-01"})
     assert row.memory.tier is Tier.QUARANTINE
     assert memory_of_row({"memory_id": ID, "details": told}).memory.source.author is Author.IMPORT
 
 
-def test_trust_needs_the_tag_and_the_details() -> None:
+def test_trust_needs_the_tag_and_the_details():
     trusted = {"kagura": {"tier": "trusted"}}
     assert memory_of_row({"tags": ["kagura-trusted"], "details": trusted}).memory.tier is Tier.TRUSTED
     assert memory_of_row({"tags": ["kagura-trusted"]}).memory.tier is Tier.QUARANTINE
     assert memory_of_row({"tags": [], "details": trusted}).memory.tier is Tier.QUARANTINE
 
 
-def test_each_type_of_edge_is_told_by_a_mark_and_read_back() -> None:
+def test_each_type_of_edge_is_told_by_a_mark_and_read_back():
     for kind in EDGE_TYPES:
         edge = Edge(f"mem-{ID}", f"mem-{OTHER}", kind, 0.5)
         marks = [mark for mark in (mark_of(edge),) if mark]
@@ -74,12 +74,12 @@ def test_each_type_of_edge_is_told_by_a_mark_and_read_back() -> None:
         assert without((*marks, "kagura-edge-fixes-123456789012"), edge.target) == ("kagura-edge-fixes-123456789012",)
 
 
-def test_an_edge_that_the_cloud_made_by_itself_is_related_and_has_a_weight_of_ours() -> None:
+def test_an_edge_that_the_cloud_made_by_itself_is_related_and_has_a_weight_of_ours():
     told = {"source_id": ID, "target_id": OTHER, "edge_type": "neural_association", "weight": 2.5}
     assert edge_of(told, ()) == Edge(f"mem-{ID}", f"mem-{OTHER}", "related", 1.0)
 
 
-def test_a_row_without_marks_of_ours_shows_its_own_tags() -> None:
+def test_a_row_without_marks_of_ours_shows_its_own_tags():
     row = memory_of_row({"memory_id": ID, "tags": ["python", "kagura-edge-fixes-123456789012", "kagura-trusted"]})
     assert isinstance(row, CloudMemoryRow)
     assert (row.memory.tags, row.marks) == (("python",), ("kagura-edge-fixes-123456789012",))

@@ -73,7 +73,7 @@ def test_words_are_cut_into_the_longest_pieces_that_are_known():
     assert words("") == ["[CLS]", "[SEP]"]
 
 
-def test_a_text_means_the_same_alone_and_among_longer_ones(model: Path):
+def test_a_text_means_the_same_alone_and_among_longer_ones(model):
     encoder = MiniLM(model)
     texts = ["a kitten", "a kitten sleeps and sleeps and sleeps !", "", "a " * 400]
 
@@ -87,13 +87,13 @@ def test_a_text_means_the_same_alone_and_among_longer_ones(model: Path):
     assert encoder.encode([]).shape == (0, SIZE)
 
 
-def test_texts_that_are_cut_off_at_the_same_place_mean_the_same(model: Path):
+def test_texts_that_are_cut_off_at_the_same_place_mean_the_same(model):
     one, other = MiniLM(model).encode(["a " * 300, "a " * 400])
 
     assert np.allclose(one, other)
 
 
-def test_threads_may_ask_at_once(model: Path):
+def test_threads_may_ask_at_once(model):
     encoder, found = MiniLM(model), []
     threads = [threading.Thread(target=lambda: found.append(encoder.encode(["a kitten"]))) for _ in range(4)]
     for thread in threads:
@@ -106,7 +106,7 @@ def test_threads_may_ask_at_once(model: Path):
 
 
 @pytest.mark.parametrize("damage", ["short", "header", "offsets", "missing"])
-def test_weights_that_are_damaged_are_told(model: Path, damage: str):
+def test_weights_that_are_damaged_are_told(model, damage):
     file = model / "model.safetensors"
     if damage == "short":
         file.write_bytes(b"x")
@@ -122,7 +122,7 @@ def test_weights_that_are_damaged_are_told(model: Path, damage: str):
         MiniLM(model).encode(["a"])
 
 
-def test_half_floats_are_read_and_other_types_passed_over(tmp_path: Path):
+def test_half_floats_are_read_and_other_types_passed_over(tmp_path):
     half = np.array([1.5, 2.0], dtype="<f2").tobytes()
     header = {
         "half": {"dtype": "F16", "shape": [2], "data_offsets": [0, 4]},
@@ -136,7 +136,7 @@ def test_half_floats_are_read_and_other_types_passed_over(tmp_path: Path):
     assert {name: values.tolist() for name, values in tensors.items()} == {"half": [1.5, 2.0]}
 
 
-def test_only_what_may_be_english_is_asked(model: Path):
+def test_only_what_may_be_english_is_asked(model):
     encoder = MiniLM(model)
 
     assert encoder.understands("Which pet did she get?")

@@ -33,7 +33,7 @@ def _stem(connection: sqlite3.Connection, word: str) -> str:
     start=st.text("abcdeilmnorstuvwyz", min_size=1, max_size=7),
     ending=st.sampled_from(["", *_ENDINGS.split()]),
 )
-def test_a_stem_is_that_of_the_porter_tokenizer_of_sqlite(porter: sqlite3.Connection, start: str, ending: str):
+def test_a_stem_is_that_of_the_porter_tokenizer_of_sqlite(porter, start, ending):
     assert english_stem(start + ending) == _stem(porter, start + ending)
 
 

@@ -17,12 +17,12 @@ from kagura_kernel.memory.words import german_stem, is_german
         ("neue", "neuen"),
     ],
 )
-def test_inflected_forms_have_one_stem(forms: tuple[str, ...]):
+def test_inflected_forms_have_one_stem(forms):
     assert len({german_stem(form) for form in forms}) == 1
 
 
 @given(st.text("abcdefghijklmnopqrstuvwxyz", min_size=1))
-def test_a_stem_is_the_beginning_of_its_word_and_not_empty(word: str):
+def test_a_stem_is_the_beginning_of_its_word_and_not_empty(word):
     stem = german_stem(word)
 
     assert stem

@@ -6,7 +6,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,14 +65,14 @@ def _go(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-def test_the_file_and_its_directory_are_for_their_owner_alone(store: SqliteMemory, path: Path):
+def test_the_file_and_its_directory_are_for_their_owner_alone(store, path):
     store.remember(Draft("x", SOURCE))
 
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
 
 
-def test_of_many_memories_all_or_none_survive_a_killed_process(opened: Callable[[], SqliteMemory], path: Path):
+def test_of_many_memories_all_or_none_survive_a_killed_process(opened, path):
     opened().remember(Draft("before", SOURCE))
     with _writer(path, "bulk", 3000) as process:
         _go(process)
@@ -88,7 +87,7 @@ def test_of_many_memories_all_or_none_survive_a_killed_process(opened: Callable[
     assert again.recall(Query("bulk")) == ()
 
 
-def test_what_was_remembered_one_by_one_survives_a_killed_process(opened: Callable[[], SqliteMemory], path: Path):
+def test_what_was_remembered_one_by_one_survives_a_killed_process(opened, path):
     with _writer(path, "single", 100_000) as process:
         _go(process)
         store = opened()
@@ -105,7 +104,7 @@ def test_what_was_remembered_one_by_one_survives_a_killed_process(opened: Callab
     connection.close()
 
 
-def test_two_processes_write_at_once_and_nothing_is_lost(opened: Callable[[], SqliteMemory], path: Path):
+def test_two_processes_write_at_once_and_nothing_is_lost(opened, path):
     with _writer(path, "one", 100) as one, _writer(path, "two", 100) as two:
         _go(one)
         _go(two)
@@ -118,9 +117,7 @@ def test_two_processes_write_at_once_and_nothing_is_lost(opened: Callable[[], Sq
     assert len(store.recall(Query("two", k=1000))) == 100
 
 
-def test_a_file_that_another_process_keeps_locked_is_told(
-    store: SqliteMemory, path: Path, monkeypatch: pytest.MonkeyPatch, opened: Callable[[], SqliteMemory]
-):
+def test_a_file_that_another_process_keeps_locked_is_told(store, path, monkeypatch, opened):
     monkeypatch.setattr(connections, "BUSY_SECONDS", 0.05)
     impatient = opened()
     other = sqlite3.connect(path, isolation_level=None)
@@ -180,7 +177,7 @@ def _newer(path: Path) -> None:
         (_newer, "a newer version"),
     ],
 )
-def test_what_is_no_memory_is_refused_and_left_as_it_is(path: Path, make: Callable[[Path], None], why: str):
+def test_what_is_no_memory_is_refused_and_left_as_it_is(path, make, why):
     path.parent.mkdir()
     make(path)
     before = path.read_bytes() if path.is_file() else None
@@ -192,14 +189,14 @@ def test_what_is_no_memory_is_refused_and_left_as_it_is(path: Path, make: Callab
     assert (path.read_bytes() if path.is_file() else None) == before
 
 
-def test_a_directory_that_is_a_file_is_told(tmp_path: Path):
+def test_a_directory_that_is_a_file_is_told(tmp_path):
     (tmp_path / "file").write_text("x")
 
     with pytest.raises(MemoryUnavailable, match="a file stands where"):
         SqliteMemory(tmp_path / "file" / "memory.db")
 
 
-def test_a_file_that_was_moved_away_is_not_written_any_further(store: SqliteMemory, path: Path):
+def test_a_file_that_was_moved_away_is_not_written_any_further(store, path):
     path.rename(path.with_name("elsewhere"))
 
     with pytest.raises(MemoryUnavailable, match="moved or deleted"):
@@ -215,7 +212,7 @@ def test_a_file_that_was_moved_away_is_not_written_any_further(store: SqliteMemo
         (sqlite3.SQLITE_IOERR, "disk reports an error"),
     ],
 )
-def test_what_sqlite_reports_is_said_in_words_with_advice(tmp_path: Path, code: int, why: str):
+def test_what_sqlite_reports_is_said_in_words_with_advice(tmp_path, code, why):
     error = sqlite3.OperationalError("words of its own")
     error.sqlite_errorcode = code
 
@@ -225,7 +222,7 @@ def test_what_sqlite_reports_is_said_in_words_with_advice(tmp_path: Path, code: 
     assert "words of its own" not in told
 
 
-def test_a_full_disk_keeps_a_memory_out_whole(store: SqliteMemory, path: Path):
+def test_a_full_disk_keeps_a_memory_out_whole(store, path):
     store.remember(Draft("before", SOURCE))
     pages = sqlite3.connect(path).execute("PRAGMA page_count").fetchone()[0]
     with store._connections.reading() as connection:
@@ -238,9 +235,7 @@ def test_a_full_disk_keeps_a_memory_out_whole(store: SqliteMemory, path: Path):
     assert [found.memory.text for found in store.recall(Query("before"))] == ["before"]
 
 
-def test_a_file_of_the_first_schema_is_brought_up_to_date(
-    opened: Callable[[], SqliteMemory], path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_file_of_the_first_schema_is_brought_up_to_date(opened, path, monkeypatch):
     with monkeypatch.context() as older:
         older.setattr(connections, "MIGRATIONS", connections.MIGRATIONS[:1])
         opened().close()
@@ -256,7 +251,7 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date(
     connection.close()
 
 
-def test_an_index_of_other_terms_is_made_anew(opened: Callable[[], SqliteMemory], monkeypatch: pytest.MonkeyPatch):
+def test_an_index_of_other_terms_is_made_anew(opened, monkeypatch):
     store = opened()
     store.remember_many([Draft("pottery?", SOURCE, thread="t"), Draft("two bowls", SOURCE, thread="t")])
     gone = store.remember(Draft("pottery forgotten", SOURCE))
@@ -274,7 +269,7 @@ def test_an_index_of_other_terms_is_made_anew(opened: Callable[[], SqliteMemory]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
-def test_a_file_that_may_not_be_written_is_told(opened: Callable[[], SqliteMemory], path: Path):
+def test_a_file_that_may_not_be_written_is_told(opened, path):
     opened().close()
     path.chmod(0o400)
 

@@ -33,7 +33,7 @@ def _texts(store: SqliteMemory, text: str, **filters: object) -> Sequence[str]:
     return [found.memory.text for found in store.recall(Query(text, **filters))]
 
 
-def test_a_memory_is_found_by_its_meaning_when_no_word_is_the_same(store: SqliteMemory):
+def test_a_memory_is_found_by_its_meaning_when_no_word_is_the_same(store):
     store.remember_many([Draft("warm bread", SOURCE), Draft("a kitten", SOURCE)])
     store.encode_now()
 
@@ -44,20 +44,20 @@ def test_a_memory_is_found_by_its_meaning_when_no_word_is_the_same(store: Sqlite
     assert all(0 <= one.score <= 1 for one in found)
 
 
-def test_vectors_are_made_in_the_background(store: SqliteMemory):
+def test_vectors_are_made_in_the_background(store):
     store.remember(Draft("a kitten", SOURCE))
 
     wait_until(lambda: _texts(store, "pet") == ["a kitten"])
 
 
-def test_words_are_enough_until_there_are_vectors(store: SqliteMemory, encoder: FakeEncoder):
+def test_words_are_enough_until_there_are_vectors(store, encoder):
     encoder.fail = True
     store.remember(Draft("a kitten", SOURCE))
 
     assert _texts(store, "kitten") == ["a kitten"]
 
 
-def test_vectors_are_kept_with_the_memories(store: SqliteMemory, tmp_path: Path, encoder: FakeEncoder):
+def test_vectors_are_kept_with_the_memories(store, tmp_path, encoder):
     store.remember_many([Draft(f"kitten {number}", SOURCE) for number in range(70)])
     store.encode_now()
     asked = len(encoder.asked)
@@ -72,7 +72,7 @@ def test_vectors_are_kept_with_the_memories(store: SqliteMemory, tmp_path: Path,
     assert encoder.asked[asked:] == ["pet"]
 
 
-def test_filters_hold_for_meaning_too(store: SqliteMemory):
+def test_filters_hold_for_meaning_too(store):
     kitten, dog = store.remember_many([Draft("a kitten", SOURCE), Draft("a dog", SOURCE)])
     store.encode_now()
     assert set(_texts(store, "pet")) == {"a kitten", "a dog"}
@@ -85,7 +85,7 @@ def test_filters_hold_for_meaning_too(store: SqliteMemory):
     assert _texts(store, "pet") == ["a kitten"]
 
 
-def test_vectors_of_another_model_are_not_compared(store: SqliteMemory, tmp_path: Path):
+def test_vectors_of_another_model_are_not_compared(store, tmp_path):
     store.remember(Draft("a kitten", SOURCE))
     store.encode_now()
     other = FakeEncoder([FOOD, PETS, {"more"}], model="other")
@@ -99,9 +99,7 @@ def test_vectors_of_another_model_are_not_compared(store: SqliteMemory, tmp_path
     assert np.allclose(other.encode(["pet"]), [[0, 1, 0]], atol=0.02)
 
 
-def test_a_question_in_a_language_that_the_model_does_not_know_is_answered_by_words(
-    store: SqliteMemory, encoder: FakeEncoder
-):
+def test_a_question_in_a_language_that_the_model_does_not_know_is_answered_by_words(store, encoder):
     encoder.unknown = {"pet"}
     store.remember(Draft("a kitten", SOURCE))
     store.encode_now()

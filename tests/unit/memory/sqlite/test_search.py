@@ -54,31 +54,27 @@ FILTERS = [
 
 @pytest.mark.parametrize("text", ["deploy", ""])
 @pytest.mark.parametrize(("filters", "numbers"), FILTERS)
-def test_a_filter_lets_through_what_fits_and_nothing_else(
-    store: SqliteMemory, text: str, filters: dict[str, object], numbers: set[int]
-):
+def test_a_filter_lets_through_what_fits_and_nothing_else(store, text, filters, numbers):
     _ones(store)
 
     assert set(_ids(store, text, k=50, **filters)) == {f"m{number}" for number in numbers}
 
 
 @pytest.mark.parametrize(("filters", "numbers"), FILTERS)
-def test_a_filter_is_the_same_when_it_is_too_broad_for_the_index(
-    store: SqliteMemory, monkeypatch: pytest.MonkeyPatch, filters: dict[str, object], numbers: set[int]
-):
+def test_a_filter_is_the_same_when_it_is_too_broad_for_the_index(store, monkeypatch, filters, numbers):
     monkeypatch.setattr(search, "SELECTIVE", 1)
     _ones(store)
 
     assert set(_ids(store, "deploy", k=50, **filters)) == {f"m{number}" for number in numbers}
 
 
-def test_a_question_without_words_lists_the_newest(store: SqliteMemory):
+def test_a_question_without_words_lists_the_newest(store):
     _ones(store)
 
     assert _ids(store, " ", k=3) == ["m9", "m8", "m7"]
 
 
-def test_what_does_not_pass_a_filter_does_not_take_the_place_of_what_does(store: SqliteMemory):
+def test_what_does_not_pass_a_filter_does_not_take_the_place_of_what_does(store):
     store.remember_many([Draft("deploy deploy deploy", SOURCE) for _ in range(700)])
     wanted = store.remember(Draft("a long text in which the word deploy is said once", SOURCE, tier=Tier.TRUSTED))
     store.remember_many([Draft("deploy deploy", SOURCE) for _ in range(700)])
@@ -87,7 +83,7 @@ def test_what_does_not_pass_a_filter_does_not_take_the_place_of_what_does(store:
     assert _ids(store, "deploy", k=1, until=wanted.at) == []
 
 
-def test_a_rare_word_is_found_beside_one_that_is_in_every_memory(store: SqliteMemory, monkeypatch: pytest.MonkeyPatch):
+def test_a_rare_word_is_found_beside_one_that_is_in_every_memory(store, monkeypatch):
     monkeypatch.setattr(search, "PROBE", 10)
     monkeypatch.setattr(search, "BUDGET", 20)
     drafts = [Draft(f"memory number{number} about things", SOURCE, id=f"m{number}") for number in range(200)]
@@ -98,9 +94,7 @@ def test_a_rare_word_is_found_beside_one_that_is_in_every_memory(store: SqliteMe
     assert len(_ids(store, "memory things", k=5)) == 5
 
 
-def test_a_word_too_common_to_be_read_still_orders_what_others_found(
-    store: SqliteMemory, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_word_too_common_to_be_read_still_orders_what_others_found(store, monkeypatch):
     monkeypatch.setattr(search, "PROBE", 5)
     monkeypatch.setattr(search, "BUDGET", 5)
     both = store.remember(Draft("queue and worker", SOURCE))
@@ -111,7 +105,7 @@ def test_a_word_too_common_to_be_read_still_orders_what_others_found(
     assert _ids(store, "queue worker", k=1) == [both.id]
 
 
-def test_what_matched_is_told(store: SqliteMemory):
+def test_what_matched_is_told(store):
     store.remember(Draft("The cellar is flooded", SOURCE, tags=("house",), at=DAY))
 
     found = store.recall(Query("Which cellars were flooded in May 2025?", tags=("house",)))[0]
@@ -120,7 +114,7 @@ def test_what_matched_is_told(store: SqliteMemory):
     assert 0 < found.score <= 1
 
 
-def test_a_tag_and_a_summary_are_found_as_words_are(store: SqliteMemory):
+def test_a_tag_and_a_summary_are_found_as_words_are(store):
     tagged = store.remember(Draft("text", SOURCE, tags=("front-end",)))
     summed = store.remember(Draft("text", SOURCE, summary="the gist"))
 
@@ -129,7 +123,7 @@ def test_a_tag_and_a_summary_are_found_as_words_are(store: SqliteMemory):
 
 
 @pytest.mark.parametrize("said", [True, False])
-def test_who_speaks_counts_more_than_who_is_spoken_to(store: SqliteMemory, said: bool):
+def test_who_speaks_counts_more_than_who_is_spoken_to(store, said):
     def turn(speaker: str, text: str) -> Draft:
         if said:
             return Draft(text, SOURCE, thread="t", speaker=speaker, id=f"{speaker}-{len(text)}")
@@ -148,7 +142,7 @@ def test_who_speaks_counts_more_than_who_is_spoken_to(store: SqliteMemory, said:
 
 
 @pytest.mark.parametrize("said", [True, False])
-def test_an_answer_is_found_by_the_question_before_it(store: SqliteMemory, said: bool):
+def test_an_answer_is_found_by_the_question_before_it(store, said):
     turns = [("Tom", "How was the pottery class?"), ("Ellen", "Two crooked bowls!"), ("Tom", "Ha.")]
     drafts = [
         Draft(text, SOURCE, thread="t", speaker=speaker) if said else Draft(f"{speaker}: {text}", SOURCE)
@@ -163,7 +157,7 @@ def test_an_answer_is_found_by_the_question_before_it(store: SqliteMemory, said:
     assert "neighbour" in next(one.why for one in found if one.memory.id == ids[1])
 
 
-async def test_notes_are_neighbours_only_when_they_were_remembered_together(store: SqliteMemory, clock):
+async def test_notes_are_neighbours_only_when_they_were_remembered_together(store, clock):
     store.remember(Draft("Tom: How was the pottery class?", SOURCE))
     await clock.advance(121)
     late = store.remember(Draft("Ellen: Two crooked bowls!", SOURCE))
@@ -171,7 +165,7 @@ async def test_notes_are_neighbours_only_when_they_were_remembered_together(stor
     assert late.id not in _ids(store, "pottery")
 
 
-def test_an_answer_is_found_by_the_question_before_it_where_nobody_is_named(store: SqliteMemory):
+def test_an_answer_is_found_by_the_question_before_it_where_nobody_is_named(store):
     talk = ("Do you like pottery?", "My kids do!", "I see.")
     for id_, scope, type_ in (("said", "", "note"), ("told", "x", "fix")):
         store.remember_many(
@@ -186,7 +180,7 @@ def test_an_answer_is_found_by_the_question_before_it_where_nobody_is_named(stor
     assert not {"told1", "note1"} & set(found)
 
 
-def test_turns_of_two_threads_do_not_mix(store: SqliteMemory):
+def test_turns_of_two_threads_do_not_mix(store):
     drafts = []
     for number in range(3):
         drafts += [Draft(f"one{number}", SOURCE, thread="one"), Draft(f"two{number}", SOURCE, thread="two")]
@@ -197,7 +191,7 @@ def test_turns_of_two_threads_do_not_mix(store: SqliteMemory):
     assert found == {"one0", "one1", "one2"}
 
 
-def test_a_neighbour_that_may_not_be_shown_is_not_shown(store: SqliteMemory):
+def test_a_neighbour_that_may_not_be_shown_is_not_shown(store):
     store.remember_many(
         [
             Draft("pottery?", SOURCE, thread="t", tier=Tier.TRUSTED),
@@ -214,7 +208,7 @@ def test_a_neighbour_that_may_not_be_shown_is_not_shown(store: SqliteMemory):
 @pytest.mark.parametrize(
     "text", ['a" OR "b', "NEAR(a b)", "term:x", "*", "'; DROP TABLE memory; --", "^a", "()", "\ue000scope"]
 )
-def test_a_question_is_text_and_never_a_command(store: SqliteMemory, text: str):
+def test_a_question_is_text_and_never_a_command(store, text):
     store.remember(Draft("a b", SOURCE))
 
     store.recall(Query(text))

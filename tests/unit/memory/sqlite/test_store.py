@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnavailable, MemoryUnknown
 from kagura_kernel.domain.memory import Author, Draft, Edge, Query, Source, Tier
 from kagura_kernel.memory.sqlite.store import SqliteMemory
-from kagura_kernel.testing.clock import FakeClock
 
 SOURCE = Source(Author.AGENT, by="brain", run_id="run-1", uri="file:///x")
 
@@ -22,7 +19,7 @@ def _found(store: SqliteMemory, text: str, **filters: object) -> list[str]:
     return [found.memory.text for found in store.recall(Query(text, **filters))]
 
 
-def test_what_is_remembered_is_there_after_opening_the_file_again(opened: Callable[[], SqliteMemory]):
+def test_what_is_remembered_is_there_after_opening_the_file_again(opened):
     store = opened()
     draft = Draft(
         "The kitten sleeps", SOURCE, tags=("pet",), data={"a": 1}, expires_at=datetime(2099, 1, 1, tzinfo=UTC)
@@ -36,7 +33,7 @@ def test_what_is_remembered_is_there_after_opening_the_file_again(opened: Callab
     assert [found.memory for found in again.recall(Query("kitten"))] == [memory]
 
 
-def test_a_draft_whose_id_is_there_changes_nothing(store: SqliteMemory):
+def test_a_draft_whose_id_is_there_changes_nothing(store):
     first = store.remember(Draft("first", SOURCE, id="mem-a"))
 
     assert store.remember(Draft("second", SOURCE, id="mem-a")) == first
@@ -53,14 +50,14 @@ def test_a_draft_whose_id_is_there_changes_nothing(store: SqliteMemory):
     assert store.counts().memories == 3
 
 
-def test_one_wrong_draft_keeps_the_others_out(store: SqliteMemory):
+def test_one_wrong_draft_keeps_the_others_out(store):
     with pytest.raises(MemoryInvalid, match="number 2"):
         store.remember_many([Draft("fine", SOURCE), Draft(" ", SOURCE)])
 
     assert store.counts().memories == 0
 
 
-def test_what_is_forgotten_is_found_by_its_id_alone_until_it_is_restored(store: SqliteMemory, clock: FakeClock):
+def test_what_is_forgotten_is_found_by_its_id_alone_until_it_is_restored(store, clock):
     memory = store.remember(Draft("a secret garden", SOURCE, pinned=True))
 
     forgotten = store.forget(memory.id)
@@ -75,7 +72,7 @@ def test_what_is_forgotten_is_found_by_its_id_alone_until_it_is_restored(store: 
     assert _found(store, "garden") == ["a secret garden"]
 
 
-async def test_what_has_expired_is_not_found(store: SqliteMemory, clock: FakeClock):
+async def test_what_has_expired_is_not_found(store, clock):
     soon = clock.now() + timedelta(seconds=10)
     store.remember(Draft("the short lived note", SOURCE, expires_at=soon, pinned=True))
     assert _found(store, "note") == _found(store, "") == ["the short lived note"]
@@ -88,7 +85,7 @@ async def test_what_has_expired_is_not_found(store: SqliteMemory, clock: FakeClo
     assert store.counts().memories == 0
 
 
-def test_what_is_promoted_is_trusted_until_it_is_demoted(store: SqliteMemory):
+def test_what_is_promoted_is_trusted_until_it_is_demoted(store):
     memory = store.remember(Draft("use the blue key", SOURCE))
     assert _found(store, "key", tier=Tier.TRUSTED) == []
 
@@ -105,7 +102,7 @@ def test_what_is_promoted_is_trusted_until_it_is_demoted(store: SqliteMemory):
     assert _found(store, "key", tier=Tier.TRUSTED) == ["use the blue key"]
 
 
-def test_feedback_moves_a_memory_past_its_equal(store: SqliteMemory):
+def test_feedback_moves_a_memory_past_its_equal(store):
     ids = store.remember_many([Draft("restart the queue", SOURCE), Draft("restart the queue", SOURCE)])
     later = store.recall(Query("queue"))[1].memory.id
 
@@ -119,7 +116,7 @@ def test_feedback_moves_a_memory_past_its_equal(store: SqliteMemory):
     assert set(ids) == {found.memory.id for found in store.recall(Query("queue"))}
 
 
-def test_pinned_memories_come_the_most_important_first(store: SqliteMemory):
+def test_pinned_memories_come_the_most_important_first(store):
     low = store.remember(Draft("low", SOURCE, pinned=True, importance=0.1))
     high = store.remember(Draft("high", SOURCE, importance=0.9, scope="project:x", tier=Tier.TRUSTED))
     store.pin(high.id)
@@ -132,7 +129,7 @@ def test_pinned_memories_come_the_most_important_first(store: SqliteMemory):
     assert [memory.text for memory in store.pinned(("", "project:x"))] == ["high"]
 
 
-def test_what_lies_around_a_memory_comes_by_its_distance(store: SqliteMemory):
+def test_what_lies_around_a_memory_comes_by_its_distance(store):
     a, b, c, d = store.remember_many([Draft(text, SOURCE) for text in "abcd"])
     store.create_edge(Edge(a, b, "fixes", 0.5))
     store.create_edge(Edge(c, b))
@@ -151,14 +148,14 @@ def test_what_lies_around_a_memory_comes_by_its_distance(store: SqliteMemory):
 
 
 @pytest.mark.parametrize("wrong", [{"depth": -1}, {"depth": 33}, {"most": 0}, {"types": ("likes",)}])
-def test_what_cannot_be_explored_is_refused(store: SqliteMemory, wrong: dict[str, object]):
+def test_what_cannot_be_explored_is_refused(store, wrong):
     memory = store.remember(Draft("a", SOURCE))
 
     with pytest.raises(MemoryInvalid):
         store.explore(memory.id, **wrong)
 
 
-def test_with_a_memory_everything_is_erased_that_came_from_it(store: SqliteMemory, path: Path):
+def test_with_a_memory_everything_is_erased_that_came_from_it(store, path):
     a, b, c, d, other = store.remember_many([Draft(f"unmistakable{text}", SOURCE) for text in "abcde"])
     for child, parent in ((b, a), (c, a), (d, b), (d, c), (a, d)):
         store.create_edge(Edge(child, parent, "came-from"))
@@ -178,7 +175,7 @@ def test_with_a_memory_everything_is_erased_that_came_from_it(store: SqliteMemor
     assert not any(b"unmistakable" + letter in held for letter in (b"a", b"b", b"c", b"d"))
 
 
-def test_erasing_a_turn_joins_its_neighbours(store: SqliteMemory):
+def test_erasing_a_turn_joins_its_neighbours(store):
     a, b, c = store.remember_many([Draft(text, SOURCE, thread="t") for text in ("pottery?", "well", "two bowls")])
 
     store.erase(b)
@@ -191,14 +188,14 @@ def test_erasing_a_turn_joins_its_neighbours(store: SqliteMemory):
 
 
 @pytest.mark.parametrize("unknown", ["mem-none", "", "\ud800", "' OR 1=1"])
-def test_an_unknown_id_is_told(store: SqliteMemory, unknown: str):
+def test_an_unknown_id_is_told(store, unknown):
     with pytest.raises(MemoryUnknown):
         store.reference(unknown)
     with pytest.raises(MemoryUnknown):
         store.create_edge(Edge(unknown, "mem-other"))
 
 
-def test_a_closed_memory_says_so(store: SqliteMemory):
+def test_a_closed_memory_says_so(store):
     store.close()
     store.close()
 
@@ -206,7 +203,7 @@ def test_a_closed_memory_says_so(store: SqliteMemory):
         store.recall(Query("anything"))
 
 
-def test_many_threads_write_and_read_at_once(store: SqliteMemory):
+def test_many_threads_write_and_read_at_once(store):
     failures: list[BaseException] = []
 
     def work(number: int) -> None:
@@ -229,7 +226,7 @@ def test_many_threads_write_and_read_at_once(store: SqliteMemory):
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(str.strip))
-def test_any_text_is_kept_as_it_is_and_any_text_can_be_asked(store: SqliteMemory, text: str):
+def test_any_text_is_kept_as_it_is_and_any_text_can_be_asked(store, text):
     memory = store.remember(Draft(text, SOURCE))
 
     assert store.reference(memory.id).text == text

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import socket
 import struct
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -54,7 +53,7 @@ def port_of(rig: InjectionRig) -> int:
 # ------------------------------------------------------------------ what passes
 
 
-async def test_a_request_gets_the_header_on_its_way_out_and_nothing_of_it_comes_back(tmp_path: Path) -> None:
+async def test_a_request_gets_the_header_on_its_way_out_and_nothing_of_it_comes_back(tmp_path):
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream, prefix="/api/v1")) as rig:
         lease = await rig.open()
         async with client() as http:
@@ -73,7 +72,7 @@ async def test_a_request_gets_the_header_on_its_way_out_and_nothing_of_it_comes_
         assert rig.failures == []
 
 
-async def test_what_a_program_sends_in_the_headers_place_is_taken_out(tmp_path: Path) -> None:
+async def test_what_a_program_sends_in_the_headers_place_is_taken_out(tmp_path):
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream, header="x-api-key")) as rig:
         await rig.open()
         sent = {
@@ -103,7 +102,7 @@ async def test_what_a_program_sends_in_the_headers_place_is_taken_out(tmp_path: 
         assert asked.header("range") == ""
 
 
-async def test_basic_makes_the_secret_the_password(tmp_path: Path) -> None:
+async def test_basic_makes_the_secret_the_password(tmp_path):
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream, basic_user="x-access-token")) as rig:
         await rig.open()
         async with client() as http:
@@ -112,7 +111,7 @@ async def test_basic_makes_the_secret_the_password(tmp_path: Path) -> None:
         assert (sort, base64.b64decode(pair).decode()) == ("Basic", f"x-access-token:{SECRET}")
 
 
-async def test_a_connection_is_kept_for_several_requests_on_both_sides(tmp_path: Path) -> None:
+async def test_a_connection_is_kept_for_several_requests_on_both_sides(tmp_path):
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
         await rig.open()
         request = f"GET /a HTTP/1.1\r\nHost: 127.0.0.1:{port_of(rig)}\r\n\r\n".encode()
@@ -123,7 +122,7 @@ async def test_a_connection_is_kept_for_several_requests_on_both_sides(tmp_path:
         assert upstream.connections == 1
 
 
-async def test_chunks_pass_both_ways(tmp_path: Path) -> None:
+async def test_chunks_pass_both_ways(tmp_path):
     async def pieces() -> Any:
         for number in range(50):
             yield b"%d," % number
@@ -141,7 +140,7 @@ async def test_chunks_pass_both_ways(tmp_path: Path) -> None:
         assert upstream.asked[0].header("transfer-encoding") == "chunked"
 
 
-async def test_a_program_that_waits_for_a_go_ahead_gets_it(tmp_path: Path) -> None:
+async def test_a_program_that_waits_for_a_go_ahead_gets_it(tmp_path):
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
         await rig.open()
         reader, writer = await asyncio.open_connection("127.0.0.1", port_of(rig))
@@ -156,7 +155,7 @@ async def test_a_program_that_waits_for_a_go_ahead_gets_it(tmp_path: Path) -> No
         assert upstream.asked[0].header("expect") == ""
 
 
-async def test_a_large_body_passes_each_way_whole(tmp_path: Path) -> None:
+async def test_a_large_body_passes_each_way_whole(tmp_path):
     large = bytes(range(256)) * 64 * 1024
     async with RawUpstream(plain(large)) as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
         await rig.open()
@@ -168,7 +167,7 @@ async def test_a_large_body_passes_each_way_whole(tmp_path: Path) -> None:
         assert (record.bytes_out, record.bytes_in) == (len(large), len(large))
 
 
-async def test_a_program_that_does_not_read_stops_the_upstream(tmp_path: Path) -> None:
+async def test_a_program_that_does_not_read_stops_the_upstream(tmp_path):
     """Memory stays flat because the upstream is not read on; what it could push is far less than all."""
     total, sent = 400, 0
     piece = b"x" * 256 * 1024
@@ -196,7 +195,7 @@ async def test_a_program_that_does_not_read_stops_the_upstream(tmp_path: Path) -
         assert whole == total * len(piece)
 
 
-async def test_fifty_programs_at_once_each_get_their_own_answer(tmp_path: Path) -> None:
+async def test_fifty_programs_at_once_each_get_their_own_answer(tmp_path):
     async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
         return await plain(asked.target.encode() + asked.body)(asked, writer)
 
@@ -210,7 +209,7 @@ async def test_fifty_programs_at_once_each_get_their_own_answer(tmp_path: Path) 
         await rig.recorded(50)
 
 
-async def test_redirects_to_the_upstream_stay_inside_and_others_are_left_alone(tmp_path: Path) -> None:
+async def test_redirects_to_the_upstream_stay_inside_and_others_are_left_alone(tmp_path):
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream, prefix="/v4")) as rig:
         await rig.open()
         upstream.answer = plain(
@@ -233,7 +232,7 @@ async def test_redirects_to_the_upstream_stay_inside_and_others_are_left_alone(t
 
 
 @pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 204), ("GET", 304)])
-async def test_an_answer_without_a_body_leaves_the_connection_usable(tmp_path: Path, method: str, status: int) -> None:
+async def test_an_answer_without_a_body_leaves_the_connection_usable(tmp_path, method, status):
     async def bare(asked: Asked, writer: asyncio.StreamWriter) -> bool:
         if asked.target == "/second":
             return await plain(b"ok")(asked, writer)
@@ -251,7 +250,7 @@ async def test_an_answer_without_a_body_leaves_the_connection_usable(tmp_path: P
         assert upstream.connections == 1
 
 
-async def test_a_program_that_speaks_http_1_0_gets_the_end_of_the_connection_for_the_end(tmp_path: Path) -> None:
+async def test_a_program_that_speaks_http_1_0_gets_the_end_of_the_connection_for_the_end(tmp_path):
     async with (
         RawUpstream(chunked(b"one", b"two")) as upstream,
         InjectionRig(tmp_path, header(upstream)) as rig,
@@ -265,7 +264,7 @@ async def test_a_program_that_speaks_http_1_0_gets_the_end_of_the_connection_for
 # ------------------------------------------------------------------- TLS, gate
 
 
-async def test_an_upstream_is_reached_over_tls_under_its_own_name(tmp_path: Path) -> None:
+async def test_an_upstream_is_reached_over_tls_under_its_own_name(tmp_path):
     async def resolver(host: str, port: int) -> list[str]:
         del port
         assert host == "api.upstream.test"
@@ -281,7 +280,7 @@ async def test_an_upstream_is_reached_over_tls_under_its_own_name(tmp_path: Path
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-async def test_a_certificate_of_another_name_or_authority_is_refused(tmp_path: Path, *, trusted: bool) -> None:
+async def test_a_certificate_of_another_name_or_authority_is_refused(tmp_path, *, trusted):
     name = "other.upstream.test" if trusted else "127.0.0.1"
     async with RawUpstream(tls=tls.serving(name)) as upstream:
         async with InjectionRig(tmp_path, header(upstream), trust=tls.trusting() if trusted else None) as rig:
@@ -294,7 +293,7 @@ async def test_a_certificate_of_another_name_or_authority_is_refused(tmp_path: P
         assert upstream.asked == []
 
 
-async def test_an_upstream_that_leads_into_a_private_network_is_refused(tmp_path: Path) -> None:
+async def test_an_upstream_that_leads_into_a_private_network_is_refused(tmp_path):
     async def resolver(_host: str, _port: int) -> list[str]:
         return ["127.0.0.1"]
 
@@ -357,7 +356,7 @@ SMUGGLED = {
 
 
 @pytest.mark.parametrize("sort", SMUGGLED)
-async def test_what_could_be_read_in_two_ways_or_leads_elsewhere_never_leaves(tmp_path: Path, sort: str) -> None:
+async def test_what_could_be_read_in_two_ways_or_leads_elsewhere_never_leaves(tmp_path, sort):
     status, request = SMUGGLED[sort]
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
         await rig.open()
@@ -373,7 +372,7 @@ async def test_what_could_be_read_in_two_ways_or_leads_elsewhere_never_leaves(tm
 
 
 @pytest.mark.parametrize("body", [b"zz\r\nabc\r\n0\r\n\r\n", b"3\r\nabcd\r\n0\r\n\r\n", b"3\r\nab"])
-async def test_chunks_that_break_their_framing_cut_the_request_off(tmp_path: Path, body: bytes) -> None:
+async def test_chunks_that_break_their_framing_cut_the_request_off(tmp_path, body):
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
         await rig.open()
         head = f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{port_of(rig)}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
@@ -388,7 +387,7 @@ async def test_chunks_that_break_their_framing_cut_the_request_off(tmp_path: Pat
         assert record.ended == "broken"
 
 
-async def test_a_slow_head_is_given_up(tmp_path: Path) -> None:
+async def test_a_slow_head_is_given_up(tmp_path):
     async with (
         RawUpstream() as upstream,
         InjectionRig(tmp_path, header(upstream), limits=InjectionLimits(head=0.2)) as rig,
@@ -398,7 +397,7 @@ async def test_a_slow_head_is_given_up(tmp_path: Path) -> None:
         assert upstream.connections == 0
 
 
-async def test_a_connection_that_asks_nothing_is_closed(tmp_path: Path) -> None:
+async def test_a_connection_that_asks_nothing_is_closed(tmp_path):
     async with (
         RawUpstream() as upstream,
         InjectionRig(tmp_path, header(upstream), limits=InjectionLimits(keep=0.2)) as rig,
@@ -408,7 +407,7 @@ async def test_a_connection_that_asks_nothing_is_closed(tmp_path: Path) -> None:
         assert rig.records == []
 
 
-async def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
+async def test_one_connection_too_many_is_told_so(tmp_path):
     async with (
         RawUpstream() as upstream,
         InjectionRig(tmp_path, header(upstream), limits=InjectionLimits(connections=1)) as rig,
@@ -421,7 +420,7 @@ async def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
         first.transport.abort()
 
 
-async def test_requests_that_come_too_fast_are_told_so_until_time_has_passed(tmp_path: Path) -> None:
+async def test_requests_that_come_too_fast_are_told_so_until_time_has_passed(tmp_path):
     async with (
         RawUpstream() as upstream,
         InjectionRig(tmp_path, header(upstream), limits=InjectionLimits(rate=8, burst=4)) as rig,
@@ -449,7 +448,7 @@ def forms(user: str = "") -> list[bytes]:
 
 
 @pytest.mark.parametrize("form", range(4))
-async def test_an_echo_of_the_secret_is_starred_wherever_it_is_cut(tmp_path: Path, form: int) -> None:
+async def test_an_echo_of_the_secret_is_starred_wherever_it_is_cut(tmp_path, form):
     text = forms("robot")[form]
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream, basic_user="robot")) as rig:
         await rig.open()
@@ -464,7 +463,7 @@ async def test_an_echo_of_the_secret_is_starred_wherever_it_is_cut(tmp_path: Pat
                 assert set(got[7:-6]) <= set(b"*") or form == 3
 
 
-async def test_an_echo_in_headers_or_byte_by_byte_is_starred(tmp_path: Path) -> None:
+async def test_an_echo_in_headers_or_byte_by_byte_is_starred(tmp_path):
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
         await rig.open()
         upstream.answer = plain(b"x", x_echo=f"Bearer {SECRET}", location=f"/login?key={SECRET}")
@@ -476,7 +475,7 @@ async def test_an_echo_in_headers_or_byte_by_byte_is_starred(tmp_path: Path) -> 
             assert (await http.get(rig.urls[0] + "/")).content == b"*" * len(SECRET) * 3
 
 
-async def test_an_answer_that_cannot_be_looked_into_is_not_passed_on(tmp_path: Path) -> None:
+async def test_an_answer_that_cannot_be_looked_into_is_not_passed_on(tmp_path):
     async with (
         RawUpstream(plain(b"\x1f\x8b", content_encoding="gzip")) as upstream,
         InjectionRig(tmp_path, header(upstream)) as rig,
@@ -494,7 +493,7 @@ async def test_an_answer_that_cannot_be_looked_into_is_not_passed_on(tmp_path: P
 @pytest.mark.parametrize(
     "head", [b"content-length: 1000\r\n", b"transfer-encoding: chunked\r\n"], ids=["length", "chunks"]
 )
-async def test_an_upstream_that_dies_in_the_middle_is_seen_as_broken(tmp_path: Path, head: bytes) -> None:
+async def test_an_upstream_that_dies_in_the_middle_is_seen_as_broken(tmp_path, head):
     async def dies(_asked: Asked, writer: asyncio.StreamWriter) -> bool:
         writer.write(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n" + b"5\r\nhello\r\n")
         await writer.drain()
@@ -509,7 +508,7 @@ async def test_an_upstream_that_dies_in_the_middle_is_seen_as_broken(tmp_path: P
         assert (record.status, record.ended) == (200, "broken")
 
 
-async def test_an_upstream_that_hangs_up_before_its_answer_is_told_in_words(tmp_path: Path) -> None:
+async def test_an_upstream_that_hangs_up_before_its_answer_is_told_in_words(tmp_path):
     async def dies(_asked: Asked, _writer: asyncio.StreamWriter) -> bool:
         return False
 
@@ -521,7 +520,7 @@ async def test_an_upstream_that_hangs_up_before_its_answer_is_told_in_words(tmp_
         assert len(upstream.asked) == 1
 
 
-async def test_a_request_on_a_connection_that_had_been_closed_is_sent_once_more(tmp_path: Path) -> None:
+async def test_a_request_on_a_connection_that_had_been_closed_is_sent_once_more(tmp_path):
     answered = 0
 
     async def once(asked: Asked, writer: asyncio.StreamWriter) -> bool:
@@ -540,7 +539,7 @@ async def test_a_request_on_a_connection_that_had_been_closed_is_sent_once_more(
         assert upstream.connections == 2
 
 
-async def test_nobody_there_is_told_in_words(tmp_path: Path) -> None:
+async def test_nobody_there_is_told_in_words(tmp_path):
     async with RawUpstream() as upstream:
         injection = header(upstream)
     async with InjectionRig(tmp_path, injection) as rig:
@@ -550,7 +549,7 @@ async def test_nobody_there_is_told_in_words(tmp_path: Path) -> None:
         assert (answer.status_code, answer.headers["x-kagura-error"]) == (502, "ERR_EGRESS_UNREACHABLE")
 
 
-async def test_an_early_answer_reaches_a_program_that_is_still_sending(tmp_path: Path) -> None:
+async def test_an_early_answer_reaches_a_program_that_is_still_sending(tmp_path):
     server = await asyncio.start_server(_too_large, "127.0.0.1", 0)
     early = HeaderInjection(upstream=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     async with server, InjectionRig(tmp_path, early) as rig:
@@ -567,7 +566,7 @@ async def _too_large(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
     writer.close()
 
 
-async def test_silence_ends_a_request(tmp_path: Path) -> None:
+async def test_silence_ends_a_request(tmp_path):
     async with (
         RawUpstream(silent_after()) as upstream,
         InjectionRig(tmp_path, header(upstream), limits=InjectionLimits(idle=0.2)) as rig,
@@ -593,7 +592,7 @@ def silent_after(beginning: bytes = b"") -> Answer:
 
 
 @pytest.mark.parametrize("beginning", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nso"])
-async def test_a_program_that_resets_its_connection_is_not_waited_for(tmp_path: Path, beginning: bytes) -> None:
+async def test_a_program_that_resets_its_connection_is_not_waited_for(tmp_path, beginning):
     async with RawUpstream(silent_after(beginning)) as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
         await rig.open()
         reader, writer = await asyncio.open_connection("127.0.0.1", port_of(rig))
@@ -609,7 +608,7 @@ async def test_a_program_that_resets_its_connection_is_not_waited_for(tmp_path: 
         assert rig.failures == []
 
 
-async def test_a_program_that_closes_its_side_is_waited_for_a_shorter_silence(tmp_path: Path) -> None:
+async def test_a_program_that_closes_its_side_is_waited_for_a_shorter_silence(tmp_path):
     async with (
         RawUpstream(silent_after()) as upstream,
         InjectionRig(tmp_path, header(upstream), limits=InjectionLimits(parted=0.2)) as rig,
@@ -627,7 +626,7 @@ async def test_a_program_that_closes_its_side_is_waited_for_a_shorter_silence(tm
         writer.close()
 
 
-async def test_a_program_that_closes_its_side_is_still_answered(tmp_path: Path) -> None:
+async def test_a_program_that_closes_its_side_is_still_answered(tmp_path):
     answer = asyncio.Event()
 
     async def slow(asked: Asked, writer: asyncio.StreamWriter) -> bool:
@@ -646,7 +645,7 @@ async def test_a_program_that_closes_its_side_is_still_answered(tmp_path: Path) 
         writer.close()
 
 
-async def test_what_is_asked_before_its_turn_is_answered_in_its_turn(tmp_path: Path) -> None:
+async def test_what_is_asked_before_its_turn_is_answered_in_its_turn(tmp_path):
     first = asyncio.Event()
 
     async def in_turn(asked: Asked, writer: asyncio.StreamWriter) -> bool:
@@ -675,7 +674,7 @@ async def test_what_is_asked_before_its_turn_is_answered_in_its_turn(tmp_path: P
         writer.close()
 
 
-async def test_the_limits_of_bytes_are_exact_in_words_before_the_answer_and_a_cut_after_it(tmp_path: Path) -> None:
+async def test_the_limits_of_bytes_are_exact_in_words_before_the_answer_and_a_cut_after_it(tmp_path):
     limits = InjectionLimits(bytes_out=10, bytes_in=10)
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream), limits=limits) as rig:
         await rig.open()
@@ -689,7 +688,7 @@ async def test_the_limits_of_bytes_are_exact_in_words_before_the_answer_and_a_cu
         assert [record.ended for record in rig.records] == ["done", "limit", "limit"]
 
 
-async def test_what_cannot_be_recorded_is_told_to_whoever_serves(tmp_path: Path) -> None:
+async def test_what_cannot_be_recorded_is_told_to_whoever_serves(tmp_path):
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
         await rig.open()
         rig.unrecordable = JournalUnwritable("journal.db", "the disk is full")
@@ -703,9 +702,7 @@ async def test_what_cannot_be_recorded_is_told_to_whoever_serves(tmp_path: Path)
 # --------------------------------------------------------------------- leases
 
 
-async def test_a_renewal_during_a_transfer_is_not_noticed_and_the_next_request_has_the_new_secret(
-    tmp_path: Path,
-) -> None:
+async def test_a_renewal_during_a_transfer_is_not_noticed_and_the_next_request_has_the_new_secret(tmp_path):
     go_on = asyncio.Event()
 
     async def slow(_asked: Asked, writer: asyncio.StreamWriter) -> bool:
@@ -733,7 +730,7 @@ async def test_a_renewal_during_a_transfer_is_not_noticed_and_the_next_request_h
         assert sent == ["Bearer secret-of-handle-1", "Bearer secret-of-handle-2"]
 
 
-async def test_a_lease_that_is_closed_cuts_what_is_under_way_and_refuses_what_comes(tmp_path: Path) -> None:
+async def test_a_lease_that_is_closed_cuts_what_is_under_way_and_refuses_what_comes(tmp_path):
     async def endless(_asked: Asked, writer: asyncio.StreamWriter) -> bool:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhalf")
         await writer.drain()
@@ -756,7 +753,7 @@ async def test_a_lease_that_is_closed_cuts_what_is_under_way_and_refuses_what_co
         assert [record.ended for record in await rig.recorded(2)] == ["ended", "refused"]
 
 
-async def test_a_url_serves_the_next_lease_of_its_scope(tmp_path: Path) -> None:
+async def test_a_url_serves_the_next_lease_of_its_scope(tmp_path):
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
         first = await rig.open()
         url = rig.urls[0]
@@ -769,7 +766,7 @@ async def test_a_url_serves_the_next_lease_of_its_scope(tmp_path: Path) -> None:
         assert upstream.asked[0].header("authorization") == "Bearer secret-of-handle-2"
 
 
-async def test_a_released_lease_a_lost_grant_and_a_time_that_is_up_give_nothing(tmp_path: Path) -> None:
+async def test_a_released_lease_a_lost_grant_and_a_time_that_is_up_give_nothing(tmp_path):
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
         lease = await rig.open()
         url = rig.urls[0]
@@ -784,7 +781,7 @@ async def test_a_released_lease_a_lost_grant_and_a_time_that_is_up_give_nothing(
         assert upstream.connections == 0
 
 
-async def test_a_secret_that_no_header_can_carry_is_refused(tmp_path: Path) -> None:
+async def test_a_secret_that_no_header_can_carry_is_refused(tmp_path):
     async with RawUpstream() as upstream:
         two_lines = header(upstream, template="Bearer {token}\r\nX-More: 1")
         async with InjectionRig(tmp_path, two_lines) as rig:

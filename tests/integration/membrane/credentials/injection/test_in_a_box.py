@@ -6,7 +6,6 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -43,7 +42,7 @@ async def searched(box: Box) -> list[str]:
     return found
 
 
-async def test_a_header_reaches_the_upstream_and_the_secret_is_nowhere_inside(box: Box, tmp_path: Path) -> None:
+async def test_a_header_reaches_the_upstream_and_the_secret_is_nowhere_inside(box, tmp_path):
     async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
         body = repr(asked.headers).encode() + b" " + base64.b64encode(asked.header("authorization").encode())
         return await plain(body)(asked, writer)
@@ -63,7 +62,7 @@ async def test_a_header_reaches_the_upstream_and_the_secret_is_nowhere_inside(bo
             assert rig.failures == []
 
 
-async def test_a_large_transfer_passes_the_guest_whole(box: Box, tmp_path: Path) -> None:
+async def test_a_large_transfer_passes_the_guest_whole(box, tmp_path):
     large = bytes(range(256)) * 32 * 1024
     async with RawUpstream(plain(large)) as upstream:
         way = HeaderInjection(upstream=upstream.url, variables={"API_URL": "{url}"})
@@ -75,7 +74,7 @@ async def test_a_large_transfer_passes_the_guest_whole(box: Box, tmp_path: Path)
             assert upstream.asked[0].body == bytes(5_000_000)
 
 
-async def test_a_file_is_in_memory_for_its_lease_and_gone_after_it(box: Box, tmp_path: Path) -> None:
+async def test_a_file_is_in_memory_for_its_lease_and_gone_after_it(box, tmp_path):
     way = FileInjection(way="file", variables={"TOKEN_FILE": "{path}"})
     async with InjectionRig(tmp_path, way, box=box) as rig:
         lease = await rig.open()
@@ -94,7 +93,7 @@ async def test_a_file_is_in_memory_for_its_lease_and_gone_after_it(box: Box, tmp
         assert await box.changes() == []
 
 
-async def test_variables_of_one_command_are_gone_with_it(box: Box, tmp_path: Path) -> None:
+async def test_variables_of_one_command_are_gone_with_it(box, tmp_path):
     way = EnvInjection(way="env", variables={"TOKEN": "{token}"})
     async with InjectionRig(tmp_path, way, box=box) as rig:
         await rig.open()

@@ -48,7 +48,7 @@ async def rig_in(box: Box, tmp_path: Path, *injections: Any, **more: Any) -> Inj
     return InjectionRig(tmp_path, *injections, box=box, home=await home_of(box), **more)
 
 
-async def test_a_file_is_for_the_boxs_user_alone_and_a_variable_leads_to_it(box: Box, tmp_path: Path) -> None:
+async def test_a_file_is_for_the_boxs_user_alone_and_a_variable_leads_to_it(box, tmp_path):
     async with await rig_in(box, tmp_path, RAW) as rig:
         await rig.open()
         variables = rig.injector.variables()
@@ -61,7 +61,7 @@ async def test_a_file_is_for_the_boxs_user_alone_and_a_variable_leads_to_it(box:
         assert result.stdout.text == "secret-of-handle-1600\n700\n"
 
 
-async def test_a_file_follows_its_lease_through_renewal_hold_and_end(box: Box, tmp_path: Path) -> None:
+async def test_a_file_follows_its_lease_through_renewal_hold_and_end(box, tmp_path):
     async with await rig_in(box, tmp_path, RAW) as rig:
         lease = await rig.open()
         path = rig.injector.variables()["TOKEN_FILE"]
@@ -81,7 +81,7 @@ async def test_a_file_follows_its_lease_through_renewal_hold_and_end(box: Box, t
         assert rig.injector.shown() == ()
 
 
-async def test_a_file_that_cannot_be_written_leaves_no_secret_and_says_so(box: Box, tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_written_leaves_no_secret_and_says_so(box, tmp_path):
     async with await rig_in(box, tmp_path, RAW) as rig:
         await box.run(shell_command('mkdir -p "$HOME/.kagura/leases/fake-read/in-the-way"'))
         lease = await rig.broker.acquire("fake", "read", budget=HOUR)
@@ -92,7 +92,7 @@ async def test_a_file_that_cannot_be_written_leaves_no_secret_and_says_so(box: B
 
 
 @pytest.mark.parametrize("linked", [".kagura", ".kagura/leases", ".kagura/leases/fake-read"])
-async def test_a_file_does_not_follow_links_that_a_program_has_laid(box: Box, tmp_path: Path, linked: str) -> None:
+async def test_a_file_does_not_follow_links_that_a_program_has_laid(box, tmp_path, linked):
     async with await rig_in(box, tmp_path, RAW) as rig:
         lease = await rig.open()
         lay = f'mkdir -p elsewhere/leases && rm -rf "$HOME/{linked}" && ln -s "$PWD/elsewhere" "$HOME/{linked}"'
@@ -104,7 +104,7 @@ async def test_a_file_does_not_follow_links_that_a_program_has_laid(box: Box, tm
         assert [view.usable for view in rig.injector.shown()] == [True]
 
 
-async def test_a_renewal_that_is_refused_takes_the_old_file_away(box: Box, tmp_path: Path) -> None:
+async def test_a_renewal_that_is_refused_takes_the_old_file_away(box, tmp_path):
     async with await rig_in(box, tmp_path, RAW) as rig:
         lease = await rig.open()
         path = rig.injector.variables()["TOKEN_FILE"]
@@ -125,7 +125,7 @@ class AwsLike(FakeProvider):
         return Minted(Credential(parts), minted.lives, minted.handle)
 
 
-async def test_aws_programs_find_a_credentials_file_and_one_command_its_variables(box: Box, tmp_path: Path) -> None:
+async def test_aws_programs_find_a_credentials_file_and_one_command_its_variables(box, tmp_path):
     file = FileInjection(way="file", format="aws", variables={"AWS_SHARED_CREDENTIALS_FILE": "{path}"})
     provider = AwsLike(scopes=frozenset({"read"}))
     async with await rig_in(box, tmp_path, file, *settings.aws_keys("eu-west-1"), provider=provider) as rig:
@@ -155,16 +155,14 @@ async def test_aws_programs_find_a_credentials_file_and_one_command_its_variable
         (FileInjection(way="file", format="template", template="[x]\nkey={token}\n"), "[x]\nkey=secret-of-handle-1\n"),
     ],
 )
-async def test_a_file_has_the_form_that_its_program_reads(
-    box: Box, tmp_path: Path, injection: FileInjection, text: str
-) -> None:
+async def test_a_file_has_the_form_that_its_program_reads(box, tmp_path, injection, text):
     named = injection.model_copy(update={"name": "credentials"})
     async with await rig_in(box, tmp_path, named) as rig:
         await rig.open()
         assert await box.files.read(f"{await home_of(box)}/.kagura/leases/credentials") == text.encode()
 
 
-async def test_a_token_of_google_cloud_comes_with_its_end(box: Box, tmp_path: Path) -> None:
+async def test_a_token_of_google_cloud_comes_with_its_end(box, tmp_path):
     async with await rig_in(box, tmp_path, FileInjection(way="file", format="gcp")) as rig:
         lease = await rig.open()
         value = json.loads(await box.files.read(rig.injector.variables()["KAGURA_FAKE_READ_FILE"]))
@@ -172,7 +170,7 @@ async def test_a_token_of_google_cloud_comes_with_its_end(box: Box, tmp_path: Pa
         assert value == {"access_token": "secret-of-handle-1", "token_type": "Bearer", "expiry": ends}
 
 
-async def test_variables_with_a_secret_are_given_to_one_command_and_seen_by_no_other(box: Box, tmp_path: Path) -> None:
+async def test_variables_with_a_secret_are_given_to_one_command_and_seen_by_no_other(box, tmp_path):
     async with await rig_in(box, tmp_path, ENV) as rig:
         await rig.open()
         assert rig.injector.variables() == {}
@@ -184,7 +182,7 @@ async def test_variables_with_a_secret_are_given_to_one_command_and_seen_by_no_o
         assert "secret-of" not in repr(rig.injector.shown())
 
 
-async def test_variables_are_asked_for_by_name_and_only_where_they_are_meant(box: Box, tmp_path: Path) -> None:
+async def test_variables_are_asked_for_by_name_and_only_where_they_are_meant(box, tmp_path):
     async with await rig_in(box, tmp_path, RAW) as rig:
         await rig.open()
         with pytest.raises(NotThisTime, match=r"fake:read is not used by variables\. Use /"):
@@ -193,7 +191,7 @@ async def test_variables_are_asked_for_by_name_and_only_where_they_are_meant(box
             rig.injector.secret_env(["fake:raed"])
 
 
-async def test_a_lease_that_is_over_is_not_put_into_a_box(box: Box, tmp_path: Path) -> None:
+async def test_a_lease_that_is_over_is_not_put_into_a_box(box, tmp_path):
     async with await rig_in(box, tmp_path, RAW) as rig:
         lease = await rig.broker.acquire("fake", "read", budget=HOUR)
         await rig.broker.release(lease.id)
@@ -202,7 +200,7 @@ async def test_a_lease_that_is_over_is_not_put_into_a_box(box: Box, tmp_path: Pa
         assert rig.injector.shown() == ()
 
 
-async def test_ended_leases_give_no_variables(box: Box, tmp_path: Path) -> None:
+async def test_ended_leases_give_no_variables(box, tmp_path):
     async with await rig_in(box, tmp_path, ENV) as rig:
         lease = await rig.open()
         await rig.broker.release(lease.id)
@@ -210,13 +208,13 @@ async def test_ended_leases_give_no_variables(box: Box, tmp_path: Path) -> None:
             rig.injector.secret_env([lease.id])
 
 
-async def test_a_provider_that_says_nothing_about_its_use_is_told_what_is_missing(box: Box, tmp_path: Path) -> None:
+async def test_a_provider_that_says_nothing_about_its_use_is_told_what_is_missing(box, tmp_path):
     async with await rig_in(box, tmp_path) as rig:
         with pytest.raises(InjectionFailed, match="add `inject` to the provider"):
             await rig.open()
 
 
-async def test_two_leases_share_programs_names_and_keep_their_own(box: Box, tmp_path: Path) -> None:
+async def test_two_leases_share_programs_names_and_keep_their_own(box, tmp_path):
     async with RawUpstream() as upstream:
         variables = {"API_URL": "{url}", "API_KEY": "none"}
         way = HeaderInjection(upstream=upstream.url, variables=variables, git=("https://git.example/",))
@@ -235,7 +233,7 @@ async def test_two_leases_share_programs_names_and_keep_their_own(box: Box, tmp_
             assert f"url.{second}/.insteadOf" not in moved
 
 
-async def test_a_program_in_the_box_reaches_the_upstream_through_the_guest(box: Box, tmp_path: Path) -> None:
+async def test_a_program_in_the_box_reaches_the_upstream_through_the_guest(box, tmp_path):
     async with RawUpstream() as upstream:
         way = HeaderInjection(upstream=upstream.url, variables={"API_URL": "{url}"})
         async with await rig_in(box, tmp_path, way) as rig:
@@ -245,7 +243,7 @@ async def test_a_program_in_the_box_reaches_the_upstream_through_the_guest(box: 
             assert upstream.asked[0].header("authorization") == "Bearer secret-of-handle-1"
 
 
-async def test_closing_is_final_and_may_be_done_twice_even_when_the_box_is_gone(box: Box, tmp_path: Path) -> None:
+async def test_closing_is_final_and_may_be_done_twice_even_when_the_box_is_gone(box, tmp_path):
     async with await rig_in(box, tmp_path, RAW, ENV) as rig:
         lease = await rig.open()
         await box.close()

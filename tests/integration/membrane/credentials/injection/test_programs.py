@@ -34,7 +34,7 @@ async def run(*argv: str, env: dict[str, str], cwd: Path, stdin: bytes = b"") ->
     return process.returncode or 0, out.decode(), err.decode()
 
 
-async def test_curl_sends_and_receives_through_a_lease(tmp_path: Path) -> None:
+async def test_curl_sends_and_receives_through_a_lease(tmp_path):
     async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
         return await plain(asked.body[::-1])(asked, writer)
 
@@ -58,7 +58,7 @@ async def test_curl_sends_and_receives_through_a_lease(tmp_path: Path) -> None:
         assert upstream.asked[0].header("authorization") == "Bearer secret-of-handle-1"
 
 
-async def test_curl_shows_the_words_of_a_refusal(tmp_path: Path) -> None:
+async def test_curl_shows_the_words_of_a_refusal(tmp_path):
     async with RawUpstream() as upstream, InjectionRig(tmp_path, *settings.PRESETS["openai"](upstream.url)) as rig:
         lease = await rig.open()
         variables = rig.injector.variables()
@@ -126,9 +126,7 @@ async def git_server(tmp_path: Path) -> AsyncIterator[tuple[RawUpstream, GitServ
 
 
 @pytest.mark.parametrize("remote", ["https://github.com/owner/repo.git", "git@github.com:owner/repo.git"])
-async def test_git_clones_and_pushes_as_if_it_had_the_token(
-    git_server: tuple[RawUpstream, GitServer, Path], remote: str
-) -> None:
+async def test_git_clones_and_pushes_as_if_it_had_the_token(git_server, remote):
     upstream, server, folder = git_server
     _, web = settings.PRESETS["github"]("")
     assert isinstance(web, HeaderInjection)
@@ -161,7 +159,7 @@ async def test_git_clones_and_pushes_as_if_it_had_the_token(
         assert held == []
 
 
-async def test_git_shows_why_a_lease_gives_nothing(git_server: tuple[RawUpstream, GitServer, Path]) -> None:
+async def test_git_shows_why_a_lease_gives_nothing(git_server):
     upstream, server, folder = git_server
     injection = HeaderInjection(upstream=upstream.url, basic_user="x-access-token", git=("https://github.com/",))
     async with InjectionRig(folder, injection) as rig:
