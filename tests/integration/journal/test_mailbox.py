@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 
 from kagura_kernel.domain.approvals import Verdict
-from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalUnknown, RunUnknown
-from kagura_kernel.journal import views
+from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalUnknown, JournalUnreadable, RunUnknown
+from kagura_kernel.domain.events import Event
+from kagura_kernel.journal import pages, views
+from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.pages import TOPICS, Change, Watch
+from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
@@ -148,3 +154,154 @@ def test_a_word_that_a_reader_does_not_know_waits_for_one_that_does(journal, mai
     mailbox.send("run-1", "kill", by="ada")
     assert [message.word for message in mailbox.take(["run-1"], ("kill", "leases"))] == ["leases", "kill"]
     assert mailbox.take(["run-1"], ("kill", "leases")) == []
+
+
+def test_an_event_is_told_once_it_is_stored_to_every_listener_in_order(journal):
+    heard: list[tuple[str, str, int]] = []
+    for name in ("one", "two"):
+        journal.listen(lambda event, name=name: heard.append((name, event.kind, journal.last_seq())))
+    journal.append(RUN.started())
+    journal.append(RUN.noted())
+    assert heard == [
+        ("one", "run.started", 1),
+        ("two", "run.started", 1),
+        ("one", "noted", 2),
+        ("two", "noted", 2),
+    ]
+
+
+def begin_and_fail(journal: Journal) -> None:
+    with journal.writing() as writing:
+        writing.append(RUN.started())
+        raise RuntimeError("no")
+
+
+def test_what_is_rolled_back_is_not_told(journal):
+    heard: list[Event] = []
+    journal.listen(heard.append)
+    with pytest.raises(RuntimeError, match="no"):
+        begin_and_fail(journal)
+    assert heard == []
+    with journal.writing() as writing:
+        writing.append(RUN.started())
+        writing.append(RUN.noted())
+        assert heard == []
+    assert [event.kind for event in heard] == ["run.started", "noted"]
+
+
+def test_rows_of_other_processes_are_not_told(journal, open_journal):
+    heard: list[Event] = []
+    journal.listen(heard.append)
+    open_journal().append(RUN.started())
+    assert heard == []
+
+
+RUN_OF_WATCHING, OTHER = SampleRun(), SampleRun("run-2", "ses-2")
+
+
+@pytest.fixture
+def watch(open_journal: Callable[[], Journal], journal: Journal) -> Watch:
+    """Looks from a second process at what the first one writes; has had its first look."""
+    journal.append(RUN_OF_WATCHING.started())
+    looking = Watch(open_journal())
+    assert [change.topic for change in looking.look()] == list(TOPICS)
+    return looking
+
+
+def test_the_first_look_tells_everything_and_the_next_one_nothing(watch):
+    assert watch.look() == []
+    assert watch.look() == []
+
+
+@pytest.mark.parametrize(
+    ("event", "topics"),
+    [
+        (RUN_OF_WATCHING.noted(), []),
+        (RUN_OF_WATCHING.said("something"), []),
+        (RUN_OF_WATCHING.used(), []),
+        (RUN_OF_WATCHING.tool()[0], ["runs"]),
+        (RUN_OF_WATCHING.boxed(), ["runs"]),
+        (RUN_OF_WATCHING.counted(), ["runs", "costs"]),
+        (RUN_OF_WATCHING.lease(), ["leases"]),
+        (RUN_OF_WATCHING.asked(), ["runs", "approvals"]),
+        (RUN_OF_WATCHING.finished(), ["runs", "leases", "costs"]),
+    ],
+    ids=lambda value: getattr(value, "kind", None),
+)
+def test_an_event_is_told_to_the_lists_that_it_changes(watch, journal, event, topics):
+    journal.append(event)  # type: ignore[arg-type]
+    changes = watch.look()
+    assert [change.topic for change in changes] == topics
+    assert {(change.seq, change.run_id) for change in changes} <= {(2, "run-1")}
+    assert watch.look() == []
+
+
+def test_many_changes_are_told_once_and_of_several_runs_none_is_named(watch, journal):
+    for run in (RUN_OF_WATCHING, OTHER):
+        for _ in range(20):
+            journal.append(run.counted())
+    assert watch.look() == [Change("runs", 41), Change("costs", 41)]
+
+
+def test_a_question_and_its_answer_are_seen_before_their_events(watch, journal):
+    mailbox = Mailbox(journal)
+    mailbox.post(RUN_OF_WATCHING.request())
+    both = [Change("runs", 1, "run-1"), Change("approvals", 1, "run-1", "app-1")]
+    assert watch.look() == both
+    mailbox.decide("app-1", Verdict.ALLOW, by="ada", via="cell")
+    assert watch.look() == both
+
+
+def test_the_ledger_of_leases_is_watched(watch, journal):
+    ledger = LeaseLedger(journal)
+    hour = timedelta(hours=1)
+    row = LeaseRow(
+        "lea-1",
+        "lea-1",
+        "run-1",
+        "ses-1",
+        "o",
+        "github",
+        "read",
+        RUN_OF_WATCHING.at,
+        RUN_OF_WATCHING.at + hour,
+        RUN_OF_WATCHING.at,
+        1,
+        0,
+        0,
+    )
+    ledger.begin(row)
+    leases = [Change("leases", 1, "run-1")]
+    assert watch.look() == leases
+    ledger.complete("lea-1", handle="h", expires_at=RUN_OF_WATCHING.at + hour, dies_at=RUN_OF_WATCHING.at + hour)
+    assert watch.look() == leases
+    ledger.owe("lea-1", "revoked")
+    assert watch.look() == leases
+    ledger.close("lea-1", "revoked")
+    assert watch.look() == leases
+    assert watch.look() == []
+
+
+def test_a_word_that_is_left_for_a_run_changes_no_list(watch, journal):
+    Mailbox(journal).send("run-1", "kill", by="ada")
+    assert watch.look() == []
+
+
+def test_behind_very_many_rows_everything_is_told(watch, journal, monkeypatch):
+    monkeypatch.setattr(pages, "_TOO_MANY", 10)
+    for _ in range(12):
+        journal.append(RUN_OF_WATCHING.noted())
+    assert watch.look() == [Change(topic, 13) for topic in TOPICS]
+
+
+def test_its_own_process_is_watched_too(journal):
+    watch = Watch(journal)
+    watch.look()
+    journal.append(RUN_OF_WATCHING.started())
+    assert [change.topic for change in watch.look()] == ["runs", "costs", "plugins"]
+
+
+def test_a_closed_journal_is_an_error(watch):
+    watch.journal.close()
+    with pytest.raises(JournalUnreadable):
+        watch.look()

@@ -1,13 +1,30 @@
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import text
 
-from kagura_kernel.domain.errors import JournalError, JournalTampered, JournalTooNew, JournalUnwritable
-from kagura_kernel.domain.events import OutputStreamed, TextStreamed
+from kagura_kernel.domain.approvals import Verdict
+from kagura_kernel.domain.errors import (
+    JournalError,
+    JournalTampered,
+    JournalTooNew,
+    JournalUnreadable,
+    JournalUnwritable,
+)
+from kagura_kernel.domain.events import BoxStarted, ChangesCollected, Event, OutputStreamed, TextStreamed
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal import views
+from kagura_kernel.journal.encoding import row_hash
+from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
@@ -210,3 +227,292 @@ def test_reopening_goes_on_where_the_chain_ended(journal, open_journal):
     again = open_journal()
     assert again.append(RUN.noted()) == 4
     assert again.verify().rows == 4
+
+
+RUN_OF_TABLES, OTHER = SampleRun(), SampleRun("run-2", "ses-2")
+BASE = {"run_id": "run-1", "session_id": "ses-1", "at": RUN_OF_TABLES.at}
+BOX = BoxStarted(**BASE, box_id="box-1", backend="bubblewrap", isolation="namespace", reason="there is no daemon")
+CHANGES = ChangesCollected(**BASE, changes=(FileChange(path="a", status="added"),))
+WHOLE: tuple[Event, ...] = (
+    RUN_OF_TABLES.started(owner="host:1:2"),
+    BOX,
+    *RUN_OF_TABLES.tool(1),
+    RUN_OF_TABLES.counted(computed_usd=0.1),
+    RUN_OF_TABLES.counted(computed_usd=0.2, model=""),
+    RUN_OF_TABLES.asked("app-1"),
+    RUN_OF_TABLES.decided("app-1", verdict="deny"),
+    RUN_OF_TABLES.asked("app-2"),
+    CHANGES,
+    RUN_OF_TABLES.finished(model="", reported_usd=0.3),
+)
+
+
+def tell(journal: Journal, *events: Event) -> None:
+    for event in events:
+        journal.append(event)
+
+
+@pytest.mark.parametrize("length", range(len(WHOLE) + 1))
+def test_the_tables_agree_with_the_rows_after_every_event(journal, length):
+    tell(journal, *WHOLE[:length], OTHER.counted(), OTHER.finished(status="denied"), OTHER.started())
+    assert journal.verify().rows == length + 3
+
+
+def test_odd_values_agree_as_they_were_stored(journal):
+    odd = "odd \udcff, \x00, \ud83d\ude00 and \U0001f98a"
+    arguments = {
+        "path": {1, 2},
+        "when": RUN_OF_TABLES.at,
+        "ratio": float("nan"),
+        "bytes": b"\xff",
+        "name": odd,
+        "3": (1.0, 10**30),
+    }
+    tell(
+        journal, RUN_OF_TABLES.started(task=odd * 100, project=odd, user=odd), RUN_OF_TABLES.counted(computed_usd=None)
+    )
+    tell(
+        journal,
+        RUN_OF_TABLES.counted(),
+        RUN_OF_TABLES.asked("app-1", detail=odd, title=odd, reason=odd, options=(odd,)),
+    )
+    tell(
+        journal,
+        RUN_OF_TABLES.asked("app-2").model_copy(update={"arguments": arguments}),
+        RUN_OF_TABLES.decided("app-1", by=odd, answer=odd),
+    )
+    assert journal.verify().rows == 6
+    tell(journal, RUN_OF_TABLES.finished(error_code=odd, model=odd, computed_usd=1e-17))
+    assert journal.verify().rows == 7
+
+
+@pytest.mark.parametrize(
+    ("statement", "table", "key", "seq", "why"),
+    [
+        ("UPDATE journal_approvals SET verdict = 'allow'", "approvals", "app-1", 7, "verdict is not what the events"),
+        ("UPDATE journal_approvals SET verdict = NULL WHERE id = 'app-1'", "approvals", "app-1", 7, "verdict"),
+        ("UPDATE journal_approvals SET decided_by = 'eve' WHERE id = 'app-1'", "approvals", "app-1", 7, "decided_by"),
+        ("UPDATE journal_approvals SET verdict = 'allow' WHERE id = 'app-2'", "approvals", "app-2", 9, "verdict"),
+        ("UPDATE journal_approvals SET detail = '\"ls\"' WHERE id = 'app-2'", "approvals", "app-2", 9, "detail"),
+        ("UPDATE journal_approvals SET owner = 'x' WHERE id = 'app-2'", "approvals", "app-2", 9, "owner"),
+        ("DELETE FROM journal_approvals WHERE id = 'app-1'", "approvals", "app-1", 7, "missing"),
+        ("UPDATE journal_approvals SET id = 'app-9' WHERE id = 'app-2'", "approvals", "app-9", 11, "no event speaks"),
+        ("DELETE FROM journal_runs", "runs", "run-1", 1, "missing"),
+        ("UPDATE journal_runs SET run_id = 'run-9'", "runs", "run-9", 11, "no event speaks"),
+        ("UPDATE journal_runs SET status = 'running', duration = NULL", "runs", "run-1", 1, "status, duration are"),
+        ("UPDATE journal_runs SET reported_usd = 0", "runs", "run-1", 1, "reported_usd"),
+        ("UPDATE journal_runs SET changed_files = 0", "runs", "run-1", 1, "changed_files"),
+        ("UPDATE journal_runs SET task = 'something else'", "runs", "run-1", 1, "task"),
+    ],
+)
+def test_whatever_is_done_to_a_table_is_found_and_made_good(journal, statement, table, key, seq, why):
+    tell(journal, *WHOLE)
+    meddle(journal, statement)
+    with pytest.raises(JournalTampered, match=why) as caught:
+        journal.verify()
+    assert (caught.value.table, caught.value.key, caught.value.seq) == (f"journal_{table}", key, seq)
+    assert f"journal_{table} at {key}" in caught.value.message
+    assert "`kagura-kernel journal rebuild`" in caught.value.message
+    assert journal.verify(tables=False).rows == len(WHOLE)
+    views.rebuild(journal)
+    assert journal.verify().rows == len(WHOLE)
+
+
+def test_a_broken_chain_is_told_before_a_broken_table(journal):
+    tell(journal, *WHOLE)
+    meddle(journal, "DELETE FROM journal_runs", "UPDATE journal_events SET kind = 'noted' WHERE seq = 11")
+    with pytest.raises(JournalTampered) as caught:
+        journal.verify()
+    assert (caught.value.seq, caught.value.table) == (11, "")
+
+
+def test_a_decision_may_lie_in_the_mailbox_while_the_run_goes_on(journal, mailbox):
+    tell(journal, RUN_OF_TABLES.started(), RUN_OF_TABLES.asked("app-1"))
+    mailbox.decide("app-1", Verdict.ALLOW, by="ada", via="sidebar")
+    mailbox.post(RUN_OF_TABLES.request("app-2"))
+    assert journal.verify().rows == 2
+    views.rebuild(journal)
+    assert mailbox.decision("app-1") is not None
+    meddle(journal, "UPDATE journal_approvals SET title = 'harmless' WHERE id = 'app-1'")
+    with pytest.raises(JournalTampered, match="title"):
+        journal.verify()
+
+
+def test_a_question_that_nobody_asked_is_no_question(journal, mailbox):
+    tell(journal, RUN_OF_TABLES.started(), RUN_OF_TABLES.finished())
+    mailbox.post(RUN_OF_TABLES.request("app-1"))
+    with pytest.raises(JournalTampered, match="no event speaks of it"):
+        journal.verify()
+    views.rebuild(journal)
+    assert journal.verify().rows == 2
+    assert mailbox.pending() == []
+
+
+def test_a_decision_that_came_when_the_process_was_gone_is_no_forgery(journal, mailbox):
+    tell(journal, RUN_OF_TABLES.started(), RUN_OF_TABLES.asked("app-1"), RUN_OF_TABLES.asked("app-2"))
+    mailbox.decide("app-1", Verdict.ALLOW, by="ada", via="sidebar")
+    tell(journal, RUN_OF_TABLES.decided("app-2", verdict="aborted", via="lost"), RUN_OF_TABLES.finished(status="lost"))
+    assert journal.verify().rows == 5
+    views.rebuild(journal)
+    assert journal.verify().rows == 5
+    meddle(journal, "UPDATE journal_approvals SET verdict = 'allow' WHERE id = 'app-2'")
+    with pytest.raises(JournalTampered, match="verdict"):
+        journal.verify()
+
+
+def test_a_row_that_is_no_event_cannot_be_counted(journal):
+    tell(journal, RUN_OF_TABLES.started())
+    stored = journal.events()[0]
+    columns = "seq, at, kind, run_id, session_id, body, prev_hash"
+    with journal.writing() as writing:
+        row = writing.connection.execute(text(f"SELECT {columns} FROM journal_events")).one()
+        forged = row_hash(row.seq, row.at, row.kind, row.run_id, row.session_id, "{}", row.prev_hash)
+        writing.connection.execute(text("UPDATE journal_events SET body = '{}', hash = :hash"), {"hash": forged})
+        writing.connection.execute(text("UPDATE journal_head SET last_hash = :hash"), {"hash": forged})
+    assert forged != stored.hash
+    with pytest.raises(JournalUnreadable, match="row 1 is no event"):
+        journal.verify()
+
+
+def test_another_handle_sees_it_too(journal, open_journal):
+    tell(journal, *WHOLE)
+    meddle(journal, "DELETE FROM journal_approvals WHERE id = 'app-2'")
+    with pytest.raises(JournalTampered, match="app-2"):
+        open_journal().verify()
+
+
+APPEND = """
+import sys
+from kagura_kernel.journal.store import Journal
+from tests.support.sample_run import SampleRun
+where, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+print("ready", flush=True)
+sys.stdin.readline()
+journal = Journal.open(where)
+run = SampleRun(name)
+for number in range(count):
+    seq = journal.append(run.noted(str(number)))
+    print(seq, flush=True)
+journal.close()
+"""
+DECIDE = """
+import json, sys
+from kagura_kernel.domain.approvals import Verdict
+from kagura_kernel.domain.errors import ApprovalAlreadyDecided
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.store import Journal
+where, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+journal = Journal.open(where)
+mailbox = Mailbox(journal)
+print("ready", flush=True)
+sys.stdin.readline()
+won = []
+for number in range(count):
+    try:
+        won.append(mailbox.decide(f"app-{number}", Verdict.ALLOW, by=name, via="test").approval_id)
+    except ApprovalAlreadyDecided:
+        pass
+print(json.dumps(won))
+journal.close()
+"""
+
+
+@contextmanager
+def processes(code: str, where: str, names: list[str], count: int) -> Iterator[list[subprocess.Popen[str]]]:
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, where, name, str(count)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    try:
+        for process in started:
+            assert process.stdout.readline() == "ready\n"
+        for process in started:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def test_four_processes_that_open_a_new_journal_at_once_write_one_chain(where):
+    with processes(APPEND, where, ["run-a", "run-b", "run-c", "run-d"], 200) as started:
+        said = [process.communicate()[0].split() for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0, 0]
+    assert sorted(int(seq) for seqs in said for seq in seqs) == list(range(1, 801))
+    journal = Journal.open(where)
+    try:
+        assert journal.verify().rows == 800
+        stored = journal.events()
+        assert Counter(row.event.run_id for row in stored) == {f"run-{name}": 200 for name in "abcd"}
+        for name in "abcd":
+            texts = [row.event.text for row in stored if row.event.run_id == f"run-{name}"]
+            assert texts == [str(number) for number in range(200)]
+    finally:
+        journal.close()
+
+
+def test_of_four_processes_that_decide_exactly_one_wins_each_question(where):
+    journal = Journal.open(where)
+    try:
+        mailbox = Mailbox(journal)
+        for number in range(50):
+            mailbox.post(SampleRun().request(f"app-{number}"))
+        with processes(DECIDE, where, ["ada", "bob", "cyd", "dan"], 50) as started:
+            won = {
+                name: json.loads(process.communicate()[0])
+                for name, process in zip(["ada", "bob", "cyd", "dan"], started, strict=True)
+            }
+        assert sorted(name for names in won.values() for name in names) == sorted(f"app-{n}" for n in range(50))
+        decided = mailbox.decisions([f"app-{number}" for number in range(50)])
+        assert all(decided[app].by == name for name, apps in won.items() for app in apps)
+    finally:
+        journal.close()
+
+
+def test_a_process_killed_in_the_middle_of_writing_leaves_whole_rows_and_all_it_reported(where):
+    rows = 0
+    for attempt in range(3):
+        with processes(APPEND, where, [f"run-{attempt}"], 100_000) as (writer,):
+            reported = [int(writer.stdout.readline()) for _ in range(100 + 37 * attempt)]
+            writer.send_signal(signal.SIGKILL)
+            reported += [int(line) for line in writer.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
+        journal = Journal.open(where)
+        try:
+            checked = journal.verify().rows
+            assert checked >= reported[-1] >= rows + 100
+            journal.check_writable()
+            rows = journal.append(SampleRun().noted("still here"))
+            assert rows == checked + 1
+        finally:
+            journal.close()
+
+
+GLANCE = """
+import sys
+from kagura_kernel.journal.store import Journal
+journal = Journal.open(sys.argv[1], create=False)
+print(journal.last_seq())
+journal.close()
+"""
+
+
+def test_two_handles_of_one_process_keep_their_rows_when_another_process_comes_and_goes(tmp_path):
+    first = Journal.open(tmp_path)
+    first.append(SampleRun().noted("1"))
+    second = Journal.open(tmp_path)
+    for number in (2, 3):
+        first.append(SampleRun().noted(str(number)))
+        glance = [sys.executable, "-c", GLANCE, str(tmp_path)]
+        said = subprocess.run(glance, capture_output=True, text=True, check=True, timeout=60).stdout
+        assert said == f"{number}\n"
+        assert second.last_seq() == number
+    assert Journal.open(tmp_path).verify().rows == 3
+    first.close()
+    second.close()

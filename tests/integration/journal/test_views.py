@@ -1,16 +1,25 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
 from kagura_kernel.domain.approvals import Verdict
-from kagura_kernel.domain.errors import JournalUnreadable
+from kagura_kernel.domain.errors import JournalUnreadable, LeaseEnded, UnknownName
 from kagura_kernel.domain.events import BoxStarted, ChangesCollected, EgressClosed, EgressDecided, Event
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal import views
+from kagura_kernel.journal.leases import LeaseLedger, LeaseRow, leases_out, revoke_lease
+from kagura_kernel.journal.mailbox import ANYWAY_SECONDS, LONGEST_PAUSE, PAUSE_SECONDS, Glance, Mailbox
+from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.clock import FakeClock
+from kagura_kernel.testing.patience import wait_until
 from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
@@ -239,3 +248,206 @@ def test_runs_are_found_by_the_end_of_their_id_letter_by_letter(journal):
     assert views.runs_ending(journal, "_") == ["run-b_"]
     for word in ("A1", "%", ""):
         assert views.runs_ending(journal, word) == []
+
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def ledger(journal: Journal) -> LeaseLedger:
+    journal.append(RUN.started())
+    return LeaseLedger(journal)
+
+
+def mint(ledger: LeaseLedger, key: str, *, lease_id: str = "", run_id: str = "run-1", minute: int = 0) -> None:
+    at = RUN.at + timedelta(minutes=minute)
+    ledger.begin(
+        LeaseRow(key, lease_id or key, run_id, "ses-1", "o", "github", "read", at, at + HOUR, at + HOUR, 3600, 600, 4)
+    )
+    ledger.complete(key, handle="sealed", expires_at=at + HOUR, dies_at=at + HOUR)
+
+
+def test_a_lease_is_told_by_its_run_and_can_be_taken_back_while_the_ledger_has_it(journal, ledger):
+    mint(ledger, "lea-1")
+    journal.append(RUN.lease())
+    (view,) = leases_out(journal)
+    assert (view.state, view.way, view.revocable) == ("live", "header", True)
+    journal.append(RUN.lease("held up", seconds_left=0.0))
+    (view,) = leases_out(journal)
+    assert (view.state, view.way, view.revocable) == ("held up", "header", True)
+    ledger.close("lea-1", "expired")
+    journal.append(RUN.lease("on hold"))
+    (view,) = leases_out(journal)
+    assert (view.state, view.revocable) == ("on hold", False)
+    journal.append(RUN.lease("released"))
+    assert leases_out(journal) == []
+
+
+def test_what_only_the_ledger_knows_is_told_by_its_newest_credential(journal, ledger):
+    mint(ledger, "lea-1")
+    mint(ledger, "lea-2", lease_id="lea-1", minute=10)
+    ledger.owe("lea-1", "renewed")
+    (view,) = leases_out(journal)
+    assert (view.lease_id, view.state, view.expires_at) == ("lea-1", "live", RUN.at + timedelta(minutes=70))
+    assert (view.budget_left, view.revocable) == (3000, True)
+    ledger.owe("lea-2", "its run is over")
+    (view,) = leases_out(journal)
+    assert (view.state, view.revocable, view.why) == ("owed", False, "its run is over")
+
+
+def test_leases_of_runs_that_have_ended_are_told_by_the_ledger_alone(journal, ledger):
+    journal.append(RUN.lease())
+    journal.append(RUN.finished())
+    assert leases_out(journal) == []
+    mint(ledger, "lea-1")
+    ledger.owe("lea-1", "no answer")
+    assert [view.state for view in leases_out(journal)] == ["owed"]
+
+
+def test_taking_a_lease_back_is_written_before_its_run_is_told(journal, ledger):
+    mint(ledger, "lea-1")
+    mint(ledger, "lea-2", lease_id="lea-1", minute=1)
+    mint(ledger, "lea-3")
+    journal.append(RUN.lease())
+    for _ in range(2):
+        assert revoke_lease(journal, "lea-1", by="ada") == "run-1"
+    assert {row.id: row.state for row in ledger.open_rows()} == {"lea-1": "owed", "lea-2": "owed", "lea-3": "live"}
+    assert [message.by for message in Mailbox(journal).take(["run-1"], ("leases",))] == ["ada", "ada"]
+    first = leases_out(journal)[0]
+    assert (first.state, first.why, first.revocable) == ("owed", "revoked by ada", False)
+
+
+def test_a_lease_whose_run_nobody_knows_is_taken_back_all_the_same(journal, ledger):
+    mint(ledger, "lea-1", run_id="run-unheard-of")
+    assert revoke_lease(journal, "lea-1", by="ada") == "run-unheard-of"
+    assert not ledger.is_live("lea-1")
+
+
+def test_what_is_over_or_never_was_cannot_be_taken_back(journal, ledger):
+    mint(ledger, "lea-1")
+    ledger.close("lea-1", "revoked")
+    with pytest.raises(LeaseEnded, match="revoked"):
+        revoke_lease(journal, "lea-1", by="ada")
+    with pytest.raises(UnknownName):
+        revoke_lease(journal, "lea-none", by="ada")
+
+
+def look(glance: Glance) -> bool:
+    """Whether a look was worth it; it is over now."""
+    news = glance.news()
+    if news is not None:
+        glance.seen(news)
+    return news is not None
+
+
+def settled(glance: Glance) -> None:
+    """Return when there is nothing new: a server counts its own housekeeping as well."""
+    wait_until(lambda: not look(glance))
+
+
+@pytest.fixture
+def still(tmp_path: Path) -> Iterator[tuple[Journal, FakeClock]]:
+    """A journal in which time stands still."""
+    clock = FakeClock()
+    journal = Journal.open(tmp_path / "still", clock=clock)
+    yield journal, clock
+    journal.close()
+
+
+def test_what_another_process_writes_is_news_once(open_journal, journal):
+    glance = Glance(open_journal())
+    settled(glance)
+    journal.append(RUN.started())
+    assert look(glance)
+    settled(glance)
+
+
+def test_what_the_same_journal_writes_is_news_too(journal):
+    glance = Glance(journal)
+    settled(glance)
+    journal.append(RUN.started())
+    assert look(glance)
+
+
+def test_what_is_written_during_a_look_is_news_to_the_next_one(open_journal, journal):
+    glance = Glance(open_journal())
+    news = glance.news()
+    assert news is not None
+    journal.append(RUN.started())
+    glance.seen(news)
+    assert look(glance)
+
+
+def test_a_look_that_was_not_finished_is_made_again(journal):
+    glance = Glance(journal)
+    assert glance.news() is not None
+    assert glance.news() is not None
+
+
+def test_whoever_wants_something_else_now_has_news_even_in_the_middle_of_a_look(still):
+    glance = Glance(still[0])
+    news = glance.news()
+    assert news is not None
+    glance.forget()
+    glance.seen(news)
+    assert look(glance)
+    assert not look(glance)
+
+
+def test_now_and_then_a_look_is_made_whatever_the_journal_says(still):
+    journal, clock = still
+    glance = Glance(journal)
+    assert look(glance)
+    assert not look(glance)
+    asyncio.run(clock.advance(ANYWAY_SECONDS))
+    assert look(glance)
+    assert not look(glance)
+
+
+def test_several_threads_may_give_glances_to_one_journal(open_journal, journal):
+    shared = open_journal()
+
+    def many(number: int) -> int:
+        glance = Glance(shared)
+        return sum(look(glance) for _ in range(200 + number))
+
+    with ThreadPoolExecutor(4) as threads:
+        counts = [threads.submit(many, number) for number in range(4)]
+        for _ in range(20):
+            journal.append(RUN.noted())
+        assert all(count.result() >= 1 for count in counts)
+
+
+def test_a_journal_that_was_closed_says_so(open_journal):
+    journal = open_journal()
+    glance = Glance(journal)
+    assert look(glance)
+    journal.close()
+    with pytest.raises(JournalUnreadable):
+        glance.news()
+
+
+def test_a_server_that_is_far_away_is_asked_less_often_and_still_twice_a_second(journal, where, monkeypatch):
+    took = [0.0]
+    # The time that passes is that of the glances alone.
+    monkeypatch.setattr("kagura_kernel.journal.mailbox.time.perf_counter", lambda: took[0])
+    mark = journal.mark
+
+    def far(*seconds: float) -> float:
+        ways = iter(seconds)
+
+        def slow() -> str:
+            took[0] += next(ways)
+            return mark()
+
+        monkeypatch.setattr(journal, "mark", slow)
+        glance = Glance(journal)
+        for _ in seconds:
+            glance.news()
+        return glance.pause
+
+    is_server = is_url(where)
+    assert far(0, 0, 0, 0, 0, 0, 0, 0) == PAUSE_SECONDS
+    assert far(3, 3, 3) == PAUSE_SECONDS
+    assert far(3, 0.01, 3, 3, 3, 3, 3, 3) == pytest.approx(0.2 if is_server else PAUSE_SECONDS)
+    assert far(3, 3, 3, 3, 3, 3, 3, 3) == (LONGEST_PAUSE if is_server else PAUSE_SECONDS)

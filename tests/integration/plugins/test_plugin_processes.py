@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from tests.support.plugin_rig import SESSION, PluginRig
+from kagura_kernel.assembly import make_cockpit
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.intents import EnablePlugin
+from kagura_kernel.domain.events import Noted, RunFinished
+from kagura_kernel.domain.plugins import PluginState, Risk
+from kagura_kernel.journal.mailbox import send_plugin_word
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.runs.request import RunRequest
+from kagura_kernel.runs.run import NONE_ENABLED
+from kagura_kernel.testing.false_home import share_rules
+from kagura_kernel.testing.patience import wait_until
+from tests.support.plugin_rig import SESSION, PluginRig, write_plugin
 
 pytestmark = pytest.mark.real_clock
 
@@ -89,3 +102,111 @@ def test_processes_that_share_a_home_do_not_lose_each_others_decisions(tmp_path)
         assert rig.changes(name).count("approved") == rounds
     assert rig.journal.verify().rows > 0
     rig.journal.close()
+
+
+GREETS = "from kagura_host import greeter\nprint(greeter.greet('ada'))"
+
+
+class Session:
+    """A cockpit with a plugin in its project."""
+
+    def __init__(self, root: Path, cockpit: Cockpit, home: Path) -> None:
+        self.cockpit = cockpit
+        self.plugin = write_plugin(root / "plugins")  # The plugin's directory
+        self.elsewhere = Journal.open(home)  # The journal as another process has it open
+
+    def enable(self, *words: str) -> None:
+        intent = EnablePlugin(name="greeter", static=True, headless=True, accept=Risk.MEDIUM, words=words)
+        assert self.cockpit.plugins.enable(intent).result(60).state is PluginState.ENABLED
+
+    def run(self, code: str = GREETS) -> tuple[RunFinished, list[str]]:
+        handle = self.cockpit.launch(RunRequest(language="python", task=code))
+        handle.result(60)
+        rows = [row.event for row in self.cockpit.journal.events(run_id=handle.run_id)]
+        notes = [event.text for event in rows if isinstance(event, Noted)]
+        (end,) = (event for event in rows if isinstance(event, RunFinished))
+        return end, notes
+
+    def say(self, deed: str, **more: object) -> None:
+        send_plugin_word(self.elsewhere, self.cockpit.session_id, deed, "greeter", by="bob", via="sidebar", **more)
+
+    @property
+    def state(self) -> PluginState:
+        return self.cockpit.plugins.row("greeter").state
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    home, project = tmp_path / "home", tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    environ = {
+        "HOME": str(tmp_path),
+        "PATH": os.environ["PATH"],
+        "DOCKER_HOST": f"unix://{tmp_path}/nobody.sock",
+        "KAGURA_HOME": str(home),
+        "KAGURA_CONFIG": str(tmp_path / "none.toml"),
+        "KAGURA_BOX": "bubblewrap",
+        "KAGURA_POOL_SIZE": "0",
+    }
+    share_rules(home)
+    cockpit = make_cockpit(environ)
+    made = Session(project, cockpit, home)
+    yield made
+    made.elsewhere.close()
+    cockpit.close()
+
+
+def test_a_boxed_program_calls_what_its_session_has_enabled(session):
+    assert session.run()[0].status == "failed"
+    session.enable("greeting=good day")
+    end, notes = session.run()
+    assert (end.status, end.text, notes) == ("done", "good day ada\n", [])
+
+
+def test_a_word_from_another_process_is_heard_while_a_run_goes_on(session):
+    session.enable()
+    handle = session.cockpit.launch(RunRequest(language="python", task="import time\ntime.sleep(100)"))
+    session.say("disable")
+    wait_until(lambda: session.state is PluginState.DISABLED)
+    assert not handle.done
+    handle.kill("test")
+    handle.result(60)
+
+
+def test_a_word_from_another_process_is_heard_before_the_next_run(session):
+    session.enable()
+    session.say("disable")
+    assert session.run()[0].status == "failed"
+    shown = session.cockpit.plugins.row("greeter").content_hash
+    session.say("enable", content_hash=shown, words=("greeting=welcome back",))
+    assert session.run()[0].text == "welcome back ada\n"
+
+
+def test_what_somebody_was_shown_elsewhere_enables_no_other_files(session):
+    session.enable()
+    shown = session.cockpit.plugins.row("greeter").content_hash
+    session.say("disable")
+    (session.plugin / "README.md").write_text("another\n")
+    session.say("enable", content_hash=shown)
+    assert session.run()[0].status == "failed"
+    assert session.state is not PluginState.ENABLED
+
+
+def test_changed_files_are_off_at_the_next_run_which_says_so(session):
+    session.enable()
+    assert session.run()[0].status == "done"
+    source = (session.plugin / "plugin.py").read_text()
+    (session.plugin / "plugin.py").write_text(source.replace('" "', '"-"'))
+    end, notes = session.run()
+    assert end.status == "failed"
+    assert notes == ["greeter is off: its files have changed; enable it again to have it audited", NONE_ENABLED]
+    session.enable()
+    assert session.run()[0].text == "hello-ada\n"
+
+
+def test_enabling_lasts_for_its_session(session):
+    session.enable()
+    handle = session.cockpit.launch(RunRequest(language="python", task=GREETS, session="another"))
+    assert handle.result(60).status == "failed"
+    assert session.run()[0].status == "done"

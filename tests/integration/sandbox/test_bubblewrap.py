@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import venv
@@ -13,14 +14,20 @@ from pathlib import Path
 
 import pytest
 
+from kagura_kernel.assembly.boxes import Boxes
 from kagura_kernel.domain.commands import Command, shell_command
-from kagura_kernel.domain.errors import SandboxUnavailable, WorkspaceTooLarge, WorkspaceUnreadable
+from kagura_kernel.domain.errors import SandboxUnavailable, UnknownName, WorkspaceTooLarge, WorkspaceUnreadable
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
+from kagura_kernel.domain.settings import Settings
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.bubblewrap.python_view import current_view, find_view
-from kagura_kernel.testing.conformance.load import processes_with
+from kagura_kernel.sandbox.pool import WarmPool
+from kagura_kernel.testing.conformance.load import LoadConformance, processes_with
+from kagura_kernel.testing.conformance.walls import WallsConformance
 from kagura_kernel.testing.patience import eventually
+from tests.support.kernel import kernel_environ
+from tests.support.lending import LendsBoxes
 
 MIB = 2**20
 SOURCE = Path(__file__).resolve().parents[3]
@@ -318,3 +325,65 @@ async def test_a_trial_says_why_no_box_starts_here(make_program):
     assert (probe.ok, box) == (False, None)
     assert "no user namespaces here" in probe.reason
     await backend.close()
+
+
+class TestBubblewrapWalls(LendsBoxes, WallsConformance):
+    make_backend = BubblewrapBackend
+
+
+class TestBubblewrapUnderLoad(LoadConformance):
+    pass
+
+
+# Numbers are handed out in order: after these, none of the first hundred belongs to anybody but process 1.
+PROGRAM = """
+import asyncio, os
+for _ in range(100):
+    os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
+assert not os.path.exists("/proc/2")
+from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+
+async def main():
+    backend = BubblewrapBackend()
+    try:
+        print((await backend.probe()).reason)
+    finally:
+        await backend.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has a space of processes without one of users")
+def test_a_box_starts_where_low_numbers_belong_to_nobody():
+    unshare = shutil.which("unshare")
+    assert unshare is not None
+    command = [unshare, "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "a bubblewrap box started and ran a command\n", done.stderr
+
+
+def boxes_of(folder: Path, *, one_run: bool) -> Boxes:
+    return Boxes(kernel_environ(folder / "home"), Settings(), "me", one_run=one_run)
+
+
+@pytest.mark.parametrize(("one_run", "waiting", "others"), [(True, 0, set()), (False, 1, {"docker"})])
+async def test_a_process_for_one_run_makes_what_that_needs(tmp_path, one_run, waiting, others):
+    boxes = boxes_of(tmp_path, one_run=one_run)
+    started = await boxes.start("bubblewrap", BoxSpec(workspace=tmp_path))
+    assert started.reason == "asked for; a bubblewrap box started and ran a command"
+    made = boxes._backends.made
+    assert set(made) == {"bubblewrap"} | others
+    pool = made["bubblewrap"]
+    assert isinstance(pool, WarmPool)
+    await pool.settled()
+    assert pool.waiting == waiting
+    await boxes.close()
+
+
+async def test_a_name_that_is_none_makes_nothing(tmp_path):
+    boxes = boxes_of(tmp_path, one_run=True)
+    with pytest.raises(UnknownName):
+        await boxes.start("shed", BoxSpec())
+    assert boxes._backends.made == {}
+    await boxes.close()

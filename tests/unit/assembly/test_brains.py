@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kagura_kernel.assembly import kept_registry
 from kagura_kernel.assembly.brains import (
     BRAINS,
     Prices,
@@ -187,3 +188,27 @@ def test_every_known_service_can_be_named_without_a_table(tmp_path):
         chosen = settings(endpoint=name)
         assert check_endpoints(chosen) == []
         assert make_brains({}, chosen, tmp_path)["pydantic_ai"].resolve_auth().reason
+
+
+RIGHT = '[providers.files]\nkind = "static"\nsecret_env = "THE_KEY"\n'
+
+
+def test_a_corrected_file_is_read_at_the_next_question(tmp_path):
+    file = tmp_path / "credentials.toml"
+    registry = kept_registry({"KAGURA_CONFIG": str(tmp_path / "config.toml")})
+    assert not registry().providers
+    file.write_text(RIGHT.replace("static", "statik"))
+    with pytest.raises(ConfigurationError):
+        registry()
+    file.write_text(RIGHT)
+    assert list(registry().providers) == ["files"]
+    file.write_text(RIGHT.replace("providers.files", "providers.other"))
+    assert list(registry().providers) == ["other"]
+    file.unlink()
+    assert not registry().providers
+
+
+def test_a_file_that_nobody_has_touched_is_read_once(tmp_path):
+    (tmp_path / "credentials.toml").write_text(RIGHT)
+    registry = kept_registry({"KAGURA_CONFIG": str(tmp_path / "config.toml")})
+    assert registry() is registry()

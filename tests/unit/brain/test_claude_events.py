@@ -1,20 +1,35 @@
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 from claude_agent_sdk import (
     AssistantMessage,
+    CLIConnectionError,
     Message,
     ResultMessage,
     StreamEvent,
     SystemMessage,
     TextBlock,
+    ToolResultBlock,
     ToolUseBlock,
+    UserMessage,
 )
 
+from kagura_kernel.brain import claude_sealed_talk
+from kagura_kernel.brain import claude_sealed_talk as sealed_events
 from kagura_kernel.brain.claude_events import Reading, join_session, refused, split_session, usage_of
-from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainText, BrainUsage
+from kagura_kernel.brain.claude_sealed_talk import LONGEST_RESULT, SealedProgram, SealedReading, Throttle, shortened
+from kagura_kernel.brain.provider import (
+    BrainDone,
+    BrainEvent,
+    BrainText,
+    BrainToolCalled,
+    BrainToolFinished,
+    BrainUsage,
+)
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BrainRefused
 
@@ -206,3 +221,245 @@ def test_a_plain_session_id_has_cost_nothing():
     assert split_session("abc-1") == ("abc-1", 0.0)
     assert split_session("") == ("", 0.0)
     assert join_session("", 1.0) == ""
+
+
+def said(*blocks: Any, **more: Any) -> AssistantMessage:
+    return AssistantMessage(content=list(blocks), model="m-1", **more)
+
+
+def answered(*blocks: Any) -> UserMessage:
+    return UserMessage(content=list(blocks))
+
+
+def result_of_claude_sealed_talk(**more: Any) -> ResultMessage:
+    fields = {"subtype": "success", "is_error": False, "num_turns": 9, "session_id": "s", "total_cost_usd": 0.0}
+    return ResultMessage(duration_ms=1, duration_api_ms=1, result="Done.", **{**fields, **more})
+
+
+def read_of_claude_sealed_talk(*messages: Message, reading: SealedReading | None = None) -> list[BrainEvent]:
+    reading = reading or SealedReading()
+    return [event for message in messages for event in reading.read(message)]
+
+
+def test_its_own_tools_are_told_with_ids_of_ours():
+    called, finished = read_of_claude_sealed_talk(
+        said(ToolUseBlock("call-1", "Bash", {"command": "ls"})), answered(ToolResultBlock("call-1", "a.txt"))
+    )
+    assert isinstance(called, BrainToolCalled)
+    assert (called.name, called.arguments) == ("Bash", {"command": "ls"})
+    assert called.id != "call-1", "the box could name a call of somebody else"
+    assert called.known
+    assert finished == BrainToolFinished(called.id, "Bash", "a.txt", known=True)
+
+
+def test_a_tool_that_the_program_was_not_given_is_told_as_not_known():
+    (called,) = read_of_claude_sealed_talk(said(ToolUseBlock("call-1", "no_such_tool", {})))
+    assert isinstance(called, BrainToolCalled)
+    assert not called.known
+
+
+def test_what_a_sub_agent_of_it_uses_is_told_too():
+    events = read_of_claude_sealed_talk(
+        said(TextBlock("inner"), ToolUseBlock("t", "Read", {}), parent_tool_use_id="task")
+    )
+    assert [type(event) for event in events] == [BrainToolCalled]
+
+
+def test_calls_of_our_tools_are_told_by_those_who_carry_them_out():
+    block = ToolUseBlock("t", "mcp__kagura__ask_user", {"question": "?"})
+    assert read_of_claude_sealed_talk(said(block), answered(ToolResultBlock("t", "yes"))) == []
+
+
+def test_answers_that_nobody_waits_for_are_none():
+    block = ToolResultBlock("never-called", "x")
+    assert read_of_claude_sealed_talk(answered(block), UserMessage(content="a text")) == []
+
+
+def test_it_is_busy_while_a_tool_of_its_own_runs():
+    reading = SealedReading()
+    assert not reading.busy
+    read_of_claude_sealed_talk(said(ToolUseBlock("t", "Bash", {})), reading=reading)
+    assert reading.busy
+    read_of_claude_sealed_talk(answered(ToolResultBlock("t", None, is_error=True)), reading=reading)
+    assert not reading.busy
+
+
+def test_what_it_says_of_tokens_and_money_is_not_believed():
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    start = {"type": "message_start", "message": {"id": "m", "model": "m-1", "usage": usage}}
+    stop = {"type": "message_stop"}
+    streamed = [StreamEvent(uuid="u", session_id="s", event=event) for event in (start, stop)]
+    events = read_of_claude_sealed_talk(
+        *streamed,
+        said(TextBlock("Hello."), message_id="n", usage=usage),
+        result_of_claude_sealed_talk(total_cost_usd=99.0),
+    )
+    assert events == [BrainText("Hello."), BrainDone(text="Done.")]
+
+
+def test_a_limit_of_rounds_is_told_as_the_one_that_was_set():
+    (done,) = read_of_claude_sealed_talk(
+        result_of_claude_sealed_talk(subtype="error_max_turns", is_error=True), reading=SealedReading(max_turns=3)
+    )
+    assert isinstance(done, BrainDone)
+    assert (done.stopped, done.turns) == ("turns", 3)
+    (done,) = read_of_claude_sealed_talk(result_of_claude_sealed_talk(subtype="error_max_budget_usd", is_error=True))
+    assert isinstance(done, BrainDone)
+    assert done.stopped == "", "it was given no budget to keep to"
+
+
+def test_long_results_keep_their_beginning_and_their_end():
+    _, finished = read_of_claude_sealed_talk(
+        said(ToolUseBlock("t", "Bash", {})),
+        answered(ToolResultBlock("t", [{"type": "text", "text": "a" * 99_999 + "z"}, {"type": "image", "data": "…"}])),
+    )
+    assert isinstance(finished, BrainToolFinished)
+    assert len(finished.text) < LONGEST_RESULT + 100
+    assert finished.text.startswith("aaa")
+    assert finished.text.endswith("z\n(image)")
+    assert "characters left out" in finished.text
+
+
+@pytest.mark.parametrize("arguments", [{"content": "x" * 100_000}, {"a": [[[["deep"]]]]}])
+def test_arguments_that_are_too_much_are_cut(arguments, monkeypatch):
+    monkeypatch.setattr(sealed_events, "DEEPEST", 3)
+    (called,) = read_of_claude_sealed_talk(said(ToolUseBlock("t", "Write", arguments)))
+    assert isinstance(called, BrainToolCalled)
+    assert set(called.arguments) <= {"shortened", "left_out"}
+    assert len(str(called.arguments)) < 40_000
+
+
+def test_a_name_that_is_none_is_made_harmless():
+    (called,) = read_of_claude_sealed_talk(said(ToolUseBlock("t", "\x1b[31m" + "n" * 500, {})))
+    assert isinstance(called, BrainToolCalled)
+    assert called.name.isprintable()
+    assert len(called.name) <= 64
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MOST_EVENTS", 5), ("MOST_CHARACTERS", 20)])
+def test_a_program_that_says_too_much_is_lost(limit, value, monkeypatch):
+    monkeypatch.setattr(sealed_events, limit, value)
+    with pytest.raises(BrainLost, match="more than anybody could read"):
+        read_of_claude_sealed_talk(*(said(TextBlock("Hello.")) for _ in range(10)))
+
+
+def test_a_program_that_begins_without_end_is_lost():
+    with pytest.raises(BrainLost, match="more than it could end"):
+        read_of_claude_sealed_talk(*(said(ToolUseBlock(f"t{number}", "Bash", {})) for number in range(300)))
+
+
+def test_a_short_text_stays_as_it_is():
+    assert shortened("abc", 3) == "abc"
+    assert shortened("abcdef", 4) == "ab\n… 2 characters left out …\nef"
+
+
+class SpokenProgram:
+    """A program that says what is written down."""
+
+    def __init__(self, chunks: Sequence[bytes]) -> None:
+        self._chunks = chunks
+        self.heard = b""
+        self.killed = False
+
+    async def output(self) -> AsyncIterator[bytes]:
+        for chunk in self._chunks:
+            yield chunk
+
+    async def write(self, data: bytes) -> None:
+        if self.killed:
+            raise ConnectionResetError
+        self.heard += data
+
+    def kill(self) -> None:
+        self.killed = True
+
+    async def close(self) -> None:
+        self.killed = True
+
+    def ending(self) -> str:
+        return "it was stopped" if self.killed else ""
+
+    def last_words(self) -> str:
+        return "the end"
+
+
+class Place:
+    """Where it is started."""
+
+    api, root = "http://127.0.0.1:1", False
+    environment: Mapping[str, str] = {}
+
+    def __init__(self, *chunks: bytes) -> None:
+        self.program = SpokenProgram(chunks)
+        self.started: list[tuple[Sequence[str], Mapping[str, str]]] = []
+        self.texts: dict[str, str] = {}
+
+    async def put(self, name: str, text: str) -> str:
+        self.texts[name] = text
+        return f"/kept/{name}"
+
+    async def start(self, argv: Sequence[str], env: Mapping[str, str]) -> SpokenProgram:
+        self.started.append((argv, env))
+        return self.program
+
+
+async def messages(*chunks: bytes) -> list[dict[str, Any]]:
+    program = SealedProgram(Place(*chunks), ["claude"], {}, "")
+    await program.connect()
+    return [message async for message in program.read_messages()]
+
+
+async def test_its_system_prompt_is_a_file_in_the_box():
+    place = Place()
+    program = SealedProgram(place, ["claude", "--system={system}"], {"A": "1"}, "be good")
+    await program.connect()
+    assert place.started == [(["claude", "--system=/kept/system.txt"], {"A": "1"})]
+    assert place.texts == {"system.txt": "be good"}
+    assert program.is_ready()
+    await program.write("hello")
+    assert place.program.heard == b"hello"
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+async def test_messages_are_lines_however_they_are_cut(size):
+    data = b'{"a": 1}\nno message\n\n{"b": "' + b"x" * 50 + b'"}\n{"half'
+    chunks = [data[start : start + size] for start in range(0, len(data), size)]
+    assert await messages(*chunks) == [{"a": 1}, {"b": "x" * 50}]
+
+
+async def test_a_long_message_is_read_too():
+    long = {"text": "x" * 500_000}
+    assert await messages(json.dumps(long).encode() + b"\n") == [long]
+
+
+async def test_a_message_without_end_ends_the_program(monkeypatch):
+    monkeypatch.setattr(claude_sealed_talk, "LONGEST_LINE", 100)
+    with pytest.raises(CLIConnectionError, match="without end"):
+        await messages(*[b"x" * 60] * 3)
+
+
+async def test_a_program_that_was_stopped_before_it_began_is_not_started():
+    place = Place()
+    program = SealedProgram(place, ["claude"], {}, "")
+    program.kill()
+    await program.connect()
+    assert place.started == []
+    with pytest.raises(CLIConnectionError, match="not started"):
+        await program.write("hello")
+
+
+async def test_a_program_that_is_gone_is_told_of():
+    program = SealedProgram(Place(), ["claude"], {}, "")
+    await program.connect()
+    program.kill()
+    with pytest.raises(CLIConnectionError, match="does not read any more"):
+        await program.write("hello")
+    assert (program.ending(), program.last_words(), program.is_ready()) == ("it was stopped", "the end", False)
+
+
+def test_reading_waits_only_for_who_comes_too_fast():
+    throttle = Throttle(rate=10, burst=100)
+    assert throttle.take(0.0, 100) == 0.0
+    assert throttle.take(0.0, 10) == pytest.approx(1.0)
+    assert throttle.take(1.0, 10) == pytest.approx(1.0)
+    assert throttle.take(100.0, 100) == 0.0

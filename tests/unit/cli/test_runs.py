@@ -7,13 +7,20 @@ import os
 import subprocess
 import sys
 import termios
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kagura_kernel.cli.main import main
+from kagura_kernel.cli.runs import contain
+from kagura_kernel.domain.errors import RunUnknown
 from kagura_kernel.domain.identity import new_run_id
+from kagura_kernel.journal import views
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.owner import process_owner
+from kagura_kernel.memory.opening import FILE
 from tests.support.sample_run import SampleRun
 
 
@@ -156,3 +163,243 @@ def everything(screen: io.FileIO) -> bytes:
         while part := screen.read(4096):
             said += part
     return said
+
+
+def explained(capsys, *words: str) -> str:
+    assert main(["route", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_json_holds_every_key(capsys):
+    told = json.loads(explained(capsys, "--json", "--", "ls; rm x"))
+    assert told == {
+        "command": "ls; rm x",
+        "route": "sandbox",
+        "approval_needed": False,
+        "reasons": ["commands run in the sandbox without approval"],
+        "safe": False,
+        "meta": [";"],
+    }
+
+
+def test_several_words_are_one_line(capsys):
+    told = json.loads(explained(capsys, "--json", "--strict", "--", "ls", "-la", "--color"))
+    assert (told["command"], told["route"], told["safe"]) == ("ls -la --color", "sandbox", True)
+
+
+def test_a_double_dash_of_the_command_itself_is_kept(capsys):
+    assert json.loads(explained(capsys, "--json", "--", "grep", "--", "-x", "f"))["command"] == "grep -- -x f"
+
+
+def test_escalated_strict_full_control_and_no_sandbox_change_the_answer(capsys):
+    def ask(*words):
+        told = json.loads(explained(capsys, "--json", *words, "--", "rm x"))
+        return told["route"], told["approval_needed"]
+
+    assert ask() == ("sandbox", False)
+    assert ask("--escalated") == ("host", True)
+    assert ask("--strict") == ("host", True)
+    assert ask("--no-sandbox", "no bwrap") == ("host", True)
+    assert ask("--mode", "full_control", "--no-sandbox", "no bwrap") == ("host", False)
+
+
+def test_why_there_is_no_sandbox_is_passed_on(capsys):
+    told = json.loads(explained(capsys, "--json", "--no-sandbox", "no bwrap", "--", "ls"))
+    assert told["reasons"] == ["sandbox unavailable, host execution requires approval: no bwrap"]
+
+
+def test_a_pre_approved_program_needs_no_approval(capsys):
+    told = json.loads(explained(capsys, "--json", "--escalated", "--preapproved", "ls", "--", "ls"))
+    assert (told["route"], told["approval_needed"]) == ("host", False)
+
+
+def test_text_is_one_line_and_a_line_for_each_reason(capsys):
+    assert explained(capsys, "--escalated", "--", "rm x").splitlines() == [
+        "host, an approval is needed",
+        "  - command requests host execution, which requires approval",
+        "  - command 'rm' is not in the safe list",
+    ]
+
+
+@pytest.mark.parametrize("words", [[], ["--mode", "none", "--", "ls"], ["--bad", "--", "ls"]])
+def test_wrong_usage_says_so_and_ends_with_2(words, capsys):
+    assert main(["route", *words]) == 2
+    assert capsys.readouterr().err.startswith("ERR_USAGE: ")
+
+
+def test_a_run_is_stopped_and_its_end_is_told(running, capsys):
+    handle = running()
+    assert main(["kill", handle.run_id]) == 0
+    assert capsys.readouterr().out == f"{handle.run_id}: killed\n"
+    assert handle.result(timeout=60).status == "killed"
+
+
+def test_one_run_is_stopped_and_the_others_go_on(running, journal):
+    first, second = running(), running()
+    assert main(["kill", first.run_id]) == 0
+    assert [row.run_id for row in views.unfinished(journal)] == [second.run_id]
+
+
+def test_all_runs_are_stopped_at_once(running, journal, capsys):
+    handles = {running().run_id, running().run_id}
+    assert main(["kill", "--all", "--json"]) == 0
+    ends = json.loads(capsys.readouterr().out)
+    assert {end["run_id"] for end in ends} == handles
+    assert {(end["over"], end["status"]) for end in ends} == {(True, "killed")}
+    assert views.unfinished(journal) == []
+
+
+def test_a_run_whose_process_is_gone_is_marked_as_lost(journal, gone, capsys):
+    journal.append(SampleRun().started(owner=gone))
+    assert main(["kill", "run-1"]) == 0
+    assert capsys.readouterr().out == "run-1: lost (its process was gone already)\n"
+    assert views.runs(journal)[0].status == "lost"
+
+
+def test_a_run_that_is_over_needs_nothing(journal, capsys):
+    journal.append(SampleRun().started())
+    journal.append(SampleRun().finished())
+    assert main(["kill", "run-1"]) == 0
+    assert capsys.readouterr().out == "run-1: it was over already, done\n"
+
+
+def test_a_run_that_does_not_hear_is_told_and_fails(journal, capsys):
+    journal.append(SampleRun().started(owner=process_owner()))
+    assert main(["kill", "run-1", "--wait", "0"]) == 1
+    assert "run-1: still going on after 0 s" in capsys.readouterr().out
+    (word,) = Mailbox(journal).take(["run-1"])
+    assert word.word == "kill"
+
+
+def test_of_several_runs_none_is_stopped_when_one_is_unknown(journal):
+    journal.append(SampleRun().started(owner=process_owner()))
+    with pytest.raises(RunUnknown):
+        contain(journal, ["run-1", "run-9"], by="ada", seconds=0)
+    assert Mailbox(journal).take(["run-1"]) == []
+
+
+@pytest.mark.usefixtures("journal")
+def test_with_nothing_going_on_there_is_nothing_to_kill(capsys):
+    assert main(["kill", "--all"]) == 0
+    assert capsys.readouterr().out == "No run is going on.\n"
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize("words", [["kill"], ["kill", "run-1", "--all"]])
+def test_it_must_be_said_which_runs(words, capsys):
+    assert main(words) == 2
+    assert capsys.readouterr().err.startswith("ERR_USAGE: Say which runs")
+
+
+@pytest.mark.usefixtures("journal")
+def test_an_unknown_run_is_an_error(capsys):
+    assert main(["kill", "run-9"]) == 2
+    assert "ERR_RUN_UNKNOWN" in capsys.readouterr().err
+
+
+def test_the_end_of_an_id_names_a_run(journal, capsys):
+    for run_id in ("run-1", "run-2"):
+        journal.append(SampleRun(run_id).started())
+        journal.append(SampleRun(run_id).finished())
+    assert main(["kill", "n-2"]) == 0
+    assert capsys.readouterr().out == "run-2: it was over already, done\n"
+
+
+def test_an_end_that_fits_several_runs_is_wrong_usage_and_none_is_stopped(journal, capsys):
+    for run_id in ("run-a1", "run-b1"):
+        journal.append(SampleRun(run_id).started(owner=process_owner()))
+    assert main(["kill", "1"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_USAGE: '1' fits 2 runs (run-b1, run-a1); give the whole id")
+    assert Mailbox(journal).take(["run-a1", "run-b1"]) == []
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize("word", ["", "%", "_"])
+def test_an_empty_end_and_the_signs_of_a_search_name_no_run(word, journal, capsys):
+    journal.append(SampleRun().started(owner=process_owner()))
+    assert main(["kill", word]) == 2
+    assert capsys.readouterr().err.startswith("ERR_RUN_UNKNOWN: ")
+
+
+def test_the_end_of_an_id_is_compared_letter_by_letter(journal, capsys):
+    journal.append(SampleRun("run-abc").started(owner=process_owner()))
+    assert main(["kill", "ABC"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_RUN_UNKNOWN: ")
+
+
+def test_last_is_the_newest_run_of_the_folder_that_goes_on(running, journal, gone, capsys, tmp_path, monkeypatch):
+    older, newer = running(), running()
+    assert main(["kill", "last"]) == 2
+    said = capsys.readouterr().err
+    assert f"the newest elsewhere is {newer.run_id} in {tmp_path / 'project'}" in said
+    assert {row.run_id for row in views.unfinished(journal)} == {older.run_id, newer.run_id}
+    monkeypatch.chdir(tmp_path / "project")
+    journal.append(SampleRun("run-over").started())
+    journal.append(SampleRun("run-over").finished())
+    journal.append(SampleRun("run-lost").started(owner=gone))
+    assert main(["kill", "last"]) == 0
+    assert capsys.readouterr().out == f"{newer.run_id}: killed\n"
+    assert [row.run_id for row in views.unfinished(journal)] == [older.run_id]
+
+
+@pytest.mark.usefixtures("journal")
+def test_with_nothing_going_on_there_is_no_last(capsys):
+    assert main(["kill", "last"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_USAGE: There is nothing to stop")
+
+
+def test_before_anything_has_run_all_is_calm_and_the_journal_to_be_is_named(books, capsys):
+    assert main(["status"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("Nothing runs, nothing waits.\n")
+    assert f"Journal: {books / 'journal.db'}\n" in said.out
+    assert not books.exists()
+
+
+def test_an_empty_journal_is_calm(journal, books, capsys):
+    assert main(["status"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "Nothing runs, nothing waits.",
+        "$0.0000 today (UTC).",
+        f"Journal: {journal.where}",
+        f"Memory: none yet at {books / FILE}",
+    ]
+    assert not (books / FILE).exists()
+
+
+def test_a_memory_that_is_down_is_told_since_no_run_can_start(journal, books, monkeypatch, capsys):
+    del journal
+    monkeypatch.setenv("KAGURA_MEMORY", str(books / "mistyped" / "memory.sqlite3"))
+    assert main(["status"]) == 0
+    said = capsys.readouterr().out
+    assert "NO AGENT CAN START: the memory cannot be used." in said.splitlines()
+    assert f"the folder {books / 'mistyped'} does not exist" in said
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["memory_ok"] is False
+    assert not (books / "mistyped").exists()
+
+
+def test_what_runs_waits_is_lost_and_was_paid_today_is_told(journal, running, gone, capsys):
+    today = SampleRun("run-today", at=datetime.now(UTC))
+    live = running()
+    for event in (
+        today.started(),
+        today.finished(computed_usd=0.25, source="list 1"),
+        SampleRun("run-lost").started(owner=gone),
+    ):
+        journal.append(event)
+    Mailbox(journal).post(SampleRun(live.run_id).request("app-7", title="Push\x1b[2K it"))
+    assert main(["status"]) == 0
+    said = capsys.readouterr().out
+    lines = said.splitlines()
+    assert any(line.split()[:2] == ["running", live.run_id] for line in lines)
+    assert any(line.split()[:2] == ["lost", "run-lost"] and "kagura-kernel kill run-lost" in line for line in lines)
+    assert any(line.split()[:2] == ["waiting", "app-7"] for line in lines)
+    assert "Answer with `kagura-kernel approve ID` or `kagura-kernel deny ID`." in lines
+    assert "$0.2500 today (UTC)." in lines
+    assert "\x1b" not in said
+    assert main(["status", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [row["run_id"] for row in told["running"]] == [live.run_id]
+    assert [row["id"] for row in told["pending"]] == ["app-7"]
+    assert (told["gone"], told["cost_today_usd"], told["unpriced_today"], told["leases"]) == (["run-lost"], 0.25, 0, 0)

@@ -6,12 +6,14 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.records import lease_views
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.errors import LeaseUnknown, NotThisTime, UnknownName, UsageError
 from kagura_kernel.domain.events import (
@@ -21,6 +23,7 @@ from kagura_kernel.domain.events import (
     EgressDecided,
     LeaseChanged,
     LeaseUsed,
+    Noted,
     RunGranted,
 )
 from kagura_kernel.domain.settings import Settings
@@ -415,3 +418,40 @@ def test_a_provider_that_does_not_answer_does_not_keep_the_box_alive(
     assert not handle.done
     cockpit._engine.post(provider.gate.set)
     assert handle.result(60).status == "killed"
+
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def changed(change: str, lease: str = "lea-1", run: str = "run-1", **fields: object) -> LeaseChanged:
+    return LeaseChanged(
+        run_id=run,
+        session_id="ses-1",
+        at=AT,
+        lease_id=lease,
+        provider="github",
+        scope="read",
+        change=change,  # type: ignore[arg-type]
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def test_the_last_word_on_a_lease_counts_and_its_place_is_kept():
+    events = [
+        changed("acquired", way="header", place="http://127.0.0.1:9/", renewals_left=6, expires_at=AT),
+        Noted(run_id="run-1", session_id="ses-1", at=AT, text="something else"),
+        changed("renewed", way="header", place="http://127.0.0.1:9/", renewals_left=5, expires_at=AT),
+        changed("on hold", why="its budget is used up"),
+    ]
+    (view,) = lease_views(events)
+    assert (view.state, view.renewals_left, view.expires_at) == ("on hold", 0, None)
+    assert (view.way, view.place, view.why) == ("header", "http://127.0.0.1:9/", "its budget is used up")
+
+
+def test_what_was_given_back_is_left_out():
+    assert lease_views([changed("acquired"), changed("released", why="revoked by ann")]) == []
+
+
+def test_only_leases_of_this_process_can_be_acted_on_here():
+    views = lease_views([changed("acquired"), changed("acquired", "lea-2", "run-2")], here={"run-2"})
+    assert [(view.lease_id, view.here) for view in views] == [("lea-1", False), ("lea-2", True)]

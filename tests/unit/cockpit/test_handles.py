@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
+import stat
+import subprocess
+import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,9 +15,19 @@ import pytest
 
 from kagura_kernel.cockpit import handles
 from kagura_kernel.cockpit.engine import Engine
-from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.cockpit.handles import KEPT_OUTPUT, RunHandle, UnderWay
+from kagura_kernel.cockpit.served import LOCK, only_server, server_of
 from kagura_kernel.domain.clock import SystemClock
-from kagura_kernel.domain.events import AnyEvent, PluginCalled
+from kagura_kernel.domain.errors import ConfigurationError, ServedAlready
+from kagura_kernel.domain.events import (
+    AnyEvent,
+    OutputStreamed,
+    PluginCalled,
+    TextStreamed,
+    TextWritten,
+    ToolCalled,
+    ToolFinished,
+)
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.runs.auditing import AuditOrder, AuditParts, AuditRun
 from kagura_kernel.runs.prices import price
@@ -153,3 +168,101 @@ async def test_a_run_that_fails_before_it_says_anything_is_not_waited_for():
 def _handle(events: Callable[[], Any], engine: Engine) -> RunHandle:
     order = SimpleNamespace(run_id="run-1", session_id="ses-1")
     return RunHandle(cast("Any", SimpleNamespace(order=order, events=events, outcome="over", leasing=None)), engine)
+
+
+WHERE = {"run_id": "run-1", "session_id": "ses-1", "at": datetime(2026, 1, 1, tzinfo=UTC)}
+
+
+def streams(text: str) -> TextStreamed:
+    return TextStreamed(**WHERE, text=text)
+
+
+def prints(text: str, call: str = "c1") -> OutputStreamed:
+    return OutputStreamed(**WHERE, call_id=call, stream="stdout", text=text)
+
+
+def told(*events: object) -> list[tuple[str, str]]:
+    under_way = UnderWay()
+    for event in events:
+        under_way.take(event)  # type: ignore[arg-type]
+    return [(event.kind, event.text) for event in under_way.events()]  # type: ignore[union-attr]
+
+
+def test_a_passage_that_grows_comes_in_one_piece():
+    assert told(streams("Let me "), streams("look.")) == [("text.streamed", "Let me look.")]
+
+
+def test_a_passage_that_was_said_for_good_is_not_told_twice():
+    assert told(streams("Look."), TextWritten(**WHERE, text="Look.")) == []
+    assert told(streams("Look."), ToolCalled(**WHERE, call_id="c1", tool="bash")) == []
+
+
+def test_the_output_of_each_call_that_goes_on_comes_in_one_piece():
+    done = ToolFinished(**WHERE, call_id="c1", tool="bash", text="ab")
+    assert told(prints("a"), prints("b"), prints("x", "c2")) == [("output.streamed", "ab"), ("output.streamed", "x")]
+    assert told(prints("a"), prints("x", "c2"), done) == [("output.streamed", "x")]
+
+
+def test_of_much_output_the_latest_is_kept():
+    ((_, text),) = told(*(prints(f"{number:07},") for number in range(10_000)))
+    assert len(text) == KEPT_OUTPUT
+    assert text.endswith("0009999,")
+
+
+_HOLD = """
+import sys
+from pathlib import Path
+from kagura_kernel.cockpit.served import only_server
+with only_server(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_server_is_refused_by_the_name_of_the_first(tmp_path):
+    with only_server(tmp_path / "home"):
+        with pytest.raises(ServedAlready, match=str(os.getpid())) as refused, only_server(tmp_path / "home"):
+            pass
+        assert (refused.value.pid, refused.value.code) == (os.getpid(), "ERR_SERVED_ALREADY")
+    with only_server(tmp_path / "home"):
+        pass
+
+
+def test_another_data_directory_has_a_server_of_its_own(tmp_path):
+    with only_server(tmp_path / "one"), only_server(tmp_path / "two"):
+        assert server_of(tmp_path / "one") == server_of(tmp_path / "two") == os.getpid()
+
+
+def test_the_lock_dies_with_a_process_that_is_killed(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        assert server_of(tmp_path) == other.pid
+        with pytest.raises(ServedAlready), only_server(tmp_path):
+            pass
+        other.kill()
+        other.wait()
+    assert (tmp_path / LOCK).read_text() == f"{other.pid}\n"
+    assert server_of(tmp_path) is None
+    with only_server(tmp_path):
+        assert server_of(tmp_path) == os.getpid()
+
+
+def test_looking_makes_nothing_and_nobody_else_may_read_what_is_made(tmp_path):
+    assert server_of(tmp_path / "home") is None
+    assert not (tmp_path / "home").exists()
+    with only_server(tmp_path / "home"):
+        assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
+        assert stat.S_IMODE((tmp_path / "home" / LOCK).stat().st_mode) == 0o600
+
+
+def test_a_place_where_nothing_can_be_locked_is_told_and_not_served(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match=r"serve.lock cannot be locked"), only_server(tmp_path / "file"):
+        pass
+    (tmp_path / LOCK).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigurationError, match=r"serve.lock cannot be locked"), only_server(tmp_path):
+        pass
+    assert not (tmp_path / "elsewhere").exists()

@@ -9,10 +9,13 @@ from kagura_kernel.jupyter import terminal
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.slots import press
 from kagura_kernel.membrane.egress import policy
-from kagura_kernel.views.approvals import keys
-from kagura_kernel.views.body import item_text
+from kagura_kernel.render.html import html_of
+from kagura_kernel.tools.toolsets.cutting import OPTIONS
+from kagura_kernel.views.approvals import THIS_CALL, THIS_RUN, buttons_of, keys, verdict_words
+from kagura_kernel.views.body import item_blocks, item_text
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.record import run_html
+from kagura_kernel.views.run import RunView
 from tests.support.card_page import Page
 from tests.support.sample_run import SampleRun
 from tests.support.told_run import ToldRun
@@ -281,3 +284,87 @@ def test_a_question_says_in_text_how_many_more_wait_behind_it(view_of):
     [ask] = view_of(RUN.started(), RUN.asked()).pending
     assert terminal.question_text(ask, pytest.fail, 2).endswith("\n  2 more questions behind this one")
     assert "behind" not in terminal.question_text(ask, pytest.fail)
+
+
+ASKED = RUN.asked(
+    kind=ApprovalKind.TOOL,
+    title="Call send of the toolset mail",
+    detail='mail: send\n{"to": "ada"}',
+    reason="Its server lies outside of the box: what a call holds is sent there.",
+    arguments={"toolset": "mail", "tool": "send", "arguments": {"to": "ada"}},
+    call_id="",
+    options=OPTIONS,
+)
+
+
+def test_the_card_names_the_kind_and_shows_the_exact_arguments_unfolded():
+    view = RunView().apply_all([RUN.started(), ASKED])
+    html = html_of(item_blocks(view.pending[0], view, live=True))
+    assert '<span class="kg-kind">Tool</span>' in html
+    assert "<details" not in html
+    assert "&quot;to&quot;: &quot;ada&quot;" in html
+    assert "Call send of the toolset mail" in item_text(view.pending[0])
+    # The reason is ours, and nobody takes it for the agent's.
+    assert '<div class="kg-says kg-soft">Its server lies outside of the box' in html
+
+
+def test_the_smaller_yes_comes_first_and_is_what_a_plain_yes_means():
+    html = html_of(buttons_of(ASKED))
+    assert html.index("Allow for this call") < html.index("Allow for this run") < html.index("Deny")
+    offered, words = keys(ASKED)
+    assert offered == "[y] this call, [r] this run, [n] no"
+    for word in ("y", "yes", THIS_CALL):
+        assert words[word]["answer"] == THIS_CALL
+    for word in ("r", THIS_RUN):
+        assert words[word]["answer"] == THIS_RUN
+
+
+def test_where_no_single_call_is_offered_a_yes_is_for_the_run():
+    offered, words = keys(RUN.egress_asked("example.org"))
+    assert offered.startswith("[y] this run, [s] this session")
+    assert words["yes"]["answer"] == THIS_RUN
+
+
+def test_the_answer_says_how_far_it_reaches():
+    view = RunView().apply_all([RUN.started(), ASKED, RUN.decided(answer=THIS_RUN)])
+    [ask] = [item for item in view.items if hasattr(item, "request")]
+    assert verdict_words(ask) == "Allowed for this run by ada, in the cell"
+
+
+def card(view) -> Page:
+    return Page(html_of(item_blocks(view.pending[0], view, live=True)))
+
+
+def test_every_argument_is_there_in_full_and_folded_where_words_say_what_they_mean(story, view_of):
+    asks = story.asks(
+        "It may hold github:read.", subject="credential", arguments={"scope": "read\u202e", "seconds": 900}
+    )
+    page = card(view_of(story.started(), asks))
+    assert "details" in page.tags
+    assert "scoperead⟨U+202E⟩seconds900" in page.text
+
+
+def test_arguments_that_are_the_question_are_in_sight_as_html_and_as_text(story, view_of):
+    asks = story.asks("search", subject="plugin", arguments={"query": "a < b", "deep": {"n": [1]}, "none": None})
+    view = view_of(story.started(), asks)
+    page = card(view)
+    assert "details" not in page.tags
+    assert "querya < b" in page.text
+    assert "none" not in page.text
+    assert "  query:\n    a < b\n  deep:\n    {" in item_text(view.pending[0])
+
+
+def test_what_the_question_shows_already_is_not_repeated(story, view_of):
+    asks = story.asks("git push", arguments={"command": "git push", "directory": "/p", "stdin": ""})
+    assert card(view_of(story.started(), asks)).text.count("git push") == 1
+
+
+def test_a_difference_is_shown_as_one(story, view_of):
+    asks = story.asks("a.md", subject="write", arguments={"diff": "@@ -1 +1 @@\n-old\n+new\n"})
+    page = card(view_of(story.started(), asks))
+    assert ("class", "kg-row kg-add") in page.attributes
+
+
+def test_it_says_which_call_asks(story, view_of):
+    view = view_of(story.started(), story.calls(call_id="c1"), story.asks(call_id="c1"))
+    assert "Asked for by a call of bash." in card(view).text

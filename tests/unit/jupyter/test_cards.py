@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kagura_kernel.domain.errors import RunKilled
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.diff import counts
 from kagura_kernel.render.html import html_of, style
 from kagura_kernel.views.card import run_text
-from kagura_kernel.views.changes import changes_blocks, summary
-from kagura_kernel.views.record import run_html
+from kagura_kernel.views.changes import changes_blocks, changes_text, summary
+from kagura_kernel.views.record import CHANGES_MIME, RUN_MIME, changes_bundle, run_bundle, run_html
 from kagura_kernel.views.run import INSIDE_MAGIC, RunView
+from kagura_kernel.views.status import OUT_OF_MEMORY, end_words, failure_reason, failure_word
 from tests.support.card_page import Page
 
 
@@ -282,3 +286,187 @@ def test_without_a_style_sheet_no_words_run_together(story, view_of):
 
 def test_the_static_card_of_a_real_brains_run_keeps_the_reason_for_its_box(story, view_of):
     assert "no Docker daemon" in run_html(view_of(story.started(brain="claude"), story.box(), story.ends()))
+
+
+def whole(story, **started):
+    return [
+        story.started(**started),
+        story.box(notes=("no memory limit",)),
+        story.says("I look."),
+        story.calls(call_id="a", command="ls"),
+        story.answers("x", "a"),
+        story.calls(call_id="b", command="pwd"),
+        story.answers("y", "b"),
+        story.calls(call_id="c", command="git push", host=True),
+        story.asks(
+            "git push\n\nin /somewhere",
+            call_id="c",
+            reason="I must",
+            arguments={"command": "git push", "directory": "/somewhere"},
+            content_hash="h" * 64,
+        ),
+        story.decides("deny", by="policy", via="policy"),
+        story.answers("no", "c", exit_code=None, is_error=True, route=""),
+        story.changes(),
+        story.ends(text="Over.", model="m", input_tokens=5, reported_usd=0.01),
+    ]
+
+
+def test_a_run_as_text(story, view_of):
+    assert run_text(view_of(*whole(story))) == (
+        "[claude run: done]\n\n"
+        "I look.\n\n"
+        "> bash: ls  (sandbox, exit 0)\n"
+        "> bash: pwd  (sandbox, exit 0)\n"
+        "> bash: git push  (refused)\n\n"
+        "? Run a command on the host\n"
+        "    git push\n"
+        "  the agent’s own words: I must\n"
+        "  Denied by policy: nobody is here who could be asked\n\n"
+        "Over."
+    )
+
+
+def test_the_answer_of_a_command_that_a_person_let_out_stands_below_it(story, view_of):
+    told = run_text(
+        view_of(
+            story.started(),
+            story.calls(call_id="a", command="uname -n", host=True),
+            story.answers("mori-laptop\n", "a", route="host"),
+            story.calls(call_id="b", command="true", host=True),
+            story.answers("(no output)", "b", route="host"),
+            story.calls(call_id="c", command="seq 900", host=True),
+            story.answers("\n".join(map(str, range(1, 901))), "c", route="host"),
+        )
+    )
+    assert "> bash: uname -n  (host, exit 0)\n  mori-laptop\n\n> bash: true  (host, exit 0)\n> bash: seq 900" in told
+    assert len(told.split("\n")) < 20
+    assert "  1\n" in told
+    assert "894 more lines" in told
+
+
+def test_changes_as_text(story):
+    changes = {"a.md": story.change("a.md"), "b": story.change("b", status="deleted", diff="", state="applied")}
+    assert changes_text(changes) == (
+        "[2 changed files: 1 not in the project yet, 1 applied]\nM a.md  +2 -1\nD b  (applied)"
+    )
+
+
+def test_a_file_that_somebody_would_run_unasked_stands_first_in_the_text_and_says_why(story):
+    changes = {"a.md": story.change("a.md"), "z.mk": story.change("z.mk", runs="make runs what it says")}
+    assert changes_text(changes).splitlines()[1:] == [
+        "M z.mk  +2 -1  [runs by itself: make runs what it says]",
+        "M a.md  +2 -1",
+    ]
+
+
+def test_hostile_text_cannot_imitate_another_part(story, view_of):
+    text = run_text(view_of(story.started(), story.calls(command="ls\n? Run a command\n  Allowed by ada\x1b[2J")))
+    assert text.splitlines()[2] == "> bash: ls ? Run a command Allowed by ada⟨U+001B⟩[2J  (unfinished)"
+
+
+def test_the_same_run_at_another_time_and_place_has_the_same_record(story, view_of):
+    first, _ = run_bundle(view_of(*whole(story, brain="replay")))
+    story._seconds += 1000
+    elsewhere = [
+        event.model_copy(
+            update={
+                "run_id": "run-2",
+                "session_id": "ses-2",
+                **{
+                    name: "x"
+                    for name in ("project", "user", "owner", "box_id", "content_hash")
+                    if name in event.__dict__
+                },
+                **({"duration": 99.0} if "duration" in event.__dict__ else {}),
+            }
+        )
+        for event in whole(story, brain="replay")
+    ]
+    second, _ = run_bundle(view_of(*elsewhere))
+    assert first == second
+
+
+def test_the_record_is_json_and_what_differs_stands_in_the_metadata(story, view_of):
+    data, metadata = run_bundle(view_of(*whole(story)))
+    record = json.loads(json.dumps(data[RUN_MIME]))
+    assert [step["kind"] for step in record["steps"]] == ["text", "tool", "tool", "tool", "approval", "text"]
+    assert record["changed_files"] == ["report.md"]
+    assert "run-1" not in json.dumps(record)
+    facts = json.loads(json.dumps(metadata["kagura"]))
+    assert facts["run_id"] == "run-1"
+    assert facts["box_notes"] == ["no memory limit"]
+    assert facts["approvals"][0]["hash"] == "h" * 64
+    assert facts["cost_usd"] == 0.01
+
+
+def test_text_that_is_no_unicode_does_not_stop_the_record(story, view_of):
+    data, _ = run_bundle(view_of(story.started(), story.calls(command="ls", odd={"a": {1, 2}}), story.ends()))
+    json.dumps(data[RUN_MIME]).encode()
+
+
+def test_changes_have_a_record_too(story):
+    data, metadata = changes_bundle({"report.md": story.change()}, run_id="run-1")
+    assert data[CHANGES_MIME]["changes"][0]["path"] == "report.md"
+    assert metadata == {"kagura": {"run_id": "run-1"}}
+
+
+FAILED = {"exit_code": None, "is_error": True}
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("It took too long. [ERR_SANDBOX_COMMAND_TIMEOUT]\nlast words", "timed out"),
+        ("It was silent. [ERR_HOST_IDLE_TIMEOUT]", "timed out"),
+        ("Nobody allowed it. [ERR_APPROVAL_DENIED]", "refused"),
+        ("There is no file x.txt. [ERR_BOX_FILE]", "failed"),
+        ("The file has 3 lines.", "failed"),
+    ],
+)
+def test_only_a_denial_is_called_refused(story, view_of, text, word):
+    view = view_of(story.started(), story.calls("read_file"), story.answers(text, **FAILED))
+    assert failure_word(view.calls[0]) == word
+    assert f"{word}</span>" in run_html(view)
+    assert f"{word}: {text.split('[')[0][:20].strip()}" in run_text(view)
+
+
+def test_the_decision_of_a_person_makes_a_refusal_whatever_the_text_says(story, view_of):
+    denied = (story.asks(call_id="c1"), story.decides("deny"))
+    view = view_of(story.started(), story.calls(), *denied, story.answers("no", **FAILED))
+    assert failure_word(view.calls[0]) == "refused"
+    assert failure_reason(view.calls[0]) == ""
+
+
+def test_plain_text_tells_the_last_line_of_a_program_that_failed(story, view_of):
+    text = "Traceback …\nValueError: no such month\n[exit code 1]"
+    view = view_of(story.started(), story.calls(command="python x.py"), story.answers(text, exit_code=1, is_error=True))
+    assert "> bash: python x.py  (sandbox, exit 1: ValueError: no such month)" in run_text(view)
+
+
+def test_a_call_that_was_killed_without_a_word_may_have_run_out_of_memory(story, view_of):
+    answer = story.answers("(no output)\n[exit code 137]", exit_code=137, is_error=True)
+    view = view_of(story.started(), story.calls(command="hog"), answer)
+    assert "(sandbox, exit 137: killed (out of memory?))" in run_text(view)
+    assert OUT_OF_MEMORY in run_html(view)
+
+
+def test_a_program_that_was_killed_may_have_run_out_of_memory(story, view_of):
+    error = {"error_code": "ERR_CELL_FAILED", "error": "its output says why"}
+    view = view_of(story.started(flavour="sandbox", brain=""), story.ends("failed", exit_code=137, **error))
+    assert run_text(view) == f"[sandbox run: exit code 137]\n\n{OUT_OF_MEMORY}"
+    assert OUT_OF_MEMORY in run_html(view)
+    other = view_of(story.started(flavour="sandbox", brain=""), story.ends("failed", exit_code=1, **error))
+    assert end_words(other) == ""
+
+
+def test_a_run_that_somebody_stopped_says_so_without_a_code_and_not_where_its_cell_does(story, view_of):
+    end = story.ends("killed", error_code="ERR_RUN_KILLED", error=RunKilled("run-1", "ada").message)
+    view = view_of(story.started(), end)
+    for told in (run_html(view), run_text(view)):
+        assert told.count("run-1 was stopped by ada.") == 1
+        assert "ERR_" not in told
+    view.awaited = True
+    for told in (run_html(view), run_text(view)):
+        assert "stopped by" not in told
+        assert "stopped" in told.lower()

@@ -215,3 +215,15 @@ def test_what_an_earlier_process_left_is_told_with_what_became_of_it():
 def test_what_a_terminal_would_obey_is_written_out_in_a_table():
     table = runs_table([run_row(task="clear \x1b[2J\u202e it,\ntwice ä")])
     assert table["task"][0] == "clear ⟨U+001B⟩[2J⟨U+202E⟩ it,\ntwice ä"
+
+
+def test_what_else_was_configured_stands_in_the_status():
+    parts = (
+        PartStatus("telemetry", ok=True, reason="to http://localhost:4318: 2 batches sent"),
+        PartStatus("brain small", ok=False, reason="of house 1.0: the name is built in\x1b[2J"),
+    )
+    lines = status_text(StatusReport(others=parts)).splitlines()
+    assert "also      telemetry    ready  to http://localhost:4318: 2 batches sent." in lines
+    [broken] = [line for line in lines if "brain small" in line]
+    assert " no " in broken
+    assert "\x1b" not in broken

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
 from kagura_kernel.domain.patterns import Estimate, PlanTerms
-from kagura_kernel.patterns.planning import estimate_of, proposed_usd, wants_a_word
+from kagura_kernel.journal.rows import CostRow
+from kagura_kernel.patterns.planning import (
+    NO_ESTIMATE,
+    PlanAnswer,
+    calibrate,
+    calibration_line,
+    dollars,
+    duration,
+    estimate_briefing,
+    estimate_of,
+    plan_arguments,
+    plan_detail,
+    plan_title,
+    proposed_usd,
+    read_answer,
+    wants_a_word,
+)
 
 TEN_CENTS = Estimate(3, usd=0.1, usd_low=0.08, usd_high=0.12, seconds=60, seconds_low=50, seconds_high=90)
 
@@ -120,3 +141,160 @@ def test_where_no_budget_can_be_kept_none_is_proposed(past):
 )
 def test_a_person_is_asked_where_the_terms_want_it(terms, estimate, budget, headless, asks):
     assert wants_a_word(terms, estimate, budget, headless=headless) is asks
+
+
+def row(status: str = "done", **facts: Any) -> CostRow:
+    known = {"reported_usd": None, "computed_usd": None, "source": ""} | facts
+    return CostRow(
+        "run-1", "ses-1", datetime(2026, 1, 1, tzinfo=UTC), "fake", "m-1", 0, 0, 0, 0, status=status, **known
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "error", "within"),
+    [
+        (0.10, 0.10, 0.0, True),
+        (0.10, 0.129, 0.29, True),
+        (0.10, 0.131, 0.31, False),
+        (0.10, 0.05, -0.5, True),
+        (None, 0.05, None, None),
+        (0.10, None, None, None),
+        (0.0, 0.0, 0.0, True),
+        (0.0, 0.5, None, False),
+    ],
+)
+def test_a_run_is_compared_with_what_was_expected(expected, actual, error, within):
+    [told] = calibrate([row(estimated_usd=expected, reported_usd=actual)])
+    assert told.usd_error == (None if error is None else pytest.approx(error))
+    assert told.usd_within is within
+
+
+def test_a_run_that_did_not_come_to_its_end_says_nothing_about_estimates():
+    [told] = calibrate([row("killed", estimated_usd=1.0, reported_usd=0.1, estimated_seconds=9.0, seconds=1.0)])
+    assert (told.usd_error, told.usd_within, told.seconds_error, told.seconds_within) == (None, None, None, None)
+    assert told.usd == 0.1
+
+
+def test_the_sentence_tells_the_share_within_the_buffer_and_the_median_error():
+    rows = calibrate([row(estimated_usd=1.0, reported_usd=usd) for usd in (0.8, 1.1, 1.2, 2.0)])
+    assert calibration_line(rows) == (
+        "Cost: 75% of 4 within the estimate and 30% more; half of the estimates were off by at most 20%."
+    )
+
+
+def test_an_estimate_is_held_against_the_whole_of_a_run_but_for_the_waiting():
+    told = row(estimated_usd=1.0, reported_usd=0.5, children=2, children_usd=0.6, seconds=100.0, estimated_seconds=50.0)
+    [one] = calibrate([replace(told, waited_seconds=40.0)])
+    assert (one.usd, one.usd_error, one.seconds, one.seconds_within) == (1.1, pytest.approx(0.1), 60.0, True)
+    [one] = calibrate([replace(told, children_usd=None)])
+    assert (one.usd, one.usd_error) == (None, None)
+
+
+def test_time_is_told_beside_cost_and_nothing_is_said_as_such():
+    assert calibration_line(calibrate([row(estimated_seconds=10.0, seconds=11.0)])).startswith("Time: 100% of 1")
+    assert calibration_line([]) == NO_ESTIMATE
+
+
+PROPOSED = 0.61
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("", PlanAnswer(PROPOSED)),
+        ("  \n", PlanAnswer(PROPOSED)),
+        ("0.50", PlanAnswer(0.5)),
+        ("$0.50", PlanAnswer(0.5)),
+        ("budget 0.50", PlanAnswer(0.5)),
+        ("Budget $2", PlanAnswer(2.0)),
+        ("no budget", PlanAnswer(None)),
+        ("NO  BUDGET", PlanAnswer(None)),
+        ("with lessons", PlanAnswer(PROPOSED, with_lessons=True)),
+        ("0.50 with lessons", PlanAnswer(0.5, with_lessons=True)),
+        ("no budget, with lessons", PlanAnswer(None, with_lessons=True)),
+    ],
+)
+def test_an_answer_is_read(said, answer):
+    assert read_answer(said, PROPOSED) == answer
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("yes", "this session", "-1", "0", "0.00", "1e3", "1,50", "0.5 USD", "nan", "inf", "1234567", "999999", "٣"),
+        *("with lessons 1", "budget", "no budget 0.5", "0.50 without lessons", "0.12345", "$$1"),
+    ],
+)
+def test_what_means_nothing_is_refused_with_what_can_be_said(said):
+    with pytest.raises(ValueError, match=r"budget"):
+        read_answer(said, PROPOSED)
+
+
+KNOWN = Estimate(5, 0.42, 0.30, 0.61, 180, 120, 400, retries=1, failed=2)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "title"),
+    [
+        (KNOWN, "Plan: about $0.42 (0.30–0.61), 3 min"),
+        (Estimate(1, 0.42, 0.42, 0.42), "Plan: about $0.42"),
+        (Estimate(1, seconds=20), "Plan: about 20 s"),
+        (Estimate(2), "Plan: 2 runs like it, none of them measured"),
+        (None, "Plan: nothing similar yet"),
+    ],
+)
+def test_the_title_says_what_is_known(estimate, title):
+    assert plan_title(estimate) == title
+
+
+def test_the_detail_tells_the_figures_the_runs_and_the_lessons_by_their_ids(past):
+    similar = [past(usd=0.42), past(status="failed", usd=None, seconds=None), past(verified=False)]
+    detail = plan_detail(KNOWN, similar, ["mem-lesson-1"], 0.8)
+    for line in (
+        "Similar runs: 5, of which 2 did not go well",
+        "Cost: $0.42 (0.30–0.61), $0.55 with a buffer of 30%",
+        "Failed tries before one that went well: 1",
+        "  run-1: done, $0.42, 1 min",
+        "  run-2: failed, cost unknown",
+        "  run-3: done, its verification failed, $0.40, 1 min",
+        "Lessons from what went wrong before: mem-lesson-1",
+        "Budget: $0.80",
+    ):
+        assert line in detail.splitlines()
+
+
+def test_runs_that_all_went_well_are_told_as_such():
+    assert "Similar runs: 2, which went well" in plan_detail(Estimate(2), [], [], None).splitlines()
+
+
+def test_a_question_that_is_asked_again_says_why_first():
+    assert plan_detail(None, [], [], None, why_again="Not understood.").startswith("Not understood.\nNo run of")
+
+
+def test_lessons_can_be_trusted_only_where_there_are_some():
+    assert "with lessons" not in plan_detail(KNOWN, [], [], None)
+    assert "with lessons" in plan_detail(KNOWN, [], ["mem-1"], None)
+
+
+def test_what_is_agreed_to_is_json(past):
+    told = json.loads(json.dumps(plan_arguments(KNOWN, [past()], ["mem-1"], 0.5)))
+    assert told["estimate"]["usd"] == 0.42
+    assert (told["similar"], told["lessons"], told["budget_usd"]) == (["run-1"], ["mem-1"], 0.5)
+
+
+def test_a_brain_is_told_the_figures_and_its_budget():
+    told = estimate_briefing(KNOWN, 0.5)
+    assert told.startswith("Similar runs: 5")
+    assert told.endswith("Your budget is $0.50.")
+    assert estimate_briefing(KNOWN, None).endswith("There is no budget.")
+    assert estimate_briefing(None, 1.0) == ""
+
+
+@pytest.mark.parametrize(("usd", "said"), [(0.0, "$0.00"), (0.0042, "$0.0042"), (0.4, "$0.40"), (12.345, "$12.35")])
+def test_amounts_say_something_however_small(usd, said):
+    assert dollars(usd) == said
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.2, "1 s"), (59, "59 s"), (90, "2 min"), (5400, "1.5 h")])
+def test_durations_are_short(seconds, said):
+    assert duration(seconds) == said

@@ -27,12 +27,14 @@ from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, Risk
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal import views
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.plugins.audit_prompt import ids_in
+from kagura_kernel.plugins.audit_prompt import audit_prompt, ids_in, replayed_ids
 from kagura_kernel.runs.auditing import ABORT, RETRY, SILENCE_SECONDS, STATIC, AuditOrder, AuditParts, AuditRun
+from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import PER_ROUND, Hang
 from kagura_kernel.testing.clock import FakeClock
 from tests.support.auditor import FakeAuditor, report, write_audit_cassette
+from tests.support.redactors import shared_redactor
 from tests.support.sample_plugin import SAMPLE_SOURCE, sample_plugin
 from tests.support.sample_run import SampleRun
 
@@ -398,3 +400,31 @@ async def test_a_cassette_of_other_files_is_refused_and_says_what_to_do(stage, t
     assert run.outcome is not None
     assert (run.outcome.status, run.outcome.error_code) == ("failed", "ERR_UNSUPPORTED")
     assert "no audit of these files" in run.outcome.error
+
+
+TOKEN = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
+
+
+@pytest.mark.parametrize(
+    "source", [SAMPLE_SOURCE, SAMPLE_SOURCE + f'\nAPI_TOKEN = "{TOKEN}"\npassword = "Kd83!jskQ"\n']
+)
+def test_what_was_planted_is_still_found_in_a_task_without_secrets(source):
+    redact = Redacting(shared_redactor()).value
+    found, scan = sample_plugin(source)
+    # What is planted, and where, is chance.
+    for _ in range(25):
+        prompt = audit_prompt(found, scan.findings)
+        assert prompt is not None
+        recorded = redact(prompt.task)
+        assert TOKEN not in recorded
+        assert set(map(str, replayed_ids(found, recorded))) == ids_in(prompt.task) - ids_in(source)
+
+
+def test_a_report_keeps_the_ids_that_prove_it_was_read():
+    found, scan = sample_plugin()
+    for _ in range(25):
+        prompt = audit_prompt(found, scan.findings)
+        assert prompt is not None
+        said = report()(prompt.task)
+        assert ids_in(said)
+        assert ids_in(Redacting(shared_redactor()).value(said)) == ids_in(said)

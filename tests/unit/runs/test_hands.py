@@ -1,18 +1,34 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kagura_kernel.cockpit.desk import PolicyApprover
+from kagura_kernel.domain.approvals import LIMIT, MAX_OPEN, ApprovalKind, ApprovalRequest, Approver, Verdict
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.commands import OutputChunk, OutputListener
-from kagura_kernel.domain.errors import SandboxDied
+from kagura_kernel.domain.errors import (
+    ApprovalAborted,
+    ApprovalDenied,
+    BrainLost,
+    BudgetExhausted,
+    RunKilled,
+    SandboxDied,
+    TurnsExhausted,
+)
 from kagura_kernel.domain.events import ResultShown, ToolCalled, ToolFinished
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.runs.asking import _PATIENCE, RecordedApprover
 from kagura_kernel.runs.conversation import MAX_DEPTH, Hands, is_deeper_than
+from kagura_kernel.runs.ending import ending_of
 from kagura_kernel.runs.recorder import Recorder
+from kagura_kernel.runtime.router import Asker, require_allowed, use_approver
+from kagura_kernel.testing.approver import ScriptedApprover
+from kagura_kernel.testing.clock import FakeClock
 
 
 @pytest.fixture
@@ -111,3 +127,123 @@ async def test_what_a_program_showed_is_recorded_before_its_result_and_the_brain
     assert result.text == "did python\nShown to the person: text/html."
     assert [row.event.kind for row in journal.events()] == ["tool.called", "result.shown", "tool.finished"]
     assert (await hands.call(ToolCall("c2", "read_file", {}))).text == "did read_file"
+
+
+NO, YES = Verdict.DENY, Verdict.ALLOW
+
+
+@pytest.fixture
+def journal_of_asking(tmp_path: Path):
+    _PATIENCE.clear()  # a run of that name in an earlier test may not have been collected yet
+    journal_of_asking = Journal.open(tmp_path, clock=FakeClock())
+    yield journal_of_asking
+    journal_of_asking.close()
+
+
+def approver(journal_of_asking: Journal, inner: Approver, run_id: str = "run-1", **more: object) -> RecordedApprover:
+    return RecordedApprover(inner, Recorder(journal_of_asking, FakeClock(), run_id, "ses-1"), FakeClock(), **more)
+
+
+def request(number: int, kind: ApprovalKind = ApprovalKind.HOST_COMMAND) -> ApprovalRequest:
+    return ApprovalRequest(f"app-{number}", "run-1", "ses-1", kind, "May I?", str(number), FakeClock().now())
+
+
+KINDS = [kind for kind in ApprovalKind if kind is not ApprovalKind.NETWORK]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("verdict", [NO, Verdict.TIMEOUT])
+async def test_after_three_refusals_of_a_kind_nobody_is_asked_for_it_any_more(journal_of_asking, kind, verdict):
+    person = ScriptedApprover(*[verdict] * 30)
+    asks = approver(journal_of_asking, person)
+    answers = [await asks.approve(request(number, kind)) for number in range(30)]
+    assert len(person.requests) == 3
+    assert [answer.by for answer in answers[3:]] == [LIMIT] * 27
+    assert not any(answer.allowed for answer in answers)
+    rows = [row.event.kind for row in journal_of_asking.events()]
+    assert rows.count("approval.requested") == 3
+    assert rows.count("noted") == 1
+
+
+async def test_the_brain_is_told_why_and_what_to_do(journal_of_asking):
+    with use_approver(approver(journal_of_asking, ScriptedApprover(*[NO] * 4))):
+        for number in range(4):
+            decision = await Asker().ask(ApprovalKind.HOST_COMMAND, "Run it", str(number))
+    with pytest.raises(ApprovalDenied, match=r"3 questions of the kind “host command” were refused.*go on without"):
+        require_allowed(decision, "The host command")
+
+
+async def test_another_kind_may_still_be_asked_for_and_a_yes_begins_anew(journal_of_asking):
+    person = ScriptedApprover(NO, NO, YES, NO, NO, NO, YES)
+    asks = approver(journal_of_asking, person)
+    for number in range(6):
+        await asks.approve(request(number))
+    assert (await asks.approve(request(7, ApprovalKind.QUESTION))).allowed
+    assert (await asks.approve(request(8))).by == LIMIT
+    assert len(person.requests) == 7
+
+
+async def test_what_works_for_a_run_wears_down_the_same_person(journal_of_asking):
+    person = ScriptedApprover(*[NO] * 9)
+    own = approver(journal_of_asking, person)
+    children = [approver(journal_of_asking, person, f"run-{n}", lineage=("run-1",)) for n in (2, 3, 4)]
+    for number, asks in enumerate([*children, own, *children]):
+        await asks.approve(request(number))
+    assert len(person.requests) == 3
+    other = approver(journal_of_asking, person, "run-9")
+    await other.approve(request(9))
+    assert len(person.requests) == 4
+
+
+async def test_only_so_many_of_a_kind_wait_at_once(journal_of_asking):
+    waiting: set[str] = set()
+
+    class Silent:
+        async def approve(self, request):
+            waiting.add(request.id)
+            await asyncio.get_running_loop().create_future()
+
+    asks = approver(journal_of_asking, Silent())
+    tasks = [asyncio.ensure_future(asks.approve(request(number))) for number in range(MAX_OPEN + 5)]
+    done, left = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    assert (len(waiting), len(done), len(left)) == (MAX_OPEN, 5, MAX_OPEN)
+    for task in left:
+        task.cancel()
+    await asyncio.wait(left)
+    again = asyncio.ensure_future(asks.approve(request(99)))
+    await asyncio.sleep(0)
+    assert "app-99" in waiting
+    again.cancel()
+
+
+async def test_a_policy_is_not_worn_down_and_what_was_earned_is_not_asked(journal_of_asking):
+    asks = approver(journal_of_asking, PolicyApprover(FakeClock(), "nobody is here"))
+    assert {(await asks.approve(request(number))).by for number in range(9)} == {"policy"}
+    person = ScriptedApprover(NO, NO, NO, YES)
+    asks = approver(journal_of_asking, person, "run-2", answered=lambda one: one.id == "app-4")
+    answers = [await asks.approve(request(number)) for number in range(5)]
+    assert (answers[3].by, answers[4].allowed) == (LIMIT, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (RunKilled("run-1", "ann"), "killed"),
+        (ApprovalAborted("a command"), "killed"),
+        (BudgetExhausted(1, 1), "stopped"),
+        (TurnsExhausted(3), "stopped"),
+        (SandboxDied("box-1", "out of memory"), "failed"),
+        (BrainLost("claude", "it ended"), "failed"),
+    ],
+)
+def test_what_ended_a_run_decides_its_status_and_code(error, status):
+    ending = ending_of(error)
+    assert (ending.status, ending.error_code) == (status, error.code)  # type: ignore[attr-defined]
+    assert ending.error_text == error.args[0]
+
+
+def test_an_unforeseen_error_is_named_by_its_type_and_its_text_is_kept_back():
+    ending = ending_of(KeyError("a secret"))
+    assert (ending.status, ending.error_code) == ("failed", "ERR_INTERNAL")
+    assert "KeyError" in ending.error_text
+    assert "secret" not in ending.error_text

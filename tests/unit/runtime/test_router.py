@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kagura_kernel.domain.approvals import ApprovalKind, Verdict
+from kagura_kernel.domain.approvals import ApprovalKind, Decision, Verdict
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import (
     ApprovalAborted,
@@ -16,7 +21,16 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.policy import CommandLimits, ExecutionRoute, PermissionMode, SandboxPermission
 from kagura_kernel.runtime.host import HostRunner
-from kagura_kernel.runtime.router import Runtime, use_approver
+from kagura_kernel.runtime.router import (
+    Asker,
+    Runtime,
+    current_approver,
+    host_arguments,
+    host_detail,
+    leads_out,
+    require_allowed,
+    use_approver,
+)
 from kagura_kernel.runtime.routing import Routing
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.approver import ScriptedApprover
@@ -247,3 +261,153 @@ async def test_an_answer_that_comes_after_closing_runs_nothing(box, make):
     with use_approver(Slow(Verdict.ALLOW)), pytest.raises(SandboxUnavailable):
         await runtime.run("touch ran", permission=ESCALATED)
     assert not (runtime.host.directory / "ran").exists()
+
+
+def _decision(verdict: Verdict, answer: str = "") -> Decision:
+    return Decision("app-1", verdict, "mia", "cell", datetime(2030, 1, 1, tzinfo=UTC), answer)
+
+
+def test_without_an_approver_nobody_can_be_asked():
+    assert current_approver() is None
+
+
+async def test_a_question_to_nobody_is_required_not_denied():
+    with pytest.raises(ApprovalRequired) as caught:
+        await Asker().ask(ApprovalKind.HOST_COMMAND, "Run it", "ls", reason="it is needed")
+    assert caught.value.reason == "it is needed"
+
+
+async def test_the_approver_is_seen_inside_the_block_and_in_tasks_started_there():
+    approver = ScriptedApprover()
+
+    async def look():
+        return current_approver()
+
+    with use_approver(approver):
+        inside = asyncio.create_task(look())
+    assert await inside is approver
+    assert current_approver() is None
+
+
+async def test_two_runs_at_once_each_see_their_own_approver():
+    first, second = ScriptedApprover(), ScriptedApprover()
+
+    async def run(approver):
+        with use_approver(approver):
+            await asyncio.sleep(0)
+            return current_approver()
+
+    assert await asyncio.gather(run(first), run(second)) == [first, second]
+
+
+async def test_a_request_says_who_asks_what_and_until_when():
+    approver = ScriptedApprover(Verdict.ALLOW)
+    asker = Asker("run-1", "ses-1", deadline=12)
+    with use_approver(approver):
+        decision = await asker.ask(
+            ApprovalKind.QUESTION, "t", "d", reason="r", arguments={"a": 1}, call_id="call-1", options=("x", "y")
+        )
+    (request,) = approver.requests
+    assert decision.approval_id == request.id
+    assert (request.run_id, request.session_id, request.deadline) == ("run-1", "ses-1", 12)
+    assert (request.reason, request.arguments, request.call_id) == ("r", {"a": 1}, "call-1")
+    assert request.options == ("x", "y")
+
+
+async def test_an_answer_to_another_question_opens_nothing():
+    class Muddled(ScriptedApprover):
+        async def approve(self, request):
+            return replace(await super().approve(request), approval_id="app-of-another")
+
+    with use_approver(Muddled(Verdict.ALLOW)), pytest.raises(ApprovalDenied):
+        await Asker().ask(ApprovalKind.HOST_COMMAND, "t", "d")
+
+
+@pytest.mark.parametrize("raises", [True, False])
+async def test_called_off_is_an_error_of_its_own_however_it_is_told(raises):
+    class Quiet(ScriptedApprover):
+        async def approve(self, request):
+            return replace(_decision(Verdict.ABORTED), approval_id=request.id)
+
+    approver = ScriptedApprover(Verdict.ABORTED) if raises else Quiet()
+    with use_approver(approver), pytest.raises(ApprovalAborted):
+        await Asker().ask(ApprovalKind.HOST_COMMAND, "t", "d")
+
+
+def test_only_allow_is_let_through():
+    assert require_allowed(_decision(Verdict.ALLOW), "It").allowed
+    for verdict in (Verdict.DENY, Verdict.TIMEOUT, Verdict.ABORTED):
+        with pytest.raises(ApprovalDenied):
+            require_allowed(_decision(verdict), "It")
+
+
+def test_a_denial_says_who_and_with_which_remark():
+    with pytest.raises(ApprovalDenied, match=r"mia said no \(not today\)"):
+        require_allowed(_decision(Verdict.DENY, "not today"), "It")
+    with pytest.raises(ApprovalDenied, match="nobody answered in time"):
+        require_allowed(_decision(Verdict.TIMEOUT), "It")
+
+
+def test_the_values_are_exactly_what_would_be_used():
+    assert host_arguments("ls", "/p", b"") == {"command": "ls", "directory": "/p"}
+    assert host_arguments("cat", "/p", "é\r\n".encode())["stdin"] == "é\r\n"
+
+
+def test_input_that_is_no_text_differs_from_the_text_it_is_shown_as():
+    odd, text = host_arguments("cat", "/p", b"\xff"), host_arguments("cat", "/p", b"\\xff")
+    assert odd["stdin"] == text["stdin"] == "\\xff"
+    assert base64.b64decode(odd["stdin_base64"]) == b"\xff"
+    assert odd != text
+
+
+def test_each_part_stands_under_its_heading_behind_a_bar():
+    assert host_detail("a\nb", "/p", "in\n") == "Command:\n| a\n| b\n\nDirectory:\n| /p\n\nStandard input:\n| in\n| "
+
+
+@pytest.mark.parametrize("char", ["\r", "\x0b", "\x0c", "\x1b", "\x85", "\u2028", "\u202e", "\u200b", "\0", "\udcff"])
+def test_what_cannot_be_seen_or_would_move_the_rest_is_written_out(char):
+    assert host_detail(f"a{char}b", "/p", "").startswith(f"Command:\n| a⟨U+{ord(char):04X}⟩b\n\nDirectory:")
+
+
+@given(command=st.text(), directory=st.text(), stdin=st.text(min_size=1))
+def test_no_text_can_pose_as_another_part(command, directory, stdin):
+    lines = host_detail(command, directory, stdin).split("\n")
+    bare = [line for line in lines if not line.startswith("| ")]
+    assert bare == ["Command:", "", "Directory:", "", "Standard input:"]
+    assert len(lines) - len(bare) == 3 + sum(text.count("\n") for text in (command, directory, stdin))
+    assert all(len(line.splitlines()) <= 1 for line in lines)
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "a.txt").write_text("")
+    (folder / "inner").symlink_to("src/a.txt")
+    (folder / "round").symlink_to("round")
+    (folder / "link").symlink_to("/etc/passwd")
+    (folder / "up").symlink_to("..")
+    (folder / "far").symlink_to("up/../x")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["src", ".", "-n", "src/a.txt", "inner", "round", "missing/x", "s/a/b/", "x" * 5000, "--include=src", "-esrc"],
+)
+def test_what_stays_below_is_fine_whether_it_exists_or_not(project, word):
+    assert leads_out(["-n", word], project) == ""
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["link", "up", "up/secret", "./up", "far", "..", "/etc", "-flink", "--file=link", "a=b=link", "x:up", "src/../.."],
+)
+def test_what_leads_out_is_named(project, word):
+    assert leads_out(["src", word, "."], project) == word
+
+
+def test_a_project_that_is_named_by_a_link_is_still_the_project(project, tmp_path):
+    (tmp_path / "name").symlink_to(project)
+    assert leads_out(["src", "inner"], tmp_path / "name") == ""
+    assert leads_out(["link"], tmp_path / "name") == "link"

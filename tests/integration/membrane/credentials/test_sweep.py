@@ -1,21 +1,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import keyring
+import keyring.backend
 import pytest
+from keyring.backends import fail
 
-from kagura_kernel.domain.errors import LeaseUnavailable
+from kagura_kernel.domain.errors import LeaseUnavailable, SecretUnavailable
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
+from kagura_kernel.journal.owner import owner_alive, process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.membrane.credentials.provider import MintRequest, Revocation, Verdict
-from kagura_kernel.membrane.credentials.revoke import Settler, SweepReport, keep_sweeping
+from kagura_kernel.membrane.credentials.broker import CredentialBroker
+from kagura_kernel.membrane.credentials.lease import Budget, Grants, Holder, parse_grant
+from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Scope, Verdict
+from kagura_kernel.membrane.credentials.registry import parse_registry
+from kagura_kernel.membrane.credentials.revoke import CLAIM, Revoked, Settler, SweepReport, keep_sweeping
+from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.credential_fake import LASTING, UNFINDABLE, FakeProvider
+from kagura_kernel.testing.credential_fake import LASTING, REVOCABLE, UNFINDABLE, FakeProvider
 from kagura_kernel.testing.credential_service import SCOPE
-from tests.support.credential_rigs import github_rig
+from kagura_kernel.testing.patience import eventually
+from tests.support.credential_life import Lives
+from tests.support.credential_rigs import cloudflare_rig, github_rig
 
 DEAD, ALIVE = "host:1:dead", "host:2:alive"
 BUSY = Revocation(Verdict.RETRY, "HTTP 429", 7.0)
@@ -213,3 +226,262 @@ async def test_a_token_that_only_itself_revokes_is_revoked_from_its_sealed_handl
         done = await Settler(house.ledger, {"fake": provider}, ALIVE, lambda _: False, clock=house.clock).sweep()
         assert how(done) == [("lea-1", "revoked")]
         assert rig.live() == {}
+
+
+DEAD_OF_REVOKE_NOW, ALIVE_OF_REVOKE_NOW, US = "host:1:dead", "host:2:alive", "host:3:us"
+
+
+class RevokingHouse:
+    def __init__(self, directory: Path) -> None:
+        self.clock = FakeClock()
+        self.journal = Journal.open(directory, clock=self.clock)
+        self.ledger = LeaseLedger(self.journal)
+        self.provider = FakeProvider()
+
+    def begin(self, key: str, **changes: object) -> LeaseRow:
+        now = self.clock.now()
+        row = LeaseRow(
+            id=key,
+            lease_id=key,
+            run_id="run-1",
+            session_id="ses-1",
+            owner=ALIVE_OF_REVOKE_NOW,
+            provider="fake",
+            scope="read",
+            began_at=now,
+            expires_at=now + timedelta(seconds=900),
+            dies_at=now + timedelta(seconds=3600),
+            total_seconds=3600,
+            spent_seconds=900,
+            renewals_left=6,
+        )
+        row = replace(row, **changes)  # type: ignore[arg-type]
+        self.ledger.begin(row)
+        return row
+
+    async def live(self, key: str, **changes: object) -> str:
+        row = self.begin(key, **changes)
+        minted = await self.provider.mint(MintRequest(key, SCOPE, 900))
+        assert self.ledger.complete(key, handle=minted.handle, expires_at=row.expires_at, dies_at=row.dies_at)
+        return minted.handle
+
+    async def revoke(self, wanted: Callable[[LeaseRow], bool] = lambda _: True) -> list[Revoked]:
+        settler = Settler(
+            self.ledger,
+            {"fake": self.provider},
+            US,
+            lambda owner: owner != DEAD_OF_REVOKE_NOW,
+            clock=self.clock,
+            chance=lambda: 0.5,
+        )
+        return await settler.revoke_now(wanted, "ada")
+
+
+@pytest.fixture
+def house_of_revoke_now(tmp_path: Path) -> Iterator[RevokingHouse]:
+    house_of_revoke_now = RevokingHouse(tmp_path)
+    yield house_of_revoke_now
+    house_of_revoke_now.journal.close()
+
+
+def with_traits(house_of_revoke_now: RevokingHouse, traits: ProviderTraits) -> None:
+    house_of_revoke_now.provider.traits = traits
+
+
+async def test_the_credential_of_a_run_that_goes_on_is_revoked(house_of_revoke_now):
+    await house_of_revoke_now.live("lea-1")
+    (one,) = await house_of_revoke_now.revoke()
+    assert (one.dead, one.settled.how, house_of_revoke_now.provider.books) == (True, "revoked", {})
+    assert not house_of_revoke_now.ledger.is_live("lea-1")
+    assert house_of_revoke_now.ledger.open_rows() == []
+
+
+async def test_what_is_not_wanted_lives_on(house_of_revoke_now):
+    await house_of_revoke_now.live("lea-1")
+    kept = await house_of_revoke_now.live("lea-2")
+    await house_of_revoke_now.revoke(lambda row: row.lease_id == "lea-1")
+    assert list(house_of_revoke_now.provider.books) == [kept]
+    assert house_of_revoke_now.ledger.is_live("lea-2")
+
+
+async def test_it_stops_being_live_before_the_provider_is_asked(house_of_revoke_now):
+    await house_of_revoke_now.live("lea-1")
+    states: list[str] = []
+
+    class Watching(FakeProvider):
+        async def revoke(self, handle: str) -> Revocation:
+            row = house_of_revoke_now.ledger.row("lea-1")
+            states.extend([row.state, row.why] if row else [])
+            return await super().revoke(handle)
+
+    watching = Watching()
+    watching.books = house_of_revoke_now.provider.books
+    house_of_revoke_now.provider = watching
+    await house_of_revoke_now.revoke()
+    assert states == ["owed", "revoked by ada"]
+
+
+async def test_what_the_run_mints_meanwhile_is_revoked_as_well(house_of_revoke_now):
+    class Renewing(FakeProvider):
+        async def revoke(self, handle: str) -> Revocation:
+            if len(self.minted) == 1:
+                await house_of_revoke_now.live("lea-2", lease_id="lea-1")
+            return await super().revoke(handle)
+
+    house_of_revoke_now.provider = Renewing()
+    await house_of_revoke_now.live("lea-1")
+    found = await house_of_revoke_now.revoke(lambda row: row.lease_id == "lea-1")
+    assert [one.row.id for one in found] == ["lea-1", "lea-2"]
+    assert house_of_revoke_now.provider.books == {}
+
+
+async def test_a_mint_that_is_on_its_way_may_not_be_used_when_it_comes(house_of_revoke_now):
+    row = house_of_revoke_now.begin("lea-1")
+    (one,) = await house_of_revoke_now.revoke()
+    assert (one.dead, one.settled.why) == (False, "its mint may still be on the way")
+    minted: Minted = await house_of_revoke_now.provider.mint(MintRequest("lea-1", SCOPE, 900))
+    assert not house_of_revoke_now.ledger.complete(
+        "lea-1", handle=minted.handle, expires_at=row.expires_at, dies_at=row.dies_at
+    )
+    await house_of_revoke_now.clock.advance(120)
+    (again,) = await house_of_revoke_now.revoke()
+    assert (again.dead, house_of_revoke_now.provider.books) == (True, {})
+
+
+async def test_what_the_provider_does_not_end_now_stays_owed(house_of_revoke_now):
+    await house_of_revoke_now.live("lea-1")
+    house_of_revoke_now.provider.revocations.append(LeaseUnavailable("fake", "no answer"))
+    (one,) = await house_of_revoke_now.revoke()
+    assert not one.dead
+    assert "no answer" in one.settled.why
+    (row,) = house_of_revoke_now.ledger.open_rows()
+    assert (row.state, row.attempts) == ("owed", 1)
+
+
+async def test_what_cannot_be_revoked_is_not_called_dead(house_of_revoke_now):
+    await house_of_revoke_now.live("lea-1")
+    with_traits(house_of_revoke_now, LASTING)
+    (one,) = await house_of_revoke_now.revoke()
+    assert (one.settled.how, one.dead) == ("left to expire", False)
+    assert not house_of_revoke_now.ledger.is_live("lea-1")
+
+
+async def test_what_the_provider_does_not_know_is_dead(house_of_revoke_now):
+    await house_of_revoke_now.live("lea-1")
+    house_of_revoke_now.provider.revocations.append(Revocation(Verdict.GONE))
+    (one,) = await house_of_revoke_now.revoke()
+    assert (one.dead, one.settled.how) == (True, "forgotten")
+
+
+async def test_a_claim_of_another_process_is_respected_and_one_of_a_dead_process_is_not(house_of_revoke_now):
+    await house_of_revoke_now.live("lea-1")
+    until = house_of_revoke_now.clock.now() + CLAIM
+    assert house_of_revoke_now.ledger.claim("lea-1", by=f"{ALIVE_OF_REVOKE_NOW}#1", until=until)
+    (one,) = await house_of_revoke_now.revoke()
+    assert (one.dead, one.settled.why) == (False, "another process is revoking it")
+    await house_of_revoke_now.clock.advance(CLAIM.total_seconds() + 1)
+    assert house_of_revoke_now.ledger.claim(
+        "lea-1", by=f"{DEAD_OF_REVOKE_NOW}#1", until=house_of_revoke_now.clock.now() + CLAIM
+    )
+    (again,) = await house_of_revoke_now.revoke()
+    assert (again.dead, house_of_revoke_now.provider.books) == (True, {})
+
+
+async def test_without_its_provider_a_credential_stays_owed(house_of_revoke_now):
+    await house_of_revoke_now.live("lea-1", provider="elsewhere")
+    with_traits(house_of_revoke_now, UNFINDABLE)
+    (one,) = await house_of_revoke_now.revoke()
+    assert not one.dead
+    assert "not configured" in one.settled.why
+    with_traits(house_of_revoke_now, REVOCABLE)
+
+
+MOMENTS = 50
+
+
+def states_of(ledger: LeaseLedger, run_id: str) -> set[str]:
+    return {row.state for row in ledger.open_rows() if row.run_id == run_id}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_after_a_kill_at_any_moment_the_next_start_leaves_no_credential_that_no_run_owns(tmp_path):
+    chance = random.Random(20)
+    journal = Journal.open(tmp_path)
+    ledger = LeaseLedger(journal)
+    states: set[str] = set()
+    with cloudflare_rig() as rig, Lives() as lives:
+        provider = rig.provider(timeout=10)
+        broker = CredentialBroker(
+            ledger,
+            {"cloudflare": provider},
+            Grants([parse_grant(f"cloudflare:{SCOPE}")]),
+            Holder("run-of-a-living-process", "ses-1", process_owner()),
+        )
+        mine = await broker.acquire("cloudflare", SCOPE, budget=Budget())
+        held = {broker.credential(mine.id).main.reveal()}
+        for moment in range(MOMENTS):
+            pid = lives.start(home=str(tmp_path), url=rig.service.url, seed=moment)
+            await asyncio.to_thread(time.sleep, chance.uniform(0.01, 0.4))
+            if moment % 5 == 0:
+                # On a machine that is busy a moment may come before the first credential.
+                await eventually(lambda run=f"run-{moment}": "live" in states_of(ledger, run))
+            lives.kill(pid)
+            rig.service.wait_idle()
+            states |= states_of(ledger, f"run-{moment}")
+            # Two starts at once, as after a crash of the machine.
+            one, two = [
+                Settler(ledger, {"cloudflare": provider}, process_owner(), owner_alive).sweep() for _ in range(2)
+            ]
+            reports = await asyncio.gather(one, two)
+            assert set(rig.live()) == held, f"moment {moment}: {reports}"
+        assert broker.credential(mine.id).main.reveal() in held
+        await broker.close()
+        assert rig.live() == {}
+    assert {row.state for row in ledger.open_rows()} <= {"owed"}  # mints that never arrived wait out their two minutes
+    assert {"live", "minting"} <= states, "no kill hit the moments that matter"
+    journal.close()
+
+
+TOML = '[providers.npm]\nkind = "static"\nsecret_keyring = "kagura/npm/me"'
+REQUEST = MintRequest("lea-1", Scope("default"), 900)
+
+
+@pytest.fixture
+def chain(private_home: object) -> Iterator[keyring.backend.KeyringBackend]:
+    del private_home  # the file lies below it
+    alt = pytest.importorskip("keyrings.alt.file")
+    before = keyring.get_keyring()
+    chain = alt.PlaintextKeyring()
+    keyring.set_keyring(chain)
+    yield chain
+    keyring.set_keyring(before)
+
+
+async def test_a_secret_of_the_keychain_is_lent(chain):
+    chain.set_password("kagura/npm", "me", "from-the-keychain")
+    provider = parse_registry(TOML, SecretReader({})).providers["npm"]
+    assert (await provider.mint(REQUEST)).credential.main.reveal() == "from-the-keychain"
+    chain.delete_password("kagura/npm", "me")
+    with pytest.raises(SecretUnavailable, match="no such entry"):
+        await provider.mint(REQUEST)
+
+
+@pytest.mark.usefixtures("chain")
+async def test_without_a_keychain_the_setting_is_named():
+    keyring.set_keyring(fail.Keyring())
+    provider = parse_registry(TOML, SecretReader({})).providers["npm"]
+    with pytest.raises(SecretUnavailable, match=r"providers\.npm\.secret_keyring.*no keychain"):
+        await provider.mint(REQUEST)
+
+
+@pytest.mark.usefixtures("chain")
+async def test_a_keychain_that_breaks_says_so_and_nothing_else(monkeypatch):
+    def broken(service: str, username: str) -> str:
+        raise RuntimeError(f"secret of {service} {username}")
+
+    monkeypatch.setattr(keyring, "get_password", broken)
+    provider = parse_registry(TOML, SecretReader({})).providers["npm"]
+    with pytest.raises(SecretUnavailable, match=r"does not work \(RuntimeError\)") as caught:
+        await provider.mint(REQUEST)
+    assert "secret of kagura" not in str(caught.value)

@@ -376,3 +376,154 @@ def test_the_proxy_has_the_same_rules_by_whichever_address_it_is_found(scene, in
     assert found["127.0.0.1"] == [MINE, "403"]
     for answers in found.values():
         assert answers == [MINE, "403"] or all(text.startswith("failed: ") for text in answers), found
+
+
+FIRST_OF_NAMES_THAT_LIE, THIRD_OF_NAMES_THAT_LIE, SIXTH_OF_NAMES_THAT_LIE, METADATA = (
+    "198.18.0.1",
+    "198.18.0.3",
+    "fd00:198:18::6",
+    "169.254.169.254",
+)
+ADDRESSES_OF_NAMES_THAT_LIE = [
+    f"{FIRST_OF_NAMES_THAT_LIE}/32",
+    f"{THIRD_OF_NAMES_THAT_LIE}/32",
+    f"{SIXTH_OF_NAMES_THAT_LIE}/128",
+    f"{METADATA}/32",
+    "10.9.8.7/32",
+    "192.168.9.8/32",
+]
+EVERYWHERE = (
+    FIRST_OF_NAMES_THAT_LIE,
+    THIRD_OF_NAMES_THAT_LIE,
+    SIXTH_OF_NAMES_THAT_LIE,
+    METADATA,
+    "10.9.8.7",
+    "192.168.9.8",
+    "127.0.0.1",
+    "::1",
+)
+
+ASK = r"""
+import socket
+
+def through(name):
+    client = socket.create_connection(("127.0.0.1", PORT), 60)
+    client.sendall(b"CONNECT %b:443 HTTP/1.1\r\nHost: %b\r\n\r\n" % (name.encode(), name.encode()))
+    data = b""
+    while part := client.recv(65536):
+        data += part
+    head, _, body = data.partition(b"\r\n\r\n")
+    return body.decode() if head.startswith(b"HTTP/1.1 200 ") else head.decode().split("\r\n")[0]
+
+print(json.dumps([through(name) for name in ARGS[0]]))
+"""
+
+
+@pytest.fixture
+def told(some_walls, in_a_namespace, proxying, serving, identity) -> Callable[..., tuple[list[str], list[str]]]:
+    """What a box with these grants and names is told for each of the names that it asks for; and what was looked up."""
+
+    def run(words: list[str], names: dict[str, list[list[str]]], ask: list[str]) -> tuple[list[str], list[str]]:
+        found: tuple[list[str], list[str]] = ([], [])
+
+        async def work() -> None:
+            async with AsyncExitStack() as stack:
+                for host in EVERYWHERE:
+                    await stack.enter_async_context(serving(identity, host, 443))
+                for host in EVERYWHERE:  # all of them are there, for whoever is not in a box
+                    reader, writer = await asyncio.open_connection(host, 443)
+                    assert (await reader.read()).startswith(b"I am ")
+                    writer.close()
+                proxy = await stack.enter_async_context(proxying(*words, names=names, backend=some_walls()))
+                found[0].extend(await proxy.python(ASK, ask))
+                found[1].extend(proxy.asked)
+
+        in_a_namespace(ADDRESSES_OF_NAMES_THAT_LIE, work)
+        return found
+
+    return run
+
+
+MINE_OF_NAMES_THAT_LIE = f"I am {FIRST_OF_NAMES_THAT_LIE} 443"
+GRANTS = ["first.test", f"{FIRST_OF_NAMES_THAT_LIE}:443"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(
+            [METADATA],
+            ["10.9.8.7"],
+            ["192.168.9.8"],
+            ["127.0.0.1"],
+            ["::1"],
+            [SIXTH_OF_NAMES_THAT_LIE],
+            [THIRD_OF_NAMES_THAT_LIE],
+        ),
+        *(
+            [f"::ffff:{THIRD_OF_NAMES_THAT_LIE}"],
+            [f"64:ff9b::{THIRD_OF_NAMES_THAT_LIE}"],
+            ["0.0.0.0"],
+            ["::"],
+            ["fe80::1%lo"],
+            ["first.test"],
+            ["127.1"],
+        ),
+        [METADATA, "127.0.0.1", "10.9.8.7", SIXTH_OF_NAMES_THAT_LIE, f"::ffff:{METADATA}"],
+    ],
+    ids=" ".join,
+)
+def test_a_granted_name_that_leads_inside_is_refused(answer, told):
+    answers, _ = told(
+        ["first.test", "inside.test", f"{FIRST_OF_NAMES_THAT_LIE}:443"],
+        {"inside.test": [answer], "first.test": [[FIRST_OF_NAMES_THAT_LIE]]},
+        ["inside.test", "first.test"],
+    )
+    assert answers[0].startswith("HTTP/1.1 403 inside.test:443 leads to no public address")
+    assert answers[1] == MINE_OF_NAMES_THAT_LIE
+
+
+def test_of_an_answer_that_mixes_public_and_private_addresses_only_the_public_ones_are_dialled(told):
+    # As at the end of a chain of aliases, of which a resolver gives the addresses alone.
+    mixed = [
+        [METADATA, "127.0.0.1", FIRST_OF_NAMES_THAT_LIE],
+        [FIRST_OF_NAMES_THAT_LIE, "::1", "10.9.8.7"],
+        [SIXTH_OF_NAMES_THAT_LIE, THIRD_OF_NAMES_THAT_LIE, FIRST_OF_NAMES_THAT_LIE, FIRST_OF_NAMES_THAT_LIE],
+    ]
+    answers, _ = told(GRANTS, {"first.test": mixed}, ["first.test"] * 3)
+    assert answers == [MINE_OF_NAMES_THAT_LIE] * 3
+
+
+def test_a_name_server_that_changes_its_mind_reaches_nothing_new(told):
+    # Time of check and time of use: were the name looked up again to connect, the second of each pair would be reached.
+    turns = [
+        [FIRST_OF_NAMES_THAT_LIE],
+        ["127.0.0.1"],
+        [FIRST_OF_NAMES_THAT_LIE],
+        [METADATA],
+        [FIRST_OF_NAMES_THAT_LIE],
+        [SIXTH_OF_NAMES_THAT_LIE],
+        [THIRD_OF_NAMES_THAT_LIE],
+    ]
+    answers, asked = told(GRANTS, {"first.test": turns}, ["first.test"] * 7)
+    assert [answer for answer in answers if answer.startswith("I am ")] == [MINE_OF_NAMES_THAT_LIE] * 3
+    assert [answer[:12] for answer in answers if not answer.startswith("I am ")] == ["HTTP/1.1 403"] * 4
+    # One look-up for each connection, and never a second one.
+    assert asked == ["first.test"] * 7
+
+
+def test_the_address_that_was_granted_opens_no_other_port_and_no_other_name(told):
+    names = {"first.test": [[FIRST_OF_NAMES_THAT_LIE]], "other.test": [[FIRST_OF_NAMES_THAT_LIE]]}
+    answers, asked = told(GRANTS, names, ["first.test", "other.test", "first.test.other.test", "FIRST.TEST"])
+    assert answers[0] == answers[3] == MINE_OF_NAMES_THAT_LIE
+    assert all(" is not granted " in answer for answer in answers[1:3])
+    assert set(asked) == {"first.test"}
+
+
+def test_what_a_box_knows_does_not_leave_it_in_the_names_that_it_asks_for(told):
+    secret = "c2VjcmV0.attacker.test"
+    ask = [secret, f"{secret}.first.test", "first.test", "first.test..", f"{'a' * 63}.{'b' * 63}.test"]
+    answers, asked = told(GRANTS, {"first.test": [[FIRST_OF_NAMES_THAT_LIE]]}, ask)
+    assert answers[2] == MINE_OF_NAMES_THAT_LIE
+    assert all(answer.startswith("HTTP/1.1 403 ") for number, answer in enumerate(answers) if number != 2)
+    assert asked == ["first.test"]

@@ -12,14 +12,26 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversations
+from kagura_kernel.cockpit.transports.acting import ending, the_one
+from kagura_kernel.cockpit.transports.conversations import (
+    EACH_UNTIL,
+    MOST_ROWS,
+    MOST_ROWS_OF_ONE,
+    WINDOW_SECONDS,
+    ChatTerms,
+    Conversations,
+    Counted,
+    Refusals,
+)
 from kagura_kernel.cockpit.transports.transport import Post, Said
 from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.events import ChangesCollected, RunFinished, RunStarted
 from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.testing.brain import Ask, Hang, Step
 from kagura_kernel.testing.chat import FakeChat, Shown
+from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
 
 ANN, BOB = "ann", "bob"
@@ -255,3 +267,79 @@ def changed(cockpit: Cockpit, session: str, paths: Sequence[str], runs: Mapping[
 
 def _count(chat: FakeChat, thread: str, words: str) -> int:
     return sum(words in post.text for post in chat.shown(thread))
+
+
+STRANGER = "whoever sent it is no operator"
+
+
+def test_what_somebody_says_hides_no_click_of_theirs():
+    refusals = Refusals(FakeClock())
+    talk = [refusals.count("eve", STRANGER, "", decides=False) for _ in range(3)]
+    assert talk == [Counted(1, 0), Counted(2, 0), None]
+    assert refusals.count("eve", STRANGER, "app-1", decides=True) == Counted(1, 1)
+
+
+def test_clicks_are_told_one_by_one_and_when_there_are_too_many_at_each_doubling():
+    refusals = Refusals(FakeClock())
+    told = [refusals.count("eve", STRANGER, "app-1", decides=True) for _ in range(2 * EACH_UNTIL)]
+    assert [one.times for one in told if one is not None] == [*range(1, EACH_UNTIL + 1), 2 * EACH_UNTIL]
+    assert told[-1] == Counted(2 * EACH_UNTIL, EACH_UNTIL - 1)
+
+
+def test_hundreds_of_strangers_have_so_many_rows_an_hour_and_leave_clicks_their_place():
+    refusals = Refusals(FakeClock())
+    told = [refusals.count(f"eve-{number}", STRANGER, "", decides=False) for number in range(400)]
+    assert len([one for one in told if one is not None]) == MOST_ROWS
+    assert refusals.count("eve-399", STRANGER, "app-1", decides=True) == Counted(1, 400 - MOST_ROWS)
+
+
+def test_one_who_makes_up_what_it_is_about_leaves_others_their_place():
+    refusals = Refusals(FakeClock())
+    told = [refusals.count("eve", STRANGER, f"app-{number}", decides=True) for number in range(400)]
+    assert len([one for one in told if one is not None]) == MOST_ROWS_OF_ONE
+    assert refusals.count("mallory", STRANGER, "app-1", decides=True) == Counted(1, 400 - MOST_ROWS_OF_ONE)
+
+
+async def test_there_is_a_place_again_after_an_hour():
+    clock = FakeClock()
+    refusals = Refusals(clock)
+    for number in range(MOST_ROWS + 1):
+        refusals.count(f"eve-{number}", STRANGER, "", decides=False)
+    await clock.advance(WINDOW_SECONDS - 1)
+    assert refusals.count("mallory", STRANGER, "", decides=False) is None
+    await clock.advance(1)
+    assert refusals.count("bob", STRANGER, "", decides=False) == Counted(1, 2)
+
+
+def test_no_more_figures_are_kept_than_there_is_room_for():
+    refusals = Refusals(FakeClock())
+    for number in range(5000):
+        refusals.count(f"eve-{number}", STRANGER, "", decides=False)
+    assert len(refusals._times) <= 1000
+    assert len(refusals._rows) <= 2 * MOST_ROWS + 2
+
+
+FIRST, SECOND = "app-0123456789abcd", "app-1123456789abcd"
+
+
+@pytest.mark.parametrize("word", [FIRST, FIRST.upper(), "app-0123456789abcd"[4:]])
+def test_a_whole_id_names_its_own(word):
+    assert the_one(word, "app", [FIRST, SECOND]) == FIRST
+
+
+@pytest.mark.parametrize("word", ["89abcd", "app-89abcd"])
+def test_the_end_of_an_id_names_it_where_it_fits_one_alone(word):
+    assert the_one(word, "app", [SECOND]) == SECOND
+    with pytest.raises(UsageError, match="fits 2"):
+        the_one(word, "app", [FIRST, SECOND])
+
+
+@pytest.mark.parametrize("word", ["d", "9abcd", "app-9abcd", "app-", "last", ""])
+def test_what_is_shorter_names_nothing(word):
+    with pytest.raises(UsageError, match="Too short"):
+        the_one(word, "app", [FIRST])
+
+
+def test_what_fits_none_is_none():
+    assert the_one("run-89abcd", "app", [FIRST]) == ""
+    assert ending("run-89ABCD", "run") == "89abcd"

@@ -13,11 +13,14 @@ import pytest
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.domain.events import ChangesCollected
 from kagura_kernel.domain.grammar import Kind
+from kagura_kernel.domain.memory import Author, Draft, Source, Tier
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.completion.names import MOST_FILES, ShellNames, files, variables
+from kagura_kernel.memory.opening import FILE
+from kagura_kernel.memory.sqlite.store import SqliteMemory
 from tests.support.sample_run import SampleRun
 
 PATIENT = 60.0
@@ -267,3 +270,30 @@ def test_the_files_of_a_prompt_are_looked_up_from_the_working_directory(project,
     assert names.names(Kind.FILE, "nowhere/x", ()) == ()
     assert names.names(Kind.FILE, "../out", ()) == []
     assert [name.text for name in names.names(Kind.FILE, "../out", ("--replay",))] == ["../outside.txt"]
+
+
+@pytest.fixture
+def told_of_memories(tmp_path, monkeypatch):
+    """The names that a line is offered, with what is said of them."""
+    monkeypatch.setenv("KAGURA_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("KAGURA_CONFIG", str(tmp_path / "none.toml"))
+    names = ShellNames(SimpleNamespace(user_ns={}))
+    names._blink = 60.0
+    return lambda *given: {name.text: name.summary for name in names.names(Kind.MEMORY, "", given)}
+
+
+def test_a_command_is_offered_the_memories_that_fit_it(told_of_memories, tmp_path):
+    store = SqliteMemory(tmp_path / "home" / FILE)
+    store.remember(Draft("Deploys \x1b[2J on Fridays.", Source(Author.AGENT), id="mem-a"))
+    store.remember(Draft("Sales are in EUR.", Source(Author.HUMAN), Tier.TRUSTED, id="mem-b"))
+    store.close()
+    assert set(told_of_memories("memory", "show")) == {"mem-a", "mem-b"}
+    assert told_of_memories("memory", "promote") == {"mem-a": "note, in quarantine: Deploys ⟨U+001B⟩[2J on Fridays."}
+    assert list(told_of_memories("memory", "demote")) == ["mem-b"]
+
+
+@pytest.mark.parametrize("memory", ["", "postgresql://nobody@192.0.2.1/memory"], ids=["no file", "a server"])
+def test_nothing_is_offered_and_nothing_made_where_there_is_no_file(told_of_memories, tmp_path, monkeypatch, memory):
+    monkeypatch.setenv("KAGURA_MEMORY", memory)
+    assert told_of_memories("memory", "show") == {}
+    assert not (tmp_path / "home").exists()

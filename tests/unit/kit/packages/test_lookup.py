@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import stat
 import time
@@ -9,13 +10,30 @@ from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from kagura_kernel.domain.errors import ConfigurationError
+from kagura_kernel.kit.definitions.document import MAX_BYTES
 from kagura_kernel.kit.definitions.toolsets import McpToolset
 from kagura_kernel.kit.packages.hosts import Found, LookUpFailed, tool_hosts
 from kagura_kernel.kit.packages.lookup import MAX_KEPT, MAX_REDIRECTS, PackageLookUp
-from kagura_kernel.kit.packages.registry import load_registry, parse_package, sources_of
+from kagura_kernel.kit.packages.lookup_answers import (
+    NotFound,
+    Published,
+    Unreadable,
+    read_crate,
+    read_go,
+    read_npm,
+    read_release,
+    read_simple,
+)
+from kagura_kernel.kit.packages.registry import load_registry, may_ask, parse_package, parse_registry, sources_of
+from kagura_kernel.membrane.egress.hosts import GO_INSTALL, NPM, PYTHON_PACKAGES
+from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.grant import host_sets
 from kagura_kernel.testing.clock import FakeClock
+from tests.support.effort import examples
 from tests.support.package_servers import PackageServers, package_servers
 from tests.support.wheels import write_wheel
 
@@ -272,3 +290,218 @@ def test_hosts_of_toolsets_come_from_real_answers(servers):
         "ts": "npm:typescript-language-server@5.0.0",
         "small": "pip:small-server@1.0",
     }
+
+
+_OF_INDEXES = ["files", "filename", "url", "yanked", "dist-tags", "versions", "latest", "1.0.0", "dist", "tarball"]
+_OF_OTHERS = ["Version", "vers", "tag_name", "assets", "name", "browser_download_url", "digest", "size"]
+KEYS = st.sampled_from([*_OF_INDEXES, *_OF_OTHERS])
+TEXTS = st.sampled_from(
+    [
+        "1.0.0",
+        "v1.0.0",
+        "x-1.0.0.tar.gz",
+        "https://[",
+        "//[x",
+        "../..",
+        "sha256:",
+        "tool-linux-x64",
+        "https://a.example/x",
+    ]
+) | st.text(max_size=20)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS | st.text(max_size=5), inner, max_size=4),
+    max_leaves=20,
+)
+ANSWERS = VALUES.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=200)
+
+
+@examples(50, 300, "kagura_kernel/kit/packages/")
+@given(ANSWERS, st.sampled_from(["", "1.0.0", "latest"]), st.sampled_from(["text/html", "application/json"]))
+def test_whatever_a_registry_answers_is_read_or_refused_in_our_words(data, asked, kind):
+    read = (
+        lambda: read_simple(data, kind, "https://a.example/simple/x/", "x", asked),
+        lambda: read_npm(data, "x", asked),
+        lambda: read_go(data),
+        lambda: read_crate(data, "x", asked),
+        lambda: read_release(data),
+    )
+    for one in read:
+        with contextlib.suppress(NotFound, Unreadable):
+            found = one()
+            version = found.version if isinstance(found, Published) else found[0]
+            assert isinstance(version, str)
+
+
+@given(st.binary(max_size=300))
+@example(b"<![\x00")
+def test_a_page_of_links_is_read_whatever_stands_in_them(junk):
+    page = b"<a href='x-1.0.tar.gz'>x</a><a href='http://['>y</a><a>z</a><a href='x-99999.tar.gz' data-yanked>" + junk
+    with contextlib.suppress(NotFound):
+        assert read_simple(page, "text/html", "https://a.example/simple/x/", "x", "").version
+
+
+PIP = tuple(target.host for target in PYTHON_PACKAGES)
+
+
+def test_without_settings_the_public_registries_are_asked():
+    found = sources_of({})
+    assert found["pip"].hosts == PIP
+    assert found["pip"].url == f"https://{PIP[0]}/simple"
+    assert found["npm"].url == f"https://{NPM[0].host}"
+    assert all(source.url.startswith("https://") for source in found.values())
+
+
+@pytest.mark.parametrize(
+    ("env", "url", "hosts"),
+    [
+        ({"PIP_INDEX_URL": "https://a.example/simple/"}, "https://a.example/simple", {"a.example"}),
+        ({"UV_DEFAULT_INDEX": "https://a.example:8443/x"}, "https://a.example:8443/x", {"a.example:8443"}),
+        ({"PIP_EXTRA_INDEX_URL": "https://b.example/simple"}, f"https://{PIP[0]}/simple", {*PIP, "b.example"}),
+        ({"UV_INDEX": "ours=https://b.example/s"}, f"https://{PIP[0]}/simple", {*PIP, "b.example"}),
+        ({"PIP_INDEX_URL": f"https://{PIP[0]}/simple"}, f"https://{PIP[0]}/simple", set(PIP)),
+        # Plain HTTP is asked by nobody but the box, if its run may.
+        ({"PIP_INDEX_URL": "http://a.example/simple"}, "", {"a.example:80"}),
+        ({"PIP_INDEX_URL": "http://127.0.0.1:3141/root"}, "http://127.0.0.1:3141/root", {"127.0.0.1:3141"}),
+        # What holds a user name was never said to be reached.
+        ({"PIP_INDEX_URL": "https://me:hunter2@a.example/simple"}, "", set()),
+        ({"PIP_FIND_LINKS": "/srv/wheels"}, f"https://{PIP[0]}/simple", set(PIP)),
+    ],
+)
+def test_variables_say_where_pip_and_uv_look(env, url, hosts):
+    found = sources_of(env)["pip"]
+    assert (found.url, set(found.hosts)) == (url, hosts)
+
+
+def test_variables_say_where_npm_and_go_look():
+    found = sources_of({"npm_config_registry": "https://npm.example", "GOPROXY": "https://go.example|direct"})
+    assert (found["npm"].url, found["npm"].hosts) == ("https://npm.example", ("npm.example",))
+    assert (found["go"].url, found["go"].hosts) == ("https://go.example", ("go.example",))
+    sums = GO_INSTALL[1].host
+    assert sums in sources_of({})["go"].hosts
+    assert sums not in sources_of({"GOSUMDB": "off"})["go"].hosts
+
+
+def test_a_mirror_replaces_the_hosts_and_nobody_is_asked_unless_a_variable_says_where():
+    sets = host_sets({"python-packages": ("mirror.example:8080",)})
+    alone = sources_of({}, sets)["pip"]
+    assert (alone.url, alone.hosts) == ("", ("mirror.example:8080",))
+    both = sources_of({"PIP_INDEX_URL": "https://mirror.example/simple"}, sets)["pip"]
+    assert (both.url, set(both.hosts)) == ("https://mirror.example/simple", {"mirror.example:8080", "mirror.example"})
+
+
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("https://a.example/x", True),
+        ("http://localhost:1/x", True),
+        ("http://[::1]:1/x", True),
+        ("http://a.example/x", False),
+        ("https://me@a.example/", False),
+        ("ftp://a.example", False),
+        ("https:///x", False),
+        ("", False),
+    ],
+)
+def test_only_https_and_this_machine_are_asked(url, allowed):
+    assert may_ask(url) is allowed
+
+
+def problems(text: str | bytes) -> tuple[str, ...]:
+    with pytest.raises(ConfigurationError) as raised:
+        parse_registry(text if isinstance(text, bytes) else text.encode(), "mine")
+    return raised.value.problems
+
+
+def test_what_is_shipped_can_be_read_and_covers_every_installer():
+    shipped = load_registry()
+    assert {tool.package.installer for tool in shipped.tools.values()} == {"pip", "npm", "go", "cargo", "github"}
+    assert str(shipped.tools["mcp-server-time"].package) == "pip:mcp-server-time"
+    assert "python3" in shipped.present
+    assert shipped.runners["npx"] == "npm"
+    assert not shipped.present & set(shipped.tools)
+
+
+def test_a_persons_own_file_replaces_single_commands_and_adds_others(tmp_path):
+    own = tmp_path / "tools.yaml"
+    own.write_text(
+        """
+tools:
+  gopls: github:example/gopls-builds@v1
+  our-server: {package: pip:our-server, hosts: ["packages.example.org", "files.example.org:8443"]}
+  bash: npm:bash-in-js
+runners: {our-runner: pip}
+present: [our-shell]
+"""
+    )
+    found = load_registry(own)
+    assert str(found.tools["gopls"].package) == "github:example/gopls-builds@v1"
+    assert found.tools["our-server"].hosts == ("packages.example.org", "files.example.org:8443")
+    parse_grants(found.tools["our-server"].hosts)
+    assert found.runners["our-runner"] == "pip"
+    assert found.runners["npx"] == "npm"
+    assert "our-shell" in found.present
+    # Whoever says where it comes from does not take the box's.
+    assert "bash" not in found.present
+    assert "mcp-server-time" in found.tools
+
+
+def test_it_may_be_written_in_toml(tmp_path):
+    own = tmp_path / "tools.toml"
+    own.write_text('present = ["ours"]\n[tools]\nthing = "pip:thing@1.0"\n')
+    assert str(load_registry(own).tools["thing"].package) == "pip:thing@1.0"
+
+
+def test_patterns_of_file_names_belong_to_releases():
+    text = "tools: {x: {package: 'github:o/r', assets: {x86_64: 'x-*-amd64.zip'}}}"
+    assert parse_registry(text.encode(), "mine").tools["x"].assets == {"x86_64": "x-*-amd64.zip"}
+    assert "github alone" in problems(text.replace("github:o/r", "pip:r"))[0]
+
+
+def test_everything_that_is_wrong_is_told_at_once_and_no_value_is_repeated():
+    told = problems(
+        """
+tols: {}
+tools:
+  a: pip
+  b: "pip:--index-url=https://hunter2.example"
+  c: {package: "npm:x", wiht: [y]}
+  d: 7
+  "../e": pip:e
+  f: {package: "pip:f", hosts: ["me:hunter2@example.org", "a b"]}
+  g: {package: "github:o/r", assets: [x]}
+runners: {h: brew}
+present: ["rm -rf"]
+"""
+    )
+    text = "\n".join(told)
+    assert "hunter2" not in text
+    places = ("tools", "tools.a.package", "tools.b.package", "tools.c", "tools.d", "tools.f.hosts", "tools.g.assets")
+    for place in (*places, "runners.h", "present"):
+        assert any(line.startswith(f"{place}: ") for line in told), (place, told)
+    assert "it says 'tols', which is none of tools, runners, present, did you mean 'tools'?" in told
+    assert any("did you mean 'with'?" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\xff\xfe",
+        b"tools: [",
+        b"- a\n- b",
+        b"",
+        b"tools: !!python/object/apply:os.system ['true']",
+        b"tools: {a: 'pip:a'}\ntools: {a: 'pip:b'}",
+        b"[" * 5000,
+        b"x" * (MAX_BYTES + 1),
+    ],
+    ids=["no text", "unfinished", "a list", "empty", "a tag", "a key twice", "deep", "large"],
+)
+def test_what_is_no_registry_is_refused_in_words(text):
+    assert problems(text)
+
+
+def test_a_file_that_is_not_there_is_told_with_its_name(tmp_path):
+    with pytest.raises(ConfigurationError, match="cannot be read: No such file") as raised:
+        load_registry(tmp_path / "none.yaml")
+    assert "none.yaml" in raised.value.source
