@@ -1,7 +1,5 @@
 """Every test runs under the guards that ship with the package."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The contracts in pyproject.toml hold, and each of them bites."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """No import ring between modules, and none between the folders of any level; late and typing imports count."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

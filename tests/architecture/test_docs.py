@@ -1,7 +1,5 @@
 """The documents speak of what is there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

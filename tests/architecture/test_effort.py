@@ -1,7 +1,5 @@
 """What has changed is tried in full, what has not as a sample; where nobody can tell, everything has changed."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The drawing at the top of domain/errors.py is the tree that the classes make."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """What this package is built on is never looked for among the files of a project."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

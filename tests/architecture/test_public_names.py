@@ -1,7 +1,5 @@
 """What the outside may rely on: names that are pinned, documented and cheap to import."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The server extension lives in another process than any run: what it may import, and what that costs."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import subprocess

@@ -1,7 +1,5 @@
 """Each setting is told in the document, and its default stands in one place."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

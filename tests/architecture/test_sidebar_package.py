@@ -1,7 +1,5 @@
 """The sidebar is packed with the kernel: one version, no address of any registry, nothing built in the repository."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """What runs inside boxes, or beside the kernel as a small process, has the standard library and nothing else."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

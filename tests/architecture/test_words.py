@@ -1,7 +1,5 @@
 """Nothing in the repository ties it to one machine."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.bench.connecting import _lines
 from tests.bench.contenders import serving
 from tests.bench.crossing import Ways, ways

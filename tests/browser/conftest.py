@@ -1,7 +1,5 @@
 """A real JupyterLab and a real Chromium: each as a person has it, with nothing of this person in it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

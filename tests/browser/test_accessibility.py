@@ -1,7 +1,5 @@
 """Cards for everybody: by keyboard, by ear, in every theme, with its own colours, and without jumps."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

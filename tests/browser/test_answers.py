@@ -1,7 +1,5 @@
 """An approval is decided once, wherever the answer comes from, and every other view follows."""
 
-from __future__ import annotations
-
 import getpass
 import re
 import sys

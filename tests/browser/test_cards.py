@@ -1,7 +1,5 @@
 """The cards in a real JupyterLab, with the real Claude program behind them, clicked by a real browser."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -3,8 +3,6 @@
 The run is told event by event; the cards, the widgets, the kernel and the browser are real.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

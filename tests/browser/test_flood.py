@@ -1,7 +1,5 @@
 """A box that talks as fast as it can: the tab goes on, and nothing is lost on the way to the journal."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

@@ -1,7 +1,5 @@
 """What a box prints and shows does nothing in the browser, and nobody can take it for a part of a card."""
 
-from __future__ import annotations
-
 import json
 import re
 

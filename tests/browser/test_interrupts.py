@@ -1,7 +1,5 @@
 """The interrupt button in ten states of a run: it stops, nothing stays behind, and Run All stops there with it."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

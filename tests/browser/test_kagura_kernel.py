@@ -1,7 +1,5 @@
 """A notebook of the kagura kernel: prompts, Python, IPython's lines and commands in one notebook."""
 
-from __future__ import annotations
-
 import platform
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A kit in a real JupyterLab: its line on the card of a run, and the card in which its files are opened."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The list of memories in a real JupyterLab: promoted, pinned and forgotten where it is read, and as it stays."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 

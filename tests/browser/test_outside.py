@@ -1,7 +1,5 @@
 """A run that was begun in Slack, approved beside a notebook and stopped in a terminal: one journal tells the story."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

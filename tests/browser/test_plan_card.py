@@ -3,8 +3,6 @@
 The brain is the real Claude program, with a model of the test's own behind it; boxes, memory and journal are real.
 """
 
-from __future__ import annotations
-
 import re
 from contextlib import closing
 from typing import Any

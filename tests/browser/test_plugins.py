@@ -1,7 +1,5 @@
 """Plugins in a real notebook: a person reads the audit, fills in the form and presses a button, and code can call."""
 
-from __future__ import annotations
-
 import getpass
 
 import pytest

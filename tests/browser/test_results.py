@@ -1,7 +1,5 @@
 """Results of a box in a real notebook: shown in the cell, saved with it, and readable where there is no kernel."""
 
-from __future__ import annotations
-
 import base64
 import getpass
 import json

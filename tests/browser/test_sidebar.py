@@ -1,7 +1,5 @@
 """The sidebar in a real JupyterLab and a real Notebook: rows of the journal, answers that decide, all ways to it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The memory in the sidebar of a real JupyterLab: searched, trusted, pinned, forgotten, erased, always up to date."""
 
-from __future__ import annotations
-
 import re
 from contextlib import closing
 from datetime import UTC, datetime, timedelta

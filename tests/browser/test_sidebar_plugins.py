@@ -1,7 +1,5 @@
 """Plugins in the sidebar of a real JupyterLab: audited, enabled, called, approved and disabled there."""
 
-from __future__ import annotations
-
 import re
 from itertools import count
 

@@ -1,7 +1,5 @@
 """The curve of earned trust in a real JupyterLab, light and dark."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

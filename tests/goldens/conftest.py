@@ -1,7 +1,5 @@
 """The play is played once, by whichever test asks for it first."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Names and forms that others rely on: settings, error codes, events, names, manifests, cards."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json

@@ -1,7 +1,5 @@
 """The help of every command and option, as a terminal and a notebook show it."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Scripted runs leave the rows, show the cards and are read by every door as they were when this was kept."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.goldens.keeping import hold

@@ -1,7 +1,5 @@
 """Every notebook passes nbval with the outputs that are committed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The notebook about the outside says what the pages say."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The pages in docs/notebooks say what the notebooks say."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

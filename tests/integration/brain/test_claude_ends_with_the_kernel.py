@@ -1,7 +1,5 @@
 """A kernel that dies without a word takes the Claude program with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

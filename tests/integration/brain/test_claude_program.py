@@ -1,7 +1,5 @@
 """The Claude brain and its real program, offline: what the program gets, what it is refused, and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

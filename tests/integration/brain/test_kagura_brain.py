@@ -1,7 +1,5 @@
 """The kagura_brain brain with the real package and the real Claude program: no hands, no traces, a clean end."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

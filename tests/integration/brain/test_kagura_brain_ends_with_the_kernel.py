@@ -1,7 +1,5 @@
 """A kernel that dies without a word takes the launcher, the agent and the bridge with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The pydantic_ai brain and the real library, offline: what the service is sent, what it may refuse, how a run ends."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """Cockpits whose runs hand work on: a scripted brain for each task, real journals, boxes without walls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

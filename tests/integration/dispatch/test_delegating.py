@@ -1,7 +1,5 @@
 """A run hands work on to others of the same process."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

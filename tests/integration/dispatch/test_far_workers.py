@@ -1,7 +1,5 @@
 """Workers in another network and under the name of another machine; journal and memory on a real PostgreSQL."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """A run hands work on to Dask workers, each a process with a cockpit and boxes of its own."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -6,8 +6,6 @@ and end as such is proved here, and the rest by `test_bubblewrap_box.py` and `te
 KAGURA_TEST_EVERYTHING set the suites run on them too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import json

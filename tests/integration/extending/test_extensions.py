@@ -1,7 +1,5 @@
 """What other packages bring, from the entry point to the run: used by name, told when broken, never by accident."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The examples that run behind walls of their own: a plugin in its jail, an MCP server in the run's box."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The whole house with a model behind an OpenAI-compatible API: real kernel, real box."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Every foreseeable mistake ends in one clear, coded message, and nothing is half done."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

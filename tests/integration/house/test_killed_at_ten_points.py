@@ -1,7 +1,5 @@
 """A kernel is killed at any of ten points of a run of ten steps: a fresh one ends the work, each deed done once."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Kill -9 at 50 moments, or 18, of the life of leases in real runs: the next start leaves nothing that no run owns."""
 
-from __future__ import annotations
-
 import os
 import queue
 import random

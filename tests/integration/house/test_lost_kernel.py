@@ -1,7 +1,5 @@
 """A kernel that is killed leaves nothing behind, and the next one says what happened."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

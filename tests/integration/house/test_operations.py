@@ -1,7 +1,5 @@
 """The runbook, executed: every command of docs/operations.md, section by section, while a run goes on."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """Files that a box has put into the project are never imported by this package, whatever they are called."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plugins when something goes wrong around them: kernels that are killed, disks that are full, commands at once."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What failed beside others is run once more, by itself, and by the name that a run without workers knows."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A leased secret leaves no trace: searched for byte by byte, inside while it is used, and outside then and after."""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import io

@@ -1,7 +1,5 @@
 """Settings that cannot be meant are told as a whole, by the file or variable that holds them, and nothing starts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

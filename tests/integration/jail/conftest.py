@@ -1,7 +1,5 @@
 """Real jails: bubblewrap boxes with a plugin in them."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A plugin in its jail: what it is given, what it gives, and how its calls end."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

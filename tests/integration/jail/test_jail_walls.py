@@ -1,7 +1,5 @@
 """Plugins that no scan would let through, in real jails: what the jail alone keeps from them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

@@ -1,7 +1,5 @@
 """A plugin that takes the jailer's connection and speaks to the host itself, which is none the worse for it."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from pathlib import Path

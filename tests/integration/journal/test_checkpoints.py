@@ -1,7 +1,5 @@
 """Where runs stood, on SQLite and on PostgreSQL."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

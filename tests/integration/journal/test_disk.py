@@ -1,7 +1,5 @@
 """Disks that are full or read-only, for real: small file systems in a mount namespace of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

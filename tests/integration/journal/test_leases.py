@@ -1,7 +1,5 @@
 """The ledger of credentials, on both databases."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 

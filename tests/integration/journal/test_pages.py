@@ -1,7 +1,5 @@
 """Long lists a part at a time, on SQLite and on PostgreSQL."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 

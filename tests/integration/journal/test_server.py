@@ -1,7 +1,5 @@
 """What only a PostgreSQL server can do to a journal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

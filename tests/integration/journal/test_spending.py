@@ -1,7 +1,5 @@
 """What runs have cost, on SQLite and on PostgreSQL."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """Earned trust as a journal keeps it: for other processes, and on both databases."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -4,8 +4,6 @@ Starting one takes seconds, so the tests of a module hand theirs on. Between two
 kernel gets another project, home and environment, an empty namespace and a history that begins at 1.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable, Iterator

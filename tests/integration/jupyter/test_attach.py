@@ -1,7 +1,5 @@
 """Runs looked at from elsewhere: another cell, another notebook on the same journal, after the end, after a crash."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Cells in a real kernel: what they publish, what they return, and what stops them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Our words in a Python kernel with the extension: completed and explained by IPython's own requests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A notebook of the kagura kernel and its plain Python export do the same."""
 
-from __future__ import annotations
-
 import re
 
 import nbformat

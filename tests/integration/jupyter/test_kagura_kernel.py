@@ -1,7 +1,5 @@
 """The kagura kernel as a front end sees it: what each kind of cell does, and what helps to write one."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import json

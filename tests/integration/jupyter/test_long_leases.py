@@ -1,7 +1,5 @@
 """A run longer than its credentials, in a real kernel and a real box: nothing is asked until their budget ends."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Plugins in real kernels, consoles and terminals, with real jails: asked, answered, called, called off."""
 
-from __future__ import annotations
-
 import json
 import sys
 

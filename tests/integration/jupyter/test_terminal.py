@@ -1,7 +1,5 @@
 """IPython in a terminal: plain text, approvals at the keyboard."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

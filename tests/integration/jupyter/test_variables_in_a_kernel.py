@@ -1,7 +1,5 @@
 """Variables and results of whole cells, in a real kernel with real boxes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Kits are built by many processes at once, by some that are killed, and by some that have no room."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

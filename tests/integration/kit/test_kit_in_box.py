@@ -1,7 +1,5 @@
 """A kit in a real box: what a program there reads of it, and what it cannot do to it."""
 
-from __future__ import annotations
-
 import json
 
 from kagura_kernel.domain.commands import shell_command

@@ -1,7 +1,5 @@
 """The API of a sealed brain as programs in a box meet it: what passes, what it costs, and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

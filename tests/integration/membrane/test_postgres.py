@@ -1,7 +1,5 @@
 """A database in a box, with a real server: how it signs in, what the client is told, and what it may not do."""
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Iterator

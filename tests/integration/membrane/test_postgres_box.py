@@ -1,7 +1,5 @@
 """A real box with walls: its programs use the database, and the password is nowhere where they could find it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

@@ -1,7 +1,5 @@
 """A database in a box against programs that break the protocol, and servers that want the password or our time."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

@@ -1,7 +1,5 @@
 """A person's whole way: a memory is kept, runs are shown it and leave their own, and then all of it is erased."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.domain.errors import BrainRefused

@@ -1,7 +1,5 @@
 """What is erased is nowhere on the disk any more, and what did not grow from it is as it was."""
 
-from __future__ import annotations
-
 import hashlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

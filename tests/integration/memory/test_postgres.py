@@ -1,7 +1,5 @@
 """The memory on a real PostgreSQL server: rights, trouble, several processes, and words with a slip."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """The server in a container, as docs/operations/compose.yaml wants it: a message in, an answer out of a box, twice."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -3,8 +3,6 @@
 Names are what a test says they are, and an address of the public network leads to a server of the test's own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -1,7 +1,5 @@
 """An audit by the real Claude program, offline: what the model is offered and shown, and what becomes of its answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

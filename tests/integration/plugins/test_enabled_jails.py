@@ -1,7 +1,5 @@
 """Plugins enabled for a session, in real jails: what is loaded, what is off, and what is left."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`fetch` through the membrane: what it gets, what it may not get, and that nobody can tell why."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from itertools import count

@@ -1,7 +1,5 @@
 """The included plugins in their own jails: real boxes, planned from their manifests and a person's values."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """Several processes with one data home, one of them killed: the books hold."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """From a terminal into a running notebook's session: enabled there, called there, taken away again."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

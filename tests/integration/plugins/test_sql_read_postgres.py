@@ -1,7 +1,5 @@
 """`sql-read` and a real PostgreSQL server: what it reads, what it refuses, and that no password is in the jail."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Whole runs in real boxes, with plugins that are functions of the test."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import AsyncIterator, Iterator

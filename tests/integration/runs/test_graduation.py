@@ -1,7 +1,5 @@
 """Runs in real boxes that push from the host to a repository beside the project: trust is earned, used and lost."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from datetime import datetime, timedelta

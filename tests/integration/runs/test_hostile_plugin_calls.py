@@ -1,7 +1,5 @@
 """A program in a box that attacks the port of the plugins harms its own calls, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Programs in containers call plugins as those in other boxes do."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pandas as pd

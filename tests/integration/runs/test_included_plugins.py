@@ -1,7 +1,5 @@
 """The plugins that come with the package, called by programs in a run's box as their READMEs say it."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import sys

@@ -4,8 +4,6 @@ An index on the loopback of this machine stands in for the public one, as a comp
 the one that this machine really has.
 """
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import socket

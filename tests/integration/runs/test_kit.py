@@ -1,7 +1,5 @@
 """An agent with skills and prompt files at work in a real box: what it is told, can read and run, and cannot change."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs with toolsets: real servers in real boxes, hostile ones, approvals, and what is left of them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Runs that remember: the gate before them, what they start with, what they ask, and what they leave."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run remembers wherever its memory lies: in a file, on a database server, in the cloud."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

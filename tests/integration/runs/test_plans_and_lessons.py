@@ -1,7 +1,5 @@
 """A trap, its lesson, the plan that shows it, and estimates that hold: whole runs in real boxes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Programs in real boxes call plugins, in every way in which an agent or a cell runs a program."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

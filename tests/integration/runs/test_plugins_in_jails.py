@@ -1,7 +1,5 @@
 """From a program in one box to a plugin in another, and back: nothing in between is a fake."""
 
-from __future__ import annotations
-
 import pytest
 import pytest_asyncio
 

@@ -1,7 +1,5 @@
 """Two hundred poisoned memories: none changes what a run may do, and none is shown without its marking."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What a real git says of itself in a project."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

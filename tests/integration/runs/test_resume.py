@@ -1,7 +1,5 @@
 """Runs that go on from where others stood, in real boxes: what is restored, repeated, asked and refused."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

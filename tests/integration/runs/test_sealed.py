@@ -1,7 +1,5 @@
 """The real Claude program in real boxes: free in there, held at the wall, and without its key."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Whether a run's work is good is found out in a fresh box that its agent never touched."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The tools in a box with real walls."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

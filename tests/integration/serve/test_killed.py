@@ -1,7 +1,5 @@
 """`kagura-kernel serve` is killed at 20 moments, or 8, while five people write: nothing is lost or done twice."""
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import os

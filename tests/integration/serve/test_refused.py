@@ -1,7 +1,5 @@
 """Who may not speak, what was answered already and what is over is refused by the served program, and on record."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`kagura-kernel serve` as a process of its own: real libraries of chats, real boxes, a model on this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Real Jupyter servers, and a journal that a kernel of theirs has written."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing

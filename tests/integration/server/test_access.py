@@ -1,7 +1,5 @@
 """Nobody gets anything from any route without being known and allowed; the routes are those of the OpenAPI file."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

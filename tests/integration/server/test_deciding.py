@@ -1,7 +1,5 @@
 """Decisions and words that a browser leaves for a run: once, in time, and heard where the run is."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor

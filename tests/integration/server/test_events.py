@@ -1,7 +1,5 @@
 """The server's event stream tells what other processes do to the journal: soon, seldom, and never too little."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

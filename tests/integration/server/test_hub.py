@@ -1,7 +1,5 @@
 """Several people's servers, as a hub starts them: below base URLs, behind a proxy, each with its own journal."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest

@@ -1,7 +1,5 @@
 """Memories over HTTP: found, read, trusted, pinned, forgotten and erased, each change with its row in the journal."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

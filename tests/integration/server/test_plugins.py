@@ -1,7 +1,5 @@
 """Plugins over HTTP: as a session has them, what their audits say, and the words that are left for the session."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from itertools import count
 

@@ -1,7 +1,5 @@
 """What the routes that read give, over real HTTP, from a journal that another process writes."""
 
-from __future__ import annotations
-
 import json
 import re
 

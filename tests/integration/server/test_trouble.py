@@ -1,7 +1,5 @@
 """Whatever is wrong with the journal is a coded sentence, and over as soon as it is mended: nothing is restarted."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from contextlib import closing

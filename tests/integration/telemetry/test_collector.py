@@ -1,7 +1,5 @@
 """The real SDK and the real exporter, towards a collector on this machine."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

@@ -1,7 +1,5 @@
 """A shell's view of the program: a project with cassettes, the real command, and a pseudo-terminal in front of it."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

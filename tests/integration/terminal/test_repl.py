@@ -1,7 +1,5 @@
 """`kagura-kernel repl` and `setup` behind a pseudo-terminal, and by a pipe."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

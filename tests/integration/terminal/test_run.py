@@ -1,7 +1,5 @@
 """`kagura-kernel run` from a shell: real boxes, cassettes for brains, a pseudo-terminal for a person."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Nothing that a run leaves in a project is run on the host by a person's next ordinary step."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The real Claude program behind `kagura-kernel run`, with a model server on this machine's loopback."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

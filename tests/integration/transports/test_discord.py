@@ -1,7 +1,5 @@
 """Discord by the real library, against a server on this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import warnings
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """A run that was begun in a chat belongs to every front door: one journal tells the whole story."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversations

@@ -1,7 +1,5 @@
 """Slack by the real Bolt library, against a server on this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

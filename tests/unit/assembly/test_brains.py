@@ -1,7 +1,5 @@
 """Settings become endpoints, keys are looked for in their places alone, and a price is known or it is not."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """The one memory of a process is opened when it is needed, and its server is told of costs where one is named."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.assembly import check_settings_text, load_settings, make_cockpit

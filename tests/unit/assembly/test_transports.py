@@ -1,7 +1,5 @@
 """Chats are put together from references to tokens, never from tokens."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What the agents are started with, seen without them."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """The sealed brain before it thinks: what it needs, what it is told, what it is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

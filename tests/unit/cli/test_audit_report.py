@@ -1,7 +1,5 @@
 """An audit's report in a terminal."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import replace

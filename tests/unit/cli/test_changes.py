@@ -1,7 +1,5 @@
 """`changes`, `apply` and `discard`: a real project, a real store of contents."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Each chat of the settings has a row that says whether it could be opened; nobody is asked for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

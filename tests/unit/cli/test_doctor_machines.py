@@ -1,7 +1,5 @@
 """The doctor on whole machines: with nothing, with Docker alone, with a broken journal, with an expired login."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

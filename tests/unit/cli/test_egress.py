@@ -1,7 +1,5 @@
 """Targets are addresses or `localhost`, or nothing is looked up: no test asks a name server."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`kagura-kernel kit agents`, `plan`, `build` and `show`, as they are typed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

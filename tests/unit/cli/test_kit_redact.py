@@ -1,7 +1,5 @@
 """`kagura-kernel kit redact`."""
 
-from __future__ import annotations
-
 import io
 import json
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Against a real provider's client, and a fake of its service with books of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

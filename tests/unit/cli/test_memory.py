@@ -1,7 +1,5 @@
 """`kagura-kernel recall`, `lessons` and `memory …`, as they are typed."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

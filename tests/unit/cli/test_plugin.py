@@ -1,7 +1,5 @@
 """`plugin list`, `disable`, `approve`, `unapprove`, `config` and `logs`."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

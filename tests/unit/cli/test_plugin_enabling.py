@@ -1,7 +1,5 @@
 """`plugin enable` and `plugin audit`: the report, the decision, the form, and what a session of a notebook hears."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """`kagura-kernel plugin scan`."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """`kagura-kernel serve`, as far as it comes without a chat; tests/integration/serve serves some."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A chat is set up at a terminal: its tokens go into the keychain, and it is tried against a Slack on this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """What an agent's definition means for a run: the person's words first, and what somebody else wrote is asked."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run on the journal as a feed: of this process, of another one, over, or lost."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What is kept of where a run stood, changed by somebody who can write that: nothing of it is believed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

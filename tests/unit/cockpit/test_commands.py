@@ -1,7 +1,5 @@
 """The one list: complete, parseable, and served wherever it says so."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.cli.main import handler_of

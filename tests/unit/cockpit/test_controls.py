@@ -1,7 +1,5 @@
 """Words from other processes are heard soon, and while nobody says one no table of the journal is read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """What crosses the wall of a run's box, from the cell's words to the rows of the journal."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """What a person asks of agents and kits."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import unicodedata

@@ -1,7 +1,5 @@
 """What a person does with memories: each change is one fact in the journal, which never holds what a memory says."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 

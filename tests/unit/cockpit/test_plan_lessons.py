@@ -1,7 +1,5 @@
 """What a person is told of the lessons that one word to a plan would have trusted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Words about plugins from other processes that come to nothing: whoever left them can read why."""
 
-from __future__ import annotations
-
 from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.journal.mailbox import send_plugin_word
 from kagura_kernel.journal.views import runs

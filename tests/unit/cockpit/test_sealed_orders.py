@@ -1,7 +1,5 @@
 """When a brain may think in the box: a person says so, and nobody else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Chats are opened however long that takes, one does not hold up the others, and all are closed in good order."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """A proposal at the end of a real run, answered or not, through the real desk."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import subprocess

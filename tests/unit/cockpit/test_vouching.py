@@ -1,7 +1,5 @@
 """A person's word about a run: what it counts for, and what it cannot do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An audit's report in words."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

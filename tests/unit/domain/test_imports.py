@@ -1,7 +1,5 @@
 """Every case runs in an interpreter of its own that stands in a project and imports as a kernel does."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import textwrap

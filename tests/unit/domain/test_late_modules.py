@@ -1,7 +1,5 @@
 """What costs much to import is read when it is first used, and then is what it would have been anyway."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

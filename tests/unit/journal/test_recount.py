@@ -1,7 +1,5 @@
 """What is counted anew in memory is what the database has counted, whatever happened in whatever order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

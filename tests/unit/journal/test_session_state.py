@@ -1,7 +1,5 @@
 """What a session has left open is read from the journal, which no agent writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Events of a run, as the engine would tell them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any

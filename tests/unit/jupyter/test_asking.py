@@ -1,7 +1,5 @@
 """Questions with more answers than yes: what a card and a terminal offer, and what reaches the cockpit."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind

@@ -1,7 +1,5 @@
 """A run in the background needs its person: who is told, when, and how often."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Cards as HTML: what stands on them, and that nothing gets out of them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

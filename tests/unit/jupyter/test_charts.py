@@ -1,7 +1,5 @@
 """Charts: what they say, and that what they draw is Vega-Lite that front ends know."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta

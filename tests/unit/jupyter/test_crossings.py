@@ -1,7 +1,5 @@
 """What crosses the wall, on cards: connections, refusals and leases, told without a flood and without a leak."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """A cell and the run it follows, at the edges of what a run can do."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 from types import SimpleNamespace

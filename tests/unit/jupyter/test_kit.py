@@ -1,7 +1,5 @@
 """`%kagura kit …`: what each command shows, and what its value is."""
 
-from __future__ import annotations
-
 import json
 import re
 from types import SimpleNamespace

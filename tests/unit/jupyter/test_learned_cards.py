@@ -1,7 +1,5 @@
 """A run's plan, memories, verification and children on its card, in words, and for programs."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """`%kagura leases`, `revoke` and `extend`."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Places on cards: which were refused, which were not reached and why, and how they are spelled."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

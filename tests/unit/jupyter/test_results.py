@@ -1,7 +1,5 @@
 """Results of a box on a card, in a terminal, and in the record."""
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

@@ -1,7 +1,5 @@
 """HTML of a box: what is left of it can only be read."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 

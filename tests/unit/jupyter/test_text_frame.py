@@ -1,7 +1,5 @@
 """Tables with more columns than fit a terminal show what tells most."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pandas as pd

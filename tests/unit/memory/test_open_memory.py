@@ -1,7 +1,5 @@
 """`kagura_kernel.open_memory`: a memory for programs."""
 
-from __future__ import annotations
-
 import pytest
 
 import kagura_kernel

@@ -1,7 +1,5 @@
 """A setting leads to the memory that it means, or to a sentence that says what to write."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """Memories and the clock: whichever way it jumps, nothing is lost for good, and nothing is older than it can be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.memory.sqlite.rows import sounds_spoken, speaker_in

@@ -1,7 +1,5 @@
 """The unit, the compose file and the settings of docs/operations: alike where they have to be, and as the page says."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

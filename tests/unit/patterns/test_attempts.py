@@ -1,7 +1,5 @@
 """Which failures of a run are worth remembering, and what is said to have mended them."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.patterns.attempts import Attempt, failures_of, family_of, mended_by, shared_words, telling_line

@@ -1,7 +1,5 @@
 """When a power may be proposed, and that nothing else ever makes one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any

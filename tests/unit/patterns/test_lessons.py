@@ -1,7 +1,5 @@
 """Failures that are remembered: once each, found by the like of their task, told without what a box said."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

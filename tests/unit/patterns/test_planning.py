@@ -1,7 +1,5 @@
 """What a run is expected to need, and when a person is asked about it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Which runs are like a task: words in common, from the ledger, of the same project and model first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path

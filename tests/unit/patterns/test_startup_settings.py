@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.patterns.startup_settings import GitSetting, read_settings, runs_more, starts_known

@@ -1,7 +1,5 @@
 """A run's rows folded into steps: which are finished, which had begun, and which may have left their box."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each kind of block as HTML and as text, and that no text in one becomes markup or moves a cursor."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.render.blocks import (

@@ -1,7 +1,5 @@
 """A run's stage over a box without walls, as far as variables and results need one; parts of a run without a box."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

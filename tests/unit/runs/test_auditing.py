@@ -1,7 +1,5 @@
 """An audit as a run: one question without tools, a report in every case, and an end that can be explained."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

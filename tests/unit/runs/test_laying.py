@@ -1,7 +1,5 @@
 """What one box's run changed lies in another box as it lay there, whatever it was."""
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

@@ -1,7 +1,5 @@
 """What of a run becomes a lesson, and what does not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path

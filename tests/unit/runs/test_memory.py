@@ -1,7 +1,5 @@
 """What a run starts with: trusted, fitting, once each, and no more than there is room for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

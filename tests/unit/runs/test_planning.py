@@ -1,7 +1,5 @@
 """When a run shows its plan, what is asked, and what is agreed on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path

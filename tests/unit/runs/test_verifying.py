@@ -1,7 +1,5 @@
 """The box of a verification has nothing that was granted to the run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from kagura_kernel.domain.policy import SandboxPolicy

@@ -1,7 +1,5 @@
 """Nobody who has not asked for telemetry pays for it, or needs its libraries."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

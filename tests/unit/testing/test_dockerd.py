@@ -1,7 +1,5 @@
 """The private daemon: whom it serves, what it leaves alone, and that it goes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

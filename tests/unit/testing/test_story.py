@@ -1,7 +1,5 @@
 """The stage of a notebook that tells of days."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

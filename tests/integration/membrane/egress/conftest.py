@@ -1,7 +1,5 @@
 """A box whose proxy is a run's egress, servers that say who they are, and network namespaces of the tests' own."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import json

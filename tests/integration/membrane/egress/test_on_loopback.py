@@ -1,7 +1,5 @@
 """The proxy of a box with real sockets: what passes, what does not, and what a hostile program can do to it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -1,7 +1,5 @@
 """Programs that know nothing of boxes find the proxy by their variables, and show why they were refused."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 

@@ -4,8 +4,6 @@ An index on the loopback of this machine stands in for the real one, as a compan
 the cell's words and the rows of the journal is real: the engine, the membrane, and boxes with walls.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import http.server

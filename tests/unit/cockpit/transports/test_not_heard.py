@@ -1,7 +1,5 @@
 """Whoever is not heard leaves a row for everything that matters; what is old is forgotten while the server runs."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a process that is gone has left in a chat is told, once, by the next one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What Slack delivers is understood as it was written, and from our own workspace alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a thread is told, and what a text of others cannot do there."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """Messages of one thread are understood in the order in which they came, and what is stopped begins nothing."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a word in a thread is about: only what its writer has seen there, and only what it names."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The board of runs: what it says, what its buttons do, and when it ends."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Plugins and their settings, completed as they lie."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The live list of memories: what its buttons do, and what it says when they cannot."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

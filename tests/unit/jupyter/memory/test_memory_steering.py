@@ -1,7 +1,5 @@
 """`%kagura recall`, `lessons` and `memory …`: what each shows, and what its value is."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """The tables of memories: data to work with, and a list for people in which nothing poses as something else."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """A cockpit with an auditor and jails of the test's own, and the outputs that a cell would have."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path

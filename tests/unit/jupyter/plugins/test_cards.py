@@ -1,7 +1,5 @@
 """The card of an audit: what it says in each state, live and saved, and what it leaves in the notebook file."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import deque

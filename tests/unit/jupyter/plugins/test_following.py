@@ -1,7 +1,5 @@
 """An audit and an enabling in a notebook's cell: what is shown, what buttons do, how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """The tables of plugins: data to work with, and the list as a person looks at it."""
 
-from __future__ import annotations
-
 import pickle
 from datetime import UTC, datetime
 

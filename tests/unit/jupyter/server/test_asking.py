@@ -1,7 +1,5 @@
 """Words of a request are understood, or refused with a sentence that names them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """What comes too slowly is given up, at whatever place of an answer it is slow."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -1,7 +1,5 @@
 """`--mcp-config`: what other programs write into such files, and everything that is wrong with one at once."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Any

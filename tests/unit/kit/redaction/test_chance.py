@@ -1,7 +1,5 @@
 """Values that chance drew, behind a name that says secret, beside words and names that look a little like them."""
 
-from __future__ import annotations
-
 import json
 import random
 import string

@@ -1,7 +1,5 @@
 """One example of each carrier, what looks like it and is none, and what holds for every text."""
 
-from __future__ import annotations
-
 import json
 import threading
 

@@ -1,7 +1,5 @@
 """Passwords in sentences of other encodings, in files and in what a box prints."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.kit.redaction.files import encoding_of

@@ -1,7 +1,5 @@
 """What needs not wait for the scanner: ordinary tasks and words; and what always does."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.kit.redaction.engine import KnownFormats, find

@@ -1,7 +1,5 @@
 """Further places where a secret stands: tables, jars, managers, options and keys of services."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.redactors import shared_redactor

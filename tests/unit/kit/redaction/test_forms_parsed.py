@@ -1,7 +1,5 @@
 """What a program reads is still read, and has its shape: literals and calls of Python, TOML, INI and YAML."""
 
-from __future__ import annotations
-
 import ast
 import configparser
 import json

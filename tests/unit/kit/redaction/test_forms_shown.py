@@ -1,7 +1,5 @@
 """Texts from a terminal or a page: colours, links, overstrikes and invisible letters hide nothing and stay."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

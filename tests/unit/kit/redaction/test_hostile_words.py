@@ -1,7 +1,5 @@
 """Patterns of Python's own engine can take for ever on a few dozen letters; those of redaction end on any."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """What real programs, documents and translations hold, and what is no secret in any of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from kagura_kernel.domain.identity import new_session_id

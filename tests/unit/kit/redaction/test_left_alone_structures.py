@@ -1,7 +1,5 @@
 """Files of programs, tables, translations and changes without any secret: what is said over several lines."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.redactors import shared_redactor

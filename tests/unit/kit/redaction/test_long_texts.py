@@ -1,7 +1,5 @@
 """Long texts are looked through in parts, in two threads and by several patterns at once; nothing of that may show."""
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -1,7 +1,5 @@
 """Every rule that is data finds what its examples mark, and spares the others."""
 
-from __future__ import annotations
-
 import random
 import string
 

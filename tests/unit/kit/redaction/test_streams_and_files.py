@@ -1,7 +1,5 @@
 """Texts in pieces, and files in the encodings they have."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

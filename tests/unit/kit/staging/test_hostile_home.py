@@ -1,7 +1,5 @@
 """A home with fifty skills in which everything is wrong that can be: the kit is right, and the host stays as it was."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Where the cloud's key comes from, and that nobody sees it."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A memory goes to the cloud and comes back the same; what others wrote is read with care."""
 
-from __future__ import annotations
-
 import json
 import string
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Every way in which the cloud fails is told with what to do about it, and nothing is done twice."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The words of a row are text whatever they are made of, and never more than a row can hold."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """The program that runs Python programs in a box, as a process of its own, beside plain Python."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import configparser
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Real programs find their leases by the variables, and work through them."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib
