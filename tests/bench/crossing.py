@@ -75,7 +75,6 @@ class Membranes:
             raise self.failures[0]
 
     def make(self, net: Sequence[str] = (), credentials: Sequence[str] = ()) -> Membrane:
-        """The membrane of one run."""
         holder = Holder(new_run_id(), new_session_id(), process_owner())
         grant = RunGrant(net=tuple(net), egress=parse_grants(net), credentials=tuple(map(parse_grant, credentials)))
         return Membrane(
@@ -126,7 +125,6 @@ async def bubblewrap(bench: Bench) -> AsyncIterator[Callable[[], Awaitable[Box]]
 
 @asynccontextmanager
 async def opened(membrane: Membrane, box: Box) -> AsyncIterator[Box]:
-    """The box behind the membrane."""
     try:
         yield await membrane.open(box)
     finally:

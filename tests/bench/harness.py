@@ -61,8 +61,6 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the table."""
-
     what: str  # What was measured
     floor: str = ""  # What it is compared with; empty when it stands by itself
     figure: float | None = None  # The median
@@ -112,7 +110,6 @@ def milliseconds(seconds: float) -> float:
 
 
 def table(lines: list[Line]) -> str:
-    """The lines as Markdown."""
     rows = [("what", "measured", "floor", "measured", "ratio", "wanted", "met", "samples"), ("---",) * 8]
     for line in lines:
         if line.missing:

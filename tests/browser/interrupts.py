@@ -28,7 +28,6 @@ def cassette(*calls: tuple[str, dict[str, object]]) -> str:
 
 
 def host(command: str) -> str:
-    """A cassette that asks for one command on the host."""
     return cassette(("bash", {"command": command, "host": True, "reason": "The box cannot see this machine."}))
 
 

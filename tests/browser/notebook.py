@@ -83,7 +83,6 @@ class Notebook:
         self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
 
     def cell(self, index: int) -> Locator:
-        """A cell."""
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
 
     def output(self, index: int) -> Locator:

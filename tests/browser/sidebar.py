@@ -146,15 +146,12 @@ class Sidebar:
         return self
 
     def section(self, name: str) -> Locator:
-        """One of its sections, by its heading."""
         return self.panel.get_by_role("region", name=name)
 
     def approval(self, ident: str) -> Locator:
-        """An approval that waits."""
         return self.panel.locator(f"[data-approval='{ident}']")
 
     def run(self, task: str) -> Locator:
-        """A row of the runs."""
         return self.panel.locator(".kgs-run").filter(has_text=task)
 
 

@@ -186,7 +186,6 @@ class Stage:
             self.end(session)
 
     def end(self, session: Session) -> None:
-        """End a kernel and its session."""
         self._window.request.delete(f"{self.lab.url}api/sessions/{session.id}", headers=_SIGNED_IN)
 
     def close(self) -> None:

@@ -40,7 +40,6 @@ NO_FAULTS: dict[str, list[str]] = {name: [] for name in gallery.NAMES.values()}
 
 
 def faults_by_theme(notebook: Notebook, within: str = ".jp-Cell-outputArea") -> dict[str, list[str]]:
-    """The like of a notebook, in each theme."""
     found = {}
     for name in NO_FAULTS:
         notebook.theme(name)

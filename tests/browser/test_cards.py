@@ -61,13 +61,11 @@ Three things about `sales.csv`, none of which I have touched:
 
 
 def cassette(*entries: dict) -> str:
-    """The text of a cassette."""
     lines = [{"kagura_cassette": 1, "task": "t"}, *entries, {"done": {"text": "", "turns": 1}}]
     return "\n".join(json.dumps(line) for line in lines)
 
 
 def call(tool: str, **arguments: object) -> dict:
-    """A line of a cassette: one tool call."""
     return {"call": {"name": tool, "arguments": arguments}}
 
 

@@ -72,7 +72,6 @@ def memory(told):
 
 @pytest.fixture
 def sidebar(told, memory, fresh_told_page):
-    """The sidebar, with the memory of this test in it."""
     assert memory
     found = visit(fresh_told_page).open()
     picture(fresh_told_page, told, "sidebar-memory-beside")

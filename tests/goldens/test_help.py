@@ -15,7 +15,6 @@ LISTED = {"terminal": "kagura-kernel", "notebook": "%kagura"}
 
 
 def commands(overview: str, prefix: str) -> list[str]:
-    """The commands that an overview lists."""
     return sorted(
         {found.strip() for found in re.findall(rf"^  {prefix} ((?:[a-z]+(?![\w|]) ?)+)", overview, re.MULTILINE)}
     )

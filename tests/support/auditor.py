@@ -38,7 +38,6 @@ class FakeAuditor:
 
     @property
     def name(self) -> str:
-        """Its name."""
         return self._name
 
     def resolve_auth(self) -> AuthContext:

@@ -76,8 +76,6 @@ class IdleBox:
 
 
 class IdleParked:
-    """A parked `IdleBox`."""
-
     def __init__(self, backend: IdleBackend, spec: BoxSpec) -> None:
         self._backend = backend
         self.box = IdleBox(backend, spec, warm=True)
@@ -145,7 +143,6 @@ class IdleBackend:
         return self.answer
 
     async def start(self, spec: BoxSpec) -> IdleBox:
-        """A new box."""
         await self.pause_here()
         if self.fail_starts:
             raise SandboxUnavailable("it was told to fail")
@@ -157,7 +154,6 @@ class IdleBackend:
         return None if spec.shown else replace(spec, workspace=None)
 
     async def park(self, spec: BoxSpec) -> IdleParked:
-        """A parked box."""
         await self.pause_here()
         if self.fail_starts:
             raise SandboxUnavailable("it was told to fail")
@@ -165,6 +161,5 @@ class IdleBackend:
         return self.parked[-1]
 
     async def close(self) -> None:
-        """Close everything."""
         self.closed = True
         self.open.clear()

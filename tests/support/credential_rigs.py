@@ -38,7 +38,6 @@ def private_pem(number: int = 1) -> str:
 
 
 def public_pem(number: int = 1) -> str:
-    """Its public half."""
     return _key(number).public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
@@ -230,7 +229,6 @@ _SYSTEM = SystemClock()
 
 @contextmanager
 def cloudflare_rig() -> Iterator[ProviderRig]:
-    """Cloudflare."""
     with credential_cloudflare.FakeCloudflare() as service:
         yield ProviderRig(
             service,
@@ -254,7 +252,6 @@ def cloudflare_provider(
 
 @contextmanager
 def github_rig() -> Iterator[ProviderRig]:
-    """A GitHub App."""
     with FakeGitHub() as service:
         settings = github_app.GitHubSettings.model_validate(
             {
@@ -277,7 +274,6 @@ def github_rig() -> Iterator[ProviderRig]:
 
 @contextmanager
 def memory_cloud_rig() -> Iterator[ProviderRig]:
-    """Kagura Memory Cloud."""
     with FakeMemoryCloud() as service:
         settings = memory_cloud.MemoryCloudSettings.model_validate(
             {
@@ -347,5 +343,4 @@ def aws_rig() -> Iterator[ProviderRig]:
 
 
 def reference(variable: str = "KEY") -> SecretReference:
-    """A secret in a variable."""
     return SecretReference("providers.test.key", "env", variable)

@@ -41,7 +41,6 @@ def user(name: str, *, bot: bool = False) -> dict[str, Any]:
 
 
 def application() -> dict[str, Any]:
-    """Our application."""
     return {
         "id": BOT,
         "name": "kagura",
@@ -57,7 +56,6 @@ def application() -> dict[str, Any]:
 
 
 def guild() -> dict[str, Any]:
-    """A guild with one channel."""
     return {
         "id": GUILD,
         "name": "guild",

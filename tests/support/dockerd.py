@@ -28,8 +28,6 @@ _PATH = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
 
 @dataclass(frozen=True, slots=True)
 class TestDaemon:
-    """A daemon that answers."""
-
     __test__ = False
 
     host: str  # What `DOCKER_HOST` must be to reach it

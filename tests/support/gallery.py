@@ -300,7 +300,6 @@ def live_document(parts: Mapping[str, str], theme: str = LIGHT, label: str = "Ag
 
 
 def live_story_parts() -> dict[str, str]:
-    """The parts of the live card of `story`."""
     return live_parts(RunView().apply_all(story(live=True)))
 
 

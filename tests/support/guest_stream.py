@@ -52,7 +52,6 @@ class SocketGuestStream:
         self.abort()
 
     async def read(self, limit: int) -> bytes:
-        """Bytes of the socket."""
         self._require_life()
         return await self._loop.sock_recv(self._socket, min(limit, CHUNK))
 

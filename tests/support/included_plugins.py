@@ -45,7 +45,6 @@ def kagura_plugin_importable() -> Iterator[None]:
 
 
 def load_plugin(name: str) -> ModuleType:
-    """The source of an included plugin as a module."""
     path = PLUGINS / name / "plugin.py"
     module = ModuleType(name.replace("-", "_"))
     module.__file__ = str(path)

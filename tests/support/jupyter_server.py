@@ -51,7 +51,6 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The body as JSON."""
         return json.loads(self.body)
 
 
@@ -96,7 +95,6 @@ class Server:
         return answer
 
     def get(self, path: str, **more: Any) -> Any:
-        """What a GET finds."""
         answer = self.ask("GET", path, **more)
         assert answer.status == HTTPStatus.OK, answer.body
         return answer.json
@@ -221,7 +219,6 @@ HANDLE = "what-revokes-the-credential"
 
 
 def minted(lease_id: str, run_id: str, now: datetime) -> LeaseRow:
-    """A row of the ledger."""
     return LeaseRow(
         id=lease_id,
         lease_id=lease_id,

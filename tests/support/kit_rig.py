@@ -72,7 +72,6 @@ class HomeRig:
 
     @property
     def where(self) -> Surroundings:
-        """Its surroundings."""
         return surroundings_of(self.project, home=self.home, config=self.home / ".config" / "kagura-kernel")
 
     def skill(self, name: str, files: Mapping[str, str | bytes] | None = None, place: str = ".agents/skills") -> Path:

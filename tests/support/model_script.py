@@ -31,8 +31,6 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
-    """One answer of the model."""
-
     blocks: tuple[Says | Calls, ...]  # Text and tool calls in their order
     input_tokens: int = 120  # Fresh input, as the API counts it: without what came from or went to a cache
     output_tokens: int = 40  # Tokens written
@@ -123,7 +121,6 @@ def by_conversation(talks: Mapping[str, Sequence[Step]]) -> Callable[[Request], 
 
 
 def message_text(message: Mapping[str, Any]) -> str:
-    """The text blocks of one message, joined."""
     content = message.get("content", "")
     if isinstance(content, str):
         return content
@@ -144,7 +141,6 @@ def tool_results(request: Request) -> list[tuple[str, bool]]:
 
 
 def offered_tools(request: Request) -> list[str]:
-    """Names of the tools that the request offers to the model."""
     return [tool["name"] for tool in request.get("tools", [])]
 
 

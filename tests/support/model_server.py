@@ -133,7 +133,6 @@ class ModelServer(ScriptedServer):
         self._key = key
 
     def listen(self) -> OwnedListener[ModelServer]:
-        """Its listener."""
         return OwnedListener(self, _Handler)
 
     def admit(self, headers: Mapping[str, str]) -> bool:

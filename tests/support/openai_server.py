@@ -97,7 +97,6 @@ def usage(turn: ModelTurn) -> dict[str, Any]:
 
 
 def tool_answers(request: Request) -> list[str]:
-    """The answers of tools at the end of a request, in their order."""
     found: list[str] = []
     for message in reversed(request.get("messages", [])):
         if message["role"] != "tool":
@@ -107,7 +106,6 @@ def tool_answers(request: Request) -> list[str]:
 
 
 def tool_names(request: Request) -> list[str]:
-    """Names of the tools that the request offers to the model."""
     return [str(tool["function"]["name"]) for tool in request.get("tools", [])]
 
 
@@ -160,7 +158,6 @@ def offered(request: Request) -> list[str]:
 
 
 def stream_events(turn: ModelTurn, request: Request) -> list[dict[str, Any]]:
-    """The answer as its events."""
     answer = f"resp_{secrets.token_hex(12)}"
     found: list[dict[str, Any]] = [{"type": "response.created", "response": {"id": answer}}]
     for index, block in enumerate(turn.blocks):
@@ -264,7 +261,6 @@ class OpenAIServer(ScriptedServer):
         return f"{super().url}/v1"
 
     def listen(self) -> OwnedListener[OpenAIServer]:
-        """Its listener."""
         return OwnedListener(self, _Handler)
 
     def admit(self, headers: Mapping[str, str]) -> bool:

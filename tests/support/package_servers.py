@@ -81,7 +81,6 @@ class PackageServers:
             self.put(f"/api/repos/{repository}/releases/{which}", {"tag_name": tag, "assets": assets})
 
     def answer(self, path: str, accept: str) -> _Page:
-        """What a path gives."""
         if path in self.pages:
             return self.pages[path]
         if path.startswith("/simple/"):

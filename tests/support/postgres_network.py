@@ -76,7 +76,6 @@ class PostgresServer:
         return self._idle.pop() if self._idle else self.new_database()
 
     def url(self, database: str) -> str:
-        """The URL of a database of this server."""
         return f"postgresql+psycopg://{_USER}@/{database}?host={self.home}&port={self.port}"
 
     def start(self) -> None:
@@ -238,7 +237,6 @@ class NetworkPostgres:
     port: int  # On 127.0.0.1
 
     def url(self, user: str, password: str = PASSWORD, host: str = "127.0.0.1", **parameters: str) -> str:
-        """The URL of a user's database."""
         query = "&".join(f"{name}={quote(value, safe='')}" for name, value in parameters.items())
         secret = f":{quote(password, safe='')}" if password else ""
         return f"postgresql://{user}{secret}@{host}:{self.port}/{user}{f'?{query}' if query else ''}"

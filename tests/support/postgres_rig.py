@@ -69,7 +69,6 @@ class PostgresRig:
 
     @property
     def ends(self) -> list[EgressClosed]:
-        """How connections ended."""
         return [fact for fact in self.facts if isinstance(fact, EgressClosed)]
 
 
@@ -177,7 +176,6 @@ class Heard:
         return await self.reader.readexactly(length - 4)
 
     async def message(self) -> tuple[bytes, bytes]:
-        """The next message."""
         kind, length = struct.unpack("!ci", await self.reader.readexactly(5))
         return kind, await self.reader.readexactly(length - 4)
 

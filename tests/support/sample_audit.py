@@ -62,7 +62,6 @@ def sample_subject(**facts: Any) -> Subject:
 
 
 def sample_report(**facts: Any) -> PluginAudit:
-    """Its audit."""
     known: dict[str, Any] = {
         "plugin": "sales-reader",
         "version": "1.2.0",
@@ -100,7 +99,6 @@ class SampleAudit:
         return self.view
 
     def audited(self, report: PluginAudit | None = None, *, cached: bool = False) -> AuditView:
-        """The report is there."""
         if self.view.run.started is None:
             self.auditing()
         self.view.reported(report or sample_report(), cached=cached)

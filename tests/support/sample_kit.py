@@ -81,7 +81,6 @@ class SampleKit:
         self._base: dict[str, Any] = {"run_id": run_id, "session_id": session_id, "at": at}
 
     def staged(self, **changes: Any) -> KitStaged:
-        """The kit was staged."""
         facts: dict[str, Any] = {
             "agent": "data-analyst",
             "reference": "./analyst.yaml",
@@ -101,7 +100,6 @@ class SampleKit:
         return KitStaged(**self._base, agent="default", definition="d" * 64)
 
     def started(self, **changes: Any) -> ToolsetStarted:
-        """A toolset answers."""
         facts: dict[str, Any] = {
             "toolset": "time",
             "server": "mcp-time 2026.10.19",

@@ -46,7 +46,6 @@ class SampleRun:
         return RunStarted(**{**self._base, "task": "count the rows", "brain": "claude", "user": "ada"} | changes)
 
     def boxed(self, **changes: Any) -> BoxStarted:
-        """Its box is there."""
         facts = {"box_id": "box-1", "backend": "docker", "image": "kagura/python:latest", "isolation": "container"}
         return BoxStarted(**self._base | facts | {"reason": "Docker answers and the image is built"} | changes)
 
@@ -59,7 +58,6 @@ class SampleRun:
         return TextWritten(**self._base, text=text)
 
     def tool(self, number: int = 1) -> tuple[ToolCalled, ToolFinished]:
-        """A call and its answer."""
         call = f"call-{number}"
         return (
             ToolCalled(**self._base, call_id=call, tool="bash", arguments={"command": "wc -l data.csv"}, offered=True),
@@ -69,7 +67,6 @@ class SampleRun:
         )
 
     def counted(self, **changes: Any) -> TurnCounted:
-        """A turn of the brain."""
         figures = {"model": "m-1", "input_tokens": 100, "output_tokens": 10, "computed_usd": 0.5, "source": "list 1"}
         return TurnCounted(**self._base | figures | changes)
 

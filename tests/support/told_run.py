@@ -174,7 +174,6 @@ class ToldRun:
         )
 
     def runs(self, limit: int = 100) -> list[RunRow]:
-        """This run."""
         started = self._of(RunStarted)
         return [
             RunRow(
@@ -200,7 +199,6 @@ class ToldRun:
         ]
 
     def changes(self, _run_id: str) -> list[FileChange]:
-        """It changes nothing."""
         return []
 
     # ------------------------------------------------------------------ privates

@@ -27,7 +27,6 @@ def flat_price(*_: Any) -> tuple[float | None, str]:
 
 
 def hand_on(task: str, **more: Any) -> Ask:
-    """A call that hands this task on."""
     return Ask("delegate", {"task": task, **more})
 
 
@@ -42,7 +41,6 @@ def events(cockpit: Cockpit, run_id: str, *kinds: str) -> list[AnyEvent]:
 
 
 def only(cockpit: Cockpit, run_id: str, kind: str) -> Any:
-    """The one row of a kind."""
     [event] = events(cockpit, run_id, kind)
     return event
 

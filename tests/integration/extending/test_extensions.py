@@ -7,7 +7,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -32,8 +31,6 @@ from kagura_kernel.testing.installed import installed_package
 from kagura_kernel.testing.patience import wait_until
 from tests.integration.extending.conftest import EXAMPLES
 from tests.support.kernel import kernel_environ
-
-House = Callable[[str], ModuleType]
 
 BROKEN = """
 raise RuntimeError("no licence for this machine")

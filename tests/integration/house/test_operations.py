@@ -83,7 +83,6 @@ class House:
         )
 
     def status(self, run_id: str) -> str:
-        """How a run stands."""
         return next(row.status for row in views.runs(self.journal) if row.run_id == run_id)
 
 

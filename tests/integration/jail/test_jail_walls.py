@@ -381,7 +381,6 @@ async def test_all_of_its_memory_is_bounded(jails):
 
 
 async def memory_is_counted(jails: Jails) -> bool:
-    """Whether the memory of a box is counted as a whole here."""
     box = await jails.backend.start(BoxSpec())
     await box.close()
     return not any("memory is limited for each process" in note for note in box.notes)

@@ -31,8 +31,6 @@ def server() -> Iterator[PostgresServer]:
 
 @dataclass
 class Database:
-    """A fresh database."""
-
     url: str
 
     def run(self, *statements: str) -> list[tuple[object, ...]]:

@@ -71,8 +71,6 @@ class Image:
 
 @dataclass
 class Container:
-    """The container, from outside."""
-
     docker: Callable[..., str]  # Runs the client at the daemon of the tests, and returns what it printed
     folder: Path  # What an operator has: the files of docs/operations, settings, secrets
     image: Image  # What it is made of

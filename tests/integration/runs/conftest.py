@@ -46,7 +46,6 @@ class Ended:
 
     @property
     def calls(self) -> list[PluginCalled]:
-        """Calls of plugins."""
         return [event for event in self.events if isinstance(event, PluginCalled)]
 
 
@@ -102,15 +101,12 @@ class Runs:
         return Run(order, parts)
 
     async def cell(self, plugins: FakePlugins, code: str, language: str = "python", **more: Any) -> Ended:
-        """A `%%sandbox` cell to its end."""
         return await self.listened(self.make(plugins, code, language, **more))
 
     async def brain(self, plugins: FakePlugins, brain: BrainProvider, **more: Any) -> Ended:
-        """A brain's run to its end."""
         return await self.listened(self.make(plugins, "Do it.", brain=brain, **more))
 
     async def listened(self, run: Run) -> Ended:
-        """The run to its end."""
         events = [event async for event in run.events()]
         assert run.outcome is not None
         return Ended(run.outcome, events)

@@ -42,7 +42,6 @@ class Sealed:
     approver: ScriptedApprover
 
     def of(self, kind: type[Any]) -> list[Any]:
-        """Its events of one kind."""
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
@@ -123,7 +122,6 @@ class SealedRuns:
         return Run(order, parts)
 
     async def run(self, server: ModelServer, *, approver: ScriptedApprover | None = None, **more: Any) -> Sealed:
-        """A run to its end."""
         approver = approver or ScriptedApprover()
         run = self.make(server, approver=approver, **more)
         events = [event async for event in run.events()]

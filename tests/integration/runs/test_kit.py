@@ -57,7 +57,6 @@ class Place:
         self.cockpit: Cockpit | None = None
 
     def run(self, *script: object, agent: str | None = "skilled", **more: Any) -> tuple[RunOutcome, list[AnyEvent]]:
-        """One run to its end."""
         self.brain = FakeBrain([*script, "Done."])  # type: ignore[list-item]
         self.close()
         self.cockpit = fake_cockpit(

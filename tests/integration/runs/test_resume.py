@@ -62,7 +62,6 @@ class Ended:
     asked: list[ApprovalRequest]
 
     def of(self, kind: type) -> list[Any]:
-        """Its events of one kind."""
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
@@ -96,7 +95,6 @@ class Kernel:
         return handle
 
     def run(self, task: str = "Do it.", **more: Any) -> Ended:
-        """A run to its end."""
         return self.end(self.start(task, **more))
 
     def end(self, handle: RunHandle) -> Ended:

@@ -109,5 +109,4 @@ def ended_run(post: Shown) -> str:
 
 
 def goes_on(post: Shown) -> bool:
-    """Whether a post says that a run goes on."""
     return bool(_GOING_ON.match(post.text))

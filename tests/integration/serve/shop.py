@@ -49,7 +49,6 @@ class Shop:
 
     @property
     def project(self) -> Path:
-        """The project of its runs."""
         return self.folder / "project"
 
     def with_slack(self, api: str, bot_token: str, app_token: str) -> None:
@@ -95,7 +94,6 @@ class Shop:
 
     @contextmanager
     def serving(self, *words: str) -> Iterator[Server]:
-        """The server."""
         log = self.folder / "log"
         with log.open("w") as file:
             process = subprocess.Popen(
@@ -168,7 +166,6 @@ async def shop(folder: Path, home: Path, commands: Commands | None = None) -> As
 
 
 def post(server: ChatServer, thread: str, words: str) -> Shown | None:
-    """The first post of a thread that has these words."""
     return next((one for one in server.shown(thread) if words in one.text), None)
 
 

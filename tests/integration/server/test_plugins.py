@@ -54,12 +54,10 @@ def now():
 
 
 def audit(journal, plugin, **facts):
-    """Have it audited."""
     journal.append(audited(now(), plugin=plugin, **facts))
 
 
 def one(server, plugin, words=""):
-    """One plugin of the list."""
     (found,) = [item for item in server.get(f"plugins?{words}")["items"] if item["name"] == plugin]
     return found
 

@@ -20,8 +20,6 @@ _BECH32 = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L"
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A kind of token."""
-
     variable: str  # The environment variable that it mostly stands in
     make: Maker  # Makes one
     held_out: bool = False  # Only the hold-out half has it

@@ -54,7 +54,6 @@ def probed_once(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def journal(books: Path) -> Iterator[Journal]:
-    """The journal in it."""
     journal = Journal.open(books)
     yield journal
     journal.close()

@@ -59,7 +59,6 @@ def walk() -> Answer:
 
 
 def written(file: Path) -> dict[str, object]:
-    """The settings in the file."""
     return tomllib.loads(file.read_text()) if file.exists() else {}
 
 

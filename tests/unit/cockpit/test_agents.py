@@ -1,7 +1,6 @@
 """What an agent's definition means for a run: the person's words first, and what somebody else wrote is asked."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,9 +27,6 @@ from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import FakeBrain
 from tests.support.redactors import shared_redactor
 from tests.support.sample_run import SampleRun
-
-Make = Callable[..., Cockpit]
-AwaitQuestion = Callable[[Cockpit], ApprovalRequest]
 
 DEFINITION = """
 name: mover

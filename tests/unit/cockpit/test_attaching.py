@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit import attaching
-from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
 from kagura_kernel.domain.errors import JournalUnreadable, LeaseElsewhere, LeaseUnknown, RunUnknown
 from kagura_kernel.domain.events import Event, LeaseChanged, RunFinished
@@ -27,8 +26,6 @@ from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.credential_fake import FakeProvider
 from kagura_kernel.testing.patience import eventually, wait_until
 from tests.support.sample_run import SampleRun
-
-Make = Callable[..., Cockpit]
 
 
 @pytest.fixture

@@ -1,12 +1,9 @@
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.domain.approvals import ApprovalRequest
 from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     CassetteMissing,
@@ -27,9 +24,6 @@ from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Together
 from kagura_kernel.testing.memory import FakeMemory
 from tests.support.redactors import shared_redactor
-
-Make = Callable[..., Cockpit]
-AwaitQuestion = Callable[[Cockpit], ApprovalRequest]
 
 HOST = Ask("bash", {"command": "echo from the host", "host": True, "reason": "to see it"})
 

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.records import lease_views
-from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
+from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.errors import LeaseUnknown, NotThisTime, UnknownName, UsageError
 from kagura_kernel.domain.events import (
     AnyEvent,
@@ -31,9 +31,6 @@ from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.credential_fake import FakeProvider
 from kagura_kernel.testing.patience import wait_until
-
-Make = Callable[..., Cockpit]
-AwaitQuestion = Callable[[Cockpit], ApprovalRequest]
 
 FETCH = "curl --silent --show-error --stderr - --max-time 20 --noproxy '' http://{}"
 

@@ -174,7 +174,6 @@ def test_runs_are_stopped_and_none_is_when_one_name_is_wrong(say, cockpit, capsy
 
 
 def in_notebook(kernel_id: str) -> SimpleNamespace:
-    """The shell of a notebook's kernel."""
     app = SimpleNamespace(connection_file=f"/run/kernel-{kernel_id}.json")
     return SimpleNamespace(
         kernel=SimpleNamespace(get_parent=lambda _channel: {"content": {"allow_stdin": True}}, parent=app), user_ns={}

@@ -89,7 +89,6 @@ class Rig:
         return await plan_run(order, parts, remembered, parts.approver, record)
 
     def told(self, kind: type) -> list[Any]:
-        """Events of one kind."""
         return [event for event in self.events if isinstance(event, kind)]
 
 

@@ -65,7 +65,6 @@ class Waiting(LoopbackServer):
         self.told: list[bool] = []
 
     def listen(self) -> OwnedListener[Waiting]:
-        """Its listener."""
         return OwnedListener(self, Handler)
 
 

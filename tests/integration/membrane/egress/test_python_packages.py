@@ -36,7 +36,6 @@ $HOME/env/bin/python -c 'import small_package; print(small_package.hello())'
 
 
 def wheel(name: str, module: str, requires: Sequence[str] = ()) -> tuple[str, bytes]:
-    """The file name and the bytes of a wheel with one module."""
     about = f"{name.replace('-', '_')}-1.0.dist-info"
     needs = "".join(f"Requires-Dist: {other}\n" for other in requires)
     files = {

@@ -1,6 +1,5 @@
 """What a process that is gone has left in a chat is told, once, by the next one."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,6 @@ from kagura_kernel.testing.chat import FakeChat
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
 
-CockpitOn = Callable[..., Cockpit]
 ANN = "ann"
 HOST = Ask("bash", {"command": "echo from the host", "host": True, "reason": "to see it"})
 

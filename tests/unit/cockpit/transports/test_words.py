@@ -57,7 +57,6 @@ class Talk:
         return await self.says(thread, waits)
 
     def waits(self) -> list[str]:
-        """The approvals that wait."""
         return [one.id for one in self.cockpit.pending()]
 
 

@@ -59,7 +59,6 @@ class Cell:
 
     @property
     def card(self) -> Any:
-        """The live card."""
         return self._cards[-1]
 
     @property

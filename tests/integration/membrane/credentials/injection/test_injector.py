@@ -114,8 +114,6 @@ async def test_a_renewal_that_is_refused_takes_the_old_file_away(box, tmp_path):
 
 
 class AwsLike(FakeProvider):
-    """Gives what AWS gives."""
-
     async def mint(self, request: MintRequest) -> Minted:
         minted = await super().mint(request)
         names = ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN")
