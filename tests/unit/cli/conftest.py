@@ -5,6 +5,7 @@ import pytest
 
 from kagura_kernel import assembly
 from kagura_kernel.cli import doctor
+from kagura_kernel.cli.main import main
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.intents import EnablePlugin
@@ -57,6 +58,28 @@ def journal(books: Path) -> Iterator[Journal]:
     journal = Journal.open(books)
     yield journal
     journal.close()
+
+
+@pytest.fixture
+def prints(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Types a command, which ends with this exit code; what was printed by then."""
+
+    def type_(*words: str, code: int = 0) -> str:
+        assert main([*words]) == code
+        return capsys.readouterr().out
+
+    return type_
+
+
+@pytest.fixture
+def refuses(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Types a command, which ends with this exit code; what it said on the error stream."""
+
+    def type_(*words: str, code: int = 2) -> str:
+        assert main([*words]) == code
+        return capsys.readouterr().err
+
+    return type_
 
 
 @pytest.fixture

@@ -31,35 +31,31 @@ def asked(journal: Journal, running: Callable[[], RunHandle]) -> Mailbox:
 
 
 @pytest.mark.usefixtures("journal")
-def test_nothing_asked_is_said_in_words(capsys):
+def test_nothing_asked_is_said_in_words(prints):
     assert main(["approvals"]) == 0
-    assert main(["approvals", "--pending"]) == 0
-    assert capsys.readouterr().out == "Nothing was asked for yet.\nNo approval waits.\n"
+    assert prints("approvals", "--pending") == "Nothing was asked for yet.\nNo approval waits.\n"
 
 
 @pytest.mark.usefixtures("asked")
-def test_what_waits_is_marked_and_what_was_answered_says_by_whom(capsys):
-    assert main(["approvals"]) == 0
-    table = capsys.readouterr().out.partition("\n\n")[0]
+def test_what_waits_is_marked_and_what_was_answered_says_by_whom(prints):
+    table = prints("approvals").partition("\n\n")[0]
     rows = {line.replace("*", " ").split()[0]: line for line in table.splitlines()[1:]}
     assert rows["app-12"].startswith("*  app-12")
     assert "waits" in rows["app-12"]
     assert " deny " in rows["app-1"]
     assert " ada " in rows["app-1"]
-    assert main(["approvals", "--pending", "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
+    (row,) = json.loads(prints("approvals", "--pending", "--json"))
     assert (row["id"], row["verdict"], row["detail"]) == ("app-12", None, "git push")
 
 
-def test_what_waits_is_told_in_full_with_whom_it_is_for(journal, capsys):
+def test_what_waits_is_told_in_full_with_whom_it_is_for(journal, prints):
     told = SampleRun("run-3", at=SystemClock().now())
     command = f"git push \x1b[2J\n  && {'x' * 300}"
     journal.append(told.started(lineage=("run-1", "run-2")))
     Mailbox(journal).post(
         told.request("app-5", detail=command, arguments={"command": command}, lineage=("run-1", "run-2"))
     )
-    assert main(["approvals", "--pending"]) == 0
-    head, row, _, title, *lines = capsys.readouterr().out.splitlines()
+    head, row, _, title, *lines = prints("approvals", "--pending").splitlines()
     assert head.split()[-2:] == ["title", "what"]
     assert row.endswith("git push ⟨U+001B⟩[2J…")
     assert (head.split()[2], "  run-1 → run-2  " in row) == ("lineage", True)
@@ -71,19 +67,18 @@ def test_what_waits_is_told_in_full_with_whom_it_is_for(journal, capsys):
     assert lines[-1] == "  `kagura-kernel approve app-5` or `kagura-kernel deny app-5`"
 
 
-def test_a_command_of_the_host_is_told_by_its_own_words_in_the_table(journal, capsys):
+def test_a_command_of_the_host_is_told_by_its_own_words_in_the_table(journal, prints):
     told = SampleRun("run-3", at=SystemClock().now())
     journal.append(told.started())
     detail = "Command:\n    git push\nDirectory: /home/ada"
     arguments = {"command": "git push", "directory": "/home/ada"}
     Mailbox(journal).post(told.request("app-5", detail=detail, arguments=arguments))
-    assert main(["approvals"]) == 0
-    _, row, *lines = capsys.readouterr().out.splitlines()
+    _, row, *lines = prints("approvals").splitlines()
     assert row.endswith("  git push")
     assert "  directory: /home/ada" in lines
 
 
-def test_a_plan_that_waits_tells_what_its_lessons_say_and_the_journal_does_not(journal, capsys):
+def test_a_plan_that_waits_tells_what_its_lessons_say_and_the_journal_does_not(journal, prints):
     failure = Failure("command", "`make` ended with 2", "no rule to make ‘all’", "`cmake .`")
     with open_memory() as memory:
         lesson = memory.remember(lesson_draft(failure, task="Build it", scope="", source=Source(Author.ENGINE)))
@@ -92,14 +87,12 @@ def test_a_plan_that_waits_tells_what_its_lessons_say_and_the_journal_does_not(j
     arguments = {"budget_usd": 0.5, "lessons": [lesson.id], "fixes": []}
     plan = {"kind": ApprovalKind.PLAN, "title": "Plan", "detail": f"Lessons: {lesson.id}", "arguments": arguments}
     Mailbox(journal).post(told.request("app-5", **plan))
-    assert main(["approvals"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = prints("approvals").splitlines()
     assert f"      {lesson.id}: NOT trusted, seen once, from engine" in lines
     assert "        what went wrong: “`make` ended with 2”" in lines
     assert "        what was said then: “no rule to make ‘all’”" in lines
     assert "        what mended it: “`cmake .`”" in lines
-    assert main(["approvals", "--json"]) == 0
-    assert "cmake" not in capsys.readouterr().out
+    assert "cmake" not in prints("approvals", "--json")
 
 
 @pytest.mark.parametrize(("word", "allowed", "said"), [("approve", True, "allowed"), ("deny", False, "denied")])
@@ -112,12 +105,12 @@ def test_an_approval_is_answered_for_the_run_that_waits(asked, word, allowed, sa
 
 
 @pytest.mark.usefixtures("asked")
-def test_the_first_answer_stands(capsys):
-    assert main(["deny", "app-12", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+def test_the_first_answer_stands(prints, refuses):
+    told = json.loads(prints("deny", "app-12", "--json"))
     assert (told["approval_id"], told["verdict"], told["heard"]) == ("app-12", "deny", True)
-    assert main(["approve", "app-12"]) == 2
-    assert capsys.readouterr().err.startswith("ERR_APPROVAL_DECIDED: Approval app-12 was already decided: deny by ")
+    assert refuses("approve", "app-12").startswith(
+        "ERR_APPROVAL_DECIDED: Approval app-12 was already decided: deny by "
+    )
 
 
 def test_an_answer_that_nobody_hears_says_so(journal, gone, capsys):
@@ -132,40 +125,34 @@ def test_an_answer_that_nobody_hears_says_so(journal, gone, capsys):
 
 
 @pytest.mark.usefixtures("asked")
-def test_an_approval_that_is_not_there_is_an_error(capsys):
-    assert main(["approve", "app-9"]) == 2
-    assert capsys.readouterr().err == (
+def test_an_approval_that_is_not_there_is_an_error(refuses):
+    assert refuses("approve", "app-9") == (
         "ERR_APPROVAL_UNKNOWN: There is no approval 'app-9'. `kagura-kernel approvals` lists them.\n"
     )
 
 
-def test_an_ending_that_fits_several_is_not_guessed_at(journal, capsys):
+def test_an_ending_that_fits_several_is_not_guessed_at(journal, refuses):
     run = SampleRun()
     journal.append(run.started())
     for name in ("app-17", "app-27"):
         Mailbox(journal).post(run.request(name))
-    assert main(["approve", "7"]) == 2
-    assert "'7' fits 2 approvals" in capsys.readouterr().err
+    assert "'7' fits 2 approvals" in refuses("approve", "7")
 
 
-def test_last_is_the_one_that_waits_and_of_several_none_is_guessed_at(journal, capsys):
+def test_last_is_the_one_that_waits_and_of_several_none_is_guessed_at(journal, prints, refuses):
     run, mailbox = SampleRun(at=SystemClock().now()), Mailbox(journal)
     journal.append(run.started(owner=process_owner(), project=str(Path.cwd())))
-    assert main(["approve", "last"]) == 2
-    assert capsys.readouterr().err.startswith("ERR_USAGE: No approval waits. `kagura-kernel approvals` lists")
+    assert refuses("approve", "last").startswith("ERR_USAGE: No approval waits. `kagura-kernel approvals` lists")
     for name in ("app-1", "app-2"):
         mailbox.post(run.request(name))
-    assert main(["approve", "last"]) == 2
-    assert "'last' fits 2 approvals that wait (app-2, app-1)" in capsys.readouterr().err
+    assert "'last' fits 2 approvals that wait (app-2, app-1)" in refuses("approve", "last")
     assert main(["deny", "app-2"]) == 0
-    assert main(["approve", "last"]) == 0
-    assert capsys.readouterr().out == "app-2: denied.\napp-1: allowed.\n"
+    assert prints("approve", "last") == "app-2: denied.\napp-1: allowed.\n"
 
 
 @pytest.mark.usefixtures("asked")
-def test_a_slip_in_an_option_is_no_answer(asked, capsys):
-    assert main(["approve", "app-12", "--jsn"]) == 2
-    assert "Did you mean --json?" in capsys.readouterr().err
+def test_a_slip_in_an_option_is_no_answer(asked, refuses):
+    assert "Did you mean --json?" in refuses("approve", "app-12", "--jsn")
     assert asked.decision("app-12") is None
 
 

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.cli.main import main
-
 NAMED = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "HOME", "KAGURA_MODEL", "KAGURA_BRAIN")
 
 
@@ -17,20 +15,18 @@ def nobody(monkeypatch: pytest.MonkeyPatch, books: Path) -> None:
     monkeypatch.setenv("HOME", str(books))
 
 
-def test_every_brain_is_listed_with_why_it_cannot_think(capsys):
-    assert main(["brain"]) == 0
-    out = capsys.readouterr().out
+def test_every_brain_is_listed_with_why_it_cannot_think(prints):
+    out = prints("brain")
     assert "sign in once with `claude`" in out
     assert "set `endpoint` to openai, ollama" in out
     assert "set `brain_program` to claude, codex or ollama" in out
     assert "which is not 0" in out
 
 
-def test_what_is_configured_is_ready_and_a_known_price_is_told(monkeypatch, capsys):
+def test_what_is_configured_is_ready_and_a_known_price_is_told(monkeypatch, prints):
     monkeypatch.setenv("KAGURA_ENDPOINT", "openai")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
-    assert main(["brain", "--model", "gpt-4o-mini", "--json"]) == 0
-    out = capsys.readouterr().out
+    out = prints("brain", "--model", "gpt-4o-mini", "--json")
     found = {row["name"]: row for row in json.loads(out)}["pydantic_ai"]
     assert (found["ready"], found["model"], found["window"]) == (True, "openai:gpt-4o-mini", 128_000)
     assert found["turn_usd"] == pytest.approx(0.0018)
@@ -38,19 +34,17 @@ def test_what_is_configured_is_ready_and_a_known_price_is_told(monkeypatch, caps
     assert "sk-canary" not in out
 
 
-def test_a_price_that_nobody_knows_is_unknown_and_another_brain_s_model_is_not_claude_s(monkeypatch, capsys):
+def test_a_price_that_nobody_knows_is_unknown_and_another_brain_s_model_is_not_claude_s(monkeypatch, prints):
     monkeypatch.setenv("KAGURA_MODEL", "ollama:qwen3:32b")
-    assert main(["brain", "--json"]) == 0
-    found = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    found = {row["name"]: row for row in json.loads(prints("brain", "--json"))}
     assert (found["pydantic_ai"]["model"], found["pydantic_ai"]["turn_usd"]) == ("ollama:qwen3:32b", None)
     assert found["claude"]["model"] == ""
 
 
-def test_on_a_narrow_terminal_nothing_is_cut_and_what_is_typed_stays_on_one_line(monkeypatch, capsys):
+def test_on_a_narrow_terminal_nothing_is_cut_and_what_is_typed_stays_on_one_line(monkeypatch, prints):
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert main(["brain"]) == 0
-    out = capsys.readouterr().out
+    out = prints("brain")
     assert "…" not in out
     assert max(map(len, out.splitlines())) <= 40
     assert "in once with `claude`, or set\n" in out

@@ -45,34 +45,28 @@ def project(journal: Journal, books: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("project")
-def test_changes_are_listed_with_their_differences(capsys):
-    assert main(["changes", "last"]) == 0
-    said = capsys.readouterr().out
+def test_changes_are_listed_with_their_differences(prints):
+    said = prints("changes", "last")
     assert "A a.txt" in said
     assert "M b.txt" in said
     assert "+newer" in said
-    assert main(["changes", "1", "--json"]) == 0
-    assert [(one["path"], one["state"]) for one in json.loads(capsys.readouterr().out)] == [
+    assert [(one["path"], one["state"]) for one in json.loads(prints("changes", "1", "--json"))] == [
         ("a.txt", "proposed"),
         ("b.txt", "proposed"),
     ]
 
 
-def test_changes_are_applied_one_by_one_or_all(project, capsys):
-    assert main(["apply", "last", "a.txt"]) == 0
-    assert capsys.readouterr().out == f"run-1 in {project}:\napplied: a.txt\n"
+def test_changes_are_applied_one_by_one_or_all(project, prints):
+    assert prints("apply", "last", "a.txt") == f"run-1 in {project}:\napplied: a.txt\n"
     assert ((project / "a.txt").read_text(), (project / "b.txt").read_text()) == ("new\n", "old\n")
-    assert main(["apply", "last", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["applied"] == ["b.txt"]
+    assert json.loads(prints("apply", "last", "--json"))["applied"] == ["b.txt"]
     assert (project / "b.txt").read_text() == "newer\n"
-    assert main(["apply", "last"]) == 0
-    assert capsys.readouterr().out == f"run-1 in {project}:\nnothing was waiting\n"
+    assert prints("apply", "last") == f"run-1 in {project}:\nnothing was waiting\n"
 
 
-def test_last_never_is_a_run_of_another_folder(project, tmp_path, monkeypatch, capsys):
+def test_last_never_is_a_run_of_another_folder(project, tmp_path, monkeypatch, refuses):
     monkeypatch.chdir(tmp_path)
-    assert main(["apply", "last"]) == 2
-    said = capsys.readouterr().err
+    said = refuses("apply", "last")
     assert said.startswith("ERR_RUN_UNKNOWN: ")
     assert f"this folder ({tmp_path}), which has none yet: " in said
     assert f"the newest elsewhere is run-1 in {project}." in said
@@ -81,20 +75,18 @@ def test_last_never_is_a_run_of_another_folder(project, tmp_path, monkeypatch, c
     assert (project / "a.txt").exists()
 
 
-def test_what_is_given_up_is_never_written(project, capsys):
-    assert main(["discard", "run-1"]) == 0
-    assert capsys.readouterr().out == f"run-1 in {project}:\ndiscarded: a.txt, b.txt\n"
+def test_what_is_given_up_is_never_written(project, prints):
+    assert prints("discard", "run-1") == f"run-1 in {project}:\ndiscarded: a.txt, b.txt\n"
     assert not (project / "a.txt").exists()
 
 
-def test_a_file_that_changed_meanwhile_is_left_alone(project, capsys):
+def test_a_file_that_changed_meanwhile_is_left_alone(project, capsys, refuses):
     (project / "b.txt").write_text("mine\n")
     assert main(["apply", "last"]) == 1
     left_alone = "left alone, the project’s file changed meanwhile: b.txt"
     assert capsys.readouterr().out == f"run-1 in {project}:\napplied: a.txt\n{left_alone}\n"
     assert (project / "b.txt").read_text() == "mine\n"
-    assert main(["apply", "last", "b.txt"]) == 2
-    assert capsys.readouterr().err.startswith("ERR_CHANGE_CONFLICT: ")
+    assert refuses("apply", "last", "b.txt").startswith("ERR_CHANGE_CONFLICT: ")
 
 
 def test_the_contents_lie_beside_the_journal_that_is_named(project, books, monkeypatch, tmp_path):
@@ -112,12 +104,10 @@ def test_the_contents_lie_beside_the_journal_that_is_named(project, books, monke
         (["apply"], "ERR_USAGE"),
     ],
 )
-def test_what_is_not_there_is_an_error(words, code, capsys):
-    assert main(words) == 2
-    assert capsys.readouterr().err.startswith(f"{code}: ")
+def test_what_is_not_there_is_an_error(words, code, refuses):
+    assert refuses(*words).startswith(f"{code}: ")
 
 
-def test_a_run_without_changes_says_so(journal, capsys):
+def test_a_run_without_changes_says_so(journal, prints):
     journal.append(SampleRun("run-2").started())
-    assert main(["changes", "run-2"]) == 0
-    assert capsys.readouterr().out == "run-2 changed no files.\n"
+    assert prints("changes", "run-2") == "run-2 changed no files.\n"

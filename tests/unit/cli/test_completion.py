@@ -63,10 +63,9 @@ def test_other_shells_are_told_what_each_thing_is_and_take_words_whole():
     assert lines_for("zsh", "kagura-kernel run --grant git", Known()) == ["github:read"]
 
 
-def test_runs_of_the_journal_in_use_are_completed(journal, capsys):
+def test_runs_of_the_journal_in_use_are_completed(journal, prints):
     journal.append(SampleRun().started())
-    assert main(["__complete", "bash", "kagura-kernel changes r"]) == 0
-    assert capsys.readouterr().out.split() == ["run-1"]
+    assert prints("__complete", "bash", "kagura-kernel changes r").split() == ["run-1"]
 
 
 @pytest.mark.usefixtures("books")
@@ -76,9 +75,8 @@ def test_where_there_is_no_journal_nothing_is_said(capsys):
 
 
 @pytest.mark.parametrize("shell", list(SCRIPTS))
-def test_the_script_of_each_shell_is_printed_and_read_by_it(shell, capsys):
-    assert main(["completion", shell]) == 0
-    script = capsys.readouterr().out
+def test_the_script_of_each_shell_is_printed_and_read_by_it(shell, prints):
+    script = prints("completion", shell)
     assert script == SCRIPTS[shell]
     if program := shutil.which(shell):
         subprocess.run([program, "-n"], input=script, text=True, check=True, timeout=30)

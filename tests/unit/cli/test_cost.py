@@ -2,7 +2,6 @@ import json
 
 import pytest
 
-from kagura_kernel.cli.main import main
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.patterns.planning import NO_ESTIMATE
 from tests.support.sample_run import SampleRun
@@ -24,44 +23,38 @@ def paid(journal: Journal) -> None:
 
 
 @pytest.mark.usefixtures("journal")
-def test_without_a_run_there_is_nothing_to_pay(capsys):
-    assert main(["cost"]) == 0
-    assert capsys.readouterr().out == "No run yet.\n"
+def test_without_a_run_there_is_nothing_to_pay(prints):
+    assert prints("cost") == "No run yet.\n"
 
 
 @pytest.mark.usefixtures("paid")
-def test_what_is_not_known_is_a_dash_and_the_sum_says_so(capsys):
-    assert main(["cost"]) == 0
-    _, *rows, total = capsys.readouterr().out.splitlines()
+def test_what_is_not_known_is_a_dash_and_the_sum_says_so(prints):
+    _, *rows, total = prints("cost").splitlines()
     assert [row.split()[-1] for row in rows] == ["-", "-", "0.1250"]
     assert "1,200" in rows[2]
     assert total == "$0.1250 in all, and 1 of unknown price."
 
 
 @pytest.mark.usefixtures("paid")
-def test_some_runs_alone_are_told_as_json(capsys):
-    assert main(["cost", "1", "run-2", "--json"]) == 0
-    assert [(row["run_id"], row["usd"]) for row in json.loads(capsys.readouterr().out)] == [
+def test_some_runs_alone_are_told_as_json(prints):
+    assert [(row["run_id"], row["usd"]) for row in json.loads(prints("cost", "1", "run-2", "--json"))] == [
         ("run-2", None),
         ("run-1", 0.125),
     ]
-    assert main(["cost", "--limit", "1", "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 1
+    assert len(json.loads(prints("cost", "--limit", "1", "--json"))) == 1
 
 
-def test_what_children_cost_stands_beside_their_parent_and_is_summed_once(journal, capsys):
+def test_what_children_cost_stands_beside_their_parent_and_is_summed_once(journal, prints):
     for run_id, above, usd in (("run-1", (), 0.25), ("run-2", ("run-1",), 0.5)):
         told = SampleRun(run_id)
         journal.append(told.started(lineage=above))
         journal.append(told.finished(computed_usd=usd))
-    assert main(["cost"]) == 0
-    head, child, parent, total = capsys.readouterr().out.splitlines()
+    head, child, parent, total = prints("cost").splitlines()
     assert head.endswith("with its children")
     assert child.split()[-2:] == ["0.5000", "-"]
     assert parent.split()[-3:] == ["0.2500", "0.7500", "(1)"]
     assert total == "$0.7500 in all."
-    assert main(["cost", "run-1", "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)
+    [row] = json.loads(prints("cost", "run-1", "--json"))
     assert (row["usd"], row["children"], row["children_usd"], row["total_usd"]) == (0.25, 1, 0.5, 0.75)
 
 
@@ -79,9 +72,8 @@ def expected(journal: Journal) -> None:
 
 
 @pytest.mark.usefixtures("expected")
-def test_estimates_are_told_beside_what_came_of_them(capsys):
-    assert main(["cost", "--calibration"]) == 0
-    _, killed, dear, good, line = capsys.readouterr().out.splitlines()
+def test_estimates_are_told_beside_what_came_of_them(prints):
+    _, killed, dear, good, line = prints("cost", "--calibration").splitlines()
     assert " ".join(good.split()) == "run-1 done 0.1000 0.1200 +20% yes 1 min 00 s 1 min 06 s +10% yes"
     assert " ".join(dear.split()).startswith("run-2 done 0.1000 0.5000 +400% no")
     assert " ".join(killed.split()).startswith("run-3 killed 0.1000 0.0100 - -")
@@ -89,13 +81,11 @@ def test_estimates_are_told_beside_what_came_of_them(capsys):
 
 
 @pytest.mark.usefixtures("expected")
-def test_estimates_are_told_as_json(capsys):
-    assert main(["cost", "--calibration", "run-2", "run-4", "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)
+def test_estimates_are_told_as_json(prints):
+    [row] = json.loads(prints("cost", "--calibration", "run-2", "run-4", "--json"))
     assert (row["run_id"], row["usd_within"], row["usd_error"]) == ("run-2", False, pytest.approx(4.0))
 
 
 @pytest.mark.usefixtures("paid")
-def test_without_an_estimate_there_is_nothing_to_compare(capsys):
-    assert main(["cost", "--calibration"]) == 0
-    assert capsys.readouterr().out == f"{NO_ESTIMATE}\n"
+def test_without_an_estimate_there_is_nothing_to_compare(prints):
+    assert prints("cost", "--calibration") == f"{NO_ESTIMATE}\n"

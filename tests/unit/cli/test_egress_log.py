@@ -45,11 +45,10 @@ def logged(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, ob
     return found
 
 
-def test_a_connection_is_one_line_from_its_decision_to_its_end(journal, capsys):
+def test_a_connection_is_one_line_from_its_decision_to_its_end(journal, prints):
     journal.append(asked(1))
     journal.append(closed(1))
-    assert main(["egress", "log"]) == 0
-    _, line = capsys.readouterr().out.splitlines()
+    _, line = prints("egress", "log").splitlines()
     for part in ("run-1", "pypi.org:443", "allowed", "python-packages", "1.17 KiB", "5 MiB", "1.2 s", "done"):
         assert part in line
 
@@ -70,13 +69,12 @@ def test_the_same_connection_number_of_another_run_is_another_connection(journal
     assert {row["run_id"]: row["ended"] for row in logged(capsys)} == {"run-1": "", "run-2": "done"}
 
 
-def test_only_the_refused_ones_of_one_run_can_be_listed(journal, capsys):
+def test_only_the_refused_ones_of_one_run_can_be_listed(journal, capsys, prints):
     journal.append(asked(1))
     journal.append(asked(2, allowed=False, times=4))
     journal.append(asked(3, "run-2", allowed=False))
     assert [row["times"] for row in logged(capsys, "--refused", "--run", "run-1")] == [4]
-    assert main(["egress", "log", "--refused", "--run", "run-1"]) == 0
-    said = capsys.readouterr().out
+    said = prints("egress", "log", "--refused", "--run", "run-1")
     assert "refused" in said
     assert "it is so." in said
 
@@ -103,10 +101,9 @@ def test_a_long_log_is_read_to_its_end(journal, capsys):
     assert [row["connection_id"] for row in logged(capsys, "--refused")] == ["con-7"]
 
 
-def test_a_host_cannot_pose_as_another_line(journal, capsys):
+def test_a_host_cannot_pose_as_another_line(journal, prints):
     journal.append(asked(1, allowed=False, host="a\nrun-9 allowed\x1b[2K"))
-    assert main(["egress", "log"]) == 0
-    said = capsys.readouterr().out
+    said = prints("egress", "log")
     assert (len(said.splitlines()), "\x1b" in said) == (2, False)
 
 
@@ -120,15 +117,13 @@ def test_a_run_is_named_by_the_end_of_its_id_too(journal, capsys):
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("word", ["nope", "last", ""])
-def test_a_run_that_is_not_there_is_an_error_and_no_empty_list(word, capsys):
-    assert main(["egress", "log", "--run", word]) == 2
-    assert capsys.readouterr().err.startswith("ERR_RUN_UNKNOWN: ")
+def test_a_run_that_is_not_there_is_an_error_and_no_empty_list(word, refuses):
+    assert refuses("egress", "log", "--run", word).startswith("ERR_RUN_UNKNOWN: ")
 
 
 @pytest.mark.usefixtures("journal")
-def test_nothing_asked_for_is_said(capsys):
-    assert main(["egress", "log"]) == 0
-    assert capsys.readouterr().out == "No connection was asked for.\n"
+def test_nothing_asked_for_is_said(prints):
+    assert prints("egress", "log") == "No connection was asked for.\n"
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200), ("7d", 604800)])

@@ -21,24 +21,20 @@ def test_a_machine_without_docker_is_told_and_not_set_up(words, host, monkeypatc
     assert "bubblewrap" not in said.err
 
 
-def test_without_docker_the_recipes_are_listed_and_nothing_is_said_of_their_images(monkeypatch, capsys):
+def test_without_docker_the_recipes_are_listed_and_nothing_is_said_of_their_images(monkeypatch, prints):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/none.sock")
-    assert main(["images", "list"]) == 3
-    said = capsys.readouterr().out.splitlines()
+    said = prints("images", "list", code=3).splitlines()
     assert [line.split()[0] for line in said] == list(NAMES)
     assert all("not known, no daemon" in line for line in said)
-    assert main(["images", "list", "--json"]) == 3
-    assert {one["known"] for one in json.loads(capsys.readouterr().out)} == {False}
+    assert {one["known"] for one in json.loads(prints("images", "list", "--json", code=3))} == {False}
 
 
-def test_an_unknown_image_is_refused_before_any_daemon_is_asked(capsys):
-    assert main(["images", "build", "pyton"]) == 2
-    assert "Did you mean 'python'" in capsys.readouterr().err
+def test_an_unknown_image_is_refused_before_any_daemon_is_asked(refuses):
+    assert "Did you mean 'python'" in refuses("images", "build", "pyton")
 
 
-def test_a_build_argument_without_a_value_is_refused(capsys):
-    assert main(["images", "build", "--build-arg", "KEY", "gcloud"]) == 2
-    assert capsys.readouterr().err == (
+def test_a_build_argument_without_a_value_is_refused(refuses):
+    assert refuses("images", "build", "--build-arg", "KEY", "gcloud") == (
         "ERR_USAGE: kagura-kernel images build: --build-arg: 'KEY' has no value; NAME=VALUE is needed. "
         "`kagura-kernel images build --help` says what can be asked for.\n"
     )

@@ -29,16 +29,14 @@ def tamper(home: Path) -> None:
     file.close()
 
 
-def test_a_journal_that_holds_says_how_many_rows_it_checked(home, capsys):
-    assert main(["journal", "verify"]) == 0
-    said = capsys.readouterr().out
+def test_a_journal_that_holds_says_how_many_rows_it_checked(home, prints):
+    said = prints("journal", "verify")
     assert f"{home / 'journal.db'}: 3 rows, all as they were written." in said
     assert "Last hash " in said
 
 
-def test_the_same_as_json(home, capsys):
-    assert main(["journal", "verify", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_the_same_as_json(home, prints):
+    found = json.loads(prints("journal", "verify", "--json"))
     assert (found["ok"], found["rows"], found["where"]) == (True, 3, str(home / "journal.db"))
     assert len(found["last_hash"]) == 64
 
@@ -52,52 +50,45 @@ def test_a_journal_that_does_not_hold_fails_and_names_the_row(home, capsys):
     assert "row 2: it is missing" in said.err
 
 
-def test_the_same_failure_as_json(home, capsys):
+def test_the_same_failure_as_json(home, prints):
     tamper(home)
-    assert main(["journal", "verify", "--json"]) == 2
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(prints("journal", "verify", "--json", code=2))
     assert (found["ok"], found["seq"], found["code"]) == (False, 2, "ERR_JOURNAL_TAMPERED")
     assert "missing" in found["why"]
 
 
 @pytest.mark.usefixtures("home")
-def test_another_directory_can_be_named(tmp_path_factory, capsys):
+def test_another_directory_can_be_named(tmp_path_factory, prints):
     other = tmp_path_factory.mktemp("other")
     Journal.open(other).close()
-    assert main(["journal", "verify", "--dir", str(other)]) == 0
-    assert "0 rows" in capsys.readouterr().out
+    assert "0 rows" in prints("journal", "verify", "--dir", str(other))
 
 
-def test_where_there_is_no_journal_none_is_made(tmp_path, capsys):
-    assert main(["journal", "verify", "--dir", str(tmp_path / "nowhere")]) == 2
-    assert "ERR_USAGE: There is no journal" in capsys.readouterr().err
+def test_where_there_is_no_journal_none_is_made(tmp_path, refuses):
+    assert "ERR_USAGE: There is no journal" in refuses("journal", "verify", "--dir", str(tmp_path / "nowhere"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_path_is_that_of_the_file_whether_it_is_there_or_not(home, capsys):
+def test_the_path_is_that_of_the_file_whether_it_is_there_or_not(home, prints):
     assert main(["journal", "path"]) == 0
-    assert main(["journal", "path", "--dir", "/nowhere"]) == 0
-    assert capsys.readouterr().out.split() == [str(home / "journal.db"), "/nowhere/journal.db"]
+    assert prints("journal", "path", "--dir", "/nowhere").split() == [str(home / "journal.db"), "/nowhere/journal.db"]
 
 
 @pytest.mark.usefixtures("home")
-def test_a_server_is_shown_without_its_password(monkeypatch, capsys):
+def test_a_server_is_shown_without_its_password(monkeypatch, prints):
     monkeypatch.setenv("KAGURA_JOURNAL_URL", "postgresql://ada:hunter2@db/books")
-    assert main(["journal", "path"]) == 0
-    assert capsys.readouterr().out == "postgresql+psycopg://ada@db/books\n"
+    assert prints("journal", "path") == "postgresql+psycopg://ada@db/books\n"
 
 
 @pytest.mark.usefixtures("home")
-def test_a_url_in_the_configuration_file_is_honoured(tmp_path, monkeypatch, capsys):
+def test_a_url_in_the_configuration_file_is_honoured(tmp_path, monkeypatch, prints):
     (tmp_path / "settings.toml").write_text('journal_url = "postgresql://db/books"\n')
     monkeypatch.setenv("KAGURA_CONFIG", str(tmp_path / "settings.toml"))
-    assert main(["journal", "path"]) == 0
-    assert capsys.readouterr().out == "postgresql+psycopg://db/books\n"
+    assert prints("journal", "path") == "postgresql+psycopg://db/books\n"
 
 
-def test_a_url_of_something_else_is_a_wrong_configuration(capsys):
-    assert main(["journal", "verify", "--url", "mysql://db/x"]) == 2
-    assert capsys.readouterr().err.startswith("ERR_CONFIGURATION: ")
+def test_a_url_of_something_else_is_a_wrong_configuration(refuses):
+    assert refuses("journal", "verify", "--url", "mysql://db/x").startswith("ERR_CONFIGURATION: ")
 
 
 @pytest.mark.parametrize("words", [["journal"], ["journal", "burn"], ["journal", "verify", "--dir", "x", "--url", "y"]])
@@ -120,51 +111,45 @@ def forge(home: Path) -> None:
     file.close()
 
 
-def test_a_table_that_was_forged_is_named_and_made_anew(home, capsys):
+def test_a_table_that_was_forged_is_named_and_made_anew(home, prints, refuses):
     forge(home)
-    assert main(["journal", "verify"]) == 2
-    said = capsys.readouterr().err
+    said = refuses("journal", "verify")
     assert said.startswith("ERR_JOURNAL_TAMPERED: ")
     assert "journal_approvals at app-1" in said
     assert "`kagura-kernel journal rebuild`" in said
-    assert main(["journal", "verify", "--json"]) == 2
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(prints("journal", "verify", "--json", code=2))
     assert (found["ok"], found["table"], found["id"]) == (False, "journal_approvals", "app-1")
-    assert main(["journal", "rebuild"]) == 0
-    assert "made anew from its rows" in capsys.readouterr().out
+    assert "made anew from its rows" in prints("journal", "rebuild")
     assert main(["journal", "verify"]) == 0
 
 
-def test_nothing_is_made_anew_from_rows_that_do_not_hold(home, capsys):
+def test_nothing_is_made_anew_from_rows_that_do_not_hold(home, prints):
     forge(home)
     tamper(home)
-    assert main(["journal", "rebuild", "--json"]) == 2
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(prints("journal", "rebuild", "--json", code=2))
     assert (found["ok"], found["seq"], found["table"]) == (False, 2, "")
     with sqlite3.connect(home / "journal.db") as file:
         assert file.execute("SELECT verdict FROM journal_approvals").fetchall() == [("allow",)]
     file.close()
 
 
-def test_a_copy_is_made_and_says_how_to_check_it(home, tmp_path_factory, capsys):
+def test_a_copy_is_made_and_says_how_to_check_it(home, tmp_path_factory, prints, refuses):
     goal = tmp_path_factory.mktemp("copies") / "monday"
-    assert main(["journal", "backup", str(goal)]) == 0
-    assert f"a copy of {home / 'journal.db'}" in capsys.readouterr().out
+    assert f"a copy of {home / 'journal.db'}" in prints("journal", "backup", str(goal))
     assert main(["journal", "verify", "--dir", str(goal)]) == 0
-    assert main(["journal", "backup", str(goal)]) == 2
-    assert "ERR_USAGE: There is a journal at" in capsys.readouterr().err
+    assert "ERR_USAGE: There is a journal at" in refuses("journal", "backup", str(goal))
 
 
-def test_where_it_lies_and_where_a_copy_lies_is_told_to_programs_too(home, tmp_path, capsys):
-    assert main(["journal", "path", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"journal": str(home / "journal.db")}
-    assert main(["journal", "backup", "--json", str(tmp_path / "copy")]) == 0
-    told = json.loads(capsys.readouterr().out)
+def test_where_it_lies_and_where_a_copy_lies_is_told_to_programs_too(home, tmp_path, prints):
+    assert json.loads(prints("journal", "path", "--json")) == {"journal": str(home / "journal.db")}
+    told = json.loads(prints("journal", "backup", "--json", str(tmp_path / "copy")))
     assert (told["copy"], told["of"]) == (str(tmp_path / "copy" / "journal.db"), str(home / "journal.db"))
     assert (told["ok"], told["rows"]) == (True, 3)
 
 
-def test_a_journal_that_was_touched_is_copied_all_the_same_and_the_copy_is_told_of(home, tmp_path_factory, capsys):
+def test_a_journal_that_was_touched_is_copied_all_the_same_and_the_copy_is_told_of(
+    home, tmp_path_factory, capsys, prints
+):
     tamper(home)
     goal = tmp_path_factory.mktemp("copies") / "evidence"
     assert main(["journal", "backup", str(goal)]) == 1
@@ -173,8 +158,7 @@ def test_a_journal_that_was_touched_is_copied_all_the_same_and_the_copy_is_told_
     assert said.err.startswith("ERR_JOURNAL_TAMPERED: ")
     assert "row 2: it is missing" in said.err
     assert [one.name for one in goal.iterdir()] == ["journal.db"]
-    assert main(["journal", "backup", "--json", str(goal.with_name("again"))]) == 1
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(prints("journal", "backup", "--json", str(goal.with_name("again")), code=1))
     assert (told["ok"], told["seq"], told["code"]) == (False, 2, "ERR_JOURNAL_TAMPERED")
 
 
@@ -207,21 +191,19 @@ def notebook(tmp_path: Path) -> Path:
     return tmp_path / "a.ipynb"
 
 
-def test_a_notebook_is_written_beside_itself_and_never_over_another_one(notebook, capsys):
+def test_a_notebook_is_written_beside_itself_and_never_over_another_one(notebook, prints, refuses):
     target = notebook.with_name("a-python.ipynb")
-    assert main(["export", str(notebook)]) == 0
-    assert capsys.readouterr().out == f"{target} was written.\n"
+    assert prints("export", str(notebook)) == f"{target} was written.\n"
     assert [cell.source for cell in nbformat.read(target, 4).cells][-1] == "%%kagura\nCount the rows."
-    assert main(["export", str(notebook)]) == 2
-    assert capsys.readouterr().err.startswith("ERR_USAGE: ")
+    assert refuses("export", str(notebook)).startswith("ERR_USAGE: ")
     assert main(["export", "--force", str(notebook)]) == 0
 
 
-def test_what_was_written_is_told_to_programs_too(notebook, capsys):
-    assert main(["export", "--json", str(notebook)]) == 0
-    assert json.loads(capsys.readouterr().out) == {"written": str(notebook.with_name("a-python.ipynb"))}
+def test_what_was_written_is_told_to_programs_too(notebook, prints):
+    assert json.loads(prints("export", "--json", str(notebook))) == {
+        "written": str(notebook.with_name("a-python.ipynb"))
+    }
 
 
-def test_a_notebook_that_is_not_there_is_wrong_usage(tmp_path, capsys):
-    assert main(["export", str(tmp_path / "b.ipynb"), "-o", str(tmp_path / "c.ipynb")]) == 2
-    assert capsys.readouterr().err.startswith("ERR_USAGE: ")
+def test_a_notebook_that_is_not_there_is_wrong_usage(tmp_path, refuses):
+    assert refuses("export", str(tmp_path / "b.ipynb"), "-o", str(tmp_path / "c.ipynb")).startswith("ERR_USAGE: ")

@@ -74,107 +74,94 @@ def of_static() -> CredentialProvider:
     )
 
 
-def test_what_is_out_is_listed_without_what_revokes_it(cloudflare, journal, gone, capsys):
+def test_what_is_out_is_listed_without_what_revokes_it(cloudflare, journal, gone, prints):
     issue = lease(journal, of_cloudflare(cloudflare))
     lease(journal, of_cloudflare(cloudflare), owner=gone, run_id="run-2")
-    assert main(["leases"]) == 0
-    _, first, second = capsys.readouterr().out.splitlines()
+    _, first, second = prints("leases").splitlines()
     assert first.split()[:5] == [issue.id, "cloudflare", "read", "run-1", "live"]
     assert " alive " in first
     assert " gone " in second
-    assert main(["leases", "--json"]) == 0
-    said = capsys.readouterr().out
+    said = prints("leases", "--json")
     assert [row["owner_alive"] for row in json.loads(said)] == [True, False]
     assert issue.handle not in said
 
 
-def test_with_all_those_that_are_gone_are_listed_too(cloudflare, journal, capsys):
+def test_with_all_those_that_are_gone_are_listed_too(cloudflare, journal, prints):
     lease(journal, of_cloudflare(cloudflare))
-    assert main(["leases", "revoke", "--all"]) == 0
-    capsys.readouterr()
-    assert main(["leases"]) == 0
-    assert capsys.readouterr().out == "No credential is out.\n"
-    assert main(["leases", "--all", "--json"]) == 0
-    assert [row["state"] for row in json.loads(capsys.readouterr().out)] == ["gone"]
+    prints("leases", "revoke", "--all")
+    assert prints("leases") == "No credential is out.\n"
+    assert [row["state"] for row in json.loads(prints("leases", "--all", "--json"))] == ["gone"]
 
 
-def test_a_lease_of_a_run_that_goes_on_is_revoked_at_the_provider_and_the_run_is_told(cloudflare, journal, capsys):
+def test_a_lease_of_a_run_that_goes_on_is_revoked_at_the_provider_and_the_run_is_told(cloudflare, journal, prints):
     journal.append(SampleRun().started(owner=process_owner()))
     issue = lease(journal, of_cloudflare(cloudflare))
     other = lease(journal, of_cloudflare(cloudflare))
-    assert main(["leases", "revoke", issue.id]) == 0
-    assert capsys.readouterr().out == f"{issue.id}: cloudflare:read of run-1: revoked\n"
+    assert prints("leases", "revoke", issue.id) == f"{issue.id}: cloudflare:read of run-1: revoked\n"
     assert list(cloudflare.live().values()) == [f"kagura-kernel {other.row_id}"]
     assert not LeaseLedger(journal).is_live(issue.row_id)
     assert [word.word for word in Mailbox(journal).take(["run-1"], ("leases",))] == ["leases"]
 
 
-def test_all_leases_of_one_provider_are_revoked_and_no_others(cloudflare, journal, capsys):
+def test_all_leases_of_one_provider_are_revoked_and_no_others(cloudflare, journal, prints):
     lease(journal, of_cloudflare(cloudflare))
     key = lease(journal, of_static())
-    assert main(["leases", "revoke", "--provider", "cloudflare", "--json"]) == 0
-    assert [one["dead"] for one in json.loads(capsys.readouterr().out)] == [True]
+    assert [one["dead"] for one in json.loads(prints("leases", "revoke", "--provider", "cloudflare", "--json"))] == [
+        True
+    ]
     assert cloudflare.live() == {}
     assert LeaseLedger(journal).is_live(key.row_id)
 
 
-def test_a_key_that_cannot_be_revoked_is_told_with_what_to_do(cloudflare, journal, capsys):
+def test_a_key_that_cannot_be_revoked_is_told_with_what_to_do(cloudflare, journal, prints):
     del cloudflare
     key = lease(journal, of_static())
-    assert main(["leases", "revoke", "--all"]) == 1
-    said = capsys.readouterr().out
+    said = prints("leases", "revoke", "--all", code=1)
     assert "it cannot be revoked" in said
     assert "rotate the key behind key" in said
     assert not LeaseLedger(journal).is_live(key.row_id)
 
 
-def test_trouble_at_the_provider_leaves_it_owed_and_a_sweep_brings_it_home(cloudflare, journal, gone, capsys):
+def test_trouble_at_the_provider_leaves_it_owed_and_a_sweep_brings_it_home(cloudflare, journal, gone, prints):
     issue = lease(journal, of_cloudflare(cloudflare), owner=gone)
     cloudflare.trouble(Trouble.BROKEN)
-    assert main(["leases", "revoke", issue.id]) == 1
-    assert "still owed: HTTP 500" in capsys.readouterr().out
-    assert main(["leases", "sweep"]) == 0
-    assert f"{issue.row_id}: cloudflare:read: revoked" in capsys.readouterr().out
+    assert "still owed: HTTP 500" in prints("leases", "revoke", issue.id, code=1)
+    assert f"{issue.row_id}: cloudflare:read: revoked" in prints("leases", "sweep")
     assert cloudflare.live() == {}
 
 
-def test_a_sweep_leaves_the_leases_of_the_living_alone(cloudflare, journal, gone, capsys):
+def test_a_sweep_leaves_the_leases_of_the_living_alone(cloudflare, journal, gone, prints):
     living = lease(journal, of_cloudflare(cloudflare))
     dead = lease(journal, of_cloudflare(cloudflare), owner=gone)
-    assert main(["leases", "sweep", "--json"]) == 0
-    assert [(one["id"], one["how"]) for one in json.loads(capsys.readouterr().out)] == [(dead.row_id, "revoked")]
+    assert [(one["id"], one["how"]) for one in json.loads(prints("leases", "sweep", "--json"))] == [
+        (dead.row_id, "revoked")
+    ]
     assert list(cloudflare.live().values()) == [f"kagura-kernel {living.row_id}"]
-    assert main(["leases", "sweep"]) == 0
-    assert capsys.readouterr().out == "Nothing to sweep.\n"
+    assert prints("leases", "sweep") == "Nothing to sweep.\n"
 
 
-def test_a_lease_that_is_gone_needs_nothing(cloudflare, journal, capsys):
+def test_a_lease_that_is_gone_needs_nothing(cloudflare, journal, prints):
     issue = lease(journal, of_cloudflare(cloudflare))
-    assert main(["leases", "revoke", issue.id]) == 0
-    capsys.readouterr()
-    assert main(["leases", "revoke", issue.id]) == 0
-    assert capsys.readouterr().out == f"{issue.id}: it was gone already.\n"
+    prints("leases", "revoke", issue.id)
+    assert prints("leases", "revoke", issue.id) == f"{issue.id}: it was gone already.\n"
 
 
 @pytest.mark.usefixtures("journal", "cloudflare")
-def test_an_unknown_lease_is_an_error(capsys):
-    assert main(["leases", "revoke", "lea-9"]) == 2
-    assert capsys.readouterr().err.startswith("ERR_UNKNOWN_NAME: There is no lease 'lea-9'")
+def test_an_unknown_lease_is_an_error(refuses):
+    assert refuses("leases", "revoke", "lea-9").startswith("ERR_UNKNOWN_NAME: There is no lease 'lea-9'")
 
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("words", [[], ["lea-1", "--all"], ["--all", "--provider", "x"]])
-def test_it_must_be_said_which_leases(words, capsys):
-    assert main(["leases", "revoke", *words]) == 2
-    assert capsys.readouterr().err.startswith("ERR_USAGE: Say which leases")
+def test_it_must_be_said_which_leases(words, refuses):
+    assert refuses("leases", "revoke", *words).startswith("ERR_USAGE: Say which leases")
 
 
-def test_with_a_wrong_configuration_the_run_is_cut_off_and_no_value_is_repeated(cloudflare, journal, tmp_path, capsys):
+def test_with_a_wrong_configuration_the_run_is_cut_off_and_no_value_is_repeated(cloudflare, journal, tmp_path, refuses):
     issue = lease(journal, of_cloudflare(cloudflare))
     config = tmp_path / "config" / "kagura-kernel" / "credentials.toml"
     config.write_text('[providers.cloudflare]\nkind = "cloudflare"\ntoken = "hunter2"\n')
-    assert main(["leases", "revoke", "--all"]) == 2
-    said = capsys.readouterr().err
+    said = refuses("leases", "revoke", "--all")
     assert said.startswith("ERR_CONFIGURATION: ")
     assert "hunter2" not in said
     assert len(cloudflare.live()) == 1
@@ -193,79 +180,71 @@ def test_a_provider_that_is_mistyped_is_an_error_and_nothing_is_revoked(cloudfla
 
 
 @pytest.mark.usefixtures("cloudflare", "journal")
-def test_a_provider_that_has_nothing_out_is_no_error(capsys):
-    assert main(["leases", "revoke", "--provider", "cloudflare"]) == 0
-    assert capsys.readouterr().out == "cloudflare: no credential is out.\n"
+def test_a_provider_that_has_nothing_out_is_no_error(prints):
+    assert prints("leases", "revoke", "--provider", "cloudflare") == "cloudflare: no credential is out.\n"
 
 
-def test_a_provider_that_is_not_configured_any_more_is_known_by_its_leases(cloudflare, journal, tmp_path, capsys):
+def test_a_provider_that_is_not_configured_any_more_is_known_by_its_leases(cloudflare, journal, tmp_path, prints):
     issue = lease(journal, of_cloudflare(cloudflare))
     (tmp_path / "config" / "kagura-kernel" / "credentials.toml").unlink()
-    assert main(["leases", "revoke", "--provider", "cloudflare"]) == 1
-    assert f"{issue.id}: cloudflare:read of run-1: still owed" in capsys.readouterr().out
+    assert f"{issue.id}: cloudflare:read of run-1: still owed" in prints(
+        "leases", "revoke", "--provider", "cloudflare", code=1
+    )
     assert not LeaseLedger(journal).is_live(issue.row_id)
 
 
-def test_the_kind_of_providers_names_all_of_them(cloudflare, journal, tmp_path, capsys):
+def test_the_kind_of_providers_names_all_of_them(cloudflare, journal, tmp_path, prints):
     config = tmp_path / "config" / "kagura-kernel" / "credentials.toml"
     config.write_text(config.read_text() + '\n[providers.other]\nkind = "static"\nsecret_env = "STATIC_KEY"\n')
     first, kept = lease(journal, of_static()), lease(journal, of_cloudflare(cloudflare))
-    assert main(["leases", "revoke", "--provider", "static"]) == 1
-    said = capsys.readouterr().out
+    said = prints("leases", "revoke", "--provider", "static", code=1)
     assert f"{first.id}: key:default" in said
     assert "other: no credential is out." in said
     assert LeaseLedger(journal).is_live(kept.row_id)
 
 
-def test_every_lease_of_a_scope_is_revoked_and_no_others(cloudflare, journal, capsys):
+def test_every_lease_of_a_scope_is_revoked_and_no_others(cloudflare, journal, prints):
     for run_id in ("run-1", "run-2"):
         lease(journal, of_cloudflare(cloudflare), run_id=run_id)
     key = lease(journal, of_static())
-    assert main(["leases", "revoke", "cloudflare:read"]) == 0
-    assert capsys.readouterr().out.count(": revoked\n") == 2
+    assert prints("leases", "revoke", "cloudflare:read").count(": revoked\n") == 2
     assert cloudflare.live() == {}
     assert LeaseLedger(journal).is_live(key.row_id)
-    assert main(["leases", "revoke", "cloudflare:read"]) == 0
-    assert capsys.readouterr().out == "cloudflare:read: no credential is out.\n"
+    assert prints("leases", "revoke", "cloudflare:read") == "cloudflare:read: no credential is out.\n"
 
 
 @pytest.mark.usefixtures("cloudflare")
-def test_a_scope_that_is_mistyped_is_an_error(journal, capsys):
+def test_a_scope_that_is_mistyped_is_an_error(journal, refuses):
     key = lease(journal, of_static())
-    assert main(["leases", "revoke", key.id, "cloudflare:raed"]) == 2
-    assert "Did you mean 'cloudflare:read'?" in capsys.readouterr().err
+    assert "Did you mean 'cloudflare:read'?" in refuses("leases", "revoke", key.id, "cloudflare:raed")
     assert LeaseLedger(journal).is_live(key.row_id)
 
 
-def test_the_end_of_an_id_names_a_lease_and_one_that_fits_several_none(cloudflare, journal, capsys):
+def test_the_end_of_an_id_names_a_lease_and_one_that_fits_several_none(cloudflare, journal, prints, refuses):
     issue = lease(journal, of_cloudflare(cloudflare))
-    assert main(["leases", "revoke", issue.id[-8:]]) == 0
-    assert capsys.readouterr().out == f"{issue.id}: cloudflare:read of run-1: revoked\n"
+    assert prints("leases", "revoke", issue.id[-8:]) == f"{issue.id}: cloudflare:read of run-1: revoked\n"
     ledger = LeaseLedger(journal)
     for key in ("lea-au", "lea-bu"):  # a letter that no id of ours has
         ledger.begin(replace(ledger.rows()[0], id=key, lease_id=key))
-    assert main(["leases", "revoke", "u"]) == 2
-    assert "'u' fits 2 leases" in capsys.readouterr().err
-    assert main(["leases", "revoke", ""]) == 2
-    assert capsys.readouterr().err.startswith("ERR_UNKNOWN_NAME: ")
+    assert "'u' fits 2 leases" in refuses("leases", "revoke", "u")
+    assert refuses("leases", "revoke", "").startswith("ERR_UNKNOWN_NAME: ")
 
 
 @pytest.mark.usefixtures("cloudflare", "journal")
-def test_with_a_wrong_configuration_an_unknown_name_is_not_called_one(tmp_path, capsys):
+def test_with_a_wrong_configuration_an_unknown_name_is_not_called_one(tmp_path, refuses):
     (tmp_path / "config" / "kagura-kernel" / "credentials.toml").write_bytes(b"\xff")
-    assert main(["leases", "revoke", "--provider", "cloudflare"]) == 2
-    assert capsys.readouterr().err.startswith("ERR_CONFIGURATION: ")
+    assert refuses("leases", "revoke", "--provider", "cloudflare").startswith("ERR_CONFIGURATION: ")
 
 
 @pytest.mark.parametrize("action", [["revoke", "--all"], ["sweep"]])
-def test_a_configuration_that_is_no_text_is_told_without_a_stack_trace(action, cloudflare, journal, tmp_path, capsys):
+def test_a_configuration_that_is_no_text_is_told_without_a_stack_trace(
+    action, cloudflare, journal, tmp_path, prints, refuses
+):
     lease(journal, of_cloudflare(cloudflare))
     config = tmp_path / "config" / "kagura-kernel" / "credentials.toml"
     config.write_bytes(config.read_bytes() + b"\xff\xfe")
-    assert main(["leases"]) == 0
-    capsys.readouterr()
-    assert main(["leases", *action]) == 2
-    assert capsys.readouterr().err.startswith(f"ERR_CONFIGURATION: {config} cannot be used:\n")
+    prints("leases")
+    assert refuses("leases", *action).startswith(f"ERR_CONFIGURATION: {config} cannot be used:\n")
 
 
 NOW = datetime.now(UTC)
@@ -277,19 +256,17 @@ def logged(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, An
     return found
 
 
-def test_a_request_is_one_line_with_its_answer(journal, capsys):
+def test_a_request_is_one_line_with_its_answer(journal, prints):
     journal.append(SampleRun(at=NOW).used("/repos/acme", bytes_out=1536))
-    assert main(["leases", "log"]) == 0
-    head, line = capsys.readouterr().out.splitlines()
+    head, line = prints("leases", "log").splitlines()
     assert head.split() == ["at", "run", "lease", "for", "request", "answer", "out", "in", "took", "why"]
     for part in ("run-1", "lea-1", "github:read", "GET api.github.com:443/repos/acme", "200", "1.5 KiB", "0.1 s"):
         assert part in line
 
 
-def test_a_request_without_an_answer_says_why(journal, capsys):
+def test_a_request_without_an_answer_says_why(journal, prints):
     journal.append(SampleRun(at=NOW).used(status=0, why="its lease is over"))
-    assert main(["leases", "log"]) == 0
-    line = capsys.readouterr().out.splitlines()[1]
+    line = prints("leases", "log").splitlines()[1]
     assert "  none  " in line
     assert line.endswith("its lease is over")
 
@@ -316,31 +293,30 @@ def test_older_requests_are_left_out(journal, capsys):
     assert [row["path"] for row in logged(capsys, "--since", "1h")] == ["/new"]
 
 
-def test_what_else_happened_is_not_listed(journal, capsys):
+def test_what_else_happened_is_not_listed(journal, prints):
     run = SampleRun(at=NOW)
     for event in (run.started(), run.lease(), run.refused()):
         journal.append(event)
-    assert main(["leases", "log"]) == 0
-    assert capsys.readouterr().out == "No request was made with a leased credential.\n"
+    assert prints("leases", "log") == "No request was made with a leased credential.\n"
 
 
-def test_a_path_cannot_pose_as_another_line(journal, capsys):
+def test_a_path_cannot_pose_as_another_line(journal, prints):
     journal.append(SampleRun(at=NOW).used("/a\nrun-9\x1b[2K"))
-    assert main(["leases", "log"]) == 0
-    said = capsys.readouterr().out
+    said = prints("leases", "log")
     assert (len(said.splitlines()), "\x1b" in said) == (2, False)
 
 
 @pytest.mark.usefixtures("journal")
-def test_an_unknown_run_is_an_error(capsys):
-    assert main(["leases", "log", "--run", "nope"]) == 2
-    assert capsys.readouterr().err == "ERR_RUN_UNKNOWN: There is no run 'nope'. `kagura-kernel runs` lists them.\n"
+def test_an_unknown_run_is_an_error(refuses):
+    assert (
+        refuses("leases", "log", "--run", "nope")
+        == "ERR_RUN_UNKNOWN: There is no run 'nope'. `kagura-kernel runs` lists them.\n"
+    )
 
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("words", [["--limit", "0"], ["--since", "yesterday"]])
-def test_what_makes_no_sense_is_wrong_usage(words, capsys):
-    assert main(["leases", "log", *words]) == 2
-    said = capsys.readouterr().err
+def test_what_makes_no_sense_is_wrong_usage(words, refuses):
+    said = refuses("leases", "log", *words)
     assert said.startswith("ERR_USAGE: ")
     assert words[0] in said

@@ -93,10 +93,9 @@ def test_a_person_reads_the_report_says_yes_and_the_session_is_told(typing, jour
 
 
 @pytest.mark.parametrize(("typed", "approved"), [("y", False), ("Enable", False), ("a", True), ("APPROVE", True)])
-def test_every_way_to_say_yes(typed, approved, typing, journal, capsys):
+def test_every_way_to_say_yes(typed, approved, typing, journal, prints):
     typing(typed)
-    assert main([*ENABLE]) == 0
-    assert ("It is approved for later sessions" in capsys.readouterr().out) is approved
+    assert ("It is approved for later sessions" in prints(*ENABLE)) is approved
     assert len(words(journal)) == 1
 
 
@@ -115,33 +114,29 @@ def test_every_way_to_say_no(lines, end, typing, journal, jails, capsys):
     assert Mailbox(journal).pending() == []
 
 
-def test_what_is_no_answer_is_asked_again(typing, journal, capsys):
+def test_what_is_no_answer_is_asked_again(typing, journal, prints):
     typing("perhaps", "e")
-    assert main([*ENABLE]) == 0
-    out = capsys.readouterr().out
+    out = prints(*ENABLE)
     assert "That is none of the answers." in out
     assert out.count("Enable greeter?") == 2
     assert len(words(journal)) == 1
 
 
 @pytest.mark.parametrize("lines", [(), ("e",)], ids=["decision", "form"])
-def test_ctrl_c_calls_it_off_and_leaves_nothing_open(lines, typing, plugins, journal, jails, capsys):
+def test_ctrl_c_calls_it_off_and_leaves_nothing_open(lines, typing, plugins, journal, jails, prints, refuses):
     write_plugin(plugins, source=ASKING)
     typing(*lines, end=KeyboardInterrupt)
-    assert main([*ENABLE]) == 130
-    assert capsys.readouterr().err == "Called off: nothing was decided about greeter.\n"
+    assert refuses(*ENABLE, code=130) == "Called off: nothing was decided about greeter.\n"
     assert words(journal) == []
     assert jails.started == []
     assert Mailbox(journal).pending() == []
-    assert main(["approvals", "--pending"]) == 0
-    assert capsys.readouterr().out == "No approval waits.\n"
+    assert prints("approvals", "--pending") == "No approval waits.\n"
 
 
-def test_the_form_asks_for_each_field_until_its_answer_fits(plugins, typing, journal, capsys):
+def test_the_form_asks_for_each_field_until_its_answer_fits(plugins, typing, journal, prints):
     write_plugin(plugins, source=ASKING)
     typing("e", "", "hello, ", "ten", "10", "3")
-    assert main([*ENABLE]) == 0
-    out = capsys.readouterr().out
+    out = prints(*ENABLE)
     assert "Configure greeter:" in out
     assert "  What it says first\n" in out
     assert out.count("  times: ") == 3
@@ -149,34 +144,31 @@ def test_the_form_asks_for_each_field_until_its_answer_fits(plugins, typing, jou
     assert words(journal) == [("enable", "greeter", ("greeting=hello,", "times=3"))]
 
 
-def test_a_path_that_no_jail_can_open_is_asked_for_again(plugins, tmp_path, typing, journal, capsys):
+def test_a_path_that_no_jail_can_open_is_asked_for_again(plugins, tmp_path, typing, journal, prints):
     write_plugin(plugins, source=WAITING, permissions={"read": ["{url}"]})
     (tmp_path / "data").mkdir()
     typing("a", "./nowhere", "/", str(tmp_path / "data"))
-    assert main([*ENABLE]) == 0
-    out = capsys.readouterr().out
+    out = prints(*ENABLE)
     assert "there is no file or directory" in out
     assert "/ is shown to no plugin" in out
     assert out.count("Enable greeter?") == 1
     assert words(journal) == [("enable", "greeter", (f"url={tmp_path}/data",))]
 
 
-def test_the_form_s_end_of_input_is_a_no(plugins, typing, journal, capsys):
+def test_the_form_s_end_of_input_is_a_no(plugins, typing, journal, refuses):
     write_plugin(plugins, source=ASKING)
     typing("e", "hello")
-    assert main([*ENABLE]) == 2
-    assert capsys.readouterr().err.startswith("ERR_PLUGIN_REFUSED: ")
+    assert refuses(*ENABLE).startswith("ERR_PLUGIN_REFUSED: ")
     assert words(journal) == []
 
 
-def test_an_approved_plugin_needs_no_report_and_only_its_form(plugins, typing, journal, capsys):
+def test_an_approved_plugin_needs_no_report_and_only_its_form(plugins, typing, journal, capsys, prints):
     write_plugin(plugins, source=ASKING)
     main(["plugin", "audit", "greeter"])
     main(["plugin", "approve", "greeter"])
     capsys.readouterr()
     typing("hello", "3")
-    assert main([*ENABLE]) == 0
-    out = capsys.readouterr().out
+    out = prints(*ENABLE)
     assert "Audit of" not in out
     assert "greeter is approved: no audit was needed." in out
     typing("hello", end=KeyboardInterrupt)
@@ -196,14 +188,13 @@ def test_where_nobody_can_be_asked_it_takes_an_accepted_risk(journal, capsys):
     assert len(words(journal)) == 1
 
 
-def test_where_nobody_can_be_asked_what_is_missing_is_said_before_an_audit(plugins, capsys):
+def test_where_nobody_can_be_asked_what_is_missing_is_said_before_an_audit(plugins, capsys, prints):
     write_plugin(plugins, source=ASKING)
     assert main([*ENABLE, "--accept-risk", "medium"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert "greeting: it needs a value (What it says first)" in err
-    assert main(["runs"]) == 0
-    assert "Audit" not in capsys.readouterr().out
+    assert "Audit" not in prints("runs")
 
 
 def test_json_is_data_alone_and_people_s_words_go_beside_it(journal, capsys):
@@ -238,7 +229,7 @@ def test_json_is_data_alone_and_people_s_words_go_beside_it(journal, capsys):
         (("--session",), "--session needs a value"),
     ],
 )
-def test_wrong_words_are_answered_before_anything_is_audited(typed, message, plugins, journal, capsys):
+def test_wrong_words_are_answered_before_anything_is_audited(typed, message, plugins, journal, capsys, prints):
     write_plugin(plugins, source=ASKING)
     assert main([*ENABLE, *typed]) == 2
     out, err = capsys.readouterr()
@@ -246,26 +237,25 @@ def test_wrong_words_are_answered_before_anything_is_audited(typed, message, plu
     assert message in err
     assert "Traceback" not in err
     assert words(journal) == []
-    assert main(["runs"]) == 0
-    assert "Audit" not in capsys.readouterr().out
+    assert "Audit" not in prints("runs")
 
 
-def test_a_notebook_hears_of_it_and_the_terminal_says_so(notebook, capsys):
-    assert main([*ENABLE, "greeting=hi", "--accept-risk", "low"]) == 0
-    assert "greeter 1.0.0 is enabled in the session S. Code in its boxes" in capsys.readouterr().out
+def test_a_notebook_hears_of_it_and_the_terminal_says_so(notebook, prints):
+    assert "greeter 1.0.0 is enabled in the session S. Code in its boxes" in prints(
+        *ENABLE, "greeting=hi", "--accept-risk", "low"
+    )
     row = notebook.plugins.row("greeter", "S")
     assert (row.state, row.config) == (PluginState.ENABLED, {"greeting": "hi"})
 
 
-def test_a_notebook_that_cannot_enable_it_is_a_failure_here_too(notebook, jails, capsys):
+def test_a_notebook_that_cannot_enable_it_is_a_failure_here_too(notebook, jails, refuses):
     async def second_fails(order: object) -> None:
         del order
         if len([jail for jail in jails.started if jail.order.found.name == "greeter"]) == 1:
             jails.failing.append(PluginJailBroken("greeter", "there is no room for it"))
 
     jails.before = second_fails
-    assert main([*ENABLE, "--accept-risk", "low"]) == 2
-    err = capsys.readouterr().err
+    err = refuses(*ENABLE, "--accept-risk", "low")
     assert err.startswith("ERR_PLUGIN_REFUSED: The plugin 'greeter' works here and was not enabled in the session S: ")
     assert "there is no room for it" in err
     assert notebook.plugins.row("greeter", "S").state is not PluginState.ENABLED
@@ -305,14 +295,13 @@ def test_paths_are_handed_over_as_the_terminal_means_them(tmp_path):
     )
 
 
-def test_an_audit_says_by_its_exit_code_whether_it_found_a_danger(plugins, capsys):
-    assert main(["plugin", "audit", "greeter"]) == 0
-    assert "Audit of greeter 1.0.0" in capsys.readouterr().out
+def test_an_audit_says_by_its_exit_code_whether_it_found_a_danger(plugins, prints, refuses):
+    assert "Audit of greeter 1.0.0" in prints("plugin", "audit", "greeter")
     write_plugin(plugins, "bad", source=HOSTILE)
-    assert main(["plugin", "audit", "bad", "--static"]) == 1
-    assert "Danger" in capsys.readouterr().out
-    assert main(["plugin", "enable", "bad", "--session", "S", "--accept-risk", "high"]) == 2
-    assert capsys.readouterr().err.startswith("ERR_PLUGIN_REFUSED: The plugin 'bad' ")
+    assert "Danger" in prints("plugin", "audit", "bad", "--static", code=1)
+    assert refuses("plugin", "enable", "bad", "--session", "S", "--accept-risk", "high").startswith(
+        "ERR_PLUGIN_REFUSED: The plugin 'bad' "
+    )
 
 
 def said(capsys: Capture, *words: str, code: int = 0) -> str:

@@ -22,29 +22,26 @@ from kagura_kernel.memory.opening import FILE
 from tests.support.sample_run import SampleRun
 
 
-def test_the_newest_run_stands_first_and_a_live_one_is_marked(journal, running, capsys):
+def test_the_newest_run_stands_first_and_a_live_one_is_marked(journal, running, prints):
     old = SampleRun("run-old")
     journal.append(old.started())
     journal.append(old.finished())
     live = running()
-    assert main(["runs"]) == 0
-    head, first, second = capsys.readouterr().out.splitlines()
+    head, first, second = prints("runs").splitlines()
     assert head.split()[:3] == ["run", "status", "started"]
     assert first.split()[:3] == ["*", live.run_id, "running"]
     assert second.split()[:3] == ["run-old", "done", "2026-01-01"]
 
 
-def test_a_run_whose_process_is_gone_is_not_live(journal, gone, capsys):
+def test_a_run_whose_process_is_gone_is_not_live(journal, gone, prints):
     journal.append(SampleRun().started(owner=gone))
-    assert main(["runs"]) == 0
-    assert "running, its process is gone" in capsys.readouterr().out
-    assert main(["runs", "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
+    assert "running, its process is gone" in prints("runs")
+    (row,) = json.loads(prints("runs", "--json"))
     assert (row["run_id"], row["status"], row["live"]) == ("run-1", "running", False)
     assert row["started_at"] == "2026-01-01T12:00:00+00:00"
 
 
-def test_what_a_run_comes_from_and_how_good_it_was_is_told_where_there_is_something_to_tell(journal, capsys):
+def test_what_a_run_comes_from_and_how_good_it_was_is_told_where_there_is_something_to_tell(journal, prints):
     facts: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({}, {}),
         ({"resumes": "run-0"}, {"verified": False}),
@@ -55,56 +52,47 @@ def test_what_a_run_comes_from_and_how_good_it_was_is_told_where_there_is_someth
         journal.append(told.started(**started))
         journal.append(told.finished(**finished))
         if not number:
-            assert main(["runs"]) == 0
-            assert capsys.readouterr().out.split("\n")[0].split()[-2:] == ["user", "task"]
-    assert main(["runs"]) == 0
-    head, child, resumed, own = capsys.readouterr().out.splitlines()
+            assert prints("runs").split("\n")[0].split()[-2:] == ["user", "task"]
+    head, child, resumed, own = prints("runs").splitlines()
     assert head.split()[-5:] == ["verified", "untrusted", "resumes", "parent", "task"]
     assert child.split()[-7:-3] == ["-", "yes", "-", "run-1"]
     assert resumed.split()[-7:-3] == ["NO", "-", "run-0", "-"]
     assert own.split()[-7:-3] == ["-"] * 4
-    assert main(["runs", "run-2", "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)
+    [row] = json.loads(prints("runs", "run-2", "--json"))
     assert (row["parent"], row["lineage"], row["untrusted"], row["resumes"]) == ("run-1", ["run-0", "run-1"], True, "")
 
 
-def test_no_more_are_listed_than_asked_for(journal, capsys):
+def test_no_more_are_listed_than_asked_for(journal, prints):
     for number in range(3):
         journal.append(SampleRun(f"run-{number}").started())
-    assert main(["runs", "--limit", "2", "--json"]) == 0
-    assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["run-2", "run-1"]
+    assert [row["run_id"] for row in json.loads(prints("runs", "--limit", "2", "--json"))] == ["run-2", "run-1"]
 
 
-def test_a_task_cannot_pose_as_another_line(journal, capsys):
+def test_a_task_cannot_pose_as_another_line(journal, prints):
     journal.append(SampleRun().started(task="count \x1b[2K\rrun-9  done\nsecond line"))
-    assert main(["runs"]) == 0
-    said = capsys.readouterr().out
+    said = prints("runs")
     assert len(said.splitlines()) == 2
     assert "\x1b" not in said
 
 
-def test_only_the_runs_that_are_named_are_listed_and_one_that_is_not_there_is_an_error(journal, capsys):
+def test_only_the_runs_that_are_named_are_listed_and_one_that_is_not_there_is_an_error(journal, capsys, prints):
     for run_id in ("run-a", "run-b", "run-c"):
         journal.append(SampleRun(run_id).started(project=str(Path.cwd())))
-    assert main(["runs", "run-a", "n-b", "--json"]) == 0
-    assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["run-b", "run-a"]
-    assert main(["runs", "last", "--json"]) == 0
-    assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["run-c"]
+    assert [row["run_id"] for row in json.loads(prints("runs", "run-a", "n-b", "--json"))] == ["run-b", "run-a"]
+    assert [row["run_id"] for row in json.loads(prints("runs", "last", "--json"))] == ["run-c"]
     assert main(["runs", "run-a", "nope"]) == 2
     said = capsys.readouterr()
     assert (said.out, said.err.partition(":")[0]) == ("", "ERR_RUN_UNKNOWN")
 
 
 @pytest.mark.usefixtures("journal")
-def test_a_journal_without_runs_says_so(capsys):
-    assert main(["runs"]) == 0
-    assert capsys.readouterr().out == "No run yet.\n"
+def test_a_journal_without_runs_says_so(prints):
+    assert prints("runs") == "No run yet.\n"
 
 
 @pytest.mark.usefixtures("journal")
-def test_a_limit_that_makes_no_sense_is_wrong_usage(capsys):
-    assert main(["runs", "--limit", "0"]) == 2
-    assert "--limit: '0' is too small; it has to be 1 or more." in capsys.readouterr().err
+def test_a_limit_that_makes_no_sense_is_wrong_usage(refuses):
+    assert "--limit: '0' is too small; it has to be 1 or more." in refuses("runs", "--limit", "0")
 
 
 @pytest.mark.parametrize(
@@ -121,17 +109,14 @@ def test_a_limit_that_makes_no_sense_is_wrong_usage(capsys):
         (["graduation", "chart"], "No category has shown anything yet. `kagura-kernel graduation` lists"),
     ],
 )
-def test_before_anything_has_run_there_is_nothing_to_tell_and_nothing_is_made(words, said, books, capsys):
-    assert main(words) == 0
-    assert capsys.readouterr().out.startswith(said)
+def test_before_anything_has_run_there_is_nothing_to_tell_and_nothing_is_made(words, said, books, prints):
+    assert prints(*words).startswith(said)
     assert not books.exists()
 
 
-def test_a_place_that_was_named_and_has_no_journal_is_an_error(books, tmp_path, capsys):
-    assert main(["runs", "--dir", str(tmp_path / "elsewhere")]) == 2
-    assert "There is no journal" in capsys.readouterr().err
-    assert main(["kill", "last"]) == 2
-    assert "There is no journal" in capsys.readouterr().err
+def test_a_place_that_was_named_and_has_no_journal_is_an_error(books, tmp_path, refuses):
+    assert "There is no journal" in refuses("runs", "--dir", str(tmp_path / "elsewhere"))
+    assert "There is no journal" in refuses("kill", "last")
     assert not books.exists()
 
 
@@ -220,15 +205,13 @@ def test_text_is_one_line_and_a_line_for_each_reason(capsys):
 
 
 @pytest.mark.parametrize("words", [[], ["--mode", "none", "--", "ls"], ["--bad", "--", "ls"]])
-def test_wrong_usage_says_so_and_ends_with_2(words, capsys):
-    assert main(["route", *words]) == 2
-    assert capsys.readouterr().err.startswith("ERR_USAGE: ")
+def test_wrong_usage_says_so_and_ends_with_2(words, refuses):
+    assert refuses("route", *words).startswith("ERR_USAGE: ")
 
 
-def test_a_run_is_stopped_and_its_end_is_told(running, capsys):
+def test_a_run_is_stopped_and_its_end_is_told(running, prints):
     handle = running()
-    assert main(["kill", handle.run_id]) == 0
-    assert capsys.readouterr().out == f"{handle.run_id}: killed\n"
+    assert prints("kill", handle.run_id) == f"{handle.run_id}: killed\n"
     assert handle.result(timeout=60).status == "killed"
 
 
@@ -238,33 +221,29 @@ def test_one_run_is_stopped_and_the_others_go_on(running, journal):
     assert [row.run_id for row in views.unfinished(journal)] == [second.run_id]
 
 
-def test_all_runs_are_stopped_at_once(running, journal, capsys):
+def test_all_runs_are_stopped_at_once(running, journal, prints):
     handles = {running().run_id, running().run_id}
-    assert main(["kill", "--all", "--json"]) == 0
-    ends = json.loads(capsys.readouterr().out)
+    ends = json.loads(prints("kill", "--all", "--json"))
     assert {end["run_id"] for end in ends} == handles
     assert {(end["over"], end["status"]) for end in ends} == {(True, "killed")}
     assert views.unfinished(journal) == []
 
 
-def test_a_run_whose_process_is_gone_is_marked_as_lost(journal, gone, capsys):
+def test_a_run_whose_process_is_gone_is_marked_as_lost(journal, gone, prints):
     journal.append(SampleRun().started(owner=gone))
-    assert main(["kill", "run-1"]) == 0
-    assert capsys.readouterr().out == "run-1: lost (its process was gone already)\n"
+    assert prints("kill", "run-1") == "run-1: lost (its process was gone already)\n"
     assert views.runs(journal)[0].status == "lost"
 
 
-def test_a_run_that_is_over_needs_nothing(journal, capsys):
+def test_a_run_that_is_over_needs_nothing(journal, prints):
     journal.append(SampleRun().started())
     journal.append(SampleRun().finished())
-    assert main(["kill", "run-1"]) == 0
-    assert capsys.readouterr().out == "run-1: it was over already, done\n"
+    assert prints("kill", "run-1") == "run-1: it was over already, done\n"
 
 
-def test_a_run_that_does_not_hear_is_told_and_fails(journal, capsys):
+def test_a_run_that_does_not_hear_is_told_and_fails(journal, prints):
     journal.append(SampleRun().started(owner=process_owner()))
-    assert main(["kill", "run-1", "--wait", "0"]) == 1
-    assert "run-1: still going on after 0 s" in capsys.readouterr().out
+    assert "run-1: still going on after 0 s" in prints("kill", "run-1", "--wait", "0", code=1)
     (word,) = Mailbox(journal).take(["run-1"])
     assert word.word == "kill"
 
@@ -277,73 +256,65 @@ def test_of_several_runs_none_is_stopped_when_one_is_unknown(journal):
 
 
 @pytest.mark.usefixtures("journal")
-def test_with_nothing_going_on_there_is_nothing_to_kill(capsys):
-    assert main(["kill", "--all"]) == 0
-    assert capsys.readouterr().out == "No run is going on.\n"
+def test_with_nothing_going_on_there_is_nothing_to_kill(prints):
+    assert prints("kill", "--all") == "No run is going on.\n"
 
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("words", [["kill"], ["kill", "run-1", "--all"]])
-def test_it_must_be_said_which_runs(words, capsys):
-    assert main(words) == 2
-    assert capsys.readouterr().err.startswith("ERR_USAGE: Say which runs")
+def test_it_must_be_said_which_runs(words, refuses):
+    assert refuses(*words).startswith("ERR_USAGE: Say which runs")
 
 
 @pytest.mark.usefixtures("journal")
-def test_an_unknown_run_is_an_error(capsys):
-    assert main(["kill", "run-9"]) == 2
-    assert "ERR_RUN_UNKNOWN" in capsys.readouterr().err
+def test_an_unknown_run_is_an_error(refuses):
+    assert "ERR_RUN_UNKNOWN" in refuses("kill", "run-9")
 
 
-def test_the_end_of_an_id_names_a_run(journal, capsys):
+def test_the_end_of_an_id_names_a_run(journal, prints):
     for run_id in ("run-1", "run-2"):
         journal.append(SampleRun(run_id).started())
         journal.append(SampleRun(run_id).finished())
-    assert main(["kill", "n-2"]) == 0
-    assert capsys.readouterr().out == "run-2: it was over already, done\n"
+    assert prints("kill", "n-2") == "run-2: it was over already, done\n"
 
 
-def test_an_end_that_fits_several_runs_is_wrong_usage_and_none_is_stopped(journal, capsys):
+def test_an_end_that_fits_several_runs_is_wrong_usage_and_none_is_stopped(journal, refuses):
     for run_id in ("run-a1", "run-b1"):
         journal.append(SampleRun(run_id).started(owner=process_owner()))
-    assert main(["kill", "1"]) == 2
-    assert capsys.readouterr().err.startswith("ERR_USAGE: '1' fits 2 runs (run-b1, run-a1); give the whole id")
+    assert refuses("kill", "1").startswith("ERR_USAGE: '1' fits 2 runs (run-b1, run-a1); give the whole id")
     assert Mailbox(journal).take(["run-a1", "run-b1"]) == []
 
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("word", ["", "%", "_"])
-def test_an_empty_end_and_the_signs_of_a_search_name_no_run(word, journal, capsys):
+def test_an_empty_end_and_the_signs_of_a_search_name_no_run(word, journal, refuses):
     journal.append(SampleRun().started(owner=process_owner()))
-    assert main(["kill", word]) == 2
-    assert capsys.readouterr().err.startswith("ERR_RUN_UNKNOWN: ")
+    assert refuses("kill", word).startswith("ERR_RUN_UNKNOWN: ")
 
 
-def test_the_end_of_an_id_is_compared_letter_by_letter(journal, capsys):
+def test_the_end_of_an_id_is_compared_letter_by_letter(journal, refuses):
     journal.append(SampleRun("run-abc").started(owner=process_owner()))
-    assert main(["kill", "ABC"]) == 2
-    assert capsys.readouterr().err.startswith("ERR_RUN_UNKNOWN: ")
+    assert refuses("kill", "ABC").startswith("ERR_RUN_UNKNOWN: ")
 
 
-def test_last_is_the_newest_run_of_the_folder_that_goes_on(running, journal, gone, capsys, tmp_path, monkeypatch):
+def test_last_is_the_newest_run_of_the_folder_that_goes_on(
+    running, journal, gone, prints, refuses, tmp_path, monkeypatch
+):
     older, newer = running(), running()
-    assert main(["kill", "last"]) == 2
-    said = capsys.readouterr().err
+    said = refuses("kill", "last")
     assert f"the newest elsewhere is {newer.run_id} in {tmp_path / 'project'}" in said
     assert {row.run_id for row in views.unfinished(journal)} == {older.run_id, newer.run_id}
     monkeypatch.chdir(tmp_path / "project")
     journal.append(SampleRun("run-over").started())
     journal.append(SampleRun("run-over").finished())
     journal.append(SampleRun("run-lost").started(owner=gone))
-    assert main(["kill", "last"]) == 0
-    assert capsys.readouterr().out == f"{newer.run_id}: killed\n"
+    assert prints("kill", "last") == f"{newer.run_id}: killed\n"
     assert [row.run_id for row in views.unfinished(journal)] == [older.run_id]
 
 
 @pytest.mark.usefixtures("journal")
-def test_with_nothing_going_on_there_is_no_last(capsys):
-    assert main(["kill", "last"]) == 2
-    assert capsys.readouterr().err.startswith("ERR_USAGE: There is nothing to stop")
+def test_with_nothing_going_on_there_is_no_last(refuses):
+    assert refuses("kill", "last").startswith("ERR_USAGE: There is nothing to stop")
 
 
 def test_before_anything_has_run_all_is_calm_and_the_journal_to_be_is_named(books, capsys):
@@ -354,9 +325,8 @@ def test_before_anything_has_run_all_is_calm_and_the_journal_to_be_is_named(book
     assert not books.exists()
 
 
-def test_an_empty_journal_is_calm(journal, books, capsys):
-    assert main(["status"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+def test_an_empty_journal_is_calm(journal, books, prints):
+    assert prints("status").splitlines() == [
         "Nothing runs, nothing waits.",
         "$0.0000 today (UTC).",
         f"Journal: {journal.where}",
@@ -365,19 +335,17 @@ def test_an_empty_journal_is_calm(journal, books, capsys):
     assert not (books / FILE).exists()
 
 
-def test_a_memory_that_is_down_is_told_since_no_run_can_start(journal, books, monkeypatch, capsys):
+def test_a_memory_that_is_down_is_told_since_no_run_can_start(journal, books, monkeypatch, prints):
     del journal
     monkeypatch.setenv("KAGURA_MEMORY", str(books / "mistyped" / "memory.sqlite3"))
-    assert main(["status"]) == 0
-    said = capsys.readouterr().out
+    said = prints("status")
     assert "NO AGENT CAN START: the memory cannot be used." in said.splitlines()
     assert f"the folder {books / 'mistyped'} does not exist" in said
-    assert main(["status", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["memory_ok"] is False
+    assert json.loads(prints("status", "--json"))["memory_ok"] is False
     assert not (books / "mistyped").exists()
 
 
-def test_what_runs_waits_is_lost_and_was_paid_today_is_told(journal, running, gone, capsys):
+def test_what_runs_waits_is_lost_and_was_paid_today_is_told(journal, running, gone, prints):
     today = SampleRun("run-today", at=datetime.now(UTC))
     live = running()
     for event in (
@@ -387,8 +355,7 @@ def test_what_runs_waits_is_lost_and_was_paid_today_is_told(journal, running, go
     ):
         journal.append(event)
     Mailbox(journal).post(SampleRun(live.run_id).request("app-7", title="Push\x1b[2K it"))
-    assert main(["status"]) == 0
-    said = capsys.readouterr().out
+    said = prints("status")
     lines = said.splitlines()
     assert any(line.split()[:2] == ["running", live.run_id] for line in lines)
     assert any(line.split()[:2] == ["lost", "run-lost"] and "kagura-kernel kill run-lost" in line for line in lines)
@@ -396,8 +363,7 @@ def test_what_runs_waits_is_lost_and_was_paid_today_is_told(journal, running, go
     assert "Answer with `kagura-kernel approve ID` or `kagura-kernel deny ID`." in lines
     assert "$0.2500 today (UTC)." in lines
     assert "\x1b" not in said
-    assert main(["status", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(prints("status", "--json"))
     assert [row["run_id"] for row in told["running"]] == [live.run_id]
     assert [row["id"] for row in told["pending"]] == ["app-7"]
     assert (told["gone"], told["cost_today_usd"], told["unpriced_today"], told["leases"]) == (["run-lost"], 0.25, 0, 0)

@@ -20,9 +20,8 @@ def file(books: Path, tmp_path: Path) -> Path:
     return path
 
 
-def test_without_a_chat_there_is_nothing_to_serve_and_nothing_is_made(books, capsys):
-    assert main(["serve"]) == 2
-    assert "ERR_UNSUPPORTED: No chat is set up" in capsys.readouterr().err
+def test_without_a_chat_there_is_nothing_to_serve_and_nothing_is_made(books, refuses):
+    assert "ERR_UNSUPPORTED: No chat is set up" in refuses("serve")
     assert not books.exists()
 
 
@@ -34,55 +33,50 @@ def test_where_another_process_serves_its_number_is_told(books, file, capsys):
     assert [path.name for path in books.iterdir()] == [LOCK]
 
 
-def test_a_token_that_is_not_there_is_told_before_anything_is_opened(books, file, monkeypatch, capsys):
+def test_a_token_that_is_not_there_is_told_before_anything_is_opened(books, file, monkeypatch, refuses):
     pytest.importorskip("slack_bolt")
     monkeypatch.delenv("NO_BOT", raising=False)
     file.write_text(SLACK)
-    assert main(["serve"]) == 2
-    assert "ERR_SECRET_UNAVAILABLE" in capsys.readouterr().err
+    assert "ERR_SECRET_UNAVAILABLE" in refuses("serve")
     assert not (books / "journal.db").exists()
     with only_server(books):
         pass
 
 
-def test_a_journal_that_is_away_ends_it_with_the_code_of_what_may_pass(books, file, tmp_path, monkeypatch, capsys):
+def test_a_journal_that_is_away_ends_it_with_the_code_of_what_may_pass(books, file, tmp_path, monkeypatch, refuses):
     pytest.importorskip("slack_bolt")
     pytest.importorskip("psycopg")
     file.write_text(f'{SLACK}project = "{tmp_path}"\n')
     monkeypatch.setenv("NO_BOT", "xoxb-x")
     monkeypatch.setenv("NO_APP", "xapp-x")
     monkeypatch.setenv("KAGURA_JOURNAL_URL", "postgresql://nobody@127.0.0.1:9/kagura")
-    assert main(["serve"]) == 75
-    told = capsys.readouterr().err
+    told = refuses("serve", code=75)
     assert told.count("ERR_JOURNAL_") == 1
     assert "Traceback" not in told
     with only_server(books):
         pass
 
 
-def test_a_full_disk_ends_it_likewise(books, file, monkeypatch, capsys):
+def test_a_full_disk_ends_it_likewise(books, file, monkeypatch, refuses):
     file.write_text(SLACK)
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("kagura_kernel.cockpit.served.os.pwrite", full)
-    assert main(["serve"]) == 75
-    assert "no space left" in capsys.readouterr().err
+    assert "no space left" in refuses("serve", code=75)
     assert books.exists()
 
 
-def test_a_project_that_is_not_there_is_told_before_anything_is_opened(books, file, monkeypatch, capsys):
+def test_a_project_that_is_not_there_is_told_before_anything_is_opened(books, file, monkeypatch, refuses):
     pytest.importorskip("slack_bolt")
     monkeypatch.setenv("NO_BOT", "xoxb-x")
     monkeypatch.setenv("NO_APP", "xapp-x")
     file.write_text(f'{SLACK}project = "/nowhere/at/all"\n')
-    assert main(["serve"]) == 2
-    assert "transports.slack.project: its project /nowhere/at/all is no folder" in capsys.readouterr().err
+    assert "transports.slack.project: its project /nowhere/at/all is no folder" in refuses("serve")
     assert not (books / "journal.db").exists()
 
 
 @pytest.mark.parametrize("drain", ["soon", "-1"])
-def test_a_drain_is_a_number_of_seconds(drain, capsys):
-    assert main(["serve", "--drain", drain]) == 2
-    assert "--drain" in capsys.readouterr().err
+def test_a_drain_is_a_number_of_seconds(drain, refuses):
+    assert "--drain" in refuses("serve", "--drain", drain)

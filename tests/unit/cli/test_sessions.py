@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.cli.main import main
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
@@ -35,9 +34,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("home")
-def test_each_thread_of_runs_is_a_row_the_newest_first_and_children_are_none(capsys):
-    assert main(["sessions", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+def test_each_thread_of_runs_is_a_row_the_newest_first_and_children_are_none(prints):
+    rows = json.loads(prints("sessions", "--json"))
     assert [(row["session_id"], row["state"], row["runs"]) for row in rows] == [
         ("ses-2", "waiting", 2),
         ("orchids", "done", 1),
@@ -47,26 +45,23 @@ def test_each_thread_of_runs_is_a_row_the_newest_first_and_children_are_none(cap
 
 
 @pytest.mark.usefixtures("home")
-def test_people_read_them_as_a_table_without_anybodys_colours(capsys):
-    assert main(["sessions", "--limit", "1"]) == 0
-    said = capsys.readouterr().out
+def test_people_read_them_as_a_table_without_anybodys_colours(prints):
+    said = prints("sessions", "--limit", "1")
     assert "ses-2" in said
     assert "orchids" not in said
     assert "\x1b" not in said
 
 
-def test_a_session_whose_process_is_gone_says_so(tmp_path, capsys):
+def test_a_session_whose_process_is_gone_says_so(tmp_path, prints):
     journal = Journal.open(tmp_path)
     # No system hands out so large a number.
     gone = process_owner().replace(f":{os.getpid()}:", ":99999999:")
     journal.append(RUN.started(owner=gone))
     journal.close()
-    assert main(["sessions", "--dir", str(tmp_path), "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)
+    [row] = json.loads(prints("sessions", "--dir", str(tmp_path), "--json"))
     assert row["state"] == "its process is gone"
 
 
-def test_without_any_run_there_is_no_session(tmp_path, capsys):
+def test_without_any_run_there_is_no_session(tmp_path, prints):
     Journal.open(tmp_path).close()
-    assert main(["sessions", "--dir", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "No session yet.\n"
+    assert prints("sessions", "--dir", str(tmp_path)) == "No session yet.\n"

@@ -14,7 +14,6 @@ import keyring
 import pytest
 
 from kagura_kernel.assembly import load_settings
-from kagura_kernel.cli.main import main
 from kagura_kernel.cli.setup import Walk
 from kagura_kernel.cli.setup_chats import _GUIDES
 from kagura_kernel.domain.errors import ConfigurationError
@@ -226,17 +225,15 @@ def test_a_library_that_is_missing_is_named_and_nothing_is_tried(walk, file, mon
     }
 
 
-def test_where_nobody_is_asked_it_is_told_what_to_write(walk, file, capsys):
+def test_where_nobody_is_asked_it_is_told_what_to_write(walk, file, prints):
     told = walk(asks=False)
     example = re.search(r"(?m)^  \[transports\.slack\]\n(?:  .*\n)+", told)
     assert example is not None
     assert set(tomllib.loads(example[0])["transports"]["slack"]) == {"bot_token_file", "app_token_file", "operators"}
-    assert main(["setup", "transport"]) == 0
-    assert "chats  none is set up" in capsys.readouterr().out
+    assert "chats  none is set up" in prints("setup", "transport")
     assert not file.exists()
     file.write_text('[transports.discord]\nbot_token_env = "NO_BOT"\n')
-    assert main(["setup", "transport"]) == 3
-    assert "no such environment variable is set" in capsys.readouterr().out
+    assert "no such environment variable is set" in prints("setup", "transport", code=3)
 
 
 @pytest.mark.parametrize("name", list(_GUIDES))

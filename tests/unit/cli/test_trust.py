@@ -23,83 +23,74 @@ def test_every_category_is_listed_with_what_it_lacks(journal, capsys):
     assert " ".join(out["force-push"]).endswith("it never graduates")
 
 
-def test_what_was_earned_is_granted_and_taken_back(journal, capsys):
+def test_what_was_earned_is_granted_and_taken_back(journal, prints):
     earn_trust(journal)
-    assert main(["graduation", "grant", "git"]) == 0
-    assert capsys.readouterr().out == "git: graduated.\n"
+    assert prints("graduation", "grant", "git") == "git: graduated.\n"
     assert TrustHistory(journal).look()["git"].graduated
-    assert main(["graduation", "revoke", "git"]) == 0
-    assert capsys.readouterr().out.startswith("git is trusted no more: it is asked about every time from now on")
+    assert prints("graduation", "revoke", "git").startswith(
+        "git is trusted no more: it is asked about every time from now on"
+    )
     assert not TrustHistory(journal).look()["git"].graduated
 
 
-def test_what_was_never_trusted_is_not_said_to_have_lost_it(journal, capsys):
+def test_what_was_never_trusted_is_not_said_to_have_lost_it(journal, capsys, prints):
     earn_trust(journal, successes=2)
-    assert main(["graduation", "revoke", "git"]) == 0
-    assert capsys.readouterr().out.startswith("git was not trusted: it is asked about every time from now on")
+    assert prints("graduation", "revoke", "git").startswith(
+        "git was not trusted: it is asked about every time from now on"
+    )
     assert main(["graduation"]) == 0
     assert lines(capsys)["git"][:3] == ["git", "locked", "0"]
 
 
-def test_the_chart_of_a_terminal_is_made_of_characters(journal, capsys):
-    assert main(["graduation", "chart"]) == 0
-    assert capsys.readouterr().out.startswith("No category has shown anything yet.")
+def test_the_chart_of_a_terminal_is_made_of_characters(journal, prints):
+    assert prints("graduation", "chart").startswith("No category has shown anything yet.")
     earn_trust(journal, successes=2)
     journal.append(trust_row("failed", journal.clock.now(), why="it ended with 1"))
-    assert main(["graduation", "chart"]) == 0
-    _, first, second, failed, needs = capsys.readouterr().out.splitlines()
+    _, first, second, failed, needs = prints("graduation", "chart").splitlines()
     assert first.split()[2:6] == ["git", "succeeded", "1", "█"]
     assert second.split()[4:6] == ["2", "██"]
     assert failed.split()[2:6] == ["git", "failed", "0", "·"]
     assert needs.startswith("A proposal needs 5 successes.")
-    assert main(["graduation", "chart", "--json"]) == 0
-    assert [one["successes"] for one in json.loads(capsys.readouterr().out)] == [1, 2, 0]
+    assert [one["successes"] for one in json.loads(prints("graduation", "chart", "--json"))] == [1, 2, 0]
 
 
-def test_what_was_not_earned_is_not_granted(journal, capsys):
+def test_what_was_not_earned_is_not_granted(journal, refuses):
     before = journal.last_seq()
-    assert main(["graduation", "grant", "packages"]) == 2
-    err = capsys.readouterr().err
+    err = refuses("graduation", "grant", "packages")
     assert err.startswith(
         "ERR_UNSUPPORTED: packages cannot be trusted yet. What is missing: 5 more verified successes;"
     )
     assert journal.last_seq() == before
 
 
-def test_json_holds_all_of_the_evidence(journal, capsys):
+def test_json_holds_all_of_the_evidence(journal, prints):
     earn_trust(journal)
     journal.append(trust_row("failed", journal.clock.now(), category="packages", why="it ended with 100"))
-    assert main(["graduation", "--json"]) == 0
-    found = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    found = {one["name"]: one for one in json.loads(prints("graduation", "--json"))}
     assert [one["signal"] for one in found["git"]["successes"]] == ["exit-code"] * 5
     assert found["git"]["missing"] == "your word: `%kagura graduation grant git`"
     assert found["packages"]["last_failure"]["why"] == "it ended with 100"
     assert found["packages"]["needed"] == {"successes": 5, "tasks": 3, "days": 7.0}
 
 
-def test_a_persons_word_about_a_run_is_evidence(journal, capsys):
+def test_a_persons_word_about_a_run_is_evidence(journal, prints):
     run = SampleRun()
     asked = run.asked(arguments={"command": "git push", "directory": "/project"})
     for event in (run.started(flavour="agent", project=str(Path.cwd())), asked, run.decided(), run.finished()):
         journal.append(event)
-    assert main(["graduation", "vouch", "last"]) == 0
-    assert capsys.readouterr().out == "run-1: evidence for git.\n"
-    assert main(["graduation", "vouch", "run-1", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"run": "run-1", "categories": ["git"]}
+    assert prints("graduation", "vouch", "last") == "run-1: evidence for git.\n"
+    assert json.loads(prints("graduation", "vouch", "run-1", "--json")) == {"run": "run-1", "categories": ["git"]}
     [success] = TrustHistory(journal).look()["git"].successes
     assert (success.run_id, success.signal) == ("run-1", "human")
 
 
-def test_the_settings_say_how_much_is_needed(journal, capsys, monkeypatch):
+def test_the_settings_say_how_much_is_needed(journal, prints, monkeypatch):
     monkeypatch.setenv("KAGURA_TRUST_SUCCESSES", "2")
     earn_trust(journal)
-    assert main(["graduation", "--json"]) == 0
-    assert {one["needed"]["successes"] for one in json.loads(capsys.readouterr().out)} == {2}
+    assert {one["needed"]["successes"] for one in json.loads(prints("graduation", "--json"))} == {2}
 
 
 @pytest.mark.usefixtures("books")
-def test_without_a_journal_nothing_is_trusted_and_nothing_can_be_vouched_for(capsys):
-    assert main(["graduation", "--json"]) == 0
-    assert {one["used"] for one in json.loads(capsys.readouterr().out)} == {0}
-    assert main(["graduation", "vouch", "run-1"]) == 2
-    assert capsys.readouterr().err.startswith("ERR_USAGE: There is no journal")
+def test_without_a_journal_nothing_is_trusted_and_nothing_can_be_vouched_for(prints, refuses):
+    assert {one["used"] for one in json.loads(prints("graduation", "--json"))} == {0}
+    assert refuses("graduation", "vouch", "run-1").startswith("ERR_USAGE: There is no journal")
