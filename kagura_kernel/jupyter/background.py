@@ -147,12 +147,9 @@ class Bell:
             self._stop()
         elif fresh and surface_of(self._shell) in {Surface.NOTEBOOK, Surface.TERMINAL}:
             self._told.update(asked.approval_id for asked in fresh)
-            self._say(fresh)
-
-    def _say(self, fresh: list[ApprovalRequested]) -> None:
-        more = f", and {len(fresh) - 1} more" if len(fresh) > 1 else ""
-        what = f"{one_line(fresh[0].title, 80)}{more}"
-        print(f"{self._run_id} waits for you: {what}. Answer: %kagura attach {self._run_id}")  # noqa: T201  # as a magic does
+            more = f", and {len(fresh) - 1} more" if len(fresh) > 1 else ""
+            what = f"{one_line(fresh[0].title, 80)}{more}"
+            print(f"{self._run_id} waits for you: {what}. Answer: %kagura attach {self._run_id}")  # noqa: T201  # as a magic does
 
 
 class BackgroundRun:

@@ -40,7 +40,7 @@ def export_notebook(path: Path, out: Path | None = None, *, force: bool = False)
     """
     import nbformat
 
-    target = path.with_name(f"{path.stem}-python{path.suffix}") if out is None else out
+    target = path.parent if out is None else out
     if target.is_dir():
         target = target / f"{path.stem}-python{path.suffix}"
     notebook = _read(path)

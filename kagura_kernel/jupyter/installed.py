@@ -19,21 +19,9 @@ class Installed(NamedTuple):
     """One part."""
 
     name: str  # `kernelspec`, `sidebar`, `server extension` or `lab`
-    ok: bool  # Whether Jupyter would use it
     said: str  # Where it lies, or why it would not be used
-    there: bool = True  # Whether it is installed, used or not
-
-
-def _missing(name: str, said: str) -> Installed:
-    return Installed(name, ok=False, said=said, there=False)
-
-
-def _unused(name: str, said: str) -> Installed:
-    return Installed(name, ok=False, said=said)
-
-
-def _used(name: str, place: Path) -> Installed:
-    return Installed(name, ok=True, said=str(place))
+    ok: bool = False  # Whether Jupyter would use it
+    there: bool = False  # Whether it is installed, used or not
 
 
 def look() -> Iterator[Installed]:
@@ -43,7 +31,7 @@ def look() -> Iterator[Installed]:
     configs = [Path(place) for place in jupyter_config_path()]
     yield _kernelspec([Path(place) for place in jupyter_path("kernels")])
     if find_spec("jupyterlab") is None:
-        yield _missing("lab", "JupyterLab is not installed beside this program")
+        yield Installed("lab", "JupyterLab is not installed beside this program")
         return
     yield _sidebar([Path(place) for place in jupyter_path("labextensions")], configs)
     yield _server_extension(configs)
@@ -52,25 +40,25 @@ def look() -> Iterator[Installed]:
 def _kernelspec(places: list[Path]) -> Installed:
     file = _first(places, "kagura/kernel.json")
     if file is None:
-        return _missing("kernelspec", "the kernel `kagura` is not installed where Jupyter looks")
+        return Installed("kernelspec", "the kernel `kagura` is not installed where Jupyter looks")
     words = _read(file).get("argv") or [""]
     if shutil.which(str(words[0])) is None:
-        return _missing("kernelspec", f"{file} names a Python that is not there: {words[0]}")
-    return _used("kernelspec", file.parent)
+        return Installed("kernelspec", f"{file} names a Python that is not there: {words[0]}")
+    return Installed("kernelspec", str(file.parent), ok=True, there=True)
 
 
 def _sidebar(places: list[Path], configs: list[Path]) -> Installed:
     file = _first(places, f"{LABEXTENSION}/package.json")
     if file is None:
-        return _missing("sidebar", "the sidebar is not installed where JupyterLab looks")
+        return Installed("sidebar", "the sidebar is not installed where JupyterLab looks")
     version = str(_read(file).get("version", ""))
     if version != __version__:
-        return _missing("sidebar", f"{file.parent} is of version {version}, not {__version__}")
+        return Installed("sidebar", f"{file.parent} is of version {version}, not {__version__}")
     for config in configs:
         switched_off = _read(config / "labconfig/page_config.json").get("disabledExtensions") or {}
         if switched_off.get(LABEXTENSION) if isinstance(switched_off, dict) else LABEXTENSION in switched_off:
-            return _unused("sidebar", f"{config}/labconfig/page_config.json switches it off")
-    return _used("sidebar", file.parent)
+            return Installed("sidebar", f"{config}/labconfig/page_config.json switches it off", there=True)
+    return Installed("sidebar", str(file.parent), ok=True, there=True)
 
 
 def _server_extension(configs: list[Path]) -> Installed:
@@ -82,8 +70,8 @@ def _server_extension(configs: list[Path]) -> Installed:
             known = _read(file).get("ServerApp", {})
             said = known.get("jpserver_extensions", {}).get(SERVER_EXTENSION) if isinstance(known, dict) else None
             if said is not None:
-                return _used(name, file) if said else _unused(name, f"{file} switches it off")
-    return _missing(name, "no configuration of the Jupyter server names it")
+                return Installed(name, str(file) if said else f"{file} switches it off", ok=bool(said), there=True)
+    return Installed(name, "no configuration of the Jupyter server names it")
 
 
 def _first(places: list[Path], name: str) -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import ChangeConflict, KaguraError
@@ -16,7 +16,7 @@ from kagura_kernel.render.html import html_of
 from kagura_kernel.views import card
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
 from kagura_kernel.views.changes import changes_blocks, changes_text, wanted
-from kagura_kernel.views.head import head_line
+from kagura_kernel.views.head import head_blocks, head_line
 from kagura_kernel.views.record import changes_bundle, run_bundle
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.status import run_label
@@ -125,20 +125,25 @@ class ChangeCard:
             self.refresh(now, told)
 
 
+View_contra = TypeVar("View_contra", contravariant=True)
+
 WIDGET_SECONDS = 8.0
 """How long a front end may take to show a live card before it is taken for one without widgets."""
 
 
-class RunDisplay(Protocol):
-    """Shows one run. Called in the context of its cell."""
+class Display(Protocol[View_contra]):
+    """Shows one run, or one audit. Called in the context of its cell."""
 
-    def refresh(self, view: RunView) -> None:
+    def refresh(self, view: View_contra) -> None:
         """Show what changed since the last time; called ten times a second, also when nothing did."""
         ...
 
-    def finish(self, view: RunView) -> None:
+    def finish(self, view: View_contra) -> None:
         """Show the end; the last call."""
         ...
+
+
+RunDisplay = Display[RunView]
 
 
 class NotebookDisplay:
@@ -206,7 +211,7 @@ class HeadlessDisplay:
 
 
 _BLOCKS = {
-    "head": card.head,
+    "head": head_blocks,
     "kit": card.kit,
     "learned": card.learned,
     "leases": card.leases,

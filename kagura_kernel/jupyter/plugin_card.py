@@ -23,7 +23,7 @@ from kagura_kernel.domain.asked import plainly
 from kagura_kernel.domain.errors import KaguraError, PluginNotConfigured, RunKilled
 from kagura_kernel.domain.events import AnyEvent
 from kagura_kernel.jupyter.follow import TICK_SECONDS, interruptible, see_off
-from kagura_kernel.jupyter.live_run import WIDGET_SECONDS
+from kagura_kernel.jupyter.live_run import WIDGET_SECONDS, Display
 from kagura_kernel.jupyter.slots import Slot, press, write_once
 from kagura_kernel.jupyter.surface import Surface, person
 from kagura_kernel.jupyter.terminal import ConsoleLines, forget_typed, ring
@@ -250,18 +250,6 @@ def _field_of(question: Question) -> FormField:
 _afterwards: set[asyncio.Task[None]] = set()
 
 
-class AuditDisplay(Protocol):
-    """Shows one audit or enabling. Called in the context of its cell."""
-
-    def refresh(self, view: AuditView) -> None:
-        """Show what changed since the last time; called ten times a second, also when nothing did."""
-        ...
-
-    def finish(self, view: AuditView) -> None:
-        """Show the end; the last call."""
-        ...
-
-
 async def follow_talk(cockpit: Cockpit, talk: plugin_talk.PluginTalk, surface: Surface) -> PluginRow:
     """Show it until it ends, and return the plugin as it is then.
 
@@ -296,7 +284,7 @@ def _run_of(talk: plugin_talk.PluginTalk) -> str:
 class WatchedTalk:
     """Steps of a talk, and events of its run, on their way from the engine's thread to a display."""
 
-    def __init__(self, talk: plugin_talk.PluginTalk, display: AuditDisplay) -> None:
+    def __init__(self, talk: plugin_talk.PluginTalk, display: Display[AuditView]) -> None:
         self.view = AuditView()  # The audit, as far as it was taken
         self._display = display
         self._arrived: deque[plugin_talk.PluginStep | AnyEvent] = deque()
@@ -329,7 +317,7 @@ class WatchedTalk:
             self._stops.append(step.handle.subscribe(self._arrived.append))
 
 
-def _display_for(surface: Surface, cockpit: Cockpit, talk: plugin_talk.PluginTalk) -> AuditDisplay:
+def _display_for(surface: Surface, cockpit: Cockpit, talk: plugin_talk.PluginTalk) -> Display[AuditView]:
     match surface:
         case Surface.NOTEBOOK:
             return LiveAudit(cockpit, talk)
@@ -419,7 +407,9 @@ class LiveAudit:
 
     def _answer(self, view: AuditView, ident: str, content: Mapping[str, Any]) -> None:
         question = next(step.question for step in self._talk.steps if isinstance(step, plugin_talk.PluginAsked))
-        choice, answers = content.get("answer"), _answers(content, question)
+        choice, typed = content.get("answer"), content.get("fields")
+        given = typed if isinstance(typed, dict) else {}
+        answers = {field.name: str(given.get(field.name, "")) for field in question.fields}
         if choice not in question.choices:
             self._slot.tell("This card has no such button.", ident)
             return
@@ -435,10 +425,3 @@ class LiveAudit:
         else:
             if not question.approval_id:
                 view.answered_here(refused=choice == question.choices[-1])
-
-
-def _answers(content: Mapping[str, Any], question: plugin_talk.PluginQuestion) -> dict[str, str]:
-    """What was typed, for the fields that there are."""
-    typed = content.get("fields")
-    given = typed if isinstance(typed, dict) else {}
-    return {field.name: str(given.get(field.name, "")) for field in question.fields}

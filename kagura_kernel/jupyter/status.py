@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.status import PartStatus, StatusReport
 
 
+_YES = {True: "ready", False: "no   "}
+
+
 class StatusText:
     """The report as the value of a cell: text to read, with the report behind it."""
 
@@ -48,8 +51,8 @@ def status_text(report: StatusReport) -> str:
         lines.append(f"shared    Others share this machine: a box needs {SHARED_NEEDS.label} isolation or stronger.")
     for part in report.boxes:
         lines.extend(_box(part, shared=report.shared))
-    lines.extend(f"brain     {part.name:<12} {_yes(part.ok)}  {_sentence(part.reason)}" for part in report.brains)
-    lines.extend(f"also      {part.name:<12} {_yes(part.ok)}  {_sentence(part.reason)}" for part in report.others)
+    named = (*(("brain", part) for part in report.brains), *(("also", part) for part in report.others))
+    lines.extend(f"{what:<9} {part.name:<12} {_YES[part.ok]}  {_sentence(part.reason)}" for what, part in named)
     unpriced = f", {report.unpriced_today} of unknown price" if report.unpriced_today else ""
     lines.append(f"cost      {money(report.spent_today_usd)} today (UTC){unpriced}.")
     lines.append(f"journal   {report.journal}")
@@ -63,7 +66,7 @@ def _box(part: PartStatus, *, shared: bool) -> Iterator[str]:
     if shared and part.ok and part.isolation in weak:
         yield f"box       {part.name:<12} no     Refused here: {part.isolation} isolation is too weak to be shared."
     else:
-        yield f"box       {part.name:<12} {_yes(part.ok)}  {_sentence(part.reason)}"
+        yield f"box       {part.name:<12} {_YES[part.ok]}  {_sentence(part.reason)}"
     if part.advice:
         yield f"          {'':<12}        {_sentence(part.advice)}"
 
@@ -71,7 +74,3 @@ def _box(part: PartStatus, *, shared: bool) -> Iterator[str]:
 def _sentence(text: str) -> str:
     shown = visible(text).rstrip()
     return shown if not shown or shown.endswith((".", "!", "?")) else f"{shown}."
-
-
-def _yes(ok: bool) -> str:  # a fact of the part
-    return "ready" if ok else "no   "

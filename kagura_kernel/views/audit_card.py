@@ -76,7 +76,10 @@ def _sections(view: AuditView, *, left: float, live: bool) -> Mapping[str, Calla
     return {
         "head": lambda: _head(view, live=live),
         "said": lambda: _said(view) if live else (),
-        "asks": lambda: _asks(view, live=live),
+        "asks": lambda: (
+            *(block for ask in view.questions for block in item_blocks(ask, view.run, live=live and not view.ended)),
+            *(ui.Line((ui.Span(text, "prose"),), "note") for text in view.notes),
+        ),
         "report": lambda: (report_block(view.audit, view.subject, cached=view.cached),) if view.audit else (),
         "form": lambda: form_blocks(view, left=left, live=live),
         "end": lambda: _end(view),
@@ -116,11 +119,6 @@ def _said(view: AuditView) -> ui.Blocks:
         return (ui.label("The auditor reads the source."),)
     line = f"The auditor writes its report, {counted(len(view.said), 'character')} so far"
     return (ui.Fold((line,), (ui.Pre(view.said, is_followed=True),), "said", "args"),)
-
-
-def _asks(view: AuditView, *, live: bool) -> ui.Blocks:
-    asks = [block for ask in view.questions for block in item_blocks(ask, view.run, live=live and not view.ended)]
-    return (*asks, *(ui.Line((ui.Span(text, "prose"),), "note") for text in view.notes))
 
 
 def _end(view: AuditView) -> ui.Blocks:

@@ -15,6 +15,7 @@ from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.escape import one_line, shown_path
 from kagura_kernel.render.figures import clock_face, counted, money, seconds
 from kagura_kernel.views.approvals import asked, asked_text, buttons_of
+from kagura_kernel.views.record import clean, picked
 from kagura_kernel.views.status import RISK_TONES, STATUS_WORDS, TONES
 
 BOARD_MIME = "application/vnd.kagura.runs+json"
@@ -67,20 +68,9 @@ def board_blocks(lines: Sequence[RunLine], now: datetime, *, live: bool) -> ui.B
 
 def board_record(lines: Sequence[RunLine], now: datetime) -> dict[str, Any]:
     """The same for programs."""
-    rows = [
-        {
-            "run_id": line.run_id,
-            "status": line.status,
-            "name": visible(line.name),
-            "task": visible(line.task),
-            "started_at": line.started_at.isoformat(),
-            "duration": line.duration,
-            "usd": line.usd,
-            "waits_for": line.waits_for,
-        }
-        for line in lines
-    ]
-    return {BOARD_MIME: {"version": 1, "at": now.isoformat(), "runs": rows}}
+    names = ("run_id", "status", "name", "task", "started_at", "duration", "usd", "waits_for")
+    rows = [picked(line, *names) | {"name": visible(line.name), "task": visible(line.task)} for line in lines]
+    return {BOARD_MIME: clean({"version": 1, "at": now, "runs": rows})}
 
 
 def _summary(lines: Sequence[RunLine]) -> str:

@@ -67,7 +67,7 @@ def bars(events: Iterable[ev.Event], now: datetime) -> list[Bar]:
     for event in events:
         lanes.take(event)
     found = lanes.close(now)
-    return [bar for lane in ORDER for bar in _close_together(_of(lane, found))]
+    return [bar for lane in ORDER for bar in _close_together([bar for bar in found if bar.lane == lane])]
 
 
 class _Lanes:
@@ -207,30 +207,26 @@ class _Lanes:
 
 def _thinking(spans: Sequence[Bar], start: float, end: float) -> list[Bar]:
     """The brain thinks while no call is open, and waits for those that are."""
-    edges = [(min(max(time, start), end), begins, bar) for bar in spans for time, begins in _edges(bar)]
+    edges = [
+        (min(max(time, start), end), begins, bar)
+        for bar in spans
+        for time, begins in ((bar.start, True), (bar.end, False))
+    ]
     edges.sort(key=lambda edge: edge[:2])
     found: list[Bar] = []
     open_calls: dict[int, str] = {}
     at = start
     for time, begins, bar in [*edges, (end, False, None)]:
         if time > at:
-            found.append(_brain(at, time, list(open_calls.values())))
+            calls = one_line(", ".join(open_calls.values()), 120)
+            state: State = "waits" if open_calls else "works"
+            found.append(Bar(BRAIN, "waits" if open_calls else "thinks", at, time, state, calls))
             at = time
         if begins:
             open_calls[id(bar)] = bar.what if bar is not None else ""
         else:
             open_calls.pop(id(bar), None)
     return found
-
-
-def _edges(bar: Bar) -> tuple[tuple[float, bool], tuple[float, bool]]:
-    return (bar.start, True), (bar.end, False)
-
-
-def _brain(start: float, end: float, calls: list[str]) -> Bar:
-    if not calls:
-        return Bar(BRAIN, "thinks", start, end)
-    return Bar(BRAIN, "waits", start, end, "waits", one_line(", ".join(calls), 120))
 
 
 def _split(whole: Bar, waited: Sequence[tuple[float, float]], whom: str) -> list[Bar]:
@@ -250,12 +246,9 @@ def _split(whole: Bar, waited: Sequence[tuple[float, float]], whom: str) -> list
     return found
 
 
-def _of(lane: str, found: list[Bar]) -> list[Bar]:
-    return sorted((bar for bar in found if bar.lane == lane), key=lambda bar: (bar.start, bar.end))
-
-
 def _close_together(found: list[Bar]) -> list[Bar]:
-    """At most so many bars: of more, neighbours of one state become one that says how many they are."""
+    """In their order, at most so many bars: of more, neighbours of one state become one that says how many they are."""
+    found = sorted(found, key=lambda bar: (bar.start, bar.end))
     if len(found) <= MAX_BARS:
         return found
     span = max(bar.end for bar in found) - found[0].start
