@@ -208,10 +208,10 @@ class Lazy:
         match, gate = self._search or self._compiled()
         return _one(match, gate.anywhere, data, pos, len(data) if endpos is None else min(endpos, len(data)))
 
-    def match(self, data: bytes, pos: int = 0) -> Match | None:
+    def match(self, data: bytes, pos: int = 0, endpos: int | None = None) -> Match | None:
         """The match that begins right there."""
         match, gate = self._search or self._compiled()
-        return _one(match, gate.there, data, pos, len(data))
+        return _one(match, gate.there, data, pos, len(data) if endpos is None else min(endpos, len(data)))
 
     def fullmatch(self, data: bytes) -> Match | None:
         """The match of the whole text."""

@@ -76,9 +76,13 @@ class _Assignment:
         return self.separator if self.by == "operator" else b""
 
 
-def _taken_apart(data: bytes, at: int) -> _Assignment | None:
-    """The assignment that begins at a place."""
-    found = _ASSIGNED.match(data, at)
+_FAR = 512
+"""Bytes from the beginning of a name on, behind which nothing is a secret that another name may stand in."""
+
+
+def _taken_apart(data: bytes, at: int, upto: int | None = None) -> _Assignment | None:
+    """The assignment that begins at a place; of one that goes on behind `upto` only what stands before that."""
+    found = _ASSIGNED.match(data, at, upto)
     if found is None:
         return None
     group = next(number for number in (3, 4, 5) if found.start(number) >= 0)
@@ -118,14 +122,39 @@ _CONNECTION = Nearby(
 
 def find(data: bytes) -> Iterator[Span]:
     """Values behind names that say secret."""
-    at = 0
-    while (somewhere := _ASSIGNED_SOMEWHERE.search(data, at)) is not None:
-        at = somewhere.end()
-        if not _says_nothing(data, somewhere.start(), at) and (one := _taken_apart(data, somewhere.start())):
+    at = run = 0
+    while (somewhere := _somewhere(data, at, run)) is not None:
+        start, at = somewhere
+        if _says_nothing(data, start, at):
+            continue
+        if one := _beginning(data, start, at):
+            run = at
+        if one := one or _taken_apart(data, start):
             yield from _assigned(data, one)
             at = _next(data, one)
     for found in _SPACED.finditer(data):
         yield from _spaced(found)
+
+
+def _somewhere(data: bytes, at: int, run: int) -> tuple[int, int] | None:
+    """Where the next assignment begins and ends; what goes on in a long value does so to its end, which is `run`."""
+    while at + 2 * _FAR < run:
+        if found := _ASSIGNED_SOMEWHERE.search(data, at, at + 2 * _FAR):
+            return found.start(), run if found.end() == at + 2 * _FAR else found.end()
+        at += _FAR
+    found = _ASSIGNED_SOMEWHERE.search(data, at)
+    return None if found is None else (found.start(), found.end())
+
+
+def _beginning(data: bytes, start: int, end: int) -> _Assignment | None:
+    """The first part of what is found there, where it goes on for long and names are looked for in it once more.
+
+    To read on to its end for each of them would take the square of its length.
+    """
+    if end - start <= _FAR or (one := _taken_apart(data, start, start + _FAR)) is None:
+        return None
+    goes_on = one.style == "bare" and one.end == start + _FAR
+    return one if goes_on and start < _next(data, one) < one.end else None
 
 
 def _says_nothing(data: bytes, start: int, end: int) -> bool:

@@ -3,6 +3,7 @@
 import json
 import random
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -198,3 +199,26 @@ def test_four_times_the_text_is_at_most_five_times_the_work(name):
             redactor.redact(text)
         work.append(calls[0])
     assert work[1] <= 5 * work[0] + 2000
+
+
+@pytest.mark.parametrize("unit", ["mnemonic,", "userPassword:${X}a/b.py:12:-H"])
+def test_a_word_without_end_that_is_full_of_names_is_not_read_to_its_end_for_each(unit: str) -> None:
+    redactor = shared_redactor()
+    work = []
+    for size in (SMALL // 2, 2 * SMALL):
+        text = unit * (size // len(unit))
+        redactor.redact(text)
+        began = time.thread_time()
+        redactor.redact(text)
+        work.append(time.thread_time() - began)
+    assert work[1] <= 9 * work[0]
+
+
+def test_a_value_behind_a_long_word_of_names_is_found() -> None:
+    redactor = shared_redactor()
+    for names in ("token," * 700, "PASSWORD=${X}" * 300):
+        for more in (".", ".a" * 255, ".a" * 256):
+            text = f'{names}{more}.db_password = "Zk4!mp9QqLw"\napi_key = "a8Kd93jsLq02mxZ7"\n'
+            clean = redactor.redact(text).text
+            assert "Zk4!mp9QqLw" not in clean
+            assert "a8Kd93jsLq02mxZ7" not in clean
