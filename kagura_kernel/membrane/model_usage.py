@@ -14,6 +14,10 @@ from kagura_kernel.domain.cost import Usage
 _LONGEST_LINE = 32 * 2**20
 _BEFORE = b"\xef\xbb\xbf \t\r\n"
 _WORDS = (b"message_start", b"message_delta")
+_PIECE, _WITHIN = b"content_block_delta", 64
+"""What says that a line is a piece of the answer, and how far from its beginning that stands."""
+_AROUND, _OF_A_TOKEN = 96, 4
+"""Bytes of such a line beside its text, and of the text that a token has, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,9 @@ class Counted:
 class UsageReader:
     """Reads one answer piece by piece; keeps a line of a stream at most, or all of an answer that is none.
 
+    The service counts an answer's own tokens at its end. Of one that is broken off before, those are estimated that
+    came: whoever hangs up a moment early must not think for nothing.
+
     Args:
         most: Bytes of one line, or of an answer that is no stream.
     """
@@ -40,7 +47,8 @@ class UsageReader:
         self._begun = self._streams = False
         self._figures: dict[str, Any] = {}
         self._model = ""
-        self._whole = False
+        self._whole = self._ends_told = False
+        self._came = 0
 
     def feed(self, piece: bytes) -> None:
         """Take a piece."""
@@ -73,10 +81,14 @@ class UsageReader:
             read(bytes(self._buffer))
         if not self._figures:
             return None
+        if self._came and not self._ends_told:
+            self._figures["output_tokens"] = max(self._came, _number(self._figures.get("output_tokens")))
         return Counted(usage_of(self._figures), self._model, self._whole)
 
     def _line(self, line: bytes) -> None:
         if line.startswith(b"data:"):
+            if _PIECE in line[:_WITHIN]:
+                self._came += max(1, (len(line) - _AROUND) // _OF_A_TOKEN)
             if any(word in line for word in _WORDS):
                 self._event(_object(line[len(b"data:") :]))
             elif b"message_stop" in line:
@@ -89,6 +101,7 @@ class UsageReader:
             self._add(started.get("usage"))
         elif event.get("type") == "message_delta":
             self._add(event.get("usage"))
+            self._ends_told = self._ends_told or "output_tokens" in _dict(event.get("usage"))
 
     def _whole_message(self, body: bytes) -> None:
         message = _object(body)

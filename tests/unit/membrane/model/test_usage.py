@@ -77,6 +77,15 @@ def test_a_stream_that_breaks_off_costs_what_it_has_told() -> None:
     assert (half.usage.input_tokens, half.whole) == (1420, False)
 
 
+@pytest.mark.parametrize("word", ["Hello. ", "message_delta ", 'data: {"type": "message_delta"} '])
+def test_who_hangs_up_before_the_figures_of_an_answer_has_not_had_it_for_nothing(word: str) -> None:
+    data = streamed(ModelTurn(tuple(Says(word * 40) for _ in range(25))))
+    half = read(data[: data.index(b"event: message_delta")])
+    assert half is not None
+    assert half.usage.output_tokens >= 25 * 40 * len(word) // 8
+    assert read(data) == Counted(EACH, "m-1", whole=True)
+
+
 def test_a_last_line_without_its_end_counts() -> None:
     assert read(streamed(says("Hello.")).rstrip(b"\n")) == Counted(EACH, "m-1", whole=True)
     counted = read(b'data: {"type": "message_delta", "usage": {"output_tokens": 7}}')
