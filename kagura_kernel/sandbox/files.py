@@ -169,7 +169,7 @@ def read_path(value: Any) -> str:
     """A path. Raises `WireError` when it is none."""
     if not isinstance(value, str) or not value or "\0" in value:
         raise WireError("a path that is none")
-    return value
+    return _text(value)
 
 
 def read_stat(value: Any) -> FileStat:
@@ -241,4 +241,9 @@ def _mode(value: Any) -> int:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise WireError("a text that is none")
+    try:
+        # Bytes that are no text have escapes of their own; any other half of a character stands for no bytes.
+        value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as problem:
+        raise WireError("a text that is none") from problem
     return value

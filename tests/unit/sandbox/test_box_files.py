@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.sandbox.files import read_lines, read_stat
+from kagura_kernel.sandbox.files import read_change, read_lines, read_stat
 from kagura_kernel.sandbox.streams import WireError
 
 STAT = {"path": "a", "kind": "file", "size": 1, "mode": 0o644, "modified": 1.5, "target": ""}
@@ -30,3 +30,12 @@ def test_a_time_that_no_file_has_is_no_word_of_a_guest(modified: object) -> None
 def test_no_number_in_a_list_does_more_than_end_it(modified: bytes) -> None:
     with pytest.raises(WireError):
         read_lines(LINE % modified, read_stat)
+
+
+@pytest.mark.parametrize("field", ["path", "target"])
+def test_half_a_character_is_in_no_name(field: str) -> None:
+    told = {"path": "a", "status": "added", "kind": "link", "size": 1, "mode": 0o644, "target": "b"}
+    assert getattr(read_change(told | {field: "odd-\udcff"}), field) == "odd-\udcff"
+    for read in (read_change, read_stat):
+        with pytest.raises(WireError, match="none"):
+            read({**STAT, **told, field: "\ud800"})
