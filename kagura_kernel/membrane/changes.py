@@ -11,6 +11,7 @@ import asyncio
 import difflib
 import hashlib
 import os
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
@@ -35,6 +36,9 @@ MAX_DIFF_BYTES = 32 * 1024
 
 MAX_RUN_DIFF_BYTES = 4 * 2**20
 """Bytes of UTF-8 in the diffs of one run, but for the single line that stands for each diff left out."""
+
+MAX_RUN_DIFF_SECONDS = 60.0
+"""Seconds of work on the diffs of one run: two texts may be made so that comparing them takes long."""
 
 _SLOW_LINES = 20_000
 _LAST_LINE = 256
@@ -255,6 +259,7 @@ class Collector:
         self._contents = Contents(self.blobs, self.limit_bytes, self.scrubber)
         self._compared: dict[str, _Compared] = {}
         self._diff_room = MAX_RUN_DIFF_BYTES if self.diff_bytes is None else self.diff_bytes
+        self._diff_seconds = MAX_RUN_DIFF_SECONDS
 
     async def collect(
         self, box: Box, ours: Mapping[str, str], into: list[FileChange] | None = None
@@ -411,7 +416,10 @@ class Collector:
             return replace(change, diff=_OLD_HOLDS_LEASED)
         known = self._compared.get(change.path)
         if known is None or (known.old_sha256, known.new_sha256) != (change.old_sha256, change.new_sha256):
-            diff = _diff(change, old, new, is_room=self._diff_room >= MAX_DIFF_BYTES)
+            is_room = self._diff_room >= MAX_DIFF_BYTES and self._diff_seconds > 0
+            began = time.thread_time()
+            diff = _diff(change, old, new, is_room=is_room)
+            self._diff_seconds -= time.thread_time() - began
             known = _Compared(change.old_sha256, change.new_sha256, diff or "", binary=diff is None)
             self._diff_room = max(0, self._diff_room - size_of(known.diff))
             self._compared[change.path] = known

@@ -301,6 +301,13 @@ async def test_a_diff_that_was_told_before_costs_no_room_again(
     assert len({(await collector.collect(collected.box, {}))[0].diff for _ in range(4)}) == 1
 
 
+async def test_the_time_for_diffs_is_bounded_too(collected: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kagura_kernel.membrane.changes.MAX_RUN_DIFF_SECONDS", 1e-6)
+    first, second = await collected.after("seq 2000 > a; seq 2000 > b")
+    assert first.diff.startswith("--- a/a\n")
+    assert second.diff.startswith("… no diff is shown")
+
+
 async def test_comparing_does_not_hold_the_loop_up(collected: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
 
