@@ -105,11 +105,16 @@ def read_sources(files: Mapping[str, bytes], source: str, *, seconds: float = _S
     if answer.returncode != 0:
         return Read(failed=_why(answer.returncode, answer.stderr))
     told = json.loads(answer.stdout)
+    try:
+        schema = None if told["schema"] is None else ast.literal_eval(told["schema"])
+    except ValueError:
+        # Python reads a number such as 1e999 and cannot read back how it shows it.
+        return Read(failed="Its SCHEMA holds what is no plain value, such as a number without end.")
     return Read(
         [(rule, message, file, line) for rule, message, file, line in told["findings"]],
         frozenset(told["uses"]),
         frozenset(told["library"]),
-        None if told["schema"] is None else ast.literal_eval(told["schema"]),
+        schema,
     )
 
 

@@ -46,6 +46,14 @@ def test_a_control_character_in_a_line_is_written_out(tmp_path):
     assert any("\\u001b" in finding.source for finding in scan.findings)
 
 
+@pytest.mark.parametrize("value", ["1e999", "-1e999", "..."])
+def test_a_schema_that_cannot_be_told_keeps_a_plugin_out_and_ends_nothing(tmp_path, value):
+    code = f'SCHEMA = {{"x": {value}}}\n\ndef create_host_functions(config):\n    return {{}}\n'
+    scan = scan_content(read_content(write_plugin(tmp_path, source=code)), None)
+    assert scan.dangerous
+    assert "scan-failed" in rules(scan)
+
+
 def test_nothing_of_a_plugin_is_run(tmp_path):
     mark = tmp_path / "ran"
     scanned(tmp_path, f"open({str(mark)!r}, 'w').write('x')\ndef run(a):\n    return a")
