@@ -279,6 +279,8 @@ class _Cleaner:
         if reference in within:
             # A tree of its own kind: deeper levels may hold anything.
             return beside
+        if len(within) > MAX_DEPTH:
+            raise SchemaRefused("its schema refers from one place to the next without end")
         return {**self._schema(self._found(reference), depth, (*within, reference)), **beside}
 
     def _found(self, reference: str) -> Any:

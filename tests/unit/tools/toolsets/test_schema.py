@@ -115,3 +115,9 @@ def test_whatever_is_offered_is_a_schema_without_references_and_can_be_checked_a
     assert not any({"$ref", "$defs", "pattern", "not", "format"} & one.keys() for one in every)
     assert len(every) <= MAX_NODES
     list(jsonschema.Draft202012Validator(found).iter_errors(arguments))
+
+
+def test_a_row_of_references_ends_the_schema_and_nothing_else() -> None:
+    row = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(900)} | {"d900": {"type": "string"}}
+    with pytest.raises(SchemaRefused, match="without end"):
+        clean_schema({"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": row}, most=MOST)
