@@ -72,7 +72,7 @@ def _answer(data: bytes) -> ToolResult:
             return ToolResult(f"Not searched: {answer['error']}.", is_error=True)
         lines = [f"{str(path).removeprefix('./')}:{number}:{line}" for path, number, line in answer["matches"]]
         more, looked_at = bool(answer["more"]), int(answer["files"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         # What comes out of a box is its word; anything else than the agreed form is no answer.
         return ToolResult("The search gave no readable answer.", is_error=True)
     if not lines:

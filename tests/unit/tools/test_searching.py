@@ -36,7 +36,17 @@ async def test_a_wrong_pattern_is_explained(hand):
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"nonsense", b"[]", b"{}", b'{"matches": [1], "more": false, "files": 1}', b"\xff"]
+    "data",
+    [
+        b"",
+        b"nonsense",
+        b"[]",
+        b"{}",
+        b'{"matches": [1], "more": false, "files": 1}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"matches": [], "more": 1, "files": 1e999}',
+    ],
 )
 def test_a_box_that_answers_nonsense_gives_an_error_and_no_crash(data):
     assert _answer(data).is_error
