@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from kagura_kernel.domain.nesting import one_level_in
@@ -53,7 +54,7 @@ def read_document(data: bytes, limit: int) -> tuple[dict[str, Any], list[str]]:
         raise NotReadable(f"is not JSON that can be used: {error}") from error
     if not isinstance(document, dict):
         raise NotReadable("is no JSON object: it must begin with { and end with }")
-    if _too_deep(document):
+    if _too_deep([document]):
         raise NotReadable(f"lies more than {MAX_DEPTH} levels deep in itself")
     return document, twice
 
@@ -69,19 +70,15 @@ def _text(data: bytes, limit: int) -> str:
         raise NotReadable(f"is not UTF-8: byte {error.start + 1} is part of no character") from error
 
 
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
-
-
-def _too_deep(document: dict[str, Any]) -> bool:
-    level: list[object] = [document]
+def _too_deep(level: list[object]) -> bool:
     for _ in range(MAX_DEPTH):
         level = one_level_in(level)
     return any(isinstance(one, dict | list) for one in level)
 
 
-NEAR = 3
-"""The largest distance at which a word is taken for another one."""
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
 
 _BLANKS = "\n\t"
 # Format signs (they turn text around or join what looks apart), what has no meaning yet, and halves of a pair.
@@ -92,36 +89,11 @@ _FILLERS = re.compile(
 )
 
 
-def meant(word: str, known: Iterable[str]) -> str:
-    """The known word that lies nearest, at most `NEAR` edits away and nearer than a wholly other word; else empty."""
-    folded = word.casefold()
-    ranked = sorted((distance(folded, one.casefold()), one) for one in known)
-    if not ranked or ranked[0][0] > min(NEAR, max(1, len(word) // 2)):
-        return ""
-    return ranked[0][1]
-
-
 def hint(word: str, known: Iterable[str]) -> str:
     """`, did you mean 'this'?` or an empty text."""
-    near = meant(word, known)
-    return f", did you mean {near!r}?" if near else ""
-
-
-def distance(one: str, other: str) -> int:
-    """How many letters to put in, take out, replace or swap with a neighbour; at most `NEAR + 1` is told."""
-    if abs(len(one) - len(other)) > NEAR:
-        return NEAR + 1
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for at, letter in enumerate(one, start=1):
-        older, before, row = before, row, [at]
-        for column, sign in enumerate(other, start=1):
-            cost = min(before[column] + 1, row[-1] + 1, before[column - 1] + (letter != sign))
-            swapped = at > 1 and column > 1 and letter == other[column - 2] and sign == one[at - 2]
-            row.append(min(cost, older[column - 2] + 1) if swapped else cost)
-        if min(row) > NEAR:
-            return NEAR + 1
-    return min(row[-1], NEAR + 1)
+    folded = {one.casefold(): one for one in known}
+    near = get_close_matches(word.casefold(), folded, n=1)
+    return f", did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def unseen(text: str, *, lines: bool = False) -> str:

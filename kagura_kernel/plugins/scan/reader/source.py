@@ -6,7 +6,6 @@ import builtins
 import io
 import keyword
 import re
-import tokenize
 import unicodedata
 from collections.abc import Callable, Iterator
 
@@ -144,6 +143,8 @@ def check_identifiers(text: str, report: Report) -> None:
 
 
 def _names(text: str) -> Iterator[tuple[str, int]]:
+    import tokenize
+
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.NAME or (token.type == tokenize.ERRORTOKEN and not token.string.isascii()):
