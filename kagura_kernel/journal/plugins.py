@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from pathlib import PurePath
 from typing import Any
 
@@ -106,8 +107,6 @@ class PluginFold:
                 self._quarantined.pop(about, None)
             case PluginChanged():
                 self._change(event)
-            case _:
-                pass
 
     def views(self) -> list[PluginView]:
         """All plugins, as `PluginHistory.look` has them."""
@@ -124,8 +123,6 @@ class PluginFold:
                 self._quarantined[event.plugin, event.content_hash] = event.reason
             case "released":
                 self._quarantined.pop((event.plugin, event.content_hash), None)
-            case _:
-                pass
         if event.session_id and event.state:
             self._uses[event.plugin, event.session_id] = event
 
@@ -223,13 +220,8 @@ def plugin_log(journal: Journal, name: str, *, limit: int = 50) -> list[PluginLo
 
     Raises `JournalUnreadable`: it cannot be read.
     """
-    found: list[PluginLogLine] = []
-    for event in _newest(journal):
-        if (line := _line(event, name)) is not None:
-            found.append(line)
-        if len(found) >= limit:
-            break
-    return found[::-1]
+    lines = (line for event in _newest(journal) if (line := _line(event, name)) is not None)
+    return list(islice(lines, limit))[::-1]
 
 
 def _of_kinds(kinds: Sequence[str]) -> Any:

@@ -88,15 +88,11 @@ class PluginManager:
 
     # ------------------------------------------------------------------ any thread: looking
 
-    def discover(self, project: Path | None) -> tuple[PluginRow, ...]:
-        """Look for plugins anew, by name; states and configurations of those known before are kept.
+    def rows(self, session_id: str, project: Path | None) -> tuple[PluginRow, ...]:
+        """Look for plugins anew: by name, as one session has them.
 
         What is new, different or gone is written down. Files that differ from approved ones void the approval.
         """
-        return self.rows("", project)
-
-    def rows(self, session_id: str, project: Path | None) -> tuple[PluginRow, ...]:
-        """The same, as one session has them."""
         look = self._library.look(project)
         rows = [self._row(session_id, found, look.signed.get(name, "")) for name, found in look.found.items()]
         return tuple(sorted([*rows, *map(_unusable, look.problems)], key=lambda row: row.name))
@@ -159,12 +155,6 @@ class PluginManager:
     def trust(self) -> TrustBook:
         """The authors whose signatures count."""
         return self._parts.trust
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """Why approvals, quarantines or trusted authors count for nothing, a sentence each; empty when they count."""
-        books = (self._parts.approvals, self._parts.quarantine, self._parts.trust)
-        return tuple(book.problem for book in books if book.problem)
 
     # ------------------------------------------------------------------ any thread: deciding
 

@@ -16,6 +16,7 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.clock import Clock, SystemClock
@@ -165,11 +166,8 @@ class GuestConnection:
         body = bytes(memoryview(self._buffer)[framing.HEADER.size : end])
         del self._buffer[:end]
         await self._serving.turn(body)
-        if size > IN_A_THREAD:
-            message = await asyncio.to_thread(framing.decode, body, self._limits.frame_bytes)
-        else:
-            message = framing.decode(body, self._limits.frame_bytes)
-        request = read_request(message, size)
+        decode = partial(framing.decode, body, self._limits.frame_bytes)
+        request = read_request(await asyncio.to_thread(decode) if size > IN_A_THREAD else decode(), size)
         if request.id in self._calls:
             raise framing.FrameError("its id is under way already")
         return request

@@ -110,11 +110,6 @@ class JailedPlugin:
         return bool(plan.net or plan.services) or any(shown.writable for shown in plan.shown)
 
     @property
-    def awake(self) -> bool:
-        """Whether it has a jail now; without one, the next call starts it."""
-        return self._jail is not None
-
-    @property
     def log(self) -> str:
         """The latest that the plugin printed, in this jail or in the one before."""
         return self._jail.log if self._jail is not None else self._printed

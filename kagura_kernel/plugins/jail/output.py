@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kagura_kernel.domain.clock import Clock
@@ -99,9 +100,8 @@ class Frames:
         header = await self._take(framing.HEADER.size)
         try:
             body = await self._take(framing.length(header, self._most))
-            if len(body) <= _LARGE:
-                return framing.decode(body, self._most)
-            return await asyncio.to_thread(framing.decode, body, self._most)
+            decode = partial(framing.decode, body, self._most)
+            return await asyncio.to_thread(decode) if len(body) > _LARGE else decode()
         except framing.FrameError as error:
             raise Breach(f"it sent a message that is none: {error}") from error
 

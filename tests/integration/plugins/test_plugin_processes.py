@@ -92,7 +92,7 @@ def test_processes_that_share_a_home_do_not_lose_each_others_decisions(tmp_path)
     rows = {row.name: row for row in rig.manager.rows(SESSION, rig.project)}
     assert [rows[name].approved for name in NAMES[:3]] == [True] * 3
     assert [rows[name].quarantine for name in NAMES[:3]] == [""] * 3
-    assert rig.manager.problems == ()
+    assert (rig.approvals.problem, rig.quarantine.problem) == ("", "")
     for book in ("approvals", "quarantine"):
         kept = json.loads((rig.home / "trust" / f"{book}.json").read_text())
         assert {entry.partition(" ")[0] for entry in kept} <= set(NAMES)

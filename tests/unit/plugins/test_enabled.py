@@ -52,12 +52,11 @@ async def test_it_is_what_was_loaded(one: Enabled) -> None:
 async def test_a_jail_that_nobody_calls_ends_and_the_next_call_starts_another_of_the_same_bytes(one: Enabled) -> None:
     await one.plugin.open()
     await one.clock.advance(IDLE - 1)
-    assert one.plugin.awake
+    assert one.jails.open
     await one.greet()
     await one.clock.advance(IDLE - 1)
-    assert one.plugin.awake
+    assert one.jails.open
     await one.clock.advance(2)
-    assert not one.plugin.awake
     assert one.jails.open == []
     assert one.plugin.log == "called greet\n"
     assert await one.greet() == ["greeting", "greet", ["ada"], {}]
@@ -78,7 +77,7 @@ async def test_a_jail_that_writes_or_reaches_hosts_stays_since_another_would_beg
     one = Enabled(plan)
     await one.plugin.open()
     await one.clock.advance(3 * IDLE)
-    assert one.plugin.awake
+    assert one.jails.open
     await one.greet()
     assert len(one.jails.started) == 1
     await one.plugin.close("is over")
@@ -95,13 +94,13 @@ async def test_a_long_call_is_not_taken_for_idleness(one: Enabled) -> None:
     await one.plugin.open()
     call = asyncio.create_task(one.greet())
     await one.clock.advance(3 * IDLE)
-    assert one.plugin.awake
+    assert one.jails.open
     answer.set_result("done")
     assert await call == "done"
     await one.clock.advance(IDLE - 1)
-    assert one.plugin.awake
+    assert one.jails.open
     await one.clock.advance(2)
-    assert not one.plugin.awake
+    assert one.jails.open == []
 
 
 async def test_of_many_calls_at_once_to_one_that_rests_one_starts_the_jail(one: Enabled) -> None:
@@ -150,7 +149,7 @@ async def test_whoever_stops_waiting_for_a_start_ends_it_and_is_told_nothing_els
     await ended.wait()
     one.jails.before = None
     await one.plugin.open()
-    assert one.plugin.awake
+    assert one.jails.open
 
 
 async def test_one_that_does_not_come_up_again_and_again_is_put_off(one: Enabled) -> None:

@@ -32,7 +32,7 @@ def test_what_is_new_is_told_once_however_often_one_looks(rig: PluginRig) -> Non
     rig.write()
     rig.write("fetch-like", place="user")
     for _ in range(3):
-        assert [row.name for row in rig.manager.discover(rig.project)] == ["fetch-like", "greeter"]
+        assert [row.name for row in rig.manager.rows("", rig.project)] == ["fetch-like", "greeter"]
     assert sorted(seen(rig)) == [("fetch-like", "1.0.0", False), ("greeter", "1.0.0", False)]
     assert {event.plugin: event.project for event in rig.events("plugin.seen")} == {
         "greeter": str(rig.project),
@@ -42,39 +42,39 @@ def test_what_is_new_is_told_once_however_often_one_looks(rig: PluginRig) -> Non
 
 def test_another_process_is_told_nothing_that_is_known(rig: PluginRig, tmp_path: Path) -> None:
     rig.write()
-    rig.manager.discover(rig.project)
+    rig.manager.rows("", rig.project)
     other = PluginRig(tmp_path)
-    other.manager.discover(rig.project)
+    other.manager.rows("", rig.project)
     assert len(seen(rig)) == 1
     other.journal.close()
 
 
 def test_what_changed_and_what_went_is_told(rig: PluginRig) -> None:
     rig.write()
-    rig.manager.discover(rig.project)
+    rig.manager.rows("", rig.project)
     rig.write(version="1.1.0")
-    rig.manager.discover(rig.project)
+    rig.manager.rows("", rig.project)
     rig.remove()
-    rig.manager.discover(rig.project)
-    rig.manager.discover(rig.project)
+    rig.manager.rows("", rig.project)
+    rig.manager.rows("", rig.project)
     assert seen(rig) == [("greeter", "1.0.0", False), ("greeter", "1.1.0", False), ("greeter", "", True)]
     assert plugin_views(rig.journal) == []
 
 
 def test_another_project_does_not_take_a_plugin_away_and_has_its_own(rig: PluginRig, tmp_path: Path) -> None:
     rig.write()
-    rig.manager.discover(rig.project)
+    rig.manager.rows("", rig.project)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    assert rig.manager.discover(elsewhere) == ()
-    assert rig.manager.discover(None) == ()
+    assert rig.manager.rows("", elsewhere) == ()
+    assert rig.manager.rows("", None) == ()
     assert [event.gone for event in rig.events("plugin.seen")] == [False]
 
 
 def test_a_plugin_that_cannot_be_used_is_passed_over_with_the_reason_and_the_others_go_on(rig: PluginRig) -> None:
     rig.write()
     rig.write("broken", version="v1")
-    broken, greeter = rig.manager.discover(rig.project)
+    broken, greeter = rig.manager.rows("", rig.project)
     assert (greeter.name, greeter.problem) == ("greeter", "")
     assert broken.name == "broken"
     assert "version" in broken.problem
@@ -88,7 +88,7 @@ def test_a_plugin_that_cannot_be_used_is_passed_over_with_the_reason_and_the_oth
 def test_a_name_that_a_more_trusted_place_has_is_refused_later(rig: PluginRig) -> None:
     rig.write(place="user")
     rig.write(version="9.9.9")
-    rows = rig.manager.discover(rig.project)
+    rows = rig.manager.rows("", rig.project)
     assert [(row.place, row.version, bool(row.problem)) for row in rows] == [
         ("user", "1.0.0", False),
         ("project", "", True),
@@ -153,7 +153,7 @@ def test_what_is_told_of_a_plugin_holds_no_secret_and_is_told_once_all_the_same(
     source = SOURCE.replace("(config):\n", f"(config):\n{line}")
     rig.write(description=f"Greets with {token}.", source=source)
     for _ in range(2):
-        manager.discover(rig.project)
+        manager.rows("", rig.project)
     [sight] = rig.events("plugin.seen")
     assert sight.description.startswith("Greets with [REDACTED:")
     examined = manager.examine("greeter", rig.project)
