@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeGuard, get_args
 
 from kagura_kernel.domain.errors import PluginInvalid, PluginNotConfigured
 from kagura_kernel.plugins.text import hint, unseen
@@ -113,7 +113,7 @@ def _check_scalar(kind: ItemType, field: Field, value: Scalar) -> str:
 
 
 def _check_number(field: Field, value: Scalar) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
+    if not _is_number(value):
         return "it is a number"
     if field.minimum is not None and value < field.minimum:
         return f"it is at least {plain_number(field.minimum)}"
@@ -181,7 +181,7 @@ def _check_bounds(parts: Mapping[Any, Any], kind: str) -> list[str]:
     for key in ("minimum", "maximum"):
         if (bound := parts.get(key)) is None:
             continue
-        if isinstance(bound, bool) or not isinstance(bound, int | float) or not _finite(bound):
+        if not _is_number(bound):
             problems.append(f"{key} is a number")
         elif kind != "number":
             problems.append(f"{key} belongs to a number")
@@ -196,9 +196,9 @@ def _check_bounds(parts: Mapping[Any, Any], kind: str) -> list[str]:
     return problems
 
 
-def _finite(number: float) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     try:
-        return math.isfinite(number)
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:  # a whole number that no float can hold
         return False
 

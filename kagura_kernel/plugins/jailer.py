@@ -18,6 +18,7 @@ import queue
 import sys
 import threading
 from dataclasses import dataclass
+from functools import partial
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -256,7 +257,7 @@ def main(connection: socket, sdk: Mapping[str, str], codes: Mapping[str, CodeTyp
         connection.sendall(framing.encode({"failed": _why(error, package)}))
         return
     connection.sendall(framing.encode(ready))
-    Serving(connection, stream, package, table, threads=hello["calls"], most=hello["most"]).run()
+    serve(connection, stream, partial(call, table, package), hello["calls"], hello["most"])
 
 
 def _create(hello: dict[str, Any], sdk: SentModules) -> Any:
@@ -278,66 +279,51 @@ def _why(error: BaseException, package: str) -> dict[str, str]:
     return explain(error, package)
 
 
-class Serving:
-    """Reads requests and answers them."""
+def serve(
+    connection: socket, stream: BinaryIO, answer: Callable[[dict[str, Any]], dict[str, Any]], threads: int, most: int
+) -> None:
+    """Read requests and answer them until the host hangs up; then the process is over, whatever the plugin does."""
+    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    turn = threading.Lock()
 
-    def __init__(
-        self,
-        connection: socket,
-        stream: BinaryIO,
-        package: str,
-        table: Mapping[str, Mapping[str, HostFunction]],
-        *,
-        threads: int,
-        most: int,
-    ) -> None:
-        self._connection = connection
-        self._stream = stream
-        self._package = package
-        self._table = table
-        self._threads = threads
-        self._most = most
-        self._requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self._turn = threading.Lock()
-
-    def run(self) -> None:
-        """Serve until the host hangs up; then the process is over, whatever the plugin still does."""
-        for number in range(self._threads):
-            threading.Thread(target=self._work, name=f"call-{number}", daemon=True).start()
-        while (request := receive(self._stream)) is not None:
-            self._requests.put(request)
-        os._exit(0)
-
-    def _work(self) -> None:
+    def work() -> None:
         while True:
-            request = self._requests.get()
-            answer = self._answer(request)
+            request = requests.get()
+            told = answer(request)
             try:
-                frame = framing.encode({"id": request["id"], **answer}, self._most)
+                frame = framing.encode({"id": request["id"], **told}, most)
             except framing.FrameError as error:
                 why = f"what the function returned cannot be sent: {error}"
-                frame = framing.encode({"id": request["id"], **_failure(VALUE, "", why)}, self._most)
-            with self._turn:
-                self._connection.sendall(frame)
+                frame = framing.encode({"id": request["id"], **_failure(VALUE, "", why)}, most)
+            with turn:
+                connection.sendall(frame)
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        function = self._table[request["module"]][request["function"]]
-        arguments, named = request["arguments"], request["named"]
-        if why := function.fits(arguments, named):
-            return _failure(ARGUMENTS, "TypeError", why)
-        try:
-            value = function.call(*arguments, **named)
-            if hasattr(value, "__await__"):
-                import asyncio
+    for number in range(threads):
+        threading.Thread(target=work, name=f"call-{number}", daemon=True).start()
+    while (request := receive(stream)) is not None:
+        requests.put(request)
+    os._exit(0)
 
-                async def waited_for(pending: Any) -> Any:
-                    return await pending
 
-                value = asyncio.run(waited_for(value))
-        # Also what would end a thread or the whole process: the caller has to have an answer.
-        except BaseException as error:  # noqa: BLE001
-            return {"ok": False, "error": explain(error, self._package)}
-        return {"ok": True, "value": value}
+def call(table: Mapping[str, Mapping[str, HostFunction]], package: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Call what a request asks for: its value, or what went wrong in the plugin's package."""
+    function = table[request["module"]][request["function"]]
+    arguments, named = request["arguments"], request["named"]
+    if why := function.fits(arguments, named):
+        return _failure(ARGUMENTS, "TypeError", why)
+    try:
+        value = function.call(*arguments, **named)
+        if hasattr(value, "__await__"):
+            import asyncio
+
+            async def waited_for(pending: Any) -> Any:
+                return await pending
+
+            value = asyncio.run(waited_for(value))
+    # Also what would end a thread or the whole process: the caller has to have an answer.
+    except BaseException as error:  # noqa: BLE001
+        return {"ok": False, "error": explain(error, package)}
+    return {"ok": True, "value": value}
 
 
 def _failure(code: str, kind: str, message: str) -> dict[str, Any]:

@@ -59,11 +59,7 @@ class Library:
     """
 
     def __init__(self, parts: ManagerParts, history: PluginHistory, replaced: Callable[[str, str], object]) -> None:
-        self._journal = parts.journal
-        self._redact = parts.redact
-        self._clock = parts.clock
-        self._places = parts.places
-        self._trust = parts.trust
+        self._parts = parts
         self._history = history
         self._replaced = replaced
         self._lock = threading.Lock()
@@ -74,9 +70,11 @@ class Library:
 
         Raises `JournalError`: it cannot be written down.
         """
-        places = self._places(project)
+        places = self._parts.places(project)
         discovery = discover(places)
-        signed = {name: author for name, found in discovery.found.items() if (author := self._trust.signer(found))}
+        signed = {
+            name: author for name, found in discovery.found.items() if (author := self._parts.trust.signer(found))
+        }
         with self._lock:
             self._tell(places, project, discovery, signed)
         return replace(discovery, signed=MappingProxyType(signed))
@@ -93,7 +91,7 @@ class Library:
         if content_hash and found.content.content_hash != content_hash:
             raise PluginChangedSince(name, "looked at")
         scan, schema = self._scan(found)
-        about_author = self._trust.findings(found.content)
+        about_author = self._parts.trust.findings(found.content)
         findings = sorted((*scan.findings, *about_author), key=lambda finding: finding.order)
         return Examined(found, replace(scan, findings=tuple(findings)), schema, look.signed.get(name, ""))
 
@@ -113,7 +111,7 @@ class Library:
                 self._scans.move_to_end(key)
                 return self._scans[key]
         scan = scan_content(found.content, found.manifest.permissions)
-        scan = replace(scan, findings=self._redact(scan.findings))
+        scan = replace(scan, findings=self._parts.redact(scan.findings))
         # A source too broken to have a schema is a danger, and is shown as that.
         schema: Schema = MappingProxyType({})
         if scan.schema is not None or not scan.dangerous:
@@ -135,7 +133,7 @@ class Library:
     ) -> None:
         sights = [self._sight(found, project, signed.get(found.name, "")) for found in discovery.found.values()]
         for problem in discovery.problems:
-            why, where = self._redact("; ".join(problem.why)), _project_of(problem.place, project)
+            why, where = self._parts.redact("; ".join(problem.why)), _project_of(problem.place, project)
             sights.append(self._seen(problem.name, problem.place, where, problem=why))
         last = self._history.seen()
         for sight in sights:
@@ -143,12 +141,12 @@ class Library:
             if before is not None and before.content_hash not in ("", sight.content_hash):
                 self._replaced(sight.plugin, before.content_hash)
             if before is None or before != sight.model_copy(update={"at": before.at}):
-                self._journal.append(sight)
+                self._parts.journal.append(sight)
         looked_at = {(place, _project_of(place, project)) for place, _ in places}
         here = {(sight.plugin, sight.place, sight.project) for sight in sights}
         for name, place, where in sorted(last.keys() - here):
             if (place, where) in looked_at:
-                self._journal.append(self._seen(name, place, where, gone=True))
+                self._parts.journal.append(self._seen(name, place, where, gone=True))
 
     def _sight(self, found: Found, project: Path | None, signed_by: str) -> PluginSeen:
         return self._seen(
@@ -156,7 +154,7 @@ class Library:
             found.place,
             _project_of(found.place, project),
             version=found.manifest.version,
-            description=self._redact(found.manifest.description),
+            description=self._parts.redact(found.manifest.description),
             modules=found.manifest.host_modules,
             permissions=found.manifest.permissions,
             content_hash=found.content.content_hash,
@@ -164,7 +162,7 @@ class Library:
         )
 
     def _seen(self, name: str, place: PluginPlace, project: str, **facts: Any) -> PluginSeen:
-        at = self._clock.now()
+        at = self._parts.clock.now()
         return PluginSeen(run_id="", session_id="", at=at, plugin=name, place=place, project=project, **facts)
 
 
