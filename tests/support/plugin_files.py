@@ -34,14 +34,7 @@ def manifest_of(plugin: str, /, **changes: Any) -> bytes:
 def write_plugin(
     place: Path, name: str = "greeter", *, files: Mapping[str, bytes] | None = None, **manifest: Any
 ) -> Path:
-    """A plugin's directory in a place: a manifest, a source, a README, and what `files` adds or replaces.
-
-    Args:
-        place: The directory that plugins lie in.
-        name: The plugin.
-        files: Bytes by relative path.
-        manifest: As for `manifest_of`.
-    """
+    """A plugin's directory in a place: a manifest, a source, a README, and what `files` adds or replaces."""
     root = place / name
     standard = {"plugin.json": manifest_of(name, **manifest), "plugin.py": GREETER, "README.md": b"# Greets\n"}
     for path, data in (standard | dict(files or {})).items():

@@ -9,7 +9,6 @@ plugin = await rig.enable("greeter")
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +27,7 @@ from kagura_kernel.plugins.decisions import ApprovalBook, QuarantineBook, TrustB
 from kagura_kernel.plugins.manager import Examined, ManagerParts, PluginManager, PluginRow
 from kagura_kernel.plugins.sessions import JailOrder, StartJail
 from kagura_kernel.testing.clock import FakeClock
+from tests.support import plugin_files
 
 SESSION = "ses-1"
 
@@ -47,16 +47,10 @@ def write_plugin(
     place: Path, name: str = "greeter", *, source: str = SOURCE, files: Mapping[str, bytes] | None = None, **keys: Any
 ) -> Path:
     """A plugin's directory; of the usual source with a module of its name, and a manifest with these keys besides."""
-    module = name.replace("-", "_")
-    manifest = {"name": name, "version": "1.0.0", "description": f"The plugin {name}", "hostModules": [module]} | keys
-    root = place / name
-    root.mkdir(parents=True, exist_ok=True)
-    (root / "plugin.json").write_text(json.dumps(manifest), encoding="utf-8")
-    (root / "plugin.py").write_text(source.replace("MODULE", repr(module)), encoding="utf-8")
-    (root / "README.md").write_text(f"# {name}\n", encoding="utf-8")
-    for path, data in (files or {}).items():
-        (root / path).write_bytes(data)
-    return root
+    text = source.replace("MODULE", repr(name.replace("-", "_")))
+    own = {"plugin.py": text.encode(), "README.md": f"# {name}\n".encode()}
+    keys = {"description": f"The plugin {name}"} | keys
+    return plugin_files.write_plugin(place, name, files=own | dict(files or {}), **keys)
 
 
 class FakeJail:
@@ -135,15 +129,7 @@ class FakeJails:
 
 
 class PluginRig:
-    """One machine, and one process on it.
-
-    Args:
-        root: A directory of the test's own; a second rig on the same one is another process of the same user.
-        clock: The time; stands still by default.
-        start_jail: Makes jails; without boxes by default.
-        max_risk: The highest risk that is allowed.
-        owner: The process; this one by default.
-    """
+    """One machine, and one process on it; a second rig on the same root is another process of the same user."""
 
     def __init__(
         self,

@@ -39,20 +39,9 @@ READS_ENVIRONMENT = PluginFinding(Severity.WARNING, "environment", "Reads the en
 def sample_plugin(
     source: str = SAMPLE_SOURCE, files: Mapping[str, bytes] | None = None, **manifest: Any
 ) -> tuple[Found, ScanResult]:
-    """The plugin `greeter` and its scan.
-
-    Args:
-        source: Its `plugin.py`.
-        files: Further files by path.
-        manifest: Keys of its manifest that have other values.
-    """
-    whole = {
-        "name": "greeter",
-        "version": "1.2.0",
-        "description": "Greets somebody",
-        "hostModules": ["greeting"],
-        **manifest,
-    }
+    """The plugin `greeter` and its scan."""
+    whole = {"name": "greeter", "version": "1.2.0", "description": "Greets somebody", "hostModules": ["greeting"]}
+    whole |= manifest
     data = {"plugin.json": json.dumps(whole, indent=2).encode(), "plugin.py": source.encode(), **(files or {})}
     content = PluginContent(Path(whole["name"]), whole["name"], MappingProxyType(dict(sorted(data.items()))))
     found = Found(whole["name"], "project", content, parse_manifest(data["plugin.json"], whole["name"]))
