@@ -46,10 +46,6 @@ if TYPE_CHECKING:
     from kagura_kernel.plugins.content import PluginContent
     from kagura_kernel.plugins.permissions import JailPlan, PostgresService
 
-StartBox = Callable[[BoxSpec], Awaitable[Box]]
-OpenService = Callable[[Box, "PostgresService"], Awaitable[int]]
-JailFailed = Callable[[str, str], object]
-
 
 @dataclass(frozen=True, slots=True)
 class JailLimits:
@@ -73,16 +69,16 @@ async def no_services(box: Box, service: PostgresService) -> int:
 class JailParts:
     """What the jails of one process are made of. All callables are used on the loop that the jails live on."""
 
-    start_box: StartBox  # Starts a box of the back-end for jails
+    start_box: Callable[[BoxSpec], Awaitable[Box]]  # Starts a box of the back-end for jails
     resolver: Callable[[], Resolver] = SystemResolver  # Makes what turns names into addresses; one for each jail
     # Keeps what is decided about a jail's connections; the plugin's name is in it
     record_egress: Callable[[EgressDecided | EgressClosed], None] = lambda _: None
     clock: Clock = field(default_factory=SystemClock)  # The time
     limits: JailLimits = field(default_factory=JailLimits)  # Of each jail
     # Told a plugin's name and why it has to go into quarantine; once for each jail
-    failed: JailFailed = lambda _plugin, _why: None
+    failed: Callable[[str, str], object] = lambda _plugin, _why: None
     # Serves a database on a port of the box's loopback, signed in by the membrane: the port
-    open_service: OpenService = no_services
+    open_service: Callable[[Box, PostgresService], Awaitable[int]] = no_services
 
 
 _MIB = 2**20

@@ -140,7 +140,7 @@ def scan_content(content: PluginContent, permissions: PluginPermissions | None) 
     if SOURCE not in content.files:
         missing = _finding("missing-entry", f"There is no {SOURCE}.", "", 0, {})
         return ScanResult(_sorted([*content.oddities, missing]))
-    return _scan(content.python, SOURCE, content.oddities, permissions, content.files)
+    return _scan(content, content.python, SOURCE, permissions)
 
 
 def scan_path(path: str | Path) -> Scan:
@@ -204,7 +204,8 @@ def _of_file(place: Path) -> ScanResult:
             data = file.read(_MAX_BYTES)
     except OSError as error:
         raise UsageError(f"{place} cannot be scanned: {(error.strerror or 'unknown reason').lower()}.") from error
-    result = _scan({place.name: data}, place.name, (), None, {place.name: data})
+    alone = PluginContent(place.parent, place.name, {place.name: data})
+    result = _scan(alone, alone.files, place.name, None)
     # A file by itself may be a part of a plugin, whose entry is in another one.
     findings = [
         _finding("no-functions", one.message, one.file, one.line, {}) if one.rule == "missing-entry" else one
@@ -215,22 +216,18 @@ def _of_file(place: Path) -> ScanResult:
 
 
 def _scan(
-    files: Mapping[str, bytes],
-    source: str,
-    oddities: Iterable[PluginFinding],
-    permissions: PluginPermissions | None,
-    all_files: Mapping[str, bytes],
+    content: PluginContent, files: Mapping[str, bytes], source: str, permissions: PluginPermissions | None
 ) -> ScanResult:
     read = read_sources(files, source)
     lines = {path: data.decode("utf-8", "replace").split("\n") for path, data in files.items()}
     findings = [_finding(rule, message, file, line, lines) for rule, message, file, line in read.findings]
     if read.failed:
         findings.append(_finding("scan-failed", f"The scan did not end. {read.failed}", "", 0, lines))
-    findings += _in_words(all_files)
+    findings += _in_words(content.files)
     if permissions is not None:
         findings += _compared(permissions, read.uses, read.library)
     uses = cast("frozenset[Use]", read.uses | read.library)
-    return ScanResult(_sorted([*oddities, *findings]), read.schema, uses)
+    return ScanResult(_sorted([*content.oddities, *findings]), read.schema, uses)
 
 
 def _sorted(findings: Iterable[PluginFinding]) -> tuple[PluginFinding, ...]:
