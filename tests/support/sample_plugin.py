@@ -40,7 +40,12 @@ def sample_plugin(
     source: str = SAMPLE_SOURCE, files: Mapping[str, bytes] | None = None, **manifest: Any
 ) -> tuple[Found, ScanResult]:
     """The plugin `greeter` and its scan."""
-    whole = {"name": "greeter", "version": "1.2.0", "description": "Greets somebody", "hostModules": ["greeting"]}
+    whole: dict[str, Any] = {
+        "name": "greeter",
+        "version": "1.2.0",
+        "description": "Greets somebody",
+        "hostModules": ["greeting"],
+    }
     whole |= manifest
     data = {"plugin.json": json.dumps(whole, indent=2).encode(), "plugin.py": source.encode(), **(files or {})}
     content = PluginContent(Path(whole["name"]), whole["name"], MappingProxyType(dict(sorted(data.items()))))
