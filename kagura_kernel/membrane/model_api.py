@@ -45,58 +45,27 @@ _QUERIES = frozenset({b"", b"beta=true"})
 # A header that is not here stays in the box: another account's key, say, with which the box's words could be sent to
 # somebody who is not the person that runs it.
 _HEADERS = frozenset(
-    {
-        b"accept",
-        b"accept-language",
-        b"anthropic-beta",
-        b"anthropic-dangerous-direct-browser-access",
-        b"anthropic-version",
-        b"content-length",
-        b"content-type",
-        b"transfer-encoding",
-        b"user-agent",
-        b"x-app",
-        b"x-claude-code-session-id",
-    }
+    (
+        b"accept accept-language anthropic-beta anthropic-dangerous-direct-browser-access anthropic-version "
+        b"content-length content-type transfer-encoding user-agent x-app x-claude-code-session-id"
+    ).split()
 )
 _HEADER_BEGINNINGS = (b"x-stainless-",)
 
 # What a request may ask to be read in another way; the header loses every other name, so a newer program still runs.
 # Nothing here makes the service reach out, run code, or read the files of an account.
-_BETAS = frozenset(
-    {
-        "advanced-tool-use-2025-11-20",
-        "cache-keepalive-2026-09-03",
-        "claude-code-20250219",
-        "computer-use-2025-01-24",
-        "computer-use-2025-11-24",
-        "context-1m-2025-08-07",
-        "context-management-2025-06-27",
-        "effort-2025-11-24",
-        "extended-cache-ttl-2025-04-11",
-        "fine-grained-tool-streaming-2025-05-14",
-        "inline-tools-2026-09-15",
-        "interleaved-thinking-2025-05-14",
-        "mid-conversation-system-2026-04-07",
-        "mid-conversation-system-clear-at-2026-08-21",
-        "mid-conversation-tool-changes-2026-07-01",
-        "oauth-2025-04-20",
-        "per-turn-control-2026-07-01",
-        "prompt-caching-evict-2026-05-12",
-        "prompt-caching-scope-2026-01-05",
-        "redact-thinking-2026-02-12",
-        "structured-outputs-2025-11-13",
-        "structured-outputs-2025-12-15",
-        "task-budgets-2026-03-13",
-        "thinking-binding-controls-2026-08-01",
-        "thinking-display-updates-2026-08-18",
-        "thinking-resumption-2026-07-17",
-        "thinking-token-count-2026-05-13",
-        "timing-2026-09-09",
-        "token-counting-2024-11-01",
-        "tool-search-tool-2025-10-19",
-    }
-)
+_KNOWN = """
+    advanced-tool-use-2025-11-20 cache-keepalive-2026-09-03 claude-code-20250219 computer-use-2025-01-24
+    computer-use-2025-11-24 context-1m-2025-08-07 context-management-2025-06-27 effort-2025-11-24
+    extended-cache-ttl-2025-04-11 fine-grained-tool-streaming-2025-05-14 inline-tools-2026-09-15
+    interleaved-thinking-2025-05-14 mid-conversation-system-2026-04-07 mid-conversation-system-clear-at-2026-08-21
+    mid-conversation-tool-changes-2026-07-01 oauth-2025-04-20 per-turn-control-2026-07-01
+    prompt-caching-evict-2026-05-12 prompt-caching-scope-2026-01-05 redact-thinking-2026-02-12
+    structured-outputs-2025-11-13 structured-outputs-2025-12-15 task-budgets-2026-03-13
+    thinking-binding-controls-2026-08-01 thinking-display-updates-2026-08-18 thinking-resumption-2026-07-17
+    thinking-token-count-2026-05-13 timing-2026-09-09 token-counting-2024-11-01 tool-search-tool-2025-10-19
+"""
+_BETAS = frozenset(_KNOWN.split())
 
 _REMOTE = ("mcp_servers", "container")
 _ADVICE = "use a tool in the box, where its egress is decided"

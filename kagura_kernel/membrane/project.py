@@ -111,14 +111,13 @@ _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
 
 class CannotExchange(Exception):
-    """This system, or this file system, has no such rename; never shown to people."""
+    """This system, or this file system, has no such rename, and nothing was done; never shown to people."""
 
 
 def exchange(one: str, other: str, *, directory: int) -> None:
     """Let two names in a directory change places.
 
     Raises:
-        CannotExchange: not possible here; nothing was done.
         OSError: one of them is missing, or the directory cannot be written.
     """
     _rename(one, other, directory, _EXCHANGE)
@@ -128,7 +127,6 @@ def rename_to_new(old: str, new: str, *, directory: int) -> None:
     """Give a file another name, which must be free.
 
     Raises:
-        CannotExchange: not possible here; nothing was done.
         FileExistsError: there is something of that name.
         OSError: `old` is missing, or the directory cannot be written.
     """

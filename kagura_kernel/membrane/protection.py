@@ -294,103 +294,93 @@ def _bring(project: ProjectFiles, blobs: BlobStore, change: FileChange) -> bool:
 # alone, since elsewhere many name files of their own so.
 _PATTERNS = {
     "an agent takes commands and settings from it": """
-        .agents/ .aider* .amazonq/ .amp/ .augment/ .claude-plugin/ .claude/ .clinerules .codebuddy/
-        .codex/ .continue/ .crush.json .cursor/ .factory/ .gemini/ .github/agents/ .github/hooks/
-        .goose* .iflow/ .junie/ .kiro/ .mcp.json .opencode/ .openhands/ .qwen/ .roo/ .trae/
-        .windsurf/ crush.json gptme.toml hooks/hooks.json mcp.json opencode.json*
+        .agents/ .aider* .amazonq/ .amp/ .augment/ .claude-plugin/ .claude/ .clinerules .codebuddy/ .codex/ .continue/
+        .crush.json .cursor/ .factory/ .gemini/ .github/agents/ .github/hooks/ .goose* .iflow/ .junie/ .kiro/ .mcp.json
+        .opencode/ .openhands/ .qwen/ .roo/ .trae/ .windsurf/ crush.json gptme.toml hooks/hooks.json mcp.json
+        opencode.json*
     """,
     "an agent obeys it": """
-        .cursorrules .github/copilot-instructions.md .github/instructions/ .github/prompts/
-        .goosehints .rules .windsurfrules agent.md agents.*.md agents.md claude.*.md claude.md
-        gemini.md qwen.md warp.md
+        .cursorrules .github/copilot-instructions.md .github/instructions/ .github/prompts/ .goosehints .rules
+        .windsurfrules agent.md agents.*.md agents.md claude.*.md claude.md gemini.md qwen.md warp.md
     """,
     "an editor runs what it says when the folder is opened": """
-        *.code-workspace *.sublime-project *.xcodeproj/ *.xcworkspace/ .bbprojectd/ .classpath
-        .clj-kondo/ .codesandbox/ .dir-locals*.el .emacs.desktop .exrc .externaltoolbuilders/
-        .fleet/ .helix/ .idea/ .idx/ .kateproject* .lazy.lua .luarc.json .luarc.jsonc .lvimrc
-        .merlin .nova/ .nvim.lua .nvimrc .project .replit .settings/ .stackblitzrc .theia/ .vim/
-        .vimrc .vimrc.local .vs/ .vscode/ .ycm_extra_conf.py .zed/ analysis_options.yaml cask
-        hie.yaml nbproject/ omnisharp.json replit.nix rust-analyzer.toml
+        *.code-workspace *.sublime-project *.xcodeproj/ *.xcworkspace/ .bbprojectd/ .classpath .clj-kondo/ .codesandbox/
+        .dir-locals*.el .emacs.desktop .exrc .externaltoolbuilders/ .fleet/ .helix/ .idea/ .idx/ .kateproject* .lazy.lua
+        .luarc.json .luarc.jsonc .lvimrc .merlin .nova/ .nvim.lua .nvimrc .project .replit .settings/ .stackblitzrc
+        .theia/ .vim/ .vimrc .vimrc.local .vs/ .vscode/ .ycm_extra_conf.py .zed/ analysis_options.yaml cask hie.yaml
+        nbproject/ omnisharp.json replit.nix rust-analyzer.toml
     """,
     "an editor starts a container as it says, and commands on this machine before": """
         .devcontainer.json .devcontainer/ .devfile.yaml .gitpod.yml devfile.yaml
     """,
     "git, or what it starts at a commit, runs what it says": """
-        .commitlintrc* .cz.json .czrc .gitattributes .gitconfig .githooks/ .gitlint .gitmodules .husky/
-        .huskyrc* .lefthook* .lfsconfig .lintstagedrc* .overcommit.yml .pre-commit-config.yaml
-        .pre-commit-hooks.yaml .simple-git-hooks.* captainhook.json cog.toml grumphp.y*ml lefthook*.y*ml
-        lint-staged.config.* prek.toml simple-git-hooks.*
+        .commitlintrc* .cz.json .czrc .gitattributes .gitconfig .githooks/ .gitlint .gitmodules .husky/ .huskyrc*
+        .lefthook* .lfsconfig .lintstagedrc* .overcommit.yml .pre-commit-config.yaml .pre-commit-hooks.yaml
+        .simple-git-hooks.* captainhook.json cog.toml grumphp.y*ml lefthook*.y*ml lint-staged.config.* prek.toml
+        simple-git-hooks.*
     """,
     "a build service runs it after a push, with that project's secrets": """
-        .appveyor.yml .azure-pipelines/ .bitrise.yml .build.yml .buildkite/ .builds/ .circleci/
-        .cirrus.star .cirrus.yml .depot/ .drone.y*ml .eas/ .ebextensions/ .forgejo/ .gitea/
-        .github/actions/ .github/dependabot.y*ml .github/workflows/ .gitlab-ci*.yml .gitlab/
-        .harness/ .onedev-buildspec.yml .packit.yaml .platform.app.yaml .readthedocs.y*ml
-        .releaserc* .renovaterc* .scrutinizer.yml .semaphore/ .space.kts .teamcity/ .tekton/
-        .travis.yml .woodpecker* .zuul.d/ .zuul.yaml action.y*ml amplify.yml apprunner.yaml
-        appspec.yml appveyor.yml azure-pipelines*.yml bitbucket-pipelines.yml bitrise.yml
-        buildspec.yml ci_scripts/ cloudbuild.y*ml codemagic.yaml codeship-*.yml fly.toml heroku.yml
-        jenkinsfile jenkinsfile.* netlify.toml nixpacks.toml now.json railway.json railway.toml
-        render.yaml renovate.json* vercel.json wercker.yml wrangler.json* wrangler.toml zuul.d/
+        .appveyor.yml .azure-pipelines/ .bitrise.yml .build.yml .buildkite/ .builds/ .circleci/ .cirrus.star .cirrus.yml
+        .depot/ .drone.y*ml .eas/ .ebextensions/ .forgejo/ .gitea/ .github/actions/ .github/dependabot.y*ml
+        .github/workflows/ .gitlab-ci*.yml .gitlab/ .harness/ .onedev-buildspec.yml .packit.yaml .platform.app.yaml
+        .readthedocs.y*ml .releaserc* .renovaterc* .scrutinizer.yml .semaphore/ .space.kts .teamcity/ .tekton/
+        .travis.yml .woodpecker* .zuul.d/ .zuul.yaml action.y*ml amplify.yml apprunner.yaml appspec.yml appveyor.yml
+        azure-pipelines*.yml bitbucket-pipelines.yml bitrise.yml buildspec.yml ci_scripts/ cloudbuild.y*ml
+        codemagic.yaml codeship-*.yml fly.toml heroku.yml jenkinsfile jenkinsfile.* netlify.toml nixpacks.toml now.json
+        railway.json railway.toml render.yaml renovate.json* vercel.json wercker.yml wrangler.json* wrangler.toml
+        zuul.d/
     """,
     "tools take variables from it, and with them what they run": """
         .env .env.* .flaskenv .renviron .rprofile
     """,
     "a shell, or what manages its tools, runs it when the folder is entered": """
-        .autoenv* .config/mise/ .devenv* .direnv/ .mise* .mise/ .pdm-python .rtx* .sdkmanrc
-        .tool-versions default.nix devbox.json devenv.* flake.nix mise*.toml pixi.toml
-        rust-toolchain rust-toolchain.toml shell.nix
+        .autoenv* .config/mise/ .devenv* .direnv/ .mise* .mise/ .pdm-python .rtx* .sdkmanrc .tool-versions default.nix
+        devbox.json devenv.* flake.nix mise*.toml pixi.toml rust-toolchain rust-toolchain.toml shell.nix
     """,
     "make, or a tool like it, runs what it says": """
-        *.bzl *.cabal *.cmake *.csproj *.csproj.user *.fsproj *.gemspec *.gradle *.gradle.kts *.mk
-        *.nimble *.nims *.opam *.props *.rake *.rockspec *.sbt *.targets *.thor *.vbproj *.vcxproj
-        /build.py /tasks.py /tasks/__init__.py appraisals bb.edn berksfile binding.gyp brewfile
-        bsdmakefile buck build build.bazel build.boot build.clj build.mill build.ninja build.pl build.rs build.sc
-        build.xml build.zig buildsrc/ cabal.project* capfile cargo.toml cdk.json cmakelists.txt
-        cmakepresets.json cmakeuserpresets.json conanfile.* config.nims configure configure.ac
-        cpanfile cross.toml dangerfile deps.edn deps/build.jl devspace.y*ml directory.build.props
-        directory.build.rsp directory.build.targets dist.ini dodo.py dub.json dub.sdl dune
-        dune-project dune-workspace earthfile erlang.mk fabfile.py fastlane/ gemfile gems.rb
-        global.json gnumakefile gradle.properties gradle/*.toml gradle/wrapper/ gradlew gradlew.bat
-        guardfile helmfile.y*ml hook/build.dart invoke.y*ml justfile kbuild latexmkrc makefile makefile.*
-        makefile.pl manage.py meson.build mix.exs module.bazel mvnw mvnw.cmd myocamlbuild.ml nim.cfg
-        noxfile.py nuget.config package.swift package.yaml package@swift-*.swift pavement.py podfile
-        pom.xml premake5.lua profiles.clj project.clj project/*.properties project/*.scala
-        pulumi.y*ml rakefile rakefile.rb rebar.config* sconscript sconstruct serverless.y*ml
-        setup.hs setup.lhs setup.py shadow-cljs.edn shard.yml skaffold.y*ml stack.yaml steepfile
-        taskfile.y*ml terragrunt.hcl thorfile tiltfile tools/bazel tox.ini user.clj vagrantfile
-        workspace workspace.bazel workspace.bzlmod wscript xmake.lua
+        *.bzl *.cabal *.cmake *.csproj *.csproj.user *.fsproj *.gemspec *.gradle *.gradle.kts *.mk *.nimble *.nims
+        *.opam *.props *.rake *.rockspec *.sbt *.targets *.thor *.vbproj *.vcxproj /build.py /tasks.py
+        /tasks/__init__.py appraisals bb.edn berksfile binding.gyp brewfile bsdmakefile buck build build.bazel
+        build.boot build.clj build.mill build.ninja build.pl build.rs build.sc build.xml build.zig buildsrc/
+        cabal.project* capfile cargo.toml cdk.json cmakelists.txt cmakepresets.json cmakeuserpresets.json conanfile.*
+        config.nims configure configure.ac cpanfile cross.toml dangerfile deps.edn deps/build.jl devspace.y*ml
+        directory.build.props directory.build.rsp directory.build.targets dist.ini dodo.py dub.json dub.sdl dune
+        dune-project dune-workspace earthfile erlang.mk fabfile.py fastlane/ gemfile gems.rb global.json gnumakefile
+        gradle.properties gradle/*.toml gradle/wrapper/ gradlew gradlew.bat guardfile helmfile.y*ml hook/build.dart
+        invoke.y*ml justfile kbuild latexmkrc makefile makefile.* makefile.pl manage.py meson.build mix.exs module.bazel
+        mvnw mvnw.cmd myocamlbuild.ml nim.cfg noxfile.py nuget.config package.swift package.yaml package@swift-*.swift
+        pavement.py podfile pom.xml premake5.lua profiles.clj project.clj project/*.properties project/*.scala
+        pulumi.y*ml rakefile rakefile.rb rebar.config* sconscript sconstruct serverless.y*ml setup.hs setup.lhs setup.py
+        shadow-cljs.edn shard.yml skaffold.y*ml stack.yaml steepfile taskfile.y*ml terragrunt.hcl thorfile tiltfile
+        tools/bazel tox.ini user.clj vagrantfile workspace workspace.bazel workspace.bzlmod wscript xmake.lua
     """,
     "npm, or a tool like it, runs the scripts that it names": """
-        .npmrc .pnp.* .pnpmfile.* .yarn/ .yarnrc* angular.json bunfig.toml composer.json deno.json*
-        lerna.json node_modules/.bin/ nx.json package.json package.json5 pnpm-workspace.yaml
-        project.json rush.json turbo.json
+        .npmrc .pnp.* .pnpmfile.* .yarn/ .yarnrc* angular.json bunfig.toml composer.json deno.json* lerna.json
+        node_modules/.bin/ nx.json package.json package.json5 pnpm-workspace.yaml project.json rush.json turbo.json
     """,
     "JavaScript tools and editors run it as their settings": """
-        *.conf.cjs *.conf.js *.conf.mjs *.conf.ts *.config.cjs *.config.cts *.config.js *.config.mjs
-        *.config.mts *.config.ts babel.config.json brunch-config.* ember-cli-build.js gruntfile.*
-        gulpfile.* jest.config.json setuptests.* tslint.json typedoc.json vitest.workspace.*
-        webpack.mix.js
+        *.conf.cjs *.conf.js *.conf.mjs *.conf.ts *.config.cjs *.config.cts *.config.js *.config.mjs *.config.mts
+        *.config.ts babel.config.json brunch-config.* ember-cli-build.js gruntfile.* gulpfile.* jest.config.json
+        setuptests.* tslint.json typedoc.json vitest.workspace.* webpack.mix.js
     """,
     "pytest runs it before any test": """
         conftest.py
     """,
     "pytest, or a tool that builds or checks, takes from it what to load and run": """
-        airflow.cfg airflow_local_settings.py alembic.ini alembic/env.py celeryconfig.py
-        features/environment.py gunicorn.conf.py hatch.toml hatch_build.py locustfile.py
-        migrations/env.py mypy.ini pdm_build.py pipfile poetry.toml pylintrc pylintrc.toml
-        pyproject.toml pytest.ini pytest.toml scrapy.cfg setup.cfg tox.toml uv.toml
+        airflow.cfg airflow_local_settings.py alembic.ini alembic/env.py celeryconfig.py features/environment.py
+        gunicorn.conf.py hatch.toml hatch_build.py locustfile.py migrations/env.py mypy.ini pdm_build.py pipfile
+        poetry.toml pylintrc pylintrc.toml pyproject.toml pytest.ini pytest.toml scrapy.cfg setup.cfg tox.toml uv.toml
     """,
     "Jupyter, IPython or what makes documentation runs it as its settings": """
-        .ipython/ .jupyter/ .jupytext* /conf.py _bookdown.y*ml _config.y*ml _extensions/ _plugins/
-        _quarto.y*ml book.toml doc/conf.py docs/conf.py documentation/conf.py ipython_config.py
-        ipython_kernel_config.py jupyter_*config.json jupyter_*config.py jupytext.json jupytext.py
-        jupytext.toml jupytext.y*ml mkdocs.y*ml myst.yml source/conf.py
+        .ipython/ .jupyter/ .jupytext* /conf.py _bookdown.y*ml _config.y*ml _extensions/ _plugins/ _quarto.y*ml
+        book.toml doc/conf.py docs/conf.py documentation/conf.py ipython_config.py ipython_kernel_config.py
+        jupyter_*config.json jupyter_*config.py jupytext.json jupytext.py jupytext.toml jupytext.y*ml mkdocs.y*ml
+        myst.yml source/conf.py
     """,
     "an interpreter, or a tool of its language, runs it when it starts": """
-        _targets.r autoexec.sas config/config.exs config/runtime.exs ecs.php finish.m pathdef.m
-        phpcs.xml* phpstan*.neon* phpunit.xml* profile.do psalm.xml* rails_helper.rb rector.php
-        renv/activate.r spec_helper.rb startup.m test/test_helper.rb test_helper.exs
+        _targets.r autoexec.sas config/config.exs config/runtime.exs ecs.php finish.m pathdef.m phpcs.xml*
+        phpstan*.neon* phpunit.xml* profile.do psalm.xml* rails_helper.rb rector.php renv/activate.r spec_helper.rb
+        startup.m test/test_helper.rb test_helper.exs
     """,
     "Python runs it when it starts": """
         *.pth sitecustomize.* sitecustomize/ usercustomize.* usercustomize/
@@ -408,10 +398,9 @@ _PATTERNS = {
         *.desktop autorun.inf
     """,
     "a tool that starts servers or pipelines runs what it says": """
-        *.smk .dvc/ .procfile .tmuxinator.y*ml .tmuxp.y*ml ansible.cfg callback_plugins/
-        compose*.y*ml config.ru dags/*.py dbt_project.yml docker-compose*.y*ml dvc.yaml
-        filter_plugins/ lookup_plugins/ main.nf mlproject mprocs.y*ml nextflow.config
-        process-compose*.y*ml procfile procfile.dev profiles.yml snakefile supervisord.conf
+        *.smk .dvc/ .procfile .tmuxinator.y*ml .tmuxp.y*ml ansible.cfg callback_plugins/ compose*.y*ml config.ru
+        dags/*.py dbt_project.yml docker-compose*.y*ml dvc.yaml filter_plugins/ lookup_plugins/ main.nf mlproject
+        mprocs.y*ml nextflow.config process-compose*.y*ml procfile procfile.dev profiles.yml snakefile supervisord.conf
     """,
     "a web server obeys it": """
         .htaccess .user.ini

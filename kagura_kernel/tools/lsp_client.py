@@ -160,6 +160,9 @@ class _Open:
 class LspClient(Client):
     """A server and the files that it has been shown.
 
+    Whatever asks it raises `ToolsetError` when it is gone, too busy, not for such files, cannot do this, or did not
+    answer in time, and `BoxFileError` when the file cannot be read.
+
     Args:
         name: The toolset's.
         box: The run's.
@@ -204,10 +207,6 @@ class LspClient(Client):
             method: In the protocol's words.
             path: In the box, absolute.
             more: What goes with it.
-
-        Raises:
-            ToolsetError: it is gone, too busy, cannot do this, or did not answer in time.
-            BoxFileError: the file cannot be read.
         """
         await self.show(path)
         try:
@@ -216,12 +215,7 @@ class LspClient(Client):
             raise ToolsetError(self.name, f"answered with an error ({error.code}): {error}") from error
 
     async def diagnostics(self, path: str) -> list[Any] | None:
-        """What the server says is wrong in a file as it is now; None when it does not say in time.
-
-        Raises:
-            ToolsetError: it is gone, or too busy.
-            BoxFileError: the file cannot be read.
-        """
+        """What the server says is wrong in a file as it is now; None when it does not say in time."""
         if self.can("diagnosticProvider"):
             answer = await self.ask("textDocument/diagnostic", path)
             items = answer.get("items", []) if isinstance(answer, dict) else None
@@ -241,12 +235,7 @@ class LspClient(Client):
             deadline.cancel()
 
     async def show(self, path: str) -> str:
-        """Let the server see a file, and all others that it has open, as they are now: the file's text.
-
-        Raises:
-            ToolsetError: it is gone, or is not for such files.
-            BoxFileError: the file cannot be read.
-        """
+        """Let the server see a file, and all others that it has open, as they are now: the file's text."""
         language = self._language(path)
         async with self._turn:
             for known in list(self._open):

@@ -1,4 +1,7 @@
-"""A language server's tools as a brain sees them: diagnostics, definition, references, hover, symbols."""
+"""A language server's tools as a brain sees them: diagnostics, definition, references, hover, symbols.
+
+Whatever reads an answer raises `Breach` when it is none.
+"""
 
 from __future__ import annotations
 
@@ -26,42 +29,15 @@ _SEVERITIES = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 _LONGEST = 20_000
 _DEEPEST = 16
 # The protocol's own list, from 1.
-_KINDS = [
-    "file",
-    "module",
-    "namespace",
-    "package",
-    "class",
-    "method",
-    "property",
-    "field",
-    "constructor",
-    "enum",
-    "interface",
-    "function",
-    "variable",
-    "constant",
-    "string",
-    "number",
-    "boolean",
-    "array",
-    "object",
-    "key",
-    "null",
-    "enum-member",
-    "struct",
-    "event",
-    "operator",
-    "type-parameter",
-]
+_KIND_NAMES = """
+    file module namespace package class method property field constructor enum interface function variable constant
+    string number boolean array object key null enum-member struct event operator type-parameter
+"""
+_KINDS = _KIND_NAMES.split()
 
 
 def read_places(result: Any) -> list[Place]:
-    """The places in an answer; empty for none.
-
-    Raises:
-        Breach: it is no such answer.
-    """
+    """The places in an answer; empty for none."""
     if result is None:
         return []
     said = result if isinstance(result, list) else [result]
@@ -69,11 +45,7 @@ def read_places(result: Any) -> list[Place]:
 
 
 def read_diagnostics(items: Any) -> list[str]:
-    """A line for each, in the order of the file.
-
-    Raises:
-        Breach: they are none.
-    """
+    """A line for each, in the order of the file."""
     if not isinstance(items, list):
         raise Breach("its diagnostics are none")
     found: list[tuple[int, int, str]] = []
@@ -91,11 +63,7 @@ def read_diagnostics(items: Any) -> list[str]:
 
 
 def read_hover(result: Any) -> str:
-    """The text of a hover; empty for none.
-
-    Raises:
-        Breach: it is none.
-    """
+    """The text of a hover; empty for none."""
     if result is None:
         return ""
     if not isinstance(result, dict):
@@ -106,11 +74,7 @@ def read_hover(result: Any) -> str:
 
 
 def read_symbols(result: Any) -> list[str]:
-    """A line for each symbol of a file, indented by how deep it lies.
-
-    Raises:
-        Breach: they are none.
-    """
+    """A line for each symbol of a file, indented by how deep it lies."""
     if result is None:
         return []
     if not isinstance(result, list):
@@ -287,40 +251,20 @@ async def _shown(client: LspClient, places: Sequence[Place], none: str) -> str:
     return bounded_lines(lines, none) + (f"\n… and {rest} more" if rest > 0 else "")
 
 
+_FILE_ALONE = schema.arguments("path", path=_PATH)
+_PLACE = schema.arguments("path", "line", **_AT)
 KINDS = (
     _Kind(
-        "diagnostics",
-        "",
-        "What is wrong in a file: errors and warnings with their lines.",
-        schema.arguments("path", path=_PATH),
-        _diagnostics,
+        "diagnostics", "", "What is wrong in a file: errors and warnings with their lines.", _FILE_ALONE, _diagnostics
     ),
-    _Kind(
-        "definition",
-        "definitionProvider",
-        "Where a name is defined.",
-        schema.arguments("path", "line", **_AT),
-        _definition,
-    ),
-    _Kind(
-        "references",
-        "referencesProvider",
-        "Everywhere a name is used.",
-        schema.arguments("path", "line", **_AT),
-        _references,
-    ),
-    _Kind(
-        "hover",
-        "hoverProvider",
-        "What a name is: its type, its signature, its documentation.",
-        schema.arguments("path", "line", **_AT),
-        _hover,
-    ),
+    _Kind("definition", "definitionProvider", "Where a name is defined.", _PLACE, _definition),
+    _Kind("references", "referencesProvider", "Everywhere a name is used.", _PLACE, _references),
+    _Kind("hover", "hoverProvider", "What a name is: its type, its signature, its documentation.", _PLACE, _hover),
     _Kind(
         "symbols",
         "documentSymbolProvider",
         "The classes, functions and variables of a file, with their lines.",
-        schema.arguments("path", path=_PATH),
+        _FILE_ALONE,
         _symbols,
     ),
 )

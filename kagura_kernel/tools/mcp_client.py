@@ -1,4 +1,7 @@
-"""One MCP server of a run: begun, asked for its tools once, called, and given up when it misbehaves."""
+"""One MCP server of a run: begun, asked for its tools once, called, and given up when it misbehaves.
+
+Whatever reads an answer raises `Breach` when it is none.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,6 @@ def read_beginning(result: Any) -> tuple[str, bool]:
     """What a server calls itself, with its version, and whether it has tools.
 
     Raises:
-        Breach: it is no beginning.
         ValueError: it speaks another version of the protocol; the text is half a sentence.
     """
     match result:
@@ -66,11 +68,7 @@ def read_beginning(result: Any) -> tuple[str, bool]:
 
 
 def read_page(result: Any) -> tuple[list[Any], str]:
-    """The tools on one page of its list, unread, and what leads to the next; empty at the end.
-
-    Raises:
-        Breach: it is no such page.
-    """
+    """The tools on one page of its list, unread, and what leads to the next; empty at the end."""
     match result:
         case {"tools": list() as tools}:
             cursor = result.get("nextCursor")
@@ -84,7 +82,6 @@ def read_tool(said: Any, limits: ToolsetLimits) -> OfferedTool:
 
     Raises:
         SchemaRefused: it cannot be offered; the text says why.
-        Breach: it has no name.
     """
     if not isinstance(said, dict) or not isinstance(said.get("name"), str) or not said["name"]:
         raise Breach("a tool of its has no name")
@@ -100,11 +97,7 @@ def read_tool(said: Any, limits: ToolsetLimits) -> OfferedTool:
 
 
 def read_result(result: Any) -> tuple[str, bool]:
-    """What a call answered, as a text, and whether the server calls it a failure.
-
-    Raises:
-        Breach: it is no result.
-    """
+    """What a call answered, as a text, and whether the server calls it a failure."""
     if not isinstance(result, dict) or not isinstance(result.get("content", []), list):
         raise Breach("it answered a call with what is no result")
     blocks = result.get("content", [])

@@ -130,7 +130,7 @@ _REVOKED = "it was revoked"
 
 @dataclass(eq=False, repr=False)
 class CredentialBroker:
-    """Leases for one run."""
+    """Leases for one run. What reads the ledger raises `JournalUnreadable` when that cannot be done."""
 
     ledger: LeaseLedger  # Where every credential is written down
     providers: Mapping[str, CredentialProvider]  # Those that are configured, by name
@@ -192,9 +192,6 @@ class CredentialBroker:
             LeaseEnded: it was released, or its budget has no time or no renewal left.
             GrantMissing: the run may not have it any more.
             LeaseRefused: the provider said no; the old credential stays until its end.
-            LeaseUnavailable: the provider has trouble; likewise.
-            SecretUnavailable: likewise.
-            JournalUnwritable: likewise.
         """
         held = self._find(lease_id)
         await held.stop_keeping()
@@ -235,7 +232,6 @@ class CredentialBroker:
         Raises:
             LeaseEnded: the lease is over or on hold, or somebody has revoked it; nothing is given out.
             GrantMissing: the run may not have it any more.
-            JournalUnreadable: it cannot be known whether it was revoked.
         """
         held = self._find(lease_id)
         lease = held.lease
@@ -249,11 +245,7 @@ class CredentialBroker:
         return lease.credential
 
     def taken(self) -> tuple[Lease, ...]:
-        """What is held here and was revoked by another process, without credentials; to be released.
-
-        Raises:
-            JournalUnreadable: the ledger cannot be read.
-        """
+        """What is held here and was revoked by another process, without credentials; to be released."""
         return tuple(held.lease.without_credential() for held in self._held.values() if self._is_taken(held))
 
     def leases(self) -> tuple[Lease, ...]:

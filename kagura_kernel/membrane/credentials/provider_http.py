@@ -107,7 +107,7 @@ class Answer:
 
 @dataclass(eq=False, repr=False)
 class ProviderHttp:
-    """Requests to one provider."""
+    """Requests to one provider; what is read of an answer raises `LeaseUnavailable` where it is not as it must be."""
 
     provider: str
     base_url: str
@@ -181,11 +181,7 @@ class ProviderHttp:
         raise LeaseRefused(self.provider, f"it answered HTTP {answer.status}")
 
     def object(self, answer: Answer) -> dict[str, Any]:
-        """The JSON object of a good answer.
-
-        Raises:
-            LeaseUnavailable: it is none.
-        """
+        """The JSON object of a good answer."""
         try:
             value = json.loads(answer.body)
         except ValueError:
@@ -196,22 +192,14 @@ class ProviderHttp:
         return value
 
     def text(self, value: Mapping[str, Any], name: str) -> str:
-        """A field of an answer that must be a text with something in it.
-
-        Raises:
-            LeaseUnavailable: it is not.
-        """
+        """A field of an answer that must be a text with something in it."""
         found = value.get(name)
         if not isinstance(found, str) or not found:
             raise self.unclear(f"its answer has no {name!r}")
         return found
 
     def moment(self, value: Mapping[str, Any], name: str) -> datetime:
-        """A field of an answer that must be a time.
-
-        Raises:
-            LeaseUnavailable: it is not.
-        """
+        """A field of an answer that must be a time."""
         text = self.text(value, name)
         try:
             found = datetime.fromisoformat(text)

@@ -88,7 +88,7 @@ def make_context(service: PostgresService) -> ssl.SSLContext | None:
 class TlsStream(SocketStream):
     """A connected stream socket, spoken to in TLS, as a `BoxStream` from `shake_hands` on; it owns the socket.
 
-    What waits in memory is at most one chunk each way.
+    What waits in memory is at most one chunk each way. Every method raises `OSError` when the other side is gone.
     """
 
     def __init__(self, connection: socket.socket, context: ssl.SSLContext, host: str) -> None:
@@ -99,11 +99,7 @@ class TlsStream(SocketStream):
         self._sending = asyncio.Lock()
 
     async def shake_hands(self) -> None:
-        """Agree on keys, and check the certificate as far as the context says.
-
-        Raises:
-            OSError: it failed, an `ssl.SSLError` mostly.
-        """
+        """Agree on keys, and check the certificate as far as the context says."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -119,11 +115,7 @@ class TlsStream(SocketStream):
                 return
 
     async def read(self, limit: int) -> bytes:
-        """Bytes of the other side; empty when it said that there are no more.
-
-        Raises:
-            OSError: it is gone; also when it left without saying so.
-        """
+        """Bytes of the other side; empty when it said that there are no more."""
         while True:
             try:
                 data = self._tls.read(min(limit, _RECORD))
@@ -137,11 +129,7 @@ class TlsStream(SocketStream):
                 return data
 
     async def write(self, data: Bytes) -> None:
-        """Bytes for the other side.
-
-        Raises:
-            OSError: it is gone.
-        """
+        """Bytes for the other side."""
         rest = memoryview(data)
         while rest:
             written = self._tls.write(rest[:CHUNK])

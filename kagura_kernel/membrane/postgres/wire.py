@@ -4,6 +4,9 @@ Every length is checked before anything is read or kept: what waits in memory fo
 in the box is told when it gets no session is a state that its library knows, and a masked text: words of the server are
 never passed on, for they name the address that it sees, its users, or what somebody who plays a server wants to be
 read. A looked-up address never stands in a text for the box either.
+
+Whatever reads raises `WireBroken` for what is no such message or ends in the middle of one, and `OSError` when the
+other side is gone.
 """
 
 from __future__ import annotations
@@ -71,12 +74,7 @@ Packet = Startup | Key | int
 
 
 async def read_exactly(source: Readable, count: int) -> bytes:
-    """So many bytes and not one more.
-
-    Raises:
-        WireBroken: it ended before.
-        OSError: the other side is gone.
-    """
+    """So many bytes and not one more."""
     found = bytearray()
     while len(found) < count:
         data = await source.read(count - len(found))
@@ -87,12 +85,7 @@ async def read_exactly(source: Readable, count: int) -> bytes:
 
 
 async def read_message(source: Readable, most: int = MAX_MESSAGE) -> tuple[bytes, bytes]:
-    """A message of a server: its letter and its body.
-
-    Raises:
-        WireBroken: it ended before, or the message is longer than `most`, or shorter than a message can be.
-        OSError: the other side is gone.
-    """
+    """A message of a server: its letter and its body."""
     kind, length = _HEAD.unpack(await read_exactly(source, _HEAD.size))
     if not _INT.size <= length <= most:
         raise WireBroken("does not speak PostgreSQL")
@@ -100,12 +93,7 @@ async def read_message(source: Readable, most: int = MAX_MESSAGE) -> tuple[bytes
 
 
 async def read_packet(source: Readable) -> Packet | None:
-    """What a client sends before it is let in; None when it hung up before it said anything.
-
-    Raises:
-        WireBroken: it is none of that.
-        OSError: the client is gone.
-    """
+    """What a client sends before it is let in; None when it hung up before it said anything."""
     head = await source.read(_INT.size)
     if not head:
         return None
@@ -118,11 +106,7 @@ async def read_packet(source: Readable) -> Packet | None:
 
 
 def parse_packet(body: bytes) -> Packet:
-    """A first packet without its length.
-
-    Raises:
-        WireBroken: it is none.
-    """
+    """A first packet without its length."""
     (code,) = _INT.unpack_from(body)
     rest = body[_INT.size :]
     if code in (SSL_REQUEST, GSS_REQUEST) and not rest:
@@ -159,22 +143,14 @@ def parse_fields(body: bytes) -> dict[str, str]:
 
 
 def parse_key(body: bytes) -> Key:
-    """The body of a BackendKeyData.
-
-    Raises:
-        WireBroken: it is none of version 3.0.
-    """
+    """The body of a BackendKeyData."""
     if len(body) != _KEY.size:
         raise WireBroken("does not speak PostgreSQL 3.0")
     return Key(*_KEY.unpack(body))
 
 
 def parse_code(body: bytes) -> int:
-    """The number that an authentication request begins with.
-
-    Raises:
-        WireBroken: it has none.
-    """
+    """The number that an authentication request begins with."""
     if len(body) < _INT.size:
         raise WireBroken("does not speak PostgreSQL")
     return int(_INT.unpack_from(body)[0])

@@ -392,17 +392,16 @@ class ToolQuestions:
     remote: bool  # Whether its server lies outside of the box
 
     def __post_init__(self) -> None:
-        self._patterns = tuple(self.patterns)
         self._reason = (
             "Its server lies outside of the box: what a call holds is sent there."
             if self.remote
-            else "The agent's self.toolset is set to ask before this tool is called."
+            else "The agent's toolset is set to ask before this tool is called."
         )
         self._allowed: set[str] = set()
 
     def asks(self, tool: str) -> bool:
         """Whether a person is asked about this tool at all."""
-        return matches(tool, self._patterns)
+        return matches(tool, self.patterns)
 
     async def require(self, tool: str, arguments: Mapping[str, Any], call_id: str) -> None:
         """Go on only if the call may be made.

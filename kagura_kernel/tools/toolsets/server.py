@@ -48,7 +48,7 @@ class Gone(Exception):
 
 @dataclass(eq=False, repr=False)
 class Peer:
-    """One conversation."""
+    """One conversation. What asks or tells raises `Gone` when it is over, `ValueError` for what cannot be sent."""
 
     cutter: Cutter  # Tells messages apart
     send: Callable[[bytes], Awaitable[None]]  # Hands bytes over; raises `OSError` when nobody takes them
@@ -90,8 +90,6 @@ class Peer:
 
         Raises:
             Failed: the server answered with an error.
-            Gone: it is over.
-            ValueError: the request cannot be sent; the text is half a sentence.
         """
         data = self._encoded({"id": number, "method": method, "params": params})
         if self._gone:
@@ -106,12 +104,7 @@ class Peer:
                 self._given_up.append(number)
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Say something that has no answer.
-
-        Raises:
-            Gone: it is over.
-            ValueError: it cannot be sent; the text is half a sentence.
-        """
+        """Say something that has no answer."""
         await self._hand_over(self._encoded({"method": method, "params": params}))
 
     def end(self, why: str) -> None:

@@ -271,6 +271,7 @@ class Caller:
     """A program in the box that has connected; one request after the other.
 
     The raw head is checked before h11 sees it, so it is cut out here; each request has an h11 connection of its own.
+    Every method raises `OSError` when the program is gone.
     """
 
     def __init__(self, stream: GuestStream, limits: InjectionLimits) -> None:
@@ -287,7 +288,6 @@ class Caller:
 
         Raises:
             BadRequest: what came is none, or took too long.
-            OSError: the program is gone.
         """
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_bytes)
         self.answered = False
@@ -314,7 +314,6 @@ class Caller:
 
         Raises:
             BadRequest: the body breaks its framing, or ends too early.
-            OSError: the program is gone.
         """
         while not self.heard:
             try:
@@ -337,9 +336,6 @@ class Caller:
         """Return when the program has no more to send; what it says before that is kept for its next request.
 
         Only once the whole request has been read. Cancelled, nothing is lost.
-
-        Raises:
-            OSError: the program is gone.
         """
         while len(self._early) < self._limits.head_bytes:
             data = await self._stream.read(CHUNK)
@@ -350,29 +346,17 @@ class Caller:
         await asyncio.get_running_loop().create_future()
 
     async def answer(self, status: int, reason: bytes, headers: Headers) -> None:
-        """Begin the answer.
-
-        Raises:
-            OSError: the program is gone.
-        """
+        """Begin the answer."""
         self.answered = True
         await self._send(h11.Response(status_code=status, reason=reason, headers=headers))
 
     async def send(self, data: bytes) -> None:
-        """A piece of the answer's body.
-
-        Raises:
-            OSError: the program is gone.
-        """
+        """A piece of the answer's body."""
         if data:
             await self._send(h11.Data(data=data))
 
     async def finish(self) -> bool:
-        """End the answer; whether the connection can have another request.
-
-        Raises:
-            OSError: the program is gone.
-        """
+        """End the answer; whether the connection can have another request."""
         await self._send(h11.EndOfMessage())
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._buffer += self._http.trailing_data[0] + bytes(self._early)
@@ -384,9 +368,6 @@ class Caller:
         """Answer with our own words instead; whether the connection can have another request.
 
         Plain text, which git and curl show as it is.
-
-        Raises:
-            OSError: the program is gone.
         """
         # Some of the text may be the program's own, and half a character has no UTF-8.
         body = f"{code}: {text}\n".encode("utf-8", "backslashreplace")

@@ -246,7 +246,11 @@ class _Injected:
 
 @dataclass(eq=False, repr=False)
 class Injector:
-    """What one run's box has of the run's leases; belongs to the loop of the box."""
+    """What one run's box has of the run's leases; belongs to the loop of the box.
+
+    Whatever needs a credential raises `LeaseEnded` and `GrantMissing` as its source does; whatever takes a file away
+    raises `InjectionFailed` when something of it may be left, after everything else was closed.
+    """
 
     box: Box  # The box
     source: CredentialSource  # The run's broker
@@ -276,10 +280,7 @@ class Injector:
         The loopback URL of a provider's scope stays the same for the life of the box, whatever lease is behind it.
 
         Raises:
-            LeaseEnded: it is over or on hold.
-            GrantMissing: the run may not have it.
             InjectionFailed: the provider's settings do not say how, or the box would not have it.
-            SandboxUnavailable: the box is gone.
         """
         async with self._turn:
             if lease.id in self._injected:
@@ -320,11 +321,7 @@ class Injector:
             injected.usable = True
 
     async def on_hold(self, lease: Lease) -> None:
-        """Its credential is given to nobody for now: its files are taken away, its URLs answer 503.
-
-        Raises:
-            InjectionFailed: something of a file may be left.
-        """
+        """Its credential is given to nobody for now: its files are taken away, its URLs answer 503."""
         async with self._turn:
             injected = self._injected.get(lease.id)
             if injected is not None:
@@ -333,22 +330,14 @@ class Injector:
                 await self._without_files(injected)
 
     async def closed(self, lease: Lease) -> None:
-        """It was given back: requests under way are cut, its files are taken away, its URLs answer 403.
-
-        Raises:
-            InjectionFailed: something of a file may be left.
-        """
+        """It was given back: requests under way are cut, its files are taken away, its URLs answer 403."""
         async with self._turn:
             injected = self._injected.pop(lease.id, None)
             if injected is not None:
                 await self._leave(injected)
 
     async def close(self) -> None:
-        """Close all; may be called twice. Raises nothing when the box is gone.
-
-        Raises:
-            InjectionFailed: something of a file may be left; everything else was closed.
-        """
+        """Close all; may be called twice. Raises nothing when the box is gone."""
         async with self._turn:
             self._closed = True
             leaving, self._injected = list(self._injected.values()), {}
@@ -376,8 +365,6 @@ class Injector:
         Raises:
             UnknownName: there is no such lease here.
             NotThisTime: the lease is not used by variables.
-            LeaseEnded: it is over or on hold.
-            GrantMissing: the run may not have it any more.
             InjectionFailed: the credential lacks a part that a variable needs.
         """
         found: dict[str, str] = {}

@@ -80,28 +80,11 @@ _HOP = frozenset({b"connection", b"keep-alive", b"te", b"trailer", b"transfer-en
 # looked into, another path or method than those of the request, an origin: none of these leaves the box. A cookie
 # would outlive the lease.
 _NOT_SENT = frozenset(
-    {
-        b"host",
-        b"content-length",
-        b"expect",
-        b"authorization",
-        b"cookie",
-        b"cookie2",
-        b"range",
-        b"request-range",
-        b"if-range",
-        b"a-im",
-        b"accept-encoding",
-        b"accept-charset",
-        b"x-http-method-override",
-        b"x-http-method",
-        b"x-method-override",
-        b"forwarded",
-        b"x-host",
-        b"x-real-ip",
-        b"x-client-ip",
-        b"true-client-ip",
-    }
+    (
+        b"host content-length expect authorization cookie cookie2 range request-range if-range a-im accept-encoding "
+        b"accept-charset x-http-method-override x-http-method x-method-override forwarded x-host x-real-ip x-client-ip "
+        b"true-client-ip"
+    ).split()
 )
 _NOT_SENT_BEGINNINGS = (b"proxy-", b"x-forwarded-", b"x-original-", b"x-rewrite-")
 _NOT_DELIVERED = frozenset({b"set-cookie", b"set-cookie2", b"alt-svc"})
@@ -274,7 +257,7 @@ class UpstreamBroke(OSError):
 
 
 class UpstreamConnection:
-    """One connection to the upstream; it carries one request at a time."""
+    """One connection to the upstream, for one request at a time; its methods raise `OSError` when that is gone."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -289,22 +272,14 @@ class UpstreamConnection:
         return self._reader.at_eof() or self._writer.is_closing()
 
     async def send(self, event: h11.Event) -> None:
-        """Send a part of the request.
-
-        Raises:
-            OSError: the upstream is gone.
-        """
+        """Send a part of the request."""
         data = self._http.send(event)
         if data:
             self._writer.write(data)
             await self._writer.drain()
 
     async def response(self) -> h11.Response:
-        """The head of the answer; what is only provisional is passed over.
-
-        Raises:
-            OSError: there is none.
-        """
+        """The head of the answer; what is only provisional is passed over."""
         while True:
             event = await self._event()
             if isinstance(event, h11.Response):
@@ -313,11 +288,7 @@ class UpstreamConnection:
                 raise UpstreamBroke("it changed the protocol")
 
     async def body(self) -> AsyncIterator[bytes]:
-        """The body of the answer, piece by piece.
-
-        Raises:
-            OSError: it ends too early.
-        """
+        """The body of the answer, piece by piece."""
         while isinstance(event := await self._event(), h11.Data):
             yield bytes(event.data)
 
