@@ -65,11 +65,8 @@ class BlobStore:
     def prune(self, older_than_days: float = 30.0, *, keep: Callable[[], Collection[str]] = tuple) -> int:
         """Remove what nobody has decided about in that time; how many contents went.
 
-        What cannot be removed stays, and what another kernel removes at the same time is not counted.
-
-        Args:
-            older_than_days: That time.
-            keep: Hashes of contents that somebody needs for longer; asked only when something would go.
+        What cannot be removed stays, and what another kernel removes at the same time is not counted. `keep` gives
+        hashes of contents that somebody needs for longer, and is asked only when something would go.
         """
         now = time.time()
         before = now - older_than_days * 86400

@@ -269,12 +269,9 @@ class Collector:
         A file that cannot be read, or grows while it is read, is told as protected, and its diff says why. Of what is
         protected, large files and most of many are told without their content. What holds a live secret, in its name,
         its target or its content, is protected, nothing of it is stored, and its name is told without the secret.
-
-        Args:
-            box: A box that is still running.
-            ours: Hash of each path that this run has already put into the project, so that it is no conflict.
-            into: Filled and returned. Whatever ends the collection early, it has all that differs then: what was
-                brought out, and what was not as protected.
+        `ours` has the hash of each path that this run has already put into the project, so that it is no conflict.
+        `into` is filled and returned: whatever ends the collection early, it has all that differs then, what was not
+        brought out as protected.
 
         Raises:
             WorkspaceTooLarge: the new contents weigh more than the limit.

@@ -82,10 +82,7 @@ class RunGrant:
     def widened(self, net: Iterable[str], mounts: Iterable[Mount] = (), *, asked: bool) -> RunGrant:
         """The same with more hosts and mounts, found out before anything starts; a closed one with no more hosts.
 
-        Args:
-            net: Words that open hosts, none of them `none`.
-            mounts: What else of the host is seen.
-            asked: Whether a person's word is needed for the hosts that are new.
+        `asked` says whether a person's word is needed for the hosts that are new.
 
         Raises:
             UsageError: words that are not understood.
@@ -155,15 +152,8 @@ def compute_grant(
 ) -> RunGrant:
     """The grant that these words mean.
 
-    Args:
-        project: The project root, checked.
-        policy: The box's boundary.
-        image: Image asked for.
-        usual_net: What the settings open for every run; each is a host, a set of hosts, or `ask`.
-        net: What this run's own words open beside; `none` takes back all that stands before it.
-        credentials: Each as `PROVIDER:SCOPE`.
-        writable_root: Whether the box's whole system may be changed.
-        sets: The sets of hosts that words may name, mirrors considered.
+    `usual_net` is what the settings open for every run, each a host, a set of hosts, or `ask`; `net` what this run's
+    own words open beside, where `none` takes back all that stands before it. Credentials are written `PROVIDER:SCOPE`.
 
     Raises:
         UsageError: words that are not understood, all of them.

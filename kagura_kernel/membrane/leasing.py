@@ -138,9 +138,6 @@ class Leasing:
     def secret_env(self, names: Sequence[str] | None = None) -> dict[str, str]:
         """Variables with secrets in them, for the environment of exactly one process: of these leases, or of all.
 
-        Args:
-            names: Leases that are used in this way, each as `provider:scope`.
-
         Raises:
             UnknownName: there is no such lease, or it is not used in this way.
             LeaseEnded: one is over or on hold.

@@ -185,9 +185,7 @@ class Membrane:
     async def open(self, box: Box, after: OutputFilter | None = None) -> Box:
         """Let the grant reach the box; the box to work with from here on, whose output holds no leased secret.
 
-        Args:
-            box: The box.
-            after: What its output goes through when nothing leased is in it any more.
+        `after` is what its output goes through when nothing leased is in it any more.
 
         Raises:
             SandboxUnavailable: the box has no way out for anything, or is gone.

@@ -39,11 +39,8 @@ _TOPS = ("/", "/home", "/root", "/srv", "/tmp", "/var", "/opt", "/mnt", "/media"
 def check_project(path: Path, *, home: Path | None, private: Sequence[Path]) -> Path:
     """The project root, absolute and without links, fit to be shown to a box.
 
-    Args:
-        path: What was asked for; usually the notebook's working directory.
-        home: The user's home directory: neither it, nor a directory above it, nor what in it holds keys is ever a
-            project.
-        private: Directories of ours and of Jupyter's (state, runtime); a project may neither hold nor lie in one.
+    Neither the home directory, nor one above it, nor what in it holds keys is ever a project; nor may one hold or lie
+    in the `private` directories, ours and Jupyter's.
 
     Raises:
         WorkspaceUnreadable: it is missing, is no directory, or may not be read.
@@ -67,11 +64,6 @@ def check_project(path: Path, *, home: Path | None, private: Sequence[Path]) -> 
 
 def refuse_private(root: Path, *, home: Path | None, private: Sequence[Path]) -> None:
     """Refuse what is never shown to a box: the system's own, home as a whole, keys, and directories of ours.
-
-    Args:
-        root: A file or directory, absolute and without links.
-        home: As for `check_project`.
-        private: As for `check_project`.
 
     Raises:
         WorkspaceRefused: it is, holds, or lies in such a place.
@@ -351,11 +343,8 @@ class ProjectFiles:
     def replace(self, path: str, content: bytes, mode: int, *, expected: str | None = None) -> None:
         """Put a file in place, whole or not at all; directories on the way are made.
 
-        Args:
-            path: Where.
-            content: What the file will hold.
-            mode: Permission bits; the special ones are dropped.
-            expected: Hash of what stands there now, empty for nothing; None puts it in place of whatever it is.
+        `expected` is the hash of what stands there now, empty for nothing; None puts it in place of whatever it is. Of
+        the mode the special bits are dropped.
 
         Raises:
             Changed: something else stood there; it still does.

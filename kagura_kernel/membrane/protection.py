@@ -55,10 +55,7 @@ def landing(path: str, target: str) -> list[str] | None:
 def stays_inside(path: str, target: str, links_at: Callable[[str], Iterable[str]]) -> bool:
     """Whether a link leads to a place in the project by way of directories only.
 
-    Args:
-        path: Where the link is to stand.
-        target: Where it points.
-        links_at: The targets of the links that stand, or are to stand, at a path; none for everything else.
+    `links_at` gives the targets of the links that stand, or are to stand, at a path; none for everything else.
     """
     waiting = [(path, target)]
     known = set(waiting)
@@ -233,15 +230,10 @@ def apply_changes(
 ) -> WrittenBack:
     """Put changes into the project, file by file, in the order given.
 
-    A file that no longer is what the change was collected against, that is protected, or that cannot be reached
-    without following a link, is left alone and told as a conflict. So is one whose new content is gone, and a link that
-    could lead out of the project. What is protected is judged anew, from the project as it is now.
-
-    Args:
-        project: The project on the host.
-        blobs: Where the new contents are.
-        changes: What to apply.
-        protected: Paths below the root that a policy protects, beside those that are always protected.
+    A file that no longer is what the change was collected against, that is protected, or that cannot be reached without
+    following a link, is left alone and told as a conflict. So is one whose new content is gone, and a link that could
+    lead out of the project. What is protected is judged anew, from the project as it is now. `protected` are paths
+    below the root that a policy protects, beside those that are always protected.
 
     Raises:
         WorkspaceUnreadable: the disk is full or read-only; what was applied before stays.

@@ -44,14 +44,7 @@ class ReadPrompt:
 def agent_briefing(
     name: str, system_prompt: str, prompts: Sequence[ReadPrompt] = (), skills: Sequence[StagedSkill] = ()
 ) -> str:
-    """The sections of a system prompt that come from an agent's definition and its kit; empty where there are none.
-
-    Args:
-        name: The agent's.
-        system_prompt: Of its definition.
-        prompts: Prompt files, in order.
-        skills: What it can read with the tool `skill`.
-    """
+    """The sections of a system prompt that come from an agent's definition and its kit; empty where there are none."""
     parts = []
     if system_prompt.strip():
         parts.append(f"## You are the agent {name!r}\n\n{fenced('agent', system_prompt.strip())}")
@@ -205,10 +198,7 @@ class Told:
 def memory_briefing(told: Sequence[Told], now: datetime, notes: Sequence[str] = ()) -> str:
     """The section of a system prompt; empty where there is nothing to tell.
 
-    Args:
-        told: What is remembered, in order; see `that_fit`.
-        now: For their ages.
-        notes: What else there is to say, a sentence each, in our own words.
+    The notes are sentences in our own words.
     """
     if not told and not notes:
         return ""
@@ -307,20 +297,8 @@ def system_prompt(  # noqa: PLR0913 - one run's surroundings, each a fact
 ) -> str:
     """The system prompt of a run.
 
-    Args:
-        specs: The tools on offer.
-        project_name: What the project is called; a name, no path.
-        policy: The box's boundary.
-        powers: What crosses its wall.
-        variables: What its programs are given, and what they are to hand back.
-        write_mode: What becomes of changes.
-        mode: How much the person in charge has handed over.
-        headless: Whether nobody can answer.
-        plugins: What there is to say about enabled plugins, as a section of its own; empty for nothing.
-        agent: What comes from the agent's definition and its kit, likewise.
-        handed_on: Whether another run has handed the task on, and gets the changes.
-        workspace: Where the project lies in the box.
-        sandboxed: Whether there is a box at all.
+    `project_name` is a name, no path. `plugins` and `agent` are sections of their own, empty for nothing. `handed_on`
+    says whether another run has handed the task on, and gets the changes; `sandboxed` whether there is a box at all.
     """
     names = {spec.name for spec in specs}
     lines = [f"You do one task in the project {project_name!r}; your last message becomes its result."]

@@ -31,9 +31,7 @@ HandOn = Callable[[Delegated, str], Awaitable[ToolResult]]
 class DelegateTool:
     """Hands a part of the work to another agent and waits for it.
 
-    Args:
-        hand_on: Does it.
-        agents: Sub-agents by name, each with what it is for.
+    Sub-agents are told by name, each with what it is for.
     """
 
     def __init__(self, hand_on: HandOn, agents: Mapping[str, str]) -> None:

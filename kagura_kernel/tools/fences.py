@@ -83,10 +83,8 @@ _SLASHES = frozenset("/\u1735\u2044\u2215\u2571\u27cb\u29f8\u3033\uff0f")
 def fenced(tag: str, text: str, attributes: str | Mapping[str, str] = "") -> str:
     """A text between `<tag …>` and `</tag>`, each on a line of its own.
 
-    Args:
-        tag: A word of letters.
-        text: Somebody's. Whatever looks like one of these two marks in it is written so that it is none.
-        attributes: What stands in the first mark: names and values, or as it was written already (see `attribute`).
+    The tag is a word of letters. Whatever looks like one of these two marks in the text is written so that it is none.
+    Attributes are names and values, or as they were written already (see `attribute`).
     """
     said = attributes
     if not isinstance(said, str):

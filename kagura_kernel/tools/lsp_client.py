@@ -83,11 +83,7 @@ def place_of(said: Any) -> Place:
 def position(text: str, line: int, symbol: str, column: int | None) -> dict[str, int]:
     """The position that a brain means, in a server's words.
 
-    Args:
-        text: The file's.
-        line: From 1.
-        symbol: A text on that line; empty for none.
-        column: From 1; None for the symbol, or for the line's first word.
+    Line and column count from 1; without a column the symbol on that line is meant, and without both its first word.
 
     Raises:
         NoSuchPlace: the file has no such line, or the line no such text.
@@ -161,16 +157,8 @@ class LspClient(Client):
     """A server and the files that it has been shown.
 
     Whatever asks it raises `ToolsetError` when it is gone, too busy, not for such files, cannot do this, or did not
-    answer in time, and `BoxFileError` when the file cannot be read.
-
-    Args:
-        name: The toolset's.
-        box: The run's.
-        start: What the bridge is told.
-        languages: A language's id to the patterns of its files' names.
-        over: Told once when it is over, why, half a sentence; also when it was closed.
-        clock: The time.
-        limits: On all of it.
+    answer in time, and `BoxFileError` when the file cannot be read. A file's language is found by the patterns of its
+    name.
     """
 
     def __init__(
@@ -201,13 +189,7 @@ class LspClient(Client):
         return self._can.get(what) not in (None, False)
 
     async def ask(self, method: str, path: str, **more: Any) -> Any:
-        """The answer to a question about one file, which the server sees as it is now.
-
-        Args:
-            method: In the protocol's words.
-            path: In the box, absolute.
-            more: What goes with it.
-        """
+        """The answer to a question about one file, which the server sees as it is now."""
         await self.show(path)
         try:
             return await self._server.call(method, {"textDocument": {"uri": uri_of(path)}, **more})

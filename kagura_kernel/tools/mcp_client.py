@@ -215,13 +215,8 @@ _CHANGED = "The server has changed its list of tools since this run began; the n
 class McpClient(Client):
     """A server and what it offers.
 
-    Args:
-        name: The toolset's.
-        box: The run's.
-        start: What the bridge is told: a program, or a URL.
-        over: Told once when it is over, why, half a sentence; also when it was closed.
-        clock: The time.
-        limits: On all of it.
+    The bridge is told to start a program, or a URL. `over` is told once why it is over, half a sentence; also when it
+    was closed.
     """
 
     def __init__(

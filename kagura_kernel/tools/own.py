@@ -75,9 +75,6 @@ class BoxPlace:
 class OwnTool:
     """A tool of another package, held to what every tool is held to.
 
-    Args:
-        tool: It.
-
     Raises:
         TypeError: its description is none.
     """
@@ -112,11 +109,6 @@ class OwnTool:
 
 def own_tools(makers: Sequence[ToolMaker], runtime: Runtime, taken: Sequence[str]) -> list[Tool]:
     """The tools of other packages for one run.
-
-    Args:
-        makers: What makes each of them.
-        runtime: Where the run's box is.
-        taken: Names of tools that are there already.
 
     Raises:
         UsageError: one cannot be made, or has the name of another tool; nothing is left out silently.

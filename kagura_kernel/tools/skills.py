@@ -26,12 +26,7 @@ _FARTHEST = 1 << 20
 
 
 class SkillTool:
-    """Reads one skill, or one of its files.
-
-    Args:
-        runtime: Where the files are.
-        skills: What the run's agent has.
-    """
+    """Reads one skill, or one of its files."""
 
     def __init__(self, runtime: Runtime, skills: Sequence[StagedSkill]) -> None:
         self._runtime = runtime

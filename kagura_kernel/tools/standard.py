@@ -325,15 +325,7 @@ def standard_toolbox(
     programs: BoxPrograms | None = None,
     spill_dir: Path | None = None,
 ) -> Toolbox:
-    """The standard tools as a toolbox.
-
-    Args:
-        runtime: What they work with.
-        times: How long commands may take.
-        leases: Credentials that a command may ask for.
-        programs: What programs in the box find there.
-        spill_dir: Takes output that is too long for memory.
-    """
+    """The standard tools as a toolbox."""
     return Toolbox(standard_tools(runtime, times, leases, programs), spill_dir=spill_dir)
 
 

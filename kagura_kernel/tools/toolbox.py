@@ -149,10 +149,6 @@ class Tool(Protocol):
 class Toolbox:
     """Tools by name. Several calls may be under way at once.
 
-    Args:
-        tools: What the brain may call; names are unique.
-        spill_dir: Where output goes that is too long for memory.
-
     Raises:
         ValueError: two tools share a name.
     """

@@ -87,9 +87,8 @@ class _Shielding:
     ) -> T:
         """The result of the work.
 
-        Args:
-            work: What to do; it runs to its end in any case.
-            unwanted: What to do with the result when the caller was cancelled and nobody takes it; shielded as well.
+        The work runs to its end in any case; `unwanted` takes its result, shielded as well, when the caller was
+        cancelled.
         """
         task = self._start(work)
         try:
@@ -159,12 +158,7 @@ class CredentialBroker:
     async def acquire(self, provider: str, scope: str, *, budget: Budget | None = None, reason: str = "") -> Lease:
         """A lease, renewed in the background until its budget ends.
 
-        Args:
-            provider: Name of a provider.
-            scope: One of its scopes.
-            budget: One that a person has approved before (with the grant, or before a checkpoint); without it, or when
-                nothing of it is left, the approver is asked.
-            reason: Why, for whoever is asked.
+        Without a budget that a person has approved before, or when nothing of it is left, the approver is asked.
 
         Raises:
             GrantMissing: this run may not have it.

@@ -42,15 +42,8 @@ async def mint(
 ) -> Lease:
     """Mint once: the lease with a live credential.
 
-    It should not be cancelled half-way; whoever may be cancelled runs it as a task and shields that.
-
-    Args:
-        provider: Who mints.
-        lease: What for, as `Lease.acquire` or `Lease.renew` gives it.
-        holder: For whom.
-        ledger: Where it is written down.
-        clock: For when it ends.
-        owe: Told of a row whose credential may exist and must not, with the reason; writes that down as owed.
+    It should not be cancelled half-way; whoever may be cancelled runs it as a task and shields that. `owe` is told of a
+    row whose credential may exist and must not, with the reason, and writes that down as owed.
 
     Raises:
         LeaseRefused: the provider said no.

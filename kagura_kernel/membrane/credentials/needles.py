@@ -82,12 +82,7 @@ def cut_mark(data: bytes) -> int:
 
 
 class Places:
-    """Where in a text stands what its fold consists of.
-
-    Args:
-        data: The text.
-        fold: How it was folded.
-    """
+    """Where in a text stands what its fold consists of."""
 
     def __init__(self, data: bytes, fold: Fold) -> None:
         self._data = data
@@ -160,10 +155,7 @@ _HEAD = 4
 class NeedleIndex:
     """Needles under one fold.
 
-    Args:
-        forms: What is looked for, not folded; each has four bytes at least when it is.
-        fold: How they are folded.
-        strict: Whether short ones must be spelt as they are.
+    Each form has four bytes at least when it is folded; where it is strict, short ones must be spelt as they are.
     """
 
     def __init__(self, forms: Iterable[bytes], fold: Fold, *, strict: bool) -> None:
@@ -197,9 +189,7 @@ class NeedleIndex:
     def look(self, flat: bytes, text: bytes) -> tuple[list[Span], int]:
         """Where needles stand, in order, what overlaps as one; and from where on the end might be a needle's beginning.
 
-        Args:
-            flat: The fold
-            text: of this text.
+        `flat` is the fold of the text.
         """
         spans, waits_from = self._met(flat)
         for needle in self._short:

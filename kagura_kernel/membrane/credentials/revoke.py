@@ -48,10 +48,8 @@ def judge(status: int, *, retry_after: float | None = None) -> Revocation:
 def pause(attempts: int, chance: float, retry_after: float | None = None) -> float:
     """Seconds until the next attempt, after so many failed ones.
 
-    Args:
-        attempts: How many failed, this one included.
-        chance: From 0 to 1; spreads those who would otherwise all come back at once.
-        retry_after: What the provider asked for; it is never undercut, except where it asks for more than an hour.
+    What the provider asked for is never undercut, except where it asks for more than an hour. `chance`, from 0 to 1,
+    spreads those who would otherwise all come back at once.
     """
     doubled = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempts - 1, 16))
     spread = doubled * (0.75 + 0.5 * chance)

@@ -73,10 +73,7 @@ class Hiding:
     def feed(self, index: NeedleIndex, raw: bytes, text: bytes) -> bytes:
         """What may be seen after these bytes.
 
-        Args:
-            index: What is looked for; may be another one each time.
-            raw: What came,
-            text: and as many bytes for it in which to look.
+        `text` is as many bytes as came in `raw`, in which to look. The index may be another one each time.
         """
         if self._raw and index is self._index:
             fresh = index.fold(text)

@@ -180,10 +180,8 @@ _standing: list[Secret] = []
 def keep_standing(secret: Secret) -> Secret:
     """Keep in mind, as long as this process lives, a key that is nobody's lease: a model's, a chat's.
 
-    Every run hides it by its value, one that a program, a file or a model says as well.
-
-    Args:
-        secret: The key; what is shorter than `SHORTEST_STANDING` is not kept.
+    Every run hides it by its value, one that a program, a file or a model says as well. What is shorter than
+    `SHORTEST_STANDING` is not kept.
     """
     if len(secret.reveal()) >= SHORTEST_STANDING and all(one != secret for one in _standing):
         _standing.append(secret)
@@ -358,11 +356,7 @@ def read_reference(
 ) -> tuple[SecretReference | None, list[str]]:
     """The reference behind `NAME_env`, `NAME_file` or `NAME_keyring` of a table, and what is wrong with it.
 
-    Args:
-        table: The table as TOML gave it.
-        name: The secret's name, without a suffix.
-        setting: Where it stands, for messages.
-        required: Whether there has to be one.
+    `setting` is where it stands, for messages.
     """
     forms = ", ".join(f"{name}_{source}" for source in SOURCES)
     if name in table:

@@ -287,13 +287,8 @@ class Egress:
         """One connection from its question to its end; the stream is closed when this returns, however it does.
 
         Host and port are taken as the box wrote them. Cancelling it ends the connection and leaves no socket and no
-        question behind; so does a program that hangs up while it waits, a question only after a while.
-
-        Args:
-            stream: The program's.
-            target_host: As the box wrote it.
-            target_port: Likewise.
-            connect: What is done instead of only connecting, where the membrane speaks first.
+        question behind; so does a program that hangs up while it waits, a question only after a while. `connect` is
+        done instead of only connecting, where the membrane speaks first.
 
         Raises:
             ApprovalAborted: the person who was asked called the run off; the stream has been refused.
@@ -418,11 +413,7 @@ async def _while_wanted(
 ) -> T:
     """What the work gives; it is cancelled when the program has hung up and, after that, `linger` seconds have passed.
 
-    Args:
-        stream: The program's.
-        work: What it waits for.
-        linger: Seconds.
-        drop: Frees what the work gave when nobody is there to take it.
+    `drop` frees what the work gave when nobody is there to take it.
 
     Raises:
         _HungUp: the program has hung up; also when the work was done meanwhile.

@@ -60,12 +60,8 @@ async def dial_first(
 ) -> tuple[socket.socket, Address]:
     """Try the addresses in order, the next one when one has failed or is slow; the first connection and its address.
 
-    Args:
-        addresses: At least one.
-        port: TCP port.
-        dial_one: How one address is connected to.
-        places: Who tries several at once needs one for each after the first, which is the caller's; without them the
-            next address waits until one has failed.
+    Who tries several at once needs a place for each after the first, which is the caller's; without one the next
+    address waits until one has failed.
 
     Raises:
         OSError: none answered; the error of the last one that failed.

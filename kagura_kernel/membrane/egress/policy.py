@@ -236,11 +236,8 @@ def advice(target: Target, sets: HostSets = HOST_SETS) -> str:
 def address_advice(target: Target, refused: Iterable[str], *, granted: bool = True, sets: HostSets = HOST_SETS) -> str:
     """What to type when all addresses of a host have been refused, one sentence.
 
-    Args:
-        target: Host and port.
-        refused: What the host resolved to; what is no address counts for nothing.
-        granted: Whether the host itself is granted; if not, its word stands beside that of the address.
-        sets: The sets of hosts that a person may grant by name.
+    What is no address counts for nothing. Where the host itself is not granted, its word stands beside that of the
+    address.
     """
     addresses = list(_addresses(refused))
     grantable = [address for address in addresses if _opens(address, target.port)]
@@ -363,10 +360,6 @@ class Asking:
 
     async def require(self, target: Target, sets: HostSets = HOST_SETS) -> str:
         """Who allowed it, as `name, for this run`; waits for an answer if there is none yet.
-
-        Args:
-            target: Host and port.
-            sets: The sets of hosts that a person may grant by name.
 
         Raises:
             EgressDenied: somebody, a policy or the deadline said no, or nobody can be asked, or not any more.

@@ -82,12 +82,8 @@ def usual_variables() -> dict[str, str]:
 async def open_egress(box: Box, egress: Egress, port: int = PROXY_PORT, failed: Failed | None = None) -> int:
     """Give programs in the box a proxy (HTTP and SOCKS 5) whose connections `egress` decides and carries: its port.
 
-    Args:
-        box: The box; the proxy lasts as long as it does.
-        egress: Serves every connection.
-        port: On the box's loopback; 0 lets the box choose.
-        failed: Told of an error that is not the program's: the run was called off, a fact could not be recorded.
-            Without it such an error ends the box.
+    The proxy lasts as long as the box; 0 lets that choose the port. `failed` is told of an error that is not the
+    program's: the run was called off, a fact could not be recorded. Without it such an error ends the box.
 
     Raises:
         SandboxUnavailable: the port is taken in the box, it has no loopback, or it is gone.

@@ -79,11 +79,7 @@ class Pace:
         self._full_at = float("-inf")
 
     def take(self, now: float) -> float | None:
-        """Seconds that this one has to wait for its turn, 0 for most; None when it would be too long, and has no turn.
-
-        Args:
-            now: Monotonic seconds.
-        """
+        """Seconds until the turn of this one, 0 for most; None when that would be too long, and it has no turn."""
         full_at = max(self._full_at, now) + self._each
         wait = full_at - self._burst - now
         if wait > self._patience:
@@ -291,13 +287,8 @@ async def relay(
 ) -> Relayed:
     """Carry bytes until both sides are done or something ends it. Closes neither side, resets both after a cut.
 
-    Args:
-        stream: The box's end, accepted.
-        other: The other end, connected.
-        out: Counts and limits what leaves the box.
-        into: Counts and limits what reaches it.
-        limits: Idle and total time.
-        clock: Measures them.
+    The box's end is accepted, the other one connected. The meters count and limit what leaves the box and what reaches
+    it.
     """
     activity = _Activity(clock)
     watch = asyncio.ensure_future(activity.watch(limits))

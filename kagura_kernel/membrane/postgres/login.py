@@ -291,12 +291,7 @@ class ScramBroken(Exception):
 
 
 class ScramExchange:
-    """One exchange: `first`, then `answer`, then `check`, each once and in this order.
-
-    Args:
-        password: As the person wrote it.
-        nonce: Ours, fresh and printable.
-    """
+    """One exchange: `first`, then `answer`, then `check`, each once and in this order."""
 
     def __init__(self, password: Secret, nonce: str) -> None:
         self._password = password
@@ -413,11 +408,8 @@ async def sign_in(
 ) -> Welcome:
     """Start a session; on an error the caller closes the connection.
 
-    Args:
-        stream: The connection, TLS included.
-        service: Who signs in where.
-        parameters: Of the startup packet, without user and database.
-        secure: Whether a password may be told: the connection is TLS, and the URL demands that.
+    The parameters are those of the startup packet, without user and database. `secure` says whether a password may be
+    told: the connection is TLS, and the URL demands that.
 
     Raises:
         EgressSignInRefused: the server refuses, breaks the protocol, or asks for what it is not given.

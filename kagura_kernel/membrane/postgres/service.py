@@ -75,12 +75,8 @@ def parse_url(url: str, *, jail_port: int = 0, private: bool = False) -> Postgre
     """The database that a `postgresql://USER[:PASSWORD]@HOST[:PORT][/DATABASE][?PARAMETERS]` URL names.
 
     Nothing else is looked at: no password file, no service file, no environment variable. The database is by default
-    named like the user, as libpq has it.
-
-    Args:
-        url: With what is no plain letter or digit in user, password and database percent-encoded.
-        jail_port: See `PostgresService`.
-        private: Likewise.
+    named like the user, as libpq has it. What is no plain letter or digit in user, password and database is
+    percent-encoded.
 
     Raises:
         ConfigurationError: with everything that is wrong; never with the password.

@@ -197,13 +197,7 @@ def negotiated(unknown: tuple[str, ...]) -> bytes:
 
 
 def fatal(state: str, text: str, hint: str = "") -> bytes:
-    """An ErrorResponse after which the connection ends.
-
-    Args:
-        state: SQLSTATE, five letters.
-        text: One line.
-        hint: What to do about it.
-    """
+    """An ErrorResponse after which the connection ends."""
     fields = {"S": "FATAL", "V": "FATAL", "C": state, "M": text, "H": hint}
     body = b"".join(f"{letter}{value}".encode() + b"\0" for letter, value in fields.items() if value)
     return message(b"E", body + b"\0")
@@ -230,12 +224,7 @@ _SAID = {
 
 
 def refused_by_server(target: Target, fields: dict[str, str]) -> EgressSignInRefused:
-    """The error for a server's ErrorResponse, in our words.
-
-    Args:
-        target: The server.
-        fields: Of the response, by their letters.
-    """
+    """The error for a server's ErrorResponse, in our words."""
     state = fields.get("C", "")
     if not (len(state) == 5 and state.isascii() and state.isalnum()):  # noqa: PLR2004 - an SQLSTATE
         state = NOT_LET_IN

@@ -14,9 +14,7 @@ class TooLong(ValueError):
 def events(readline: Callable[[int], bytes], most: int) -> Iterator[bytes]:
     """The data of each event, to the end of the stream; comments, names and ids are passed over.
 
-    Args:
-        readline: The next line with its end, at most so many bytes; empty at the end.
-        most: Bytes of one event.
+    `readline` gives the next line with its end, at most so many bytes; empty at the end.
 
     Raises:
         TooLong: a line or an event is longer.

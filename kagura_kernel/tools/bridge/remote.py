@@ -52,14 +52,7 @@ def serve(connection: socket.socket, url: str, headers: dict[str, str], seconds:
 
 
 class Server:
-    """The server and the session with it.
-
-    Args:
-        place: Where it is.
-        headers: What every request carries.
-        seconds: How long it may be silent.
-        connection: To the host.
-    """
+    """The server and the session with it."""
 
     def __init__(self, place: Place, headers: dict[str, str], seconds: float, connection: socket.socket) -> None:
         self._place = place

@@ -66,11 +66,7 @@ def bridge_argv() -> tuple[str, ...]:
 
 
 def bridge_payload(start: Mapping[str, Any]) -> bytes:
-    """What has to stand on that command's standard input, to its end.
-
-    Args:
-        start: What `bridge.main.main` is told.
-    """
+    """What has to stand on that command's standard input, to its end."""
     return json.dumps((_PACKAGES, _sources(), start), ensure_ascii=True).encode("ascii")
 
 

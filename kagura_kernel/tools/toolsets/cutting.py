@@ -179,11 +179,6 @@ def tool_name(toolset: str, tool: str, taken: Collection[str]) -> str:
 
     What does not fit, or would be taken for another, ends with a mark made of the whole name, so that it is the same
     in every run in which the same tools are offered.
-
-    Args:
-        toolset: Its name, kebab-case.
-        tool: As its server calls it, anything.
-        taken: Names that are given already.
     """
     plain = f"{toolset.replace('-', '_')}_{_OTHER.sub('_', tool).strip('_') or 'tool'}"
     if len(plain) <= LONGEST and plain not in taken:
@@ -216,9 +211,7 @@ class SchemaRefused(ValueError):
 def clean_schema(schema: Any, *, most: int) -> dict[str, Any]:
     """The schema of an object, with what is safe of it; references to its own definitions are put in their place.
 
-    Args:
-        schema: What a server said.
-        most: Bytes that it may have, before and after.
+    It may have `most` bytes, before and after.
 
     Raises:
         SchemaRefused: it is no schema of an object, refers to something outside, or is too large.
@@ -405,11 +398,6 @@ class ToolQuestions:
 
     async def require(self, tool: str, arguments: Mapping[str, Any], call_id: str) -> None:
         """Go on only if the call may be made.
-
-        Args:
-            tool: As its server calls it.
-            arguments: Exactly what it would be called with.
-            call_id: The brain's call.
 
         Raises:
             ApprovalDenied: a person or the deadline said no.

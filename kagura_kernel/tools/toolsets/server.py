@@ -300,10 +300,7 @@ class Server:
     async def call(self, method: str, params: Mapping[str, Any], seconds: float | None = None) -> Any:
         """The answer to a request that may have to wait for its turn.
 
-        Args:
-            method: In the protocol's words.
-            params: What goes with it.
-            seconds: Until it is given up; None is the limits'.
+        After `seconds`, or what the limits say, it is given up.
 
         Raises:
             Failed: the server answered with an error.
@@ -410,11 +407,7 @@ class Server:
 
 
 class Client(ABC):
-    """A server of one protocol. A protocol adds how it begins (`_get_ready`) and what is asked of it.
-
-    Args:
-        server: Not started yet.
-    """
+    """A server of one protocol. A protocol adds how it begins (`_get_ready`) and what is asked of it."""
 
     def __init__(self, server: Server) -> None:
         self.name = server.name  # The toolset's

@@ -359,8 +359,7 @@ class Injector:
     def secret_env(self, names: Iterable[str]) -> dict[str, str]:
         """The variables with secrets for exactly one command, for `Command.env`; keep them nowhere.
 
-        Args:
-            names: Leases, each by its id or as `PROVIDER:SCOPE`.
+        Each lease is named by its id or as `PROVIDER:SCOPE`.
 
         Raises:
             UnknownName: there is no such lease here.

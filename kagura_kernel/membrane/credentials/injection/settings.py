@@ -248,10 +248,7 @@ _INJECTION: TypeAdapter[Injection] = TypeAdapter(Annotated[Injection, Field(disc
 def read_injections(value: Any, where: str, parts: tuple[str, ...]) -> tuple[tuple[Injection, ...] | None, list[str]]:
     """What `inject` says, and what is wrong with it; None when it is not there.
 
-    Args:
-        value: As TOML gave it: a table, or several.
-        where: Where it stands, for messages.
-        parts: What the provider's credentials are made of.
+    `where` is where it stands, for messages; `parts` is what the provider's credentials are made of.
     """
     if value is None:
         return None, []

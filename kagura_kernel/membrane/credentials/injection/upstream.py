@@ -59,11 +59,7 @@ class Forms:
 
 
 class Censor(Covering):
-    """One body. What might be the beginning of a secret waits for the next chunk, or the end.
-
-    Args:
-        forms: What is looked for; asked for each chunk, for there may be more.
-    """
+    """One body. What might be the beginning of a secret waits for the next chunk, or the end."""
 
     def __init__(self, forms: Forms) -> None:
         super().__init__(forms, lambda size, _again: b"*" * size)
@@ -126,10 +122,7 @@ class Upstream:
     def inside(self, url: str, asked: bytes, base: str) -> str:
         """A reference of an answer as the box should follow it: below `base` where the upstream itself is meant.
 
-        Args:
-            url: As the upstream wrote it, absolute or relative.
-            asked: The target that the upstream was asked for.
-            base: The loopback URL without a slash at its end.
+        `asked` is the target that the upstream was asked for.
         """
         try:
             absolute = urljoin(f"{self.scheme}://{self.authority}{asked.decode('ascii')}", url)
@@ -169,15 +162,7 @@ def incoming(
     base: str,
     hide: Callable[[bytes], bytes],
 ) -> Headers:
-    """The headers that the box is answered with.
-
-    Args:
-        headers: Those of the upstream.
-        upstream: Itself.
-        asked: The target that it was asked for.
-        base: The loopback URL without a slash at its end.
-        hide: Hides secrets.
-    """
+    """The headers that the box is answered with."""
     given = list(headers)
     named = _named_by_connection(given) - {b"content-length"}
     delivered: Headers = []
