@@ -31,7 +31,6 @@ from kagura_kernel.membrane.egress.hosts import (
     Target,
     parse_target,
     suggest,
-    with_mirrors,
 )
 from kagura_kernel.membrane.egress.policy import Answers, EgressPolicy, parse_grants
 from kagura_kernel.membrane.egress.proxy import proxy_variables
@@ -187,13 +186,13 @@ def allowance(terms: LeaseTerms) -> str:
 
 
 def host_sets(mirrors: Mapping[str, Sequence[str]]) -> HostSets:
-    """The sets of hosts, those replaced that a person has mirrors for; each mirror is `HOST` or `HOST:PORT`.
+    """The sets of hosts, those replaced as a whole that a person has mirrors for; each is `HOST` or `HOST:PORT`.
 
     Raises:
         HostNotUnderstood: a mirror is no host.
     """
     found = {name: tuple(parse_target(text, HTTPS) for text in hosts) for name, hosts in mirrors.items()}
-    return with_mirrors(HOST_SETS, found)
+    return {**HOST_SETS, **found}
 
 
 def _egress(words: Sequence[str], sets: HostSets) -> EgressPolicy:
@@ -296,7 +295,7 @@ def _mirrors(mirrors: Mapping[str, Sequence[str]], sets: dict[str, Sequence[Targ
                 targets.append(parse_target(host, HTTPS))
             except HostNotUnderstood as error:
                 yield field, _HIDES.format(number) if "@" in host else error.message
-        sets |= with_mirrors({}, {name: tuple(targets)})
+        sets[name] = tuple(targets)
 
 
 def _net(words: Sequence[str], sets: HostSets) -> Iterator[Problem]:

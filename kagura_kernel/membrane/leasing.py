@@ -16,7 +16,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted, JournalError, KaguraError, NotThisTime, UnknownName
 from kagura_kernel.domain.events import LeaseChange, LeaseChanged, LeaseUsed, Noted
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
-from kagura_kernel.membrane.credentials.lease import Budget, Grant, Grants, Holder, Lease
+from kagura_kernel.membrane.credentials.lease import Budget, Grant, Holder, Lease
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
 from kagura_kernel.membrane.credentials.revoke import LAST_SECONDS, LEFT_TO_EXPIRE, finish
 from kagura_kernel.membrane.egress.gate import Gate
@@ -87,7 +87,7 @@ class Leasing:
         self._broker = CredentialBroker(
             self.parts.ledger,
             registry.providers,
-            Grants(self.credentials),
+            frozenset(self.credentials),
             self.holder,
             approver=self.approver,
             terms=self.parts.terms,

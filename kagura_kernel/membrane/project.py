@@ -106,26 +106,14 @@ class CannotExchange(Exception):
     """This system, or this file system, has no such rename, and nothing was done; never shown to people."""
 
 
-def exchange(one: str, other: str, *, directory: int) -> None:
-    """Let two names in a directory change places.
+def _rename(old: str, new: str, directory: int, how: int) -> None:
+    """Rename in a directory, as `_NEW` to a name that must be free, or as `_EXCHANGE` let both change places.
 
     Raises:
+        CannotExchange: not possible here; nothing was done.
+        FileExistsError: the name is not free.
         OSError: one of them is missing, or the directory cannot be written.
     """
-    _rename(one, other, directory, _EXCHANGE)
-
-
-def rename_to_new(old: str, new: str, *, directory: int) -> None:
-    """Give a file another name, which must be free.
-
-    Raises:
-        FileExistsError: there is something of that name.
-        OSError: `old` is missing, or the directory cannot be written.
-    """
-    _rename(old, new, directory, _NEW)
-
-
-def _rename(old: str, new: str, directory: int, how: int) -> None:
     call = _system_call()
     if call is None:
         raise CannotExchange
@@ -183,9 +171,9 @@ def put(place: Place) -> None:
     ours = place.look(place.spare)
     try:
         if not place.expected:
-            rename_to_new(place.spare, place.name, directory=place.directory)
+            _rename(place.spare, place.name, place.directory, _NEW)
             return
-        exchange(place.spare, place.name, directory=place.directory)
+        _rename(place.spare, place.name, place.directory, _EXCHANGE)
     except CannotExchange:
         _look_and_replace(place)
         return
@@ -208,7 +196,7 @@ def take(place: Place) -> None:
         Changed: it was not what was expected, and stands there again, or something newer does.
     """
     try:
-        rename_to_new(place.name, place.spare, directory=place.directory)
+        _rename(place.name, place.spare, place.directory, _NEW)
     except CannotExchange:
         if place.look(place.name) != place.expected:
             raise Changed from None
@@ -220,7 +208,7 @@ def take(place: Place) -> None:
         _remove_spare(place)
         return
     try:
-        rename_to_new(place.spare, place.name, directory=place.directory)
+        _rename(place.spare, place.name, place.directory, _NEW)
     except FileExistsError:
         # Someone has saved it anew since: theirs is the newer one.
         _remove_spare(place)
@@ -232,11 +220,11 @@ def _put_back(place: Place, ours: str) -> None:
     for _ in range(_TRIES):
         goes_back = place.look(place.spare)
         try:
-            exchange(place.spare, place.name, directory=place.directory)
+            _rename(place.spare, place.name, place.directory, _EXCHANGE)
         except FileNotFoundError:
             # Ours was removed meanwhile; what it had replaced goes back to where it was.
             with contextlib.suppress(FileExistsError):
-                rename_to_new(place.spare, place.name, directory=place.directory)
+                _rename(place.spare, place.name, place.directory, _NEW)
             return
         # What came out is what was put there last: nobody wrote in between, and the newest stands in its place.
         if place.look(place.spare) == in_place:

@@ -18,14 +18,14 @@ from kagura_kernel.runtime.router import Asker, Runtime
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.fences import TEXT_BYTES, shorten_middle
 from kagura_kernel.tools.shell import BashTool, BoxPrograms, CommandLeases, PythonTool, ToolTimes
-from kagura_kernel.tools.text_file import EditFileTool, WriteFileTool, decode_text, is_binary, readable_path
+from kagura_kernel.tools.text_file import EditFileTool, FileTool, WriteFileTool, decode_text, is_binary, readable_path
 from kagura_kernel.tools.toolbox import CallContext, Tool, Toolbox
 
 MOST_MATCHES = 1000
 USUAL_MATCHES = 200
 
 
-class GrepTool:
+class GrepTool(FileTool):
     """Finds lines by a regular expression."""
 
     spec = ToolSpec(
@@ -42,9 +42,6 @@ class GrepTool:
         ),
         read_only=True,
     )
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
         """Search."""
@@ -94,7 +91,7 @@ _CHUNK = 1 << 20
 _FARTHEST = 64 << 20
 
 
-class ReadFileTool:
+class ReadFileTool(FileTool):
     """Shows a part of a text file with line numbers."""
 
     spec = ToolSpec(
@@ -109,9 +106,6 @@ class ReadFileTool:
         ),
         read_only=True,
     )
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
         """Read, number and bound the lines."""
@@ -130,7 +124,7 @@ class ReadFileTool:
         return ToolResult(_numbered(lines, first, wanted, complete=complete))
 
 
-class ListFilesTool:
+class ListFilesTool(FileTool):
     """Lists one directory."""
 
     spec = ToolSpec(
@@ -140,9 +134,6 @@ class ListFilesTool:
         schema.arguments(path=schema.text("Directory in the workspace; its top when left out.")),
         read_only=True,
     )
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
         """List it."""
@@ -154,7 +145,7 @@ class ListFilesTool:
         return ToolResult("\n".join(lines) or "(the directory is empty)")
 
 
-class GlobTool:
+class GlobTool(FileTool):
     """Finds files by name."""
 
     spec = ToolSpec(
@@ -168,9 +159,6 @@ class GlobTool:
         ),
         read_only=True,
     )
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
         """Find them."""

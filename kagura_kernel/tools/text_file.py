@@ -161,7 +161,14 @@ _MARKED = (
 )
 
 
-class WriteFileTool:
+class FileTool:
+    """A tool that works with the files of a run."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+
+class WriteFileTool(FileTool):
     """Writes a whole file."""
 
     spec = ToolSpec(
@@ -175,9 +182,6 @@ class WriteFileTool:
             content=schema.text("All of its text.", empty=True),
         ),
     )
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
         """Write it."""
@@ -196,7 +200,7 @@ class WriteFileTool:
         return ToolResult(f"{'Replaced' if existed else 'Created'} {path}: {len(data)} bytes.")
 
 
-class EditFileTool:
+class EditFileTool(FileTool):
     """Replaces one passage."""
 
     spec = ToolSpec(
@@ -214,9 +218,6 @@ class EditFileTool:
             replace_all=schema.flag("Replace every occurrence."),
         ),
     )
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
         """Read, replace, write."""

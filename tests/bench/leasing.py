@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
-from kagura_kernel.membrane.credentials.lease import Budget, Grants, Holder, parse_grant
+from kagura_kernel.membrane.credentials.lease import Budget, Holder, parse_grant
 from kagura_kernel.sandbox.backend import Box
 from tests.bench.contenders import serving
 from tests.bench.crossing import NO_LIMITS, Ask, bubblewrap, inside, membranes, opened, outside
@@ -40,7 +40,7 @@ async def lease_acquired_and_released(bench: Bench) -> list[Line]:
     """With the provider that asks nobody, so that only the book is left: every step of it on disk."""
     async with membranes(bench, providers(1), SECRETS) as made:
         holder = Holder("run-bench", "ses-bench", process_owner())
-        grants = Grants([parse_grant(GRANTS[0])])
+        grants = frozenset([parse_grant(GRANTS[0])])
         broker = CredentialBroker(made.ledger, made.registry.providers, grants, holder)
 
         async def once() -> float:

@@ -28,7 +28,7 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
-from kagura_kernel.membrane.credentials.lease import Budget, Grants, Holder, parse_grant
+from kagura_kernel.membrane.credentials.lease import Budget, Holder, parse_grant
 from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.testing.credential_service import SCOPE
 from tests.support.credential_cloudflare import PARENT
@@ -45,7 +45,7 @@ async def live(home: Path, url: str, seed: int) -> None:
     broker = CredentialBroker(
         LeaseLedger(journal),
         {"cloudflare": provider},
-        Grants([parse_grant(f"cloudflare:{SCOPE}")]),
+        frozenset([parse_grant(f"cloudflare:{SCOPE}")]),
         Holder(f"run-{seed}", "ses-1", process_owner()),
     )
 

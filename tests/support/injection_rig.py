@@ -14,7 +14,7 @@ from kagura_kernel.membrane.credentials.broker import CredentialBroker
 from kagura_kernel.membrane.credentials.injection.caller import InjectedRequest, InjectionLimits
 from kagura_kernel.membrane.credentials.injection.injector import Injector
 from kagura_kernel.membrane.credentials.injection.settings import Injection
-from kagura_kernel.membrane.credentials.lease import Budget, Grants, Holder, Lease, LeaseTerms, parse_grant
+from kagura_kernel.membrane.credentials.lease import Budget, Holder, Lease, LeaseTerms, parse_grant
 from kagura_kernel.membrane.egress.gate import Gate, Resolver
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.testing.clock import FakeClock
@@ -58,7 +58,7 @@ class InjectionRig:
         self.broker = CredentialBroker(
             LeaseLedger(self._journal),
             {"fake": self.provider},
-            Grants(map(parse_grant, ("fake:read", "fake:write"))),
+            frozenset(map(parse_grant, ("fake:read", "fake:write"))),
             Holder("run-1", "ses-1", "host:1:1"),
             clock=self.clock,
             chance=lambda: 0.5,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
@@ -31,7 +31,16 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import LeaseChange
 from kagura_kernel.journal.leases import LeaseLedger
-from kagura_kernel.membrane.credentials.lease import USED_UP, Budget, Grant, Grants, Holder, Lease, LeaseTerms, ask_for
+from kagura_kernel.membrane.credentials.lease import (
+    USED_UP,
+    Budget,
+    Grant,
+    Holder,
+    Lease,
+    LeaseTerms,
+    ask_for,
+    require_granted,
+)
 from kagura_kernel.membrane.credentials.mint import GivingBack, mint
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, ProviderTraits
 from kagura_kernel.membrane.credentials.revoke import CLOSE_SECONDS, LAST_SECONDS, LEFT_TO_EXPIRE, Settler, finish
@@ -133,7 +142,7 @@ class CredentialBroker:
 
     ledger: LeaseLedger  # Where every credential is written down
     providers: Mapping[str, CredentialProvider]  # Those that are configured, by name
-    grants: Grants  # What this run may have
+    grants: Collection[Grant]  # What this run may have; a credential outside them is neither given out nor renewed
     holder: Holder  # Whose leases these are
     _: KW_ONLY
     approver: Approver | None = None  # Who is asked for budgets; None when nobody can be
@@ -229,7 +238,7 @@ class CredentialBroker:
         """
         held = self._find(lease_id)
         lease = held.lease
-        self.grants.check(lease.provider, lease.scope)
+        require_granted(self.grants, lease.provider, lease.scope)
         if lease.ended:
             raise LeaseEnded(lease.provider, lease.scope, lease.ended, on_hold=True)
         if lease.credential is None or held.seconds_left(self.clock) <= 0:
@@ -249,10 +258,6 @@ class CredentialBroker:
     def seen_secrets(self) -> tuple[Secret, ...]:
         """Every secret this broker has had, revoked ones included: what must not be shown, for a `Scrubber`."""
         return tuple(self._seen)
-
-    def regrant(self, grants: Grants) -> None:
-        """From now on only these count: a credential outside them is neither given out nor renewed."""
-        self.grants = grants
 
     # ------------------------------------------------------------------ ending
 
@@ -455,7 +460,7 @@ class CredentialBroker:
         await self.release(held.lease.id)
 
     def _checked(self, provider: str, scope: str) -> tuple[Grant, CredentialProvider]:
-        grant = self.grants.check(provider, scope)
+        grant = require_granted(self.grants, provider, scope)
         source = self.providers.get(provider)
         if source is None:
             raise UnknownName("credential provider", provider, sorted(self.providers))

@@ -9,7 +9,7 @@ is spent once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -68,33 +68,16 @@ def is_scope_name(text: str) -> bool:
     return _SCOPE.fullmatch(text) is not None
 
 
-class Grants:
-    """What one run may have; frozen."""
+def require_granted(granted: Collection[Grant], provider: str, scope: str) -> Grant:
+    """The grant that allows this.
 
-    __slots__ = ("_granted",)
-
-    def __init__(self, granted: Iterable[Grant] = ()) -> None:
-        self._granted = frozenset(granted)
-
-    def __contains__(self, grant: object) -> bool:
-        return grant in self._granted
-
-    def __iter__(self) -> Iterator[Grant]:
-        return iter(sorted(self._granted))
-
-    def __len__(self) -> int:
-        return len(self._granted)
-
-    def check(self, provider: str, scope: str) -> Grant:
-        """The grant that allows this.
-
-        Raises:
-            GrantMissing: there is none.
-        """
-        wanted = Grant(provider, Scope(scope))
-        if wanted not in self._granted:
-            raise GrantMissing(provider, scope)
-        return wanted
+    Raises:
+        GrantMissing: there is none.
+    """
+    wanted = Grant(provider, Scope(scope))
+    if wanted not in granted:
+        raise GrantMissing(provider, scope)
+    return wanted
 
 
 USED_UP = "its budget is used up"

@@ -282,14 +282,6 @@ def suggest(word: str, sets: Iterable[str] = HOST_SETS) -> str:
     return f"{shown} is no set of hosts. Did you mean {near[0]}? A host of this name is written {shown[1:-1]}:443."
 
 
-def with_mirrors(sets: HostSets, mirrors: Mapping[str, Sequence[Target]]) -> HostSets:
-    """The sets, those named in `mirrors` replaced as a whole: who has a mirror does not need the original.
-
-    A name that is not in `sets` becomes a set of its own.
-    """
-    return {**sets, **mirrors}
-
-
 # Before the networks that hold them: a person should read what it really is. None of them can be granted: what a
 # machine's credentials open is leased, with an end and counted, and never taken from the machine by the box itself.
 PLATFORM = {

@@ -66,16 +66,16 @@ def save(root: Path, content: bytes) -> None:
 
 def test_a_save_between_looking_and_replacing_survives(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The moment is chosen: the person saves just before each step that changes the directory, once and repeatedly."""
-    real, steps = project.exchange, 0
+    real, steps = project._rename, 0
 
-    def exchange(one: str, other: str, *, directory: int) -> None:
+    def exchange(one: str, other: str, directory: int, how: int) -> None:
         nonlocal steps
         steps += 1
         if steps <= saves:
             save(root, b"person %d" % steps)
-        real(one, other, directory=directory)
+        real(one, other, directory, how)
 
-    monkeypatch.setattr(project, "exchange", exchange)
+    monkeypatch.setattr(project, "_rename", exchange)
     for saves in (1, 2, 3, 4):
         steps = 0
         (root / "a").write_bytes(b"old")
@@ -86,16 +86,16 @@ def test_a_save_between_looking_and_replacing_survives(root: Path, monkeypatch: 
 
 
 def test_a_save_while_a_file_is_removed_survives(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, steps = project.rename_to_new, 0
+    real, steps = project._rename, 0
 
-    def rename(old: str, new: str, *, directory: int) -> None:
+    def rename(old: str, new: str, directory: int, how: int) -> None:
         nonlocal steps
         steps += 1
         if steps in moments:
             save(root, b"person %d" % steps)
-        real(old, new, directory=directory)
+        real(old, new, directory, how)
 
-    monkeypatch.setattr(project, "rename_to_new", rename)
+    monkeypatch.setattr(project, "_rename", rename)
     for moments in ((1,), (1, 2)):
         steps = 0
         (root / "a").write_bytes(b"old")
@@ -106,18 +106,18 @@ def test_a_save_while_a_file_is_removed_survives(root: Path, monkeypatch: pytest
 
 
 def test_a_removal_of_ours_meanwhile_leaves_the_persons_file(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, steps = project.exchange, 0
+    real, steps = project._rename, 0
 
-    def exchange(one: str, other: str, *, directory: int) -> None:
+    def exchange(one: str, other: str, directory: int, how: int) -> None:
         nonlocal steps
         steps += 1
         if steps == 1:
             save(root, b"person")
         else:
             (root / "a").unlink()
-        real(one, other, directory=directory)
+        real(one, other, directory, how)
 
-    monkeypatch.setattr(project, "exchange", exchange)
+    monkeypatch.setattr(project, "_rename", exchange)
     (root / "a").write_bytes(b"old")
     with pytest.raises(Changed):
         ProjectFiles(root).replace("a", b"agent", 0o644, expected=sha(b"old"))

@@ -25,7 +25,7 @@ from kagura_kernel.membrane.credentials import broker as brokers
 from kagura_kernel.membrane.credentials import provider as seam
 from kagura_kernel.membrane.credentials import revoke as revoking
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
-from kagura_kernel.membrane.credentials.lease import Budget, Grants, Holder, LeaseTerms, parse_grant
+from kagura_kernel.membrane.credentials.lease import Budget, Holder, LeaseTerms, parse_grant
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.credential_fake import LASTING, UNFINDABLE, FakeProvider
@@ -50,7 +50,7 @@ class House:
         broker = CredentialBroker(
             self.ledger,
             {"fake": self.provider},
-            Grants(map(parse_grant, grants or ("fake:read",))),
+            frozenset(map(parse_grant, grants or ("fake:read",))),
             Holder("run-1", "ses-1", "host:1:1"),
             clock=self.clock,
             chance=lambda: 0.5,
@@ -249,7 +249,7 @@ async def test_renewals_that_are_used_up_end_it_too(house):
 async def test_a_grant_that_is_withdrawn_stops_use_and_renewal(house):
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
-    broker.regrant(Grants())
+    broker.grants = ()
     with pytest.raises(GrantMissing):
         broker.credential(lease.id)
     with pytest.raises(GrantMissing):
@@ -691,7 +691,7 @@ async def test_by_the_clock_on_the_wall_a_run_outlives_its_credentials_until_its
     broker = CredentialBroker(
         LeaseLedger(journal),
         {"fake": provider},
-        Grants([parse_grant("fake:read")]),
+        frozenset([parse_grant("fake:read")]),
         Holder("run-1", "ses-1", "host:1:1"),
         approver=approver,
         terms=LeaseTerms(ttl=1.5),

@@ -16,7 +16,7 @@ from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.owner import owner_alive, process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
-from kagura_kernel.membrane.credentials.lease import Budget, Grants, Holder, parse_grant
+from kagura_kernel.membrane.credentials.lease import Budget, Holder, parse_grant
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Scope, Verdict
 from kagura_kernel.membrane.credentials.registry import parse_registry
 from kagura_kernel.membrane.credentials.revoke import CLAIM, Revoked, Settler, SweepReport, keep_sweeping
@@ -413,7 +413,7 @@ async def test_after_a_kill_at_any_moment_the_next_start_leaves_no_credential_th
         broker = CredentialBroker(
             ledger,
             {"cloudflare": provider},
-            Grants([parse_grant(f"cloudflare:{SCOPE}")]),
+            frozenset([parse_grant(f"cloudflare:{SCOPE}")]),
             Holder("run-of-a-living-process", "ses-1", process_owner()),
         )
         mine = await broker.acquire("cloudflare", SCOPE, budget=Budget())

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.membrane.egress.hosts import HOST_SETS, PLATFORM, Target, with_mirrors
+from kagura_kernel.membrane.egress.hosts import HOST_SETS, PLATFORM, Target
 from kagura_kernel.membrane.egress.policy import address_advice, advice, parse_grants
 
 A = Target("a.example", 443)
@@ -38,7 +38,7 @@ def test_no_host_is_advised_by_a_set_that_only_joins_others():
 
 
 def test_of_two_sets_that_hold_a_host_the_smaller_one_is_advised():
-    sets = with_mirrors(HOST_SETS, {"wide": [A, Target("b.example", 443)], "narrow": [A]})
+    sets = {**HOST_SETS, "wide": [A, Target("b.example", 443)], "narrow": [A]}
     assert word_of(advice(A, sets)) == "narrow"
 
 

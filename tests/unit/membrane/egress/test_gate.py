@@ -9,7 +9,7 @@ import pytest
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import EgressDenied, EgressUnreachable
 from kagura_kernel.membrane.egress.gate import Gate, check_answers
-from kagura_kernel.membrane.egress.hosts import HOST_SETS, Target, with_mirrors
+from kagura_kernel.membrane.egress.hosts import HOST_SETS, Target
 from kagura_kernel.membrane.egress.policy import Asking, parse_grants
 from kagura_kernel.membrane.egress.stream import EgressLimits
 from kagura_kernel.testing.approver import ScriptedApprover
@@ -52,7 +52,7 @@ def gate(words: list[str], book: Book, wire: Wire | None = None, **more) -> Gate
 
 
 async def test_a_host_of_a_mirror_is_advised_by_the_name_of_its_set_whoever_refuses_it():
-    sets = with_mirrors(HOST_SETS, {"python-packages": [Target("mirror.example", 443)]})
+    sets = {**HOST_SETS, "python-packages": [Target("mirror.example", 443)]}
     for words, asking in (([], None), (["ask"], None), (["ask"], Asking(ScriptedApprover(Verdict.DENY)))):
         with pytest.raises(EgressDenied, match=r"--net python-packages$"):
             await Gate(parse_grants(words, sets), Book([]), asking=asking).admit("mirror.example", 443)

@@ -5,7 +5,7 @@ from ipaddress import ip_address
 import pytest
 
 from kagura_kernel.domain.errors import ConfigurationError
-from kagura_kernel.membrane.egress.hosts import HOST_SETS, Target, normalise, with_mirrors
+from kagura_kernel.membrane.egress.hosts import HOST_SETS, Target, normalise
 from kagura_kernel.membrane.egress.policy import EgressPolicy, EgressVerdict, parse_grants
 
 
@@ -68,7 +68,7 @@ def test_plain_http_is_in_no_set_but_that_of_debian():
 
 
 def test_a_mirror_stands_in_for_a_set_as_a_whole():
-    sets = with_mirrors(HOST_SETS, {"python-packages": [Target("mirror.example", 8443)]})
+    sets = {**HOST_SETS, "python-packages": [Target("mirror.example", 8443)]}
     policy = parse_grants(["python-packages"], sets)
     assert set(policy.granted) == {Target("mirror.example", 8443)}
     assert "npm" in sets
@@ -139,7 +139,7 @@ def test_a_mistyped_set_is_told_and_a_host_of_ones_own_network_is_not():
 
 
 def test_ones_own_sets_count_when_a_word_is_mistyped():
-    sets = with_mirrors(HOST_SETS, {"warehouse": [Target("a.example", 443)]})
+    sets = {**HOST_SETS, "warehouse": [Target("a.example", 443)]}
     with pytest.raises(ConfigurationError, match="Did you mean warehouse"):
         parse_grants(["warehosue"], sets)
     assert set(parse_grants(["warehouse"], sets).granted) == {Target("a.example", 443)}

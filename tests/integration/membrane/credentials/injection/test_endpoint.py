@@ -10,7 +10,6 @@ import pytest
 from kagura_kernel.domain.errors import JournalUnwritable
 from kagura_kernel.membrane.credentials.injection.caller import InjectionLimits
 from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection
-from kagura_kernel.membrane.credentials.lease import Grants
 from kagura_kernel.testing.patience import eventually
 from tests.support import tls
 from tests.support.injection_rig import InjectionRig
@@ -769,7 +768,7 @@ async def test_a_released_lease_a_lost_grant_and_a_time_that_is_up_give_nothing(
         lease = await rig.open()
         url = rig.urls[0]
         async with client() as http:
-            rig.broker.regrant(Grants([]))
+            rig.broker.grants = ()
             lost = await http.get(url + "/")
             assert (lost.status_code, lost.headers["x-kagura-error"]) == (403, "ERR_GRANT_MISSING")
             await rig.broker.release(lease.id)

@@ -18,7 +18,6 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.membrane.credentials.injection import settings
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection, FileInjection, HeaderInjection
-from kagura_kernel.membrane.credentials.lease import Grants
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
 from kagura_kernel.sandbox.backend import Box, BoxSpec
@@ -106,7 +105,7 @@ async def test_a_renewal_that_is_refused_takes_the_old_file_away(box, tmp_path):
     async with await rig_in(box, tmp_path, RAW) as rig:
         lease = await rig.open()
         path = rig.injector.variables()["TOKEN_FILE"]
-        rig.broker.regrant(Grants([]))
+        rig.broker.grants = ()
         with pytest.raises(GrantMissing):
             await rig.injector.renewed(lease)
         with pytest.raises(BoxFileError, match="ENOENT"):
