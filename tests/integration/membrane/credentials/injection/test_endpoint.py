@@ -2,6 +2,9 @@ import asyncio
 import base64
 import socket
 import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -43,6 +46,22 @@ async def say(port: int, data: bytes) -> bytes:
     return got
 
 
+@asynccontextmanager
+async def served(
+    tmp_path: Path, answer: Any = None, limits: InjectionLimits | None = None, **injection: Any
+) -> AsyncIterator[tuple[RawUpstream, InjectionRig]]:
+    """An upstream, and a rig whose one lease leads there and is open."""
+    async with RawUpstream(*filter(None, [answer])) as upstream:
+        async with InjectionRig(tmp_path, header(upstream, **injection), limits=limits) as rig:
+            await rig.open()
+            yield upstream, rig
+
+
+async def ask(rig: InjectionRig, method: str = "GET", path: str = "/", **more: Any) -> httpx.Response:
+    async with client() as http:
+        return await http.request(method, rig.urls[0] + path, **more)
+
+
 def port_of(rig: InjectionRig) -> int:
     return int(rig.urls[0].rpartition(":")[2])
 
@@ -53,8 +72,7 @@ def port_of(rig: InjectionRig) -> int:
 async def test_a_request_gets_the_header_on_its_way_out_and_nothing_of_it_comes_back(tmp_path):
     async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream, prefix="/api/v1")) as rig:
         lease = await rig.open()
-        async with client() as http:
-            answer = await http.post(rig.urls[0] + "/things?token=query", content=b"body", headers={"x-mine": "1"})
+        answer = await ask(rig, "POST", "/things?token=query", content=b"body", headers={"x-mine": "1"})
         assert (answer.status_code, answer.content) == (200, b"ok")
         (asked,) = upstream.asked
         assert (asked.method, asked.target, asked.body) == ("POST", "/api/v1/things?token=query", b"body")
@@ -70,8 +88,7 @@ async def test_a_request_gets_the_header_on_its_way_out_and_nothing_of_it_comes_
 
 
 async def test_what_a_program_sends_in_the_headers_place_is_taken_out(tmp_path):
-    async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream, header="x-api-key")) as rig:
-        await rig.open()
+    async with served(tmp_path, header="x-api-key") as (upstream, rig):
         sent = {
             "X-Api-Key": "mine",
             "X_Api_Key": "mine",
@@ -90,8 +107,7 @@ async def test_what_a_program_sends_in_the_headers_place_is_taken_out(tmp_path):
             "X-Private": "mine",
             "TE": "trailers",
         }
-        async with client() as http:
-            await http.get(rig.urls[0] + "/", headers=sent)
+        await ask(rig, headers=sent)
         (asked,) = upstream.asked
         assert "mine" not in repr(asked.headers)
         assert asked.header("x-api-key") == SECRET
@@ -100,17 +116,14 @@ async def test_what_a_program_sends_in_the_headers_place_is_taken_out(tmp_path):
 
 
 async def test_basic_makes_the_secret_the_password(tmp_path):
-    async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream, basic_user="x-access-token")) as rig:
-        await rig.open()
-        async with client() as http:
-            await http.get(rig.urls[0] + "/")
+    async with served(tmp_path, basic_user="x-access-token") as (upstream, rig):
+        await ask(rig)
         sort, _, pair = upstream.asked[0].header("authorization").partition(" ")
         assert (sort, base64.b64decode(pair).decode()) == ("Basic", f"x-access-token:{SECRET}")
 
 
 async def test_a_connection_is_kept_for_several_requests_on_both_sides(tmp_path):
-    async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
+    async with served(tmp_path) as (upstream, rig):
         request = f"GET /a HTTP/1.1\r\nHost: 127.0.0.1:{port_of(rig)}\r\n\r\n".encode()
         last = request.replace(b"/a", b"/b").replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
         got = await say(port_of(rig), request + request + last)
@@ -124,13 +137,8 @@ async def test_chunks_pass_both_ways(tmp_path):
         for number in range(50):
             yield b"%d," % number
 
-    async with (
-        RawUpstream(chunked(b"one", b"two", b"three")) as upstream,
-        InjectionRig(tmp_path, header(upstream)) as rig,
-    ):
-        await rig.open()
-        async with client() as http:
-            answer = await http.put(rig.urls[0] + "/", content=pieces())
+    async with served(tmp_path, chunked(b"one", b"two", b"three")) as (upstream, rig):
+        answer = await ask(rig, "PUT", content=pieces())
         assert answer.content == b"onetwothree"
         assert answer.headers["transfer-encoding"] == "chunked"
         assert upstream.asked[0].body == b"".join([piece async for piece in pieces()])
@@ -138,8 +146,7 @@ async def test_chunks_pass_both_ways(tmp_path):
 
 
 async def test_a_program_that_waits_for_a_go_ahead_gets_it(tmp_path):
-    async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
+    async with served(tmp_path) as (upstream, rig):
         reader, writer = await asyncio.open_connection("127.0.0.1", port_of(rig))
         head = f"POST / HTTP/1.1\r\nHost: localhost:{port_of(rig)}\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
         writer.write(head.encode())
@@ -154,10 +161,8 @@ async def test_a_program_that_waits_for_a_go_ahead_gets_it(tmp_path):
 
 async def test_a_large_body_passes_each_way_whole(tmp_path):
     large = bytes(range(256)) * 64 * 1024
-    async with RawUpstream(plain(large)) as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
-        async with client() as http:
-            answer = await http.post(rig.urls[0] + "/", content=large)
+    async with served(tmp_path, plain(large)) as (upstream, rig):
+        answer = await ask(rig, "POST", content=large)
         assert answer.content == large
         assert upstream.asked[0].body == large
         (record,) = await rig.recorded()
@@ -178,8 +183,7 @@ async def test_a_program_that_does_not_read_stops_the_upstream(tmp_path):
             sent += 1
         return True
 
-    async with RawUpstream(endless) as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
+    async with served(tmp_path, endless) as (_upstream, rig):
         async with client() as http, http.stream("GET", rig.urls[0] + "/") as answer:
             stalled = -1
             while stalled != sent:
@@ -196,8 +200,7 @@ async def test_fifty_programs_at_once_each_get_their_own_answer(tmp_path):
     async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
         return await plain(asked.target.encode() + asked.body)(asked, writer)
 
-    async with RawUpstream(echo) as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
+    async with served(tmp_path, echo) as (_upstream, rig):
         async with client(limits=httpx.Limits(max_connections=50)) as http:
             answers = await asyncio.gather(
                 *(http.post(f"{rig.urls[0]}/{number}", content=str(number) * 5000) for number in range(50))
@@ -207,8 +210,7 @@ async def test_fifty_programs_at_once_each_get_their_own_answer(tmp_path):
 
 
 async def test_redirects_to_the_upstream_stay_inside_and_others_are_left_alone(tmp_path):
-    async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream, prefix="/v4")) as rig:
-        await rig.open()
+    async with served(tmp_path, prefix="/v4") as (upstream, rig):
         upstream.answer = plain(
             status=302,
             location=f"{upstream.url}/v4/next?page=2",
@@ -238,8 +240,7 @@ async def test_an_answer_without_a_body_leaves_the_connection_usable(tmp_path, m
         await writer.drain()
         return True
 
-    async with RawUpstream(bare) as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
+    async with served(tmp_path, bare) as (upstream, rig):
         async with client() as http:
             first = await http.request(method, rig.urls[0] + "/first")
             assert (first.status_code, first.content) == (status, b"")
@@ -248,11 +249,7 @@ async def test_an_answer_without_a_body_leaves_the_connection_usable(tmp_path, m
 
 
 async def test_a_program_that_speaks_http_1_0_gets_the_end_of_the_connection_for_the_end(tmp_path):
-    async with (
-        RawUpstream(chunked(b"one", b"two")) as upstream,
-        InjectionRig(tmp_path, header(upstream)) as rig,
-    ):
-        await rig.open()
+    async with served(tmp_path, chunked(b"one", b"two")) as (_upstream, rig):
         got = await say(port_of(rig), f"GET / HTTP/1.0\r\nHost: 127.0.0.1:{port_of(rig)}\r\n\r\n".encode())
         assert got.endswith(b"\r\n\r\nonetwo")
         assert b"chunked" not in got
@@ -282,8 +279,7 @@ async def test_a_certificate_of_another_name_or_authority_is_refused(tmp_path, *
     async with RawUpstream(tls=tls.serving(name)) as upstream:
         async with InjectionRig(tmp_path, header(upstream), trust=tls.trusting() if trusted else None) as rig:
             await rig.open()
-            async with client() as http:
-                answer = await http.get(rig.urls[0] + "/")
+            answer = await ask(rig)
             assert answer.status_code == 502
             assert answer.headers["x-kagura-error"] == "ERR_EGRESS_UNREACHABLE"
             assert "certificate that is not accepted" in answer.text
@@ -298,8 +294,7 @@ async def test_an_upstream_that_leads_into_a_private_network_is_refused(tmp_path
         named = HeaderInjection(upstream=f"https://api.upstream.test:{upstream.port}")
         async with InjectionRig(tmp_path, named, resolver=resolver) as rig:
             await rig.open()
-            async with client() as http:
-                answer = await http.get(rig.urls[0] + "/")
+            answer = await ask(rig)
             assert (answer.status_code, answer.headers["x-kagura-error"]) == (403, "ERR_EGRESS_DENIED")
         assert upstream.connections == 0
 
@@ -355,8 +350,7 @@ SMUGGLED = {
 @pytest.mark.parametrize("sort", SMUGGLED)
 async def test_what_could_be_read_in_two_ways_or_leads_elsewhere_never_leaves(tmp_path, sort):
     status, request = SMUGGLED[sort]
-    async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
+    async with served(tmp_path) as (upstream, rig):
         got = await say(
             port_of(rig), request.replace(b"PORT", str(port_of(rig)).encode()) + b"GET /second HTTP/1.1\r\n"
         )
@@ -369,9 +363,8 @@ async def test_what_could_be_read_in_two_ways_or_leads_elsewhere_never_leaves(tm
 
 
 @pytest.mark.parametrize("body", [b"zz\r\nabc\r\n0\r\n\r\n", b"3\r\nabcd\r\n0\r\n\r\n", b"3\r\nab"])
-async def test_chunks_that_break_their_framing_cut_the_request_off(tmp_path, body):
-    async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
+async def test_chunks_that_break_their_framing_cut_the_request_off(tmp_path, body: bytes):
+    async with served(tmp_path) as (upstream, rig):
         head = f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{port_of(rig)}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
         reader, writer = await asyncio.open_connection("127.0.0.1", port_of(rig))
         writer.write(head + body)
@@ -385,44 +378,27 @@ async def test_chunks_that_break_their_framing_cut_the_request_off(tmp_path, bod
 
 
 async def test_a_slow_head_is_given_up(tmp_path):
-    async with (
-        RawUpstream() as upstream,
-        InjectionRig(tmp_path, header(upstream), limits=InjectionLimits(head=0.2)) as rig,
-    ):
-        await rig.open()
+    async with served(tmp_path, limits=InjectionLimits(head=0.2)) as (upstream, rig):
         assert (await say(port_of(rig), b"GET / HTTP/1.1\r\nX-A: ")).startswith(b"HTTP/1.1 408 ")
         assert upstream.connections == 0
 
 
 async def test_a_connection_that_asks_nothing_is_closed(tmp_path):
-    async with (
-        RawUpstream() as upstream,
-        InjectionRig(tmp_path, header(upstream), limits=InjectionLimits(keep=0.2)) as rig,
-    ):
-        await rig.open()
+    async with served(tmp_path, limits=InjectionLimits(keep=0.2)) as (_upstream, rig):
         assert await say(port_of(rig), b"") == b""
         assert rig.records == []
 
 
 async def test_one_connection_too_many_is_told_so(tmp_path):
-    async with (
-        RawUpstream() as upstream,
-        InjectionRig(tmp_path, header(upstream), limits=InjectionLimits(connections=1)) as rig,
-    ):
-        await rig.open()
+    async with served(tmp_path, limits=InjectionLimits(connections=1)) as (_upstream, rig):
         _, first = await asyncio.open_connection("127.0.0.1", port_of(rig))
-        async with client() as http:
-            answer = await http.get(rig.urls[0] + "/")
+        answer = await ask(rig)
         assert answer.status_code == 503
         first.transport.abort()
 
 
 async def test_requests_that_come_too_fast_are_told_so_until_time_has_passed(tmp_path):
-    async with (
-        RawUpstream() as upstream,
-        InjectionRig(tmp_path, header(upstream), limits=InjectionLimits(rate=8, burst=4)) as rig,
-    ):
-        await rig.open()
+    async with served(tmp_path, limits=InjectionLimits(rate=8, burst=4)) as (upstream, rig):
         async with client() as http:
             answers = [await http.get(rig.urls[0] + "/") for _ in range(6)]
             assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 429, 429]
@@ -447,22 +423,19 @@ def forms(user: str = "") -> list[bytes]:
 @pytest.mark.parametrize("form", range(4))
 async def test_an_echo_of_the_secret_is_starred_wherever_it_is_cut(tmp_path, form):
     text = forms("robot")[form]
-    async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream, basic_user="robot")) as rig:
-        await rig.open()
-        async with client() as http:
-            for cut in range(len(text) + 1):
-                upstream.answer = chunked(*filter(None, (b"before " + text[:cut], text[cut:] + b" after")))
-                got = (await http.get(rig.urls[0] + "/")).content
-                assert len(got) == len(b"before " + text + b" after")
-                assert got.startswith(b"before *")
-                assert got.endswith(b"* after")
-                assert SECRET.encode() not in base64.b64decode(got[7:-6].replace(b"*", b"A") + b"==", validate=False)
-                assert set(got[7:-6]) <= set(b"*") or form == 3
+    async with served(tmp_path, basic_user="robot") as (upstream, rig), client() as http:
+        for cut in range(len(text) + 1):
+            upstream.answer = chunked(*filter(None, (b"before " + text[:cut], text[cut:] + b" after")))
+            got = (await http.get(rig.urls[0] + "/")).content
+            assert len(got) == len(b"before " + text + b" after")
+            assert got.startswith(b"before *")
+            assert got.endswith(b"* after")
+            assert SECRET.encode() not in base64.b64decode(got[7:-6].replace(b"*", b"A") + b"==", validate=False)
+            assert set(got[7:-6]) <= set(b"*") or form == 3
 
 
 async def test_an_echo_in_headers_or_byte_by_byte_is_starred(tmp_path):
-    async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
+    async with served(tmp_path) as (upstream, rig):
         upstream.answer = plain(b"x", x_echo=f"Bearer {SECRET}", location=f"/login?key={SECRET}")
         async with client() as http:
             answer = await http.get(rig.urls[0] + "/")
@@ -473,13 +446,8 @@ async def test_an_echo_in_headers_or_byte_by_byte_is_starred(tmp_path):
 
 
 async def test_an_answer_that_cannot_be_looked_into_is_not_passed_on(tmp_path):
-    async with (
-        RawUpstream(plain(b"\x1f\x8b", content_encoding="gzip")) as upstream,
-        InjectionRig(tmp_path, header(upstream)) as rig,
-    ):
-        await rig.open()
-        async with client() as http:
-            answer = await http.get(rig.urls[0] + "/")
+    async with served(tmp_path, plain(b"\x1f\x8b", content_encoding="gzip")) as (_upstream, rig):
+        answer = await ask(rig)
         assert answer.status_code == 502
         assert "encoded its answer" in answer.text
 
@@ -496,8 +464,7 @@ async def test_an_upstream_that_dies_in_the_middle_is_seen_as_broken(tmp_path, h
         await writer.drain()
         return False
 
-    async with RawUpstream(dies) as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
+    async with served(tmp_path, dies) as (_upstream, rig):
         async with client() as http:
             with pytest.raises(httpx.TransportError):
                 await http.get(rig.urls[0] + "/")
@@ -509,10 +476,8 @@ async def test_an_upstream_that_hangs_up_before_its_answer_is_told_in_words(tmp_
     async def dies(_asked: Asked, _writer: asyncio.StreamWriter) -> bool:
         return False
 
-    async with RawUpstream(dies) as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
-        async with client() as http:
-            answer = await http.post(rig.urls[0] + "/", content=b"x")
+    async with served(tmp_path, dies) as (upstream, rig):
+        answer = await ask(rig, "POST", content=b"x")
         assert (answer.status_code, answer.headers["x-kagura-error"]) == (502, "ERR_INJECTION")
         assert len(upstream.asked) == 1
 
@@ -527,8 +492,7 @@ async def test_a_request_on_a_connection_that_had_been_closed_is_sent_once_more(
             return False
         return await plain(b"ok")(asked, writer)
 
-    async with RawUpstream(once) as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
+    async with served(tmp_path, once) as (upstream, rig):
         async with client() as http:
             assert (await http.get(rig.urls[0] + "/1")).status_code == 200
             assert (await http.get(rig.urls[0] + "/2")).status_code == 200
@@ -541,8 +505,7 @@ async def test_nobody_there_is_told_in_words(tmp_path):
         injection = header(upstream)
     async with InjectionRig(tmp_path, injection) as rig:
         await rig.open()
-        async with client() as http:
-            answer = await http.get(rig.urls[0] + "/")
+        answer = await ask(rig)
         assert (answer.status_code, answer.headers["x-kagura-error"]) == (502, "ERR_EGRESS_UNREACHABLE")
 
 
@@ -564,13 +527,8 @@ async def _too_large(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 
 
 async def test_silence_ends_a_request(tmp_path):
-    async with (
-        RawUpstream(silent_after()) as upstream,
-        InjectionRig(tmp_path, header(upstream), limits=InjectionLimits(idle=0.2)) as rig,
-    ):
-        await rig.open()
-        async with client() as http:
-            answer = await http.get(rig.urls[0] + "/")
+    async with served(tmp_path, silent_after(), limits=InjectionLimits(idle=0.2)) as (_upstream, rig):
+        answer = await ask(rig)
         assert answer.status_code == 504
         (record,) = await rig.recorded()
         assert record.ended == "time"
@@ -589,9 +547,8 @@ def silent_after(beginning: bytes = b"") -> Answer:
 
 
 @pytest.mark.parametrize("beginning", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nso"])
-async def test_a_program_that_resets_its_connection_is_not_waited_for(tmp_path, beginning):
-    async with RawUpstream(silent_after(beginning)) as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
+async def test_a_program_that_resets_its_connection_is_not_waited_for(tmp_path, beginning: bytes):
+    async with served(tmp_path, silent_after(beginning)) as (upstream, rig):
         reader, writer = await asyncio.open_connection("127.0.0.1", port_of(rig))
         writer.write(b"GET / HTTP/1.1\r\nhost: 127.0.0.1:%d\r\n\r\n" % port_of(rig))
         if beginning:
@@ -606,11 +563,7 @@ async def test_a_program_that_resets_its_connection_is_not_waited_for(tmp_path, 
 
 
 async def test_a_program_that_closes_its_side_is_waited_for_a_shorter_silence(tmp_path):
-    async with (
-        RawUpstream(silent_after()) as upstream,
-        InjectionRig(tmp_path, header(upstream), limits=InjectionLimits(parted=0.2)) as rig,
-    ):
-        await rig.open()
+    async with served(tmp_path, silent_after(), limits=InjectionLimits(parted=0.2)) as (upstream, rig):
         reader, writer = await asyncio.open_connection("127.0.0.1", port_of(rig))
         writer.write(b"GET / HTTP/1.1\r\nhost: 127.0.0.1:%d\r\n\r\n" % port_of(rig))
         writer.write_eof()
@@ -630,8 +583,7 @@ async def test_a_program_that_closes_its_side_is_still_answered(tmp_path):
         await answer.wait()
         return await plain(b"late")(asked, writer)
 
-    async with RawUpstream(slow) as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
+    async with served(tmp_path, slow) as (upstream, rig):
         reader, writer = await asyncio.open_connection("127.0.0.1", port_of(rig))
         writer.write(b"GET / HTTP/1.1\r\nhost: 127.0.0.1:%d\r\n\r\n" % port_of(rig))
         writer.write_eof()
@@ -686,8 +638,7 @@ async def test_the_limits_of_bytes_are_exact_in_words_before_the_answer_and_a_cu
 
 
 async def test_what_cannot_be_recorded_is_told_to_whoever_serves(tmp_path):
-    async with RawUpstream() as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
-        await rig.open()
+    async with served(tmp_path) as (_upstream, rig):
         rig.unrecordable = JournalUnwritable("journal.db", "the disk is full")
         assert (await say(port_of(rig), f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port_of(rig)}\r\n\r\n".encode())).endswith(
             b"reset"
@@ -783,7 +734,6 @@ async def test_a_secret_that_no_header_can_carry_is_refused(tmp_path):
         two_lines = header(upstream, template="Bearer {token}\r\nX-More: 1")
         async with InjectionRig(tmp_path, two_lines) as rig:
             await rig.open()
-            async with client() as http:
-                answer = await http.get(rig.urls[0] + "/")
+            answer = await ask(rig)
             assert (answer.status_code, answer.headers["x-kagura-error"]) == (503, "ERR_INJECTION")
         assert upstream.connections == 0
