@@ -9,20 +9,15 @@ from __future__ import annotations
 import asyncio
 import posixpath
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from kagura_kernel.domain.errors import BoxFileError, ToolsetError
 from kagura_kernel.tools.toolsets.cutting import Breach, Headed, word
-from kagura_kernel.tools.toolsets.server import Client, Failed, Server, Speech, Unanswered
-
-if TYPE_CHECKING:
-    from kagura_kernel.domain.clock import Clock
-    from kagura_kernel.sandbox.backend import Box
-    from kagura_kernel.tools.toolsets.cutting import ToolsetLimits
+from kagura_kernel.tools.toolsets.server import Client, Failed, Unanswered
 
 _WORD = re.compile(r"\w+")
 _LONGEST_LINE = 300
@@ -153,32 +148,22 @@ class _Open:
     diagnostics: list[Any] | None = None
 
 
+@dataclass(eq=False, repr=False)
 class LspClient(Client):
     """A server and the files that it has been shown.
 
     Whatever asks it raises `ToolsetError` when it is gone, too busy, not for such files, cannot do this, or did not
-    answer in time, and `BoxFileError` when the file cannot be read. A file's language is found by the patterns of its
-    name.
+    answer in time, and `BoxFileError` when the file cannot be read.
     """
 
-    def __init__(
-        self,
-        name: str,
-        box: Box,
-        start: Mapping[str, Any],
-        languages: Mapping[str, Sequence[str]],
-        *,
-        over: Callable[[str], None],
-        clock: Clock,
-        limits: ToolsetLimits,
-    ) -> None:
-        speech = Speech(Headed(limits.message_bytes), self._told, self._asked, _give_up, _proof)
-        super().__init__(Server(name, box, start, speech, over=over, clock=clock, limits=limits))
-        self.root = box.files.root  # Of the workspace, in the box
+    cutter = Headed
+
+    languages: Mapping[str, Sequence[str]]  # A language's id to the patterns of its files' names
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.root = self.box.files.root  # Of the workspace, in the box
         self._folders = [{"uri": uri_of(self.root), "name": "workspace"}]
-        self._box = box
-        self._languages = languages
-        self._clock = clock
         self._can: Mapping[str, Any] = {}
         self._open: dict[str, _Open] = {}
         self._published = asyncio.Event()
@@ -192,7 +177,7 @@ class LspClient(Client):
         """The answer to a question about one file, which the server sees as it is now."""
         await self.show(path)
         try:
-            return await self._server.call(method, {"textDocument": {"uri": uri_of(path)}, **more})
+            return await self._call(method, {"textDocument": {"uri": uri_of(path)}, **more})
         except Failed as error:
             raise ToolsetError(self.name, f"answered with an error ({error.code}): {error}") from error
 
@@ -203,7 +188,7 @@ class LspClient(Client):
             items = answer.get("items", []) if isinstance(answer, dict) else None
             return self.require(lambda: _list(items))
         await self.show(path)
-        deadline = asyncio.ensure_future(self._clock.sleep(DIAGNOSTIC_SECONDS))
+        deadline = asyncio.ensure_future(self.clock.sleep(DIAGNOSTIC_SECONDS))
         try:
             while (shown := self._open.get(path)) is not None and shown.diagnostics is None:
                 if self.ending or deadline.done():
@@ -247,7 +232,7 @@ class LspClient(Client):
             "workspaceFolders": self._folders,
             "capabilities": _CAPABILITIES,
         }
-        answer = await self._server.ask("initialize", hello, self._limits.start_seconds)
+        answer = await self._request("initialize", hello, self.limits.start_seconds)
         match answer:
             case {"capabilities": dict() as capabilities}:
                 self._can = capabilities
@@ -256,18 +241,18 @@ class LspClient(Client):
         info = answer.get("serverInfo")
         if isinstance(info, dict):
             self.server = " ".join(word(info[key]) for key in ("name", "version") if info.get(key))
-        await self._server.notify("initialized", {})
+        await self._notify("initialized", {})
 
     def _language(self, path: str) -> str:
         name = posixpath.basename(path)
-        for language, patterns in self._languages.items():
+        for language, patterns in self.languages.items():
             if any(fnmatchcase(name, pattern) for pattern in patterns):
                 return language
-        known = ", ".join(pattern for patterns in self._languages.values() for pattern in patterns)
+        known = ", ".join(pattern for patterns in self.languages.values() for pattern in patterns)
         raise ToolsetError(self.name, f"is not for {name}", f"It is for {known}.")
 
     async def _text(self, path: str) -> str:
-        data = await self._box.files.read(path, limit=MAX_FILE + 1)
+        data = await self.box.files.read(path, limit=MAX_FILE + 1)
         if len(data) > MAX_FILE:
             raise ToolsetError(self.name, f"is not shown {path}: it is larger than {MAX_FILE // 2**20} MiB")
         return data.decode("utf-8", "replace")
@@ -290,19 +275,17 @@ class LspClient(Client):
                 await self._forget(next(iter(self._open)))
             self._open[path] = _Open(text, 1)
             document = {"uri": uri, "languageId": language, "version": 1, "text": text}
-            await self._server.notify("textDocument/didOpen", {"textDocument": document})
+            await self._notify("textDocument/didOpen", {"textDocument": document})
             return
         changed = self._open[path] = _Open(text, known.version + 1)
         document = {"uri": uri, "version": changed.version}
-        await self._server.notify(
-            "textDocument/didChange", {"textDocument": document, "contentChanges": [{"text": text}]}
-        )
+        await self._notify("textDocument/didChange", {"textDocument": document, "contentChanges": [{"text": text}]})
         # Some check a file only when it was saved.
-        await self._server.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
+        await self._notify("textDocument/didSave", {"textDocument": {"uri": uri}})
 
     async def _forget(self, path: str) -> None:
         if self._open.pop(path, None) is not None:
-            await self._server.notify("textDocument/didClose", {"textDocument": {"uri": uri_of(path)}})
+            await self._notify("textDocument/didClose", {"textDocument": {"uri": uri_of(path)}})
 
     def _told(self, method: str, params: Any) -> None:
         if method != "textDocument/publishDiagnostics":
@@ -316,6 +299,13 @@ class LspClient(Client):
                     self._published.set()
             case _:
                 raise Breach("its diagnostics are none")
+
+    async def _give_up(self, number: int) -> None:
+        await self._notify("$/cancelRequest", {"id": number})
+
+    async def _is_alive(self) -> bool:
+        # The protocol has no sign of life: one that lets a call run out is gone.
+        return False
 
     def _asked(self, method: str, params: Any) -> Any:
         match method:
@@ -340,12 +330,3 @@ def _list(items: Any) -> list[Any]:
     if isinstance(items, list):
         return items
     raise Breach("its diagnostics are none")
-
-
-async def _give_up(server: Server, number: int) -> None:
-    await server.notify("$/cancelRequest", {"id": number})
-
-
-async def _proof(_server: Server) -> bool:
-    """The protocol has no sign of life: one that lets a call run out is gone."""
-    return False

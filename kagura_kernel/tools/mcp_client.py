@@ -24,11 +24,9 @@ from kagura_kernel.tools.toolsets.cutting import (
     readable,
     word,
 )
-from kagura_kernel.tools.toolsets.server import Client, Failed, Server, Speech, Unanswered
+from kagura_kernel.tools.toolsets.server import Client, Failed, Unanswered
 
 if TYPE_CHECKING:
-    from kagura_kernel.domain.clock import Clock
-    from kagura_kernel.sandbox.backend import Box
     from kagura_kernel.tools.toolbox import CallContext
     from kagura_kernel.tools.toolsets.cutting import ToolQuestions
 
@@ -213,24 +211,12 @@ _CHANGED = "The server has changed its list of tools since this run began; the n
 
 
 class McpClient(Client):
-    """A server and what it offers.
+    """A server and what it offers."""
 
-    The bridge is told to start a program, or a URL. `over` is told once why it is over, half a sentence; also when it
-    was closed.
-    """
+    cutter = Lines
 
-    def __init__(
-        self,
-        name: str,
-        box: Box,
-        start: Mapping[str, Any],
-        *,
-        over: Callable[[str], None],
-        clock: Clock,
-        limits: ToolsetLimits,
-    ) -> None:
-        speech = Speech(Lines(limits.message_bytes), self._told, _asked, _give_up, _proof)
-        super().__init__(Server(name, box, start, speech, over=over, clock=clock, limits=limits))
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.tools: tuple[OfferedTool, ...] = ()  # What it offers that can be shown
         self.withheld: tuple[str, ...] = ()  # What it offers beside that, `NAME: why`
         self.changed = False  # Whether it has said that it offers something else now
@@ -242,7 +228,7 @@ class McpClient(Client):
             ToolsetError: the server is gone, too busy, or did not answer in time.
         """
         try:
-            answer = await self._server.call("tools/call", {"name": tool, "arguments": arguments})
+            answer = await self._call("tools/call", {"name": tool, "arguments": arguments})
         except Failed as error:
             remark = f"\n[{_CHANGED}]" if self.changed else ""
             return f"{self.name} answered with an error ({error.code}): {error}{remark}", True
@@ -260,34 +246,34 @@ class McpClient(Client):
             "capabilities": {},
             "clientInfo": {"name": "kagura-kernel", "version": _own_version()},
         }
-        answer = await self._server.ask("initialize", hello, self._limits.start_seconds)
+        answer = await self._request("initialize", hello, self.limits.start_seconds)
         try:
             self.server, has_tools = read_beginning(answer)
         except ValueError as error:
-            self._server.end("it speaks another version of MCP")
+            self._boxed.end("it speaks another version of MCP")
             raise ToolsetError(self.name, str(error)) from error
-        await self._server.notify("notifications/initialized", {})
+        await self._notify("notifications/initialized", {})
         return has_tools
 
     async def _list(self) -> None:
         tools: dict[str, OfferedTool] = {}
         withheld: list[str] = []
         cursor = ""
-        for _ in range(self._limits.pages):
+        for _ in range(self.limits.pages):
             params = {"cursor": cursor} if cursor else {}
-            page, cursor = read_page(await self._server.ask("tools/list", params, self._limits.start_seconds))
+            page, cursor = read_page(await self._request("tools/list", params, self.limits.start_seconds))
             for said in page:
                 self._sort(said, tools, withheld)
             if not cursor:
                 break
         else:
-            withheld.append(f"the rest: its list has more than {self._limits.pages} pages")
+            withheld.append(f"the rest: its list has more than {self.limits.pages} pages")
         self.tools, self.withheld = tuple(tools.values()), tuple(withheld)
 
     def _sort(self, said: Any, tools: dict[str, OfferedTool], withheld: list[str]) -> None:
-        most = self._limits.tools
+        most = self.limits.tools
         try:
-            tool = read_tool(said, self._limits)
+            tool = read_tool(said, self.limits)
         except SchemaRefused as error:
             why = str(error)
         else:
@@ -302,29 +288,26 @@ class McpClient(Client):
     def _one_too_many(self, tool: OfferedTool, tools: Mapping[str, OfferedTool]) -> str:
         if tool.name in tools:
             return "it is offered twice"
-        if len(tools) >= self._limits.tools:
-            return f"there are more than {self._limits.tools}"
+        if len(tools) >= self.limits.tools:
+            return f"there are more than {self.limits.tools}"
         size = sum(one.size for one in tools.values()) + tool.size
-        return "all descriptions together are too long" if size > self._limits.offered_bytes else ""
+        return "all descriptions together are too long" if size > self.limits.offered_bytes else ""
 
-    def _told(self, method: str, _params: Any) -> None:
+    def _told(self, method: str, params: Any) -> None:  # noqa: ARG002 - a protocol's shape
         if method == "notifications/tools/list_changed":
             self.changed = True
 
+    def _asked(self, method: str, params: Any) -> Any:  # noqa: ARG002 - a protocol's shape
+        if method == "ping":
+            return {}
+        raise Unanswered(_REFUSED.get(method, "This is not offered."))
 
-def _asked(method: str, _params: Any) -> Any:
-    if method == "ping":
-        return {}
-    raise Unanswered(_REFUSED.get(method, "This is not offered."))
+    async def _give_up(self, number: int) -> None:
+        await self._notify("notifications/cancelled", {"requestId": number, "reason": "it is not waited for any more"})
 
-
-async def _give_up(server: Server, number: int) -> None:
-    await server.notify("notifications/cancelled", {"requestId": number, "reason": "it is not waited for any more"})
-
-
-async def _proof(server: Server) -> bool:
-    await server.ask("ping", {}, server.limits.ping_seconds)
-    return True
+    async def _is_alive(self) -> bool:
+        await self._request("ping", {}, self.limits.ping_seconds)
+        return True
 
 
 def _own_version() -> str:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.plugins import framing
@@ -41,20 +41,6 @@ _DIGITS = 9
 
 class Breach(Exception):
     """No good server would have sent this; the text says what it was, half a sentence."""
-
-
-class Cutter(Protocol):
-    """Takes bytes as they come and gives whole messages."""
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """The messages that are whole now, in order.
-
-        Raises:
-            Breach: one is longer than it may be, or cannot be told from the next.
-        """
-
-    def wrap(self, body: bytes) -> bytes:
-        """A message of ours, as it is sent."""
 
 
 class Lines:
@@ -144,6 +130,14 @@ class Headed:
         del self._buffer[: end + 4]
         self._length = length
         return True
+
+
+Cutter = Lines | Headed
+"""Takes bytes as they come and gives whole messages.
+
+`feed` raises `Breach` for one that is longer than it may be, or cannot be told from the next; `wrap` gives a message of
+ours as it is sent.
+"""
 
 
 def decode(body: bytes, most: int) -> object:

@@ -1,4 +1,4 @@
-"""One toolset's server: started, asked, given up when it breaks a limit; and what all its clients have in common."""
+"""One toolset's server: started, asked, and given up when it breaks a limit, in whatever protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ToolsetError
@@ -215,49 +215,32 @@ T = TypeVar("T")
 
 _GONE_ADVICE = "It is not started again in this run; go on without its tools."
 
-GaveUp = Callable[["Server", int], Coroutine[Any, Any, None]]
-"""Tells a server that the answer to the request of this number is not waited for any more."""
-
-Proof = Callable[["Server"], Coroutine[Any, Any, bool]]
-"""Whether a server that has let a call run out still answers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Speech:
-    """What a protocol adds to a conversation."""
-
-    cutter: Cutter  # How messages are told apart
-    told: Told  # Hears notifications
-    asked: Asked  # Answers the server's requests
-    gave_up: GaveUp  # Tells the server, in the protocol's words, that an answer is not waited for
-    proof: Proof  # Asks it for a sign of life
-
 
 @dataclass(eq=False, repr=False)
-class Server:
-    """A server that answers requests; made and used on the box's loop."""
+class Client(ABC):
+    """A toolset's server, whatever it speaks; made and used on the box's loop.
+
+    A protocol adds how messages are told apart, how it begins, and what is asked of it.
+    """
+
+    cutter: ClassVar[type[Cutter]]  # Tells messages apart
 
     name: str  # The toolset's
     box: Box  # The run's
-    start: Mapping[str, Any]  # What the bridge is told
-    speech: Speech  # What its protocol adds
+    order: Mapping[str, Any]  # What the bridge is told: a program, or a URL
     _: KW_ONLY
     over: Callable[[str], None]  # Told once when it is over, why, half a sentence; also when it was closed
-    clock: Clock  # The time
+    clock: Clock
     limits: ToolsetLimits  # On all of it
 
     def __post_init__(self) -> None:
+        self.server = ""  # What it calls itself, with its version; its own word, empty before it has begun
         self._farewells: set[asyncio.Task[None]] = set()
-        self._boxed = Boxed(
-            self.name, self.box, self.start, self._heard, self._ended, clock=self.clock, log_bytes=self.limits.log_bytes
-        )
+        told = self._heard, self._ended
+        self._boxed = Boxed(self.name, self.box, self.order, *told, clock=self.clock, log_bytes=self.limits.log_bytes)
+        cutter = self.cutter(self.limits.message_bytes)
         self._peer = Peer(
-            self.speech.cutter,
-            self._boxed.write,
-            told=self.speech.told,
-            asked=self.speech.asked,
-            limits=self.limits,
-            clock=self.clock,
+            cutter, self._boxed.write, told=self._told, asked=self._asked, limits=self.limits, clock=self.clock
         )
         self._slots = asyncio.Semaphore(self.limits.calls)
         self._under_way = 0
@@ -272,170 +255,21 @@ class Server:
         """Why it is over, half a sentence; empty while it is not."""
         return self._boxed.ending
 
-    async def open(self) -> None:
-        """Start it.
-
-        Raises:
-            ToolsetError: it is over before it has connected.
-            SandboxError: the box is gone.
-        """
-        await self._boxed.open()
-        if self.ending:
-            raise ToolsetError(self.name, f"could not be started: {self.ending}")
-
-    async def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do what a start takes, all of it within the time that a start may take; else the server is given up.
-
-        Raises:
-            ToolsetError: there was not enough time; or as the work does.
-        """
-        try:
-            await self._within(self.limits.start_seconds, work)
-        except TimeoutError as error:
-            self.end("it took too long to begin")
-            raise ToolsetError(
-                self.name, f"could not be started: it did not answer within {self.limits.start_seconds:g} s"
-            ) from error
-
-    async def call(self, method: str, params: Mapping[str, Any], seconds: float | None = None) -> Any:
-        """The answer to a request that may have to wait for its turn.
-
-        After `seconds`, or what the limits say, it is given up.
-
-        Raises:
-            Failed: the server answered with an error.
-            ToolsetError: it is gone, too busy, or did not answer in time.
-        """
-        if self._under_way >= self.limits.calls + self.limits.waiting:
-            raise ToolsetError(self.name, f"has {self._under_way} calls waiting already", "Wait for some, then retry.")
-        self._under_way += 1
-        try:
-            async with self._slots:
-                return await self.ask(method, params, seconds)
-        finally:
-            self._under_way -= 1
-
-    async def ask(self, method: str, params: Mapping[str, Any], seconds: float | None = None) -> Any:
-        """As `call`, without waiting for a turn: what the protocol itself needs."""
-        within = self.limits.call_seconds if seconds is None else seconds
-        if self.ending:
-            raise self._gone()
-        number = self._peer.number()
-        try:
-            return await self._within(within, self._peer.request(number, method, params))
-        except Gone as gone:
-            raise self._gone() from gone
-        except ValueError as error:
-            raise ToolsetError(self.name, f"was not called: what it was to be sent cannot be sent, {error}") from error
-        except TimeoutError as error:
-            await self._tell(number)
-            await self._require_life()
-            raise ToolsetError(self.name, f"did not answer within {within:g} s") from error
-        except asyncio.CancelledError:
-            # Nobody waits for this any more, so the server hears it when it gets to it.
-            farewell = asyncio.create_task(self._tell(number))
-            self._farewells.add(farewell)
-            farewell.add_done_callback(self._farewells.discard)
-            raise
-
-    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Say something that has no answer; a server that does not take it in time is given up.
-
-        Raises:
-            ToolsetError: it is gone.
-        """
-        try:
-            await self._within(self.limits.call_seconds, self._peer.notify(method, params))
-        except Gone as gone:
-            raise self._gone() from gone
-        except TimeoutError as error:
-            self.end("it reads nothing any more")
-            raise self._gone() from error
-
-    def end(self, why: str) -> None:
-        """Give it up, for a reason in half a sentence."""
-        self._boxed.end(why)
-
-    async def close(self) -> None:
-        """End it; nothing of it is left in the box. May be called twice."""
-        for farewell in self._farewells:
-            farewell.cancel()
-        await self._boxed.close()
-
-    # ------------------------------------------------------------------ within
-
-    async def _heard(self, data: bytes) -> None:
-        await self._peer.heard(data)
-
-    def _ended(self, why: str) -> None:
-        self._peer.end(why)
-        self.over(why)
-
-    def _gone(self) -> ToolsetError:
-        return ToolsetError(self.name, f"is gone: {self.ending or 'it hung up'}", _GONE_ADVICE)
-
-    async def _tell(self, number: int) -> None:
-        # A server that does not even read this shows itself in the sign of life, or at the next call.
-        with contextlib.suppress(TimeoutError, Gone, ToolsetError):
-            await self._within(self.limits.ping_seconds, self.speech.gave_up(self, number))
-
-    async def _require_life(self) -> None:
-        try:
-            alive = await self._within(self.limits.ping_seconds, self.speech.proof(self))
-        except Failed:
-            # Whoever says no is there.
-            alive = True
-        except (TimeoutError, Gone, ToolsetError):
-            alive = False
-        if not alive:
-            self.end("it does not answer any more")
-
-    async def _within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
-        task = asyncio.ensure_future(work)
-        deadline = asyncio.ensure_future(self.clock.sleep(seconds))
-        try:
-            await asyncio.wait({task, deadline}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                task.cancel()
-                # It says of itself that it was given up, before anybody is told which one.
-                await asyncio.wait({task})
-                raise TimeoutError
-            return task.result()
-        finally:
-            deadline.cancel()
-            task.cancel()
-
-
-class Client(ABC):
-    """A server of one protocol. A protocol adds how it begins (`_get_ready`) and what is asked of it."""
-
-    def __init__(self, server: Server) -> None:
-        self.name = server.name  # The toolset's
-        self.server = ""  # What it calls itself, with its version; its own word, empty before it has begun
-        self._limits = server.limits
-        self._server = server
-
-    @property
-    def log(self) -> str:
-        """The end of what it wrote to its standard error."""
-        return self._server.log
-
-    @property
-    def ending(self) -> str:
-        """Why it is over, half a sentence; empty while it is not."""
-        return self._server.ending
-
     async def start(self) -> None:
-        """Start it, and hear what it is. Whatever happens, `close` has to follow.
+        """Start it, and hear what it is, within `start_seconds`. Whatever happens, `close` has to follow.
 
         Raises:
             ToolsetError: it cannot be started, or says what no good server says.
             SandboxError: the box is gone.
         """
+        seconds = self.limits.start_seconds
         try:
-            await self._server.begin(self._begin())
+            await self._within(seconds, self._begin())
+        except TimeoutError as error:
+            self._boxed.end("it took too long to begin")
+            raise ToolsetError(self.name, f"could not be started: it did not answer within {seconds:g} s") from error
         except Failed as error:
-            self._server.end(f"it refused to begin: {word(str(error))}")
+            self._boxed.end(f"it refused to begin: {word(str(error))}")
             raise ToolsetError(self.name, f"refused to begin: {error}") from error
         except Breach as breach:
             raise self._cut_off(breach) from breach
@@ -452,23 +286,136 @@ class Client(ABC):
             raise self._cut_off(breach) from breach
 
     async def close(self) -> None:
-        """End it; may be called twice."""
-        await self._server.close()
+        """End it; nothing of it is left in the box. May be called twice."""
+        for farewell in self._farewells:
+            farewell.cancel()
+        await self._boxed.close()
+
+    # ------------------------------------------------------------ of a protocol
 
     @abstractmethod
     async def _get_ready(self) -> None:
-        """What the protocol begins with, on a server that is started.
+        """What the protocol begins with, on a server that is started; raises `Failed`, `Breach` and `ToolsetError`."""
+
+    @abstractmethod
+    def _told(self, method: str, params: Any) -> None:
+        """Hear a notification."""
+
+    @abstractmethod
+    def _asked(self, method: str, params: Any) -> Any:
+        """The answer to a request of the server's; raises `Unanswered` for one that has none."""
+
+    @abstractmethod
+    async def _give_up(self, number: int) -> None:
+        """Tell the server, in the protocol's words, that the answer to this request is not waited for any more."""
+
+    @abstractmethod
+    async def _is_alive(self) -> bool:
+        """Whether a server that has let a call run out still answers."""
+
+    # ---------------------------------------------------------------- to use it
+
+    async def _call(self, method: str, params: Mapping[str, Any]) -> Any:
+        """The answer to a request that may have to wait for its turn.
 
         Raises:
-            Failed: it does not want to.
-            Breach: its answer is none.
+            Failed: the server answered with an error.
+            ToolsetError: it is gone, too busy, or did not answer in time.
+        """
+        if self._under_way >= self.limits.calls + self.limits.waiting:
+            raise ToolsetError(self.name, f"has {self._under_way} calls waiting already", "Wait for some, then retry.")
+        self._under_way += 1
+        try:
+            async with self._slots:
+                return await self._request(method, params, self.limits.call_seconds)
+        finally:
+            self._under_way -= 1
+
+    async def _request(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
+        """As `_call`, without waiting for a turn: what the protocol itself needs."""
+        if self.ending:
+            raise self._gone()
+        number = self._peer.number()
+        try:
+            return await self._within(seconds, self._peer.request(number, method, params))
+        except Gone as gone:
+            raise self._gone() from gone
+        except ValueError as error:
+            raise ToolsetError(self.name, f"was not called: what it was to be sent cannot be sent, {error}") from error
+        except TimeoutError as error:
+            await self._tell(number)
+            await self._require_life()
+            raise ToolsetError(self.name, f"did not answer within {seconds:g} s") from error
+        except asyncio.CancelledError:
+            # Nobody waits for this any more, so the server hears it when it gets to it.
+            farewell = asyncio.create_task(self._tell(number))
+            self._farewells.add(farewell)
+            farewell.add_done_callback(self._farewells.discard)
+            raise
+
+    async def _notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Say something that has no answer; a server that does not take it in time is given up.
+
+        Raises:
             ToolsetError: it is gone.
         """
+        try:
+            await self._within(self.limits.call_seconds, self._peer.notify(method, params))
+        except Gone as gone:
+            raise self._gone() from gone
+        except TimeoutError as error:
+            self._boxed.end("it reads nothing any more")
+            raise self._gone() from error
+
+    # ------------------------------------------------------------------ within
 
     async def _begin(self) -> None:
-        await self._server.open()
+        await self._boxed.open()
+        if self.ending:
+            raise ToolsetError(self.name, f"could not be started: {self.ending}")
         await self._get_ready()
 
+    async def _heard(self, data: bytes) -> None:
+        await self._peer.heard(data)
+
+    def _ended(self, why: str) -> None:
+        self._peer.end(why)
+        self.over(why)
+
+    def _gone(self) -> ToolsetError:
+        return ToolsetError(self.name, f"is gone: {self.ending or 'it hung up'}", _GONE_ADVICE)
+
     def _cut_off(self, breach: Breach) -> ToolsetError:
-        self._server.end(str(breach))
+        self._boxed.end(str(breach))
         return ToolsetError(self.name, f"was cut off: {breach}")
+
+    async def _tell(self, number: int) -> None:
+        # A server that does not even read this shows itself in the sign of life, or at the next call.
+        with contextlib.suppress(TimeoutError, Gone, ToolsetError):
+            await self._within(self.limits.ping_seconds, self._give_up(number))
+
+    async def _require_life(self) -> None:
+        try:
+            alive = await self._within(self.limits.ping_seconds, self._is_alive())
+        except Failed:
+            # Whoever says no is there.
+            alive = True
+        except (TimeoutError, Gone, ToolsetError):
+            alive = False
+        if not alive:
+            self._boxed.end("it does not answer any more")
+
+    async def _within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.ensure_future(work)
+        deadline = asyncio.ensure_future(self.clock.sleep(seconds))
+        try:
+            await asyncio.wait({task, deadline}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                task.cancel()
+                # It says of itself that it was given up, before anybody is told which one.
+                await asyncio.wait({task})
+                raise TimeoutError
+            return task.result()
+        finally:
+            deadline.cancel()
+            task.cancel()

@@ -51,10 +51,12 @@ async def served(
     tmp_path: Path, answer: Any = None, limits: InjectionLimits | None = None, **injection: Any
 ) -> AsyncIterator[tuple[RawUpstream, InjectionRig]]:
     """An upstream, and a rig whose one lease leads there and is open."""
-    async with RawUpstream(*filter(None, [answer])) as upstream:
-        async with InjectionRig(tmp_path, header(upstream, **injection), limits=limits) as rig:
-            await rig.open()
-            yield upstream, rig
+    async with (
+        RawUpstream(*filter(None, [answer])) as upstream,
+        InjectionRig(tmp_path, header(upstream, **injection), limits=limits) as rig,
+    ):
+        await rig.open()
+        yield upstream, rig
 
 
 async def ask(rig: InjectionRig, method: str = "GET", path: str = "/", **more: Any) -> httpx.Response:
