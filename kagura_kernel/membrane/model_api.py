@@ -25,7 +25,7 @@ from kagura_kernel.domain.events import ModelCalled
 from kagura_kernel.membrane.credentials.injection.caller import BadRequest, InjectedRequest, InjectionLimits, Summing
 from kagura_kernel.membrane.credentials.injection.endpoint import Endpoint
 from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection
-from kagura_kernel.membrane.credentials.injection.upstream import AnswerWatch, GateFor, Headers
+from kagura_kernel.membrane.credentials.injection.upstream import GateFor, Headers
 from kagura_kernel.membrane.credentials.lease import Budget, Lease
 from kagura_kernel.membrane.credentials.provider import Scope
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
@@ -350,7 +350,7 @@ class ModelAccess:
     clock: Clock  # Measures requests
 
     def __post_init__(self) -> None:
-        self._under_way = 0
+        self.under_way = 0  # Answers that were asked for and have not ended
         self._calls = Summing(self._called)
         credential = Credential({"token": self.api.key})
         self._endpoint = Endpoint(
@@ -388,48 +388,19 @@ class ModelAccess:
         finally:
             self._calls.end()
 
-    # ------------------------------------------------------- from the requests
-
-    def begin(self) -> None:
-        """Another answer is asked for.
-
-        Raises:
-            BadRequest: not now, or not any more.
-        """
-        if why := self.counting.refused():
-            raise BadRequest(400, why)
-        if self._under_way >= MOST_AT_ONCE:
-            raise BadRequest(429, f"{MOST_AT_ONCE} answers are under way already: wait for one of them.")
-        self._under_way += 1
-
-    def check_model(self, model: str) -> None:
-        """It is asked for.
-
-        Raises:
-            BadRequest: nobody could say what it costs.
-        """
-        if why := self.counting.refused_model(model):
-            raise BadRequest(400, why)
-
-    def end(self) -> None:
-        """It is over."""
-        self._under_way -= 1
-
-    def counted(self, answer: Counted | None) -> None:
-        """What it cost."""
-        self.counting.counted(answer)
-
     def _called(self, request: InjectedRequest, times: int) -> None:
         self.record(ModelCalled, times=times, **request.facts())
 
 
 class _Request:
-    """Looks into one request."""
+    """Looks into one request, and counts its answer where that costs something."""
 
     longest = LONGEST
 
     def __init__(self, access: ModelAccess) -> None:
         self._access = access
+        self._counting = access.counting
+        self._reader: UsageReader | None = None
         self._asks = False
         self._posts = False
 
@@ -437,50 +408,50 @@ class _Request:
         """Only the API's own paths, and only while something may be asked."""
         check_head(method, target)
         self._posts = method == b"POST"
-        if target.partition(b"?")[0] == MESSAGES:
-            self._access.begin()
-            self._asks = True
+        if target.partition(b"?")[0] != MESSAGES:
+            return
+        if why := self._counting.refused():
+            raise BadRequest(400, why)
+        if self._access.under_way >= MOST_AT_ONCE:
+            raise BadRequest(429, f"{MOST_AT_ONCE} answers are under way already: wait for one of them.")
+        self._access.under_way += 1
+        self._asks = True
 
     def headers(self, headers: Headers) -> Headers:
         """Those that are known."""
         return kept_headers(headers)
 
     async def body(self, body: bytes) -> None:
-        """Only what the service answers without reaching out."""
+        """Only what the service answers without reaching out, of a model of which somebody could say what it costs."""
         if not self._posts:
             if body:
                 raise BadRequest(400, "Such a request has no body.")
             return
         long = len(body) > _IN_A_THREAD
-        self._access.check_model(await asyncio.to_thread(check_body, body) if long else check_body(body))
+        model = await asyncio.to_thread(check_body, body) if long else check_body(body)
+        if why := self._counting.refused_model(model):
+            raise BadRequest(400, why)
 
-    def answer(self, status: int) -> AnswerWatch:
+    def answer(self, status: int) -> None:
         """Count what costs something."""
-        return _Answer(self._access if self._asks and status in _FINE else None)
+        if self._asks and status in _FINE:
+            self._reader = UsageReader()
+
+    def heard(self, piece: bytes) -> None:
+        """A piece of it."""
+        if self._reader is not None:
+            self._reader.feed(piece)
+
+    def heard_all(self) -> None:
+        """Tell the books."""
+        if self._reader is not None:
+            self._counting.counted(self._reader.finish())
 
     def ended(self) -> None:
         """Make room for the next."""
         if self._asks:
             self._asks = False
-            self._access.end()
-
-
-class _Answer:
-    """Hears one answer; counts it where it costs something."""
-
-    def __init__(self, access: ModelAccess | None) -> None:
-        self._access = access
-        self._reader = UsageReader()
-
-    def heard(self, piece: bytes) -> None:
-        """A piece of it."""
-        if self._access is not None:
-            self._reader.feed(piece)
-
-    def ended(self) -> None:
-        """Tell the books."""
-        if self._access is not None:
-            self._access.counted(self._reader.finish())
+            self._access.under_way -= 1
 
 
 def _lease() -> Lease:

@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from kagura_kernel.domain.commands import Command, CommandResult
 from kagura_kernel.domain.errors import KaguraError, UsageError
@@ -28,14 +28,21 @@ CALL_SECONDS = 300.0
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _KEEP = 4 << 20
+_NO_BOX = "This run has no box, and this tool works in one only."
 
 
-class ToolPlace(Protocol):
+class ToolPlace:
     """What a tool has to work with: the run's box, and nothing else."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
 
     @property
     def files(self) -> FileSystem:
         """Files in the box; relative paths start at the workspace."""
+        if self._runtime.box is None:
+            raise UsageError(_NO_BOX)
+        return self._runtime.files
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
         """Run a program in the box to its end; no shell comes between.
@@ -44,32 +51,15 @@ class ToolPlace(Protocol):
             SandboxCommandTimeout: it took too long.
             SandboxUnavailable: the box is gone.
         """
+        box = self._runtime.box
+        if box is None:
+            raise UsageError(_NO_BOX)
+        limits = CommandLimits(total=seconds, idle=seconds)
+        return await box.run(Command(tuple(argv), stdin=stdin, limits=limits, keep_bytes=_KEEP))
 
 
 ToolMaker = Callable[[ToolPlace], Tool]
 """What an entry point of the group `kagura_kernel.tools` names; called once for each run."""
-
-
-class BoxPlace:
-    """The box behind a runtime as a `ToolPlace`."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-
-    @property
-    def files(self) -> FileSystem:
-        """Files in the box."""
-        if self._runtime.box is None:
-            raise UsageError("This run has no box, and this tool works in one only.")
-        return self._runtime.files
-
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", seconds: float = 60.0) -> CommandResult:
-        """Run a program in the box."""
-        box = self._runtime.box
-        if box is None:
-            raise UsageError("This run has no box, and this tool works in one only.")
-        limits = CommandLimits(total=seconds, idle=seconds)
-        return await box.run(Command(tuple(argv), stdin=stdin, limits=limits, keep_bytes=_KEEP))
 
 
 class OwnTool:
@@ -116,7 +106,7 @@ def own_tools(makers: Sequence[ToolMaker], runtime: Runtime, taken: Sequence[str
     names, made = set(taken), list[Tool]()
     for maker in makers:
         try:
-            tool = OwnTool(maker(BoxPlace(runtime)))
+            tool = OwnTool(maker(ToolPlace(runtime)))
         except Exception as error:
             why = f"{type(error).__name__}: {error}"[:500]
             raise UsageError(f"A tool that the setting `own_tools` names cannot be made: {why}") from error

@@ -13,7 +13,7 @@ from kagura_kernel.domain.errors import ApprovalAborted, SandboxUnavailable, Usa
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 from kagura_kernel.tools import own
 from kagura_kernel.tools.fences import TEXT_BYTES
-from kagura_kernel.tools.own import BoxPlace, OwnTool, own_tools
+from kagura_kernel.tools.own import OwnTool, ToolPlace, own_tools
 from kagura_kernel.tools.toolbox import CallContext, Toolbox
 
 SPEC = ToolSpec(
@@ -112,7 +112,7 @@ def test_it_cannot_take_the_name_of_another_tool():
 
 
 async def test_what_it_has_to_work_with_is_the_box_and_never_the_host():
-    place = BoxPlace(NoBox())
+    place = ToolPlace(NoBox())
     with pytest.raises(UsageError, match="no box"):
         await place.run(["id"])
     with pytest.raises(UsageError, match="no box"):

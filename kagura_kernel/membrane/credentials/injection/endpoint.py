@@ -225,19 +225,21 @@ class Exchange:
         self.status = response.status_code
         await self.caller.answer(response.status_code, way.forms.hide(bytes(response.reason)), headers)
         censor = Censor(way.forms)
-        heard = None if self.watch is None else self.watch.answer(response.status_code)
+        watch = self.watch
+        if watch is not None:
+            watch.answer(response.status_code)
         try:
             async for piece in connection.body():
                 self._count(self.into, piece, "into the box")
-                if heard is not None:
-                    heard.heard(piece)
+                if watch is not None:
+                    watch.heard(piece)
                 await self.caller.send(censor.feed(piece))
         except OSError as error:
             _raise_of(*both)
             raise Refusal(502, f"{way.upstream.target} broke off its answer: {error}.", ended="broken") from error
         finally:
-            if heard is not None:
-                heard.ended()
+            if watch is not None:
+                watch.heard_all()
         _raise_of(*both)
         await self.caller.send(censor.finish())
         return await self.caller.finish()

@@ -184,16 +184,6 @@ def _named_by_connection(headers: Headers) -> set[bytes]:
     return {word.strip().lower() for name, value in headers if name == b"connection" for word in value.split(b",")}
 
 
-class AnswerWatch(Protocol):
-    """Hears one answer on its way into the box."""
-
-    def heard(self, piece: bytes) -> None:
-        """A piece of its body, as the upstream sent it."""
-
-    def ended(self) -> None:
-        """There is no more of it, whole or broken off; called once."""
-
-
 class RequestWatch(Protocol):
     """Looks into one request and its answer; made for that request alone."""
 
@@ -218,8 +208,14 @@ class RequestWatch(Protocol):
             BadRequest: it is not passed on.
         """
 
-    def answer(self, status: int) -> AnswerWatch:
+    def answer(self, status: int) -> None:
         """An answer begins."""
+
+    def heard(self, piece: bytes) -> None:
+        """A piece of the answer's body, as the upstream sent it."""
+
+    def heard_all(self) -> None:
+        """There is no more of the answer, whole or broken off; called once after `answer`."""
 
     def ended(self) -> None:
         """The request is over, however it went; called once, last."""
