@@ -7,12 +7,12 @@ is given back). Nothing is opened that the grant does not name, and whatever goe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.commands import Command, CommandResult, OutputFilter, OutputListener
+from kagura_kernel.domain.commands import OutputFilter
 from kagura_kernel.domain.errors import ApprovalDenied, SandboxUnavailable
 from kagura_kernel.domain.events import EgressClosed, EgressDecided, Noted, RunGranted
 from kagura_kernel.domain.identity import new_approval_id
@@ -30,31 +30,6 @@ if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.lease import Budget, Lease
     from kagura_kernel.membrane.credentials.secret import Secret
     from kagura_kernel.membrane.model_api import Counting, ModelAccess, ModelApi
-
-
-class MembraneBox(ScrubbedBox):
-    """A box with variables of its run.
-
-    Args:
-        box: Does the work.
-        scrubber: Knows what must not be shown.
-        variables: By which commands find what was granted, asked for at each command; without secrets.
-        after: What output goes through when nothing leased is in it any more.
-    """
-
-    def __init__(
-        self,
-        box: Box,
-        scrubber: Scrubber,
-        variables: Callable[[], Mapping[str, str]],
-        after: OutputFilter | None = None,
-    ) -> None:
-        super().__init__(box, scrubber, after)
-        self._variables = variables
-
-    async def run(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
-        """As the box within, with the run's variables; a command's own win."""
-        return await super().run(replace(command, env={**self._variables(), **command.env}), on_output)
 
 
 _MEANT_FOR_THE_RUN = frozenset({"run_id", "session_id", "at", "kind"})
@@ -206,7 +181,7 @@ class Membrane:
         self._proxy = {} if port == PROXY_PORT else proxy_variables(port)
         if not self.grant.credentials:
             passes = not self._proxy and after is None
-            return box if passes else MembraneBox(box, self.scrubber, self._variables, after)
+            return box if passes else ScrubbedBox(box, self.scrubber, after, self._variables)
 
         self._leasing = Leasing(
             self.grant.credentials,
@@ -218,7 +193,7 @@ class Membrane:
             clock=self.clock,
         )
         await self._leasing.open(box, self._budgets())
-        return MembraneBox(box, self.scrubber, self._variables, after)
+        return ScrubbedBox(box, self.scrubber, after, self._variables)
 
     async def open_model(self, box: Box, counting: Counting) -> str:
         """Let the brain in the box reach its service: the base URL there.

@@ -27,6 +27,7 @@ from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.names import folded, folded_path, has_control, is_below, is_protected_name
 from kagura_kernel.membrane.project import Changed, ProjectFiles, UnsafePath, split_path
+from kagura_kernel.sandbox.backend import BoxChange
 
 _MAX_LINKS = 40
 _MAX_DEPTH = 64
@@ -84,19 +85,6 @@ _OF_REPOSITORY = frozenset({"objects", "refs", "commondir"})
 _FILES = frozenset({"pyvenv.cfg", _HEAD})
 _MARKERS = _ENVIRONMENT | _OF_REPOSITORY | {_HEAD}
 _FOLDED = {folded(name): name for name in _MARKERS}
-
-
-class _Change(Protocol):
-    """As much of a change as matters here; a box tells it in one type, the journal in another."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def target(self) -> str: ...
 
 
 class GitRules(Protocol):
@@ -208,7 +196,7 @@ def _leads_to(directory: int, path: str) -> bool:
     return True
 
 
-def present(changes: Iterable[_Change]) -> dict[str, str]:
+def present(changes: Iterable[FileChange | BoxChange]) -> dict[str, str]:
     """What changes leave in place, as `Protection` takes it."""
     return {c.path: c.target if c.kind == "link" else "" for c in changes if c.status != "deleted"}
 

@@ -282,29 +282,6 @@ def _no_answer(text: str) -> ToolResult:
     return ToolResult(text, is_error=True, route="")
 
 
-def standard_tools(
-    runtime: Runtime,
-    times: ToolTimes | None = None,
-    leases: CommandLeases | None = None,
-    programs: BoxPrograms | None = None,
-) -> list[Tool]:
-    """Tools that work with this runtime; without a box, and without full control, only those that ask."""
-    ask = AskUserTool(runtime.asker)
-    if not runtime.has_files:
-        return [BashTool(runtime, times), ask]
-    return [
-        BashTool(runtime, times, leases, programs),
-        PythonTool(runtime, times, leases, programs),
-        ReadFileTool(runtime),
-        WriteFileTool(runtime),
-        EditFileTool(runtime),
-        ListFilesTool(runtime),
-        GlobTool(runtime),
-        GrepTool(runtime),
-        ask,
-    ]
-
-
 def standard_toolbox(
     runtime: Runtime,
     *,
@@ -313,8 +290,14 @@ def standard_toolbox(
     programs: BoxPrograms | None = None,
     spill_dir: Path | None = None,
 ) -> Toolbox:
-    """The standard tools as a toolbox."""
-    return Toolbox(standard_tools(runtime, times, leases, programs), spill_dir=spill_dir)
+    """The tools that work with this runtime; without a box, and without full control, only those that ask."""
+    ask = AskUserTool(runtime.asker)
+    if not runtime.has_files:
+        return Toolbox([BashTool(runtime, times), ask], spill_dir=spill_dir)
+    own = (ReadFileTool, WriteFileTool, EditFileTool, ListFilesTool, GlobTool, GrepTool)
+    given = runtime, times, leases, programs
+    tools: list[Tool] = [BashTool(*given), PythonTool(*given), *(make(runtime) for make in own), ask]
+    return Toolbox(tools, spill_dir=spill_dir)
 
 
 MOST_STEPS = 50

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.membrane.credentials.scrub import Scrubber, scrubbed
+from kagura_kernel.membrane.credentials.scrub import ScrubbedBox, Scrubber
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.sandbox.backend import Box, BoxSpec, Listener
 from kagura_kernel.testing.box import FakeBackend
@@ -32,7 +32,7 @@ class ScrubbingBackend(FakeBackend):
     """Gives scrubbed boxes."""
 
     async def start(self, spec: BoxSpec) -> Box:
-        return scrubbed(await super().start(spec), Scrubber(lambda: SECRETS))
+        return ScrubbedBox(await super().start(spec), Scrubber(lambda: SECRETS))
 
 
 class Scrubbed:

@@ -392,11 +392,6 @@ def _mapping(scrubber: Scrubber, value: Mapping[Any, Any]) -> dict[Any, Any]:
     return found
 
 
-def scrubbed(box: Box, scrubber: Scrubber) -> Box:
-    """The same box, with everything that its commands print scrubbed."""
-    return ScrubbedBox(box, scrubber)
-
-
 @dataclass(eq=False, repr=False)
 class ScrubbedBox:
     """A box around a box. Output goes through the scrubber, and so does why it died; files pass as they are."""
@@ -404,6 +399,8 @@ class ScrubbedBox:
     box: Box  # Does the work
     scrubber: Scrubber  # Knows what must not be shown
     after: OutputFilter | None = None  # What output goes through when nothing leased is in it any more
+    # By which commands find what was granted, asked for at each command; without secrets
+    variables: Callable[[], Mapping[str, str]] = dict
 
     def __post_init__(self) -> None:
         box = self.box
@@ -416,8 +413,14 @@ class ScrubbedBox:
         return self.box.files
 
     async def run(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
-        """As the box within; what is heard, kept and spilled has passed the scrubber behind a filter of the command."""
-        return await self.box.run(self._filtered(command), on_output)
+        """As the box within, with the run's variables; a command's own win.
+
+        What is heard, kept and spilled has passed the scrubber behind the command's own filter, which could make a
+        secret whole.
+        """
+        filters = one_after_another(command.output_filter, self.scrubber.filter, self.after)
+        variables = {**self.variables(), **command.env}
+        return await self.box.run(replace(command, env=variables, output_filter=filters), on_output)
 
     async def changes(self) -> list[BoxChange]:
         """As the box within; whoever collects them looks for secrets."""
@@ -434,8 +437,3 @@ class ScrubbedBox:
     async def close(self) -> None:
         """Close the box within."""
         await self.box.close()
-
-    def _filtered(self, command: Command) -> Command:
-        # A command's own filter could make a secret whole, so it comes first.
-        filters = one_after_another(command.output_filter, self.scrubber.filter, self.after)
-        return replace(command, output_filter=filters)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import EgressSignInRefused
@@ -50,7 +50,7 @@ from kagura_kernel.membrane.postgres.wire import (
     read_exactly,
     ssl_request,
 )
-from kagura_kernel.sandbox.backend import Failed, GuestStream, Listener, ServeStream
+from kagura_kernel.sandbox.backend import Box, Failed, GuestStream, Listener
 
 if TYPE_CHECKING:
     import socket
@@ -136,16 +136,6 @@ MOST_OF_A_NAME = 63
 """Bytes of an `application_name` that a server keeps."""
 
 
-class ListeningBox(Protocol):
-    """What is needed of a `Box`."""
-
-    async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
-        """See `Box.listen`."""
-
-    async def wait_closed(self) -> str:
-        """See `Box.wait_closed`."""
-
-
 @dataclass(frozen=True, slots=True)
 class PostgresParts:
     """What a database needs to be put into a box. All callables are used on the box's loop."""
@@ -163,7 +153,7 @@ class PostgresParts:
     failed: Failed | None = None
 
 
-async def open_service(box: ListeningBox, service: PostgresService, parts: PostgresParts) -> int:
+async def open_service(box: Box, service: PostgresService, parts: PostgresParts) -> int:
     """Let programs in the box use the database at a port of their loopback: the port. Lasts as long as the box.
 
     Nothing is connected to before a program wants a session.
@@ -186,7 +176,7 @@ _numbers = count(1)
 _closing: set[asyncio.Task[None]] = set()
 
 
-async def _close_with(box: ListeningBox, door: _Door, failed: Failed | None) -> None:
+async def _close_with(box: Box, door: _Door, failed: Failed | None) -> None:
     await box.wait_closed()
     try:
         door.close()

@@ -1,23 +1,27 @@
 """A remote MCP server: each line from the host is one POST, and each message that comes back is one line to the host.
 
-Streamable HTTP as the protocol has it: an answer is JSON or a stream of events; a session is named in a header, and one
-that the server has forgotten (404) is begun again, once for each request.
+Streamable HTTP as the protocol has it: an answer is JSON or a stream of events; a session is named in a header, and
+one that the server has forgotten (404) is begun again, once for each request. Every request goes through the box's
+proxy, so that its egress policy decides; server-sent events are read line by line, each bounded.
 """
 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
+import os
+import ssl
 import threading
 from http.client import HTTPException
+from urllib.parse import urlsplit
 
-from kagura_kernel.tools.bridge.events import TooLong, events
-from kagura_kernel.tools.bridge.https import Place, ask
 from kagura_kernel.tools.bridge.saying import complain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable, Iterator
     from http.client import HTTPResponse
     from typing import Any
 
@@ -31,6 +35,105 @@ _GONE = 404
 _MOVED = (307, 308)
 _FINE = range(200, 300)
 _SHOWN = 300
+
+
+_HTTPS = 443
+_HTTP = 80
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Unusable(ValueError):
+    """A URL that nothing is sent to; the text says why."""
+
+
+class Place:
+    """Where a server is.
+
+    Raises:
+        Unusable: neither https nor a port of the box's own loopback.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.host = parts.hostname or ""  # As it is looked up
+        self.secure = parts.scheme == "https"  # Whether it is reached by TLS
+        if not self.host or not (self.secure or (parts.scheme == "http" and self.host in _LOOPBACK)):
+            raise Unusable("only https:// URLs are asked")
+        self.port = parts.port or (_HTTPS if self.secure else _HTTP)  # TCP port
+        self.path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")  # With its query
+
+    def moved(self, location: str) -> str | None:
+        """The path of a redirect that stays on this server; None for one that leaves it."""
+        parts = urlsplit(location)
+        if parts.scheme or parts.netloc:
+            try:
+                other = Place(location)
+            except ValueError:
+                return None
+            if (other.host, other.port, other.secure) != (self.host, self.port, self.secure):
+                return None
+            return other.path
+        return location if location.startswith("/") else None
+
+
+def ask(
+    place: Place, method: str, path: str, body: bytes | None, headers: dict[str, str], seconds: float
+) -> HTTPResponse:
+    """Send a request; its response, whose body is still to be read. Closing the response closes the connection.
+
+    Raises:
+        OSError: it could not be reached, or the proxy said no.
+        http.client.HTTPException: what answered does not speak HTTP.
+        ValueError: a header cannot be sent.
+    """
+    proxy = os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
+    connection: http.client.HTTPConnection
+    if not place.secure:
+        connection = http.client.HTTPConnection(place.host, place.port, timeout=seconds)
+    elif proxy:
+        through = urlsplit(proxy)
+        connection = http.client.HTTPSConnection(
+            through.hostname or "", through.port, timeout=seconds, context=ssl.create_default_context()
+        )
+        connection.set_tunnel(place.host, place.port)
+    else:
+        raise OSError("this box has no network, and no host was granted to it")
+    connection.request(method, path, body, {**headers, "Accept-Encoding": "identity", "Connection": "close"})
+    return connection.getresponse()
+
+
+class TooLong(ValueError):
+    """A line or an event holds more than it may."""
+
+
+def events(readline: Callable[[int], bytes], most: int) -> Iterator[bytes]:
+    """The data of each event, to the end of the stream; comments, names and ids are passed over.
+
+    `readline` gives the next line with its end, at most so many bytes; empty at the end.
+
+    Raises:
+        TooLong: a line or an event is longer.
+    """
+    data: list[bytes] = []
+    size = 0
+    while True:
+        line = readline(most + 16)
+        if not line:
+            return
+        if not line.endswith(b"\n") and len(line) > most:
+            raise TooLong
+        line = line.rstrip(b"\r\n")
+        if not line:
+            if data:
+                yield b"\n".join(data)
+            data, size = [], 0
+        elif line.startswith(b"data:"):
+            # One blank after the colon belongs to the form.
+            piece = line[6:] if line[5:6] == b" " else line[5:]
+            size += len(piece) + 1
+            if size > most:
+                raise TooLong
+            data.append(piece)
 
 
 class Refused(Exception):

@@ -22,7 +22,7 @@ from kagura_kernel.sandbox.backend import Box, GuestStream, Listener
 from kagura_kernel.tools.toolsets.cutting import Breach
 
 PACKAGE = "kagura_kernel.tools.bridge"
-MODULES = ("saying", "events", "https", "program", "remote", "main")
+MODULES = ("saying", "program", "remote", "main")
 """Of the bridge; each is compiled in the box when it is first imported."""
 
 _PACKAGES = ("kagura_kernel", "kagura_kernel.tools", PACKAGE)

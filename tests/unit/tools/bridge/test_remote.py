@@ -13,7 +13,7 @@ import pytest
 
 from kagura_kernel.testing.loopback_listener import LoopbackListener
 from kagura_kernel.tools.bridge import remote
-from kagura_kernel.tools.bridge.https import Place, Unusable
+from kagura_kernel.tools.bridge.remote import Place, Unusable
 
 Answer = Callable[["Request"], None]
 INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
