@@ -375,7 +375,8 @@ class ModelAccess:
             SandboxUnavailable: there is no port to be had, or the box is gone.
         """
         self._endpoint.port = await box.listen(Listener(0, "raw", _NAME), self._endpoint.serve, failed)
-        self._endpoint.open(_lease())
+        # The key is the person's own, is not minted, and has no end.
+        self._endpoint.open(Lease(_NAME, Scope("messages"), Budget(), id=_NAME))
 
     async def close(self) -> None:
         """From now on nothing is asked; what is under way is cut. May be called twice.
@@ -452,8 +453,3 @@ class _Request:
         if self._asks:
             self._asks = False
             self._access.under_way -= 1
-
-
-def _lease() -> Lease:
-    """What the endpoint takes for its lease: the key is the person's own, is not minted, and has no end."""
-    return Lease(_NAME, Scope("messages"), Budget(), id=_NAME)

@@ -43,11 +43,8 @@ def has_control(text: str) -> bool:
 
 def shown(text: str) -> str:
     """A text on one line, in the order in which it was written: each control character is told, as `⟨U+000A⟩`."""
-    return "".join(f"⟨U+{ord(char):04X}⟩" if _is_odd(char) else char for char in text)
-
-
-def _is_odd(char: str) -> bool:
-    return char in _REORDERS or unicodedata.category(char) in _UNSHOWN
+    odd = {char for char in text if char in _REORDERS or unicodedata.category(char) in _UNSHOWN}
+    return "".join(f"⟨U+{ord(char):04X}⟩" if char in odd else char for char in text)
 
 
 def is_protected_name(path: str) -> bool:

@@ -208,18 +208,15 @@ def _numbered(lines: list[str], first: int, wanted: int, *, complete: bool) -> s
     last = first - 1
     for number, line in enumerate(lines[first - 1 : first - 1 + wanted], first):
         shown = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… ({len(line)} characters)"
-        if not page.add(f"{number:6d}\t{_printable(shown)}"):
+        # Bytes that are no text are shown as �.
+        printable = shown.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        if not page.add(f"{number:6d}\t{printable}"):
             break
         last = number
     if last < len(lines) or not complete:
         total = f"{len(lines)} lines" if complete else "more lines"
         page.lines.append(f"… up to line {last} of {total}; go on with offset={last + 1}")
     return "\n".join(page.lines)
-
-
-def _printable(line: str) -> str:
-    """Bytes that are no text, shown as �."""
-    return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _entry(entry: FileStat) -> str:

@@ -91,11 +91,7 @@ def _is_a(kind: str, value: Any) -> bool:
             return isinstance(value, bool)
         case "integer":
             # JSON has one kind of number: 5.0 is a whole one.
-            return (
-                not isinstance(value, bool) and (isinstance(value, int) or value == int(value))
-                if _finite(value)
-                else False
-            )
+            return _finite(value) and value == int(value)
         case _:
             return _finite(value)
 

@@ -41,7 +41,7 @@ from kagura_kernel.membrane.credentials.lease import (
     ask_for,
     require_granted,
 )
-from kagura_kernel.membrane.credentials.mint import GivingBack, mint
+from kagura_kernel.membrane.credentials.mint import Book
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, ProviderTraits
 from kagura_kernel.membrane.credentials.revoke import CLOSE_SECONDS, LAST_SECONDS, LEFT_TO_EXPIRE, Settler, finish
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
@@ -157,9 +157,7 @@ class CredentialBroker:
         self._held: dict[str, _Held] = {}
         self._shielding = _Shielding()
         self._seen: list[Secret] = []
-        self._giving_back = GivingBack(
-            Settler(self.ledger, self.providers, self.holder.owner, clock=self.clock, chance=self.chance)
-        )
+        self._book = Book(Settler(self.ledger, self.providers, self.holder.owner, clock=self.clock, chance=self.chance))
         self._closed = False
 
     # ------------------------------------------------------------------ asking
@@ -277,13 +275,13 @@ class CredentialBroker:
         left, row_id = held.seconds_left(self.clock), held.lease.row_id
         held.lease = held.lease.hold(_RELEASED)
         if row_id:
-            self._giving_back.note(row_id, _RELEASED)
+            self._book.note(row_id, _RELEASED)
         for old in held.replaced:
-            self._giving_back.hurry(old)
+            self._book.hurry(old)
         try:
             await held.stop_keeping()
             async with held.lock:
-                how = (await self._giving_back.now(row_id, _RELEASED)).how if row_id else _RELEASED
+                how = (await self._book.now(row_id, _RELEASED)).how if row_id else _RELEASED
                 if how in {"revoked", "forgotten"}:
                     held.lease = held.lease.refund(left)
                 elif how == LEFT_TO_EXPIRE:
@@ -291,7 +289,7 @@ class CredentialBroker:
         except asyncio.CancelledError:
             # What was begun is finished in the background.
             if row_id:
-                self._giving_back.later(row_id, _RELEASED)
+                self._book.later(row_id, _RELEASED)
             raise
         self.on_change("released", held.lease)
         return held.lease
@@ -307,7 +305,7 @@ class CredentialBroker:
         self._closed = True
         for held in self._held.values():
             if held.lease.row_id:
-                self._giving_back.note(held.lease.row_id, _RELEASED)
+                self._book.note(held.lease.row_id, _RELEASED)
         releases = {asyncio.create_task(self.release(held.lease.id)): held for held in self._held.values()}
         try:
             await finish([*releases, asyncio.create_task(self._shielding.finished())], CLOSE_SECONDS)
@@ -316,7 +314,7 @@ class CredentialBroker:
             return tuple(one for one in left if one is not None)
         finally:
             await self._shielding.end()
-            await self._giving_back.close(LAST_SECONDS)
+            await self._book.close(LAST_SECONDS)
 
     def _left_of(self, held: _Held, release: asyncio.Task[Lease | None]) -> Lease | None:
         if not release.cancelled():
@@ -349,7 +347,7 @@ class CredentialBroker:
         failures = 0
         while True:
             try:
-                return await self._shielding.run(self._first(asked, source), self._unwanted)
+                return await self._shielding.run(self._first(asked, source), lambda held: self.release(held.lease.id))
             except LeaseUnavailable as error:
                 failures += 1
                 if failures >= self.terms.attempts:
@@ -361,7 +359,7 @@ class CredentialBroker:
         lease = await self._minted(source, asked.acquire(self._ttl(source)))
         held = _Held(lease, self.clock.monotonic() + lease.lifetime)
         if self._closed:
-            self._giving_back.later(lease.row_id, _RELEASED)
+            self._book.later(lease.row_id, _RELEASED)
             raise LeaseEnded(lease.provider, lease.scope, "the run is over")
         self._held[lease.id] = held
         self._keep(held)
@@ -374,13 +372,13 @@ class CredentialBroker:
             _, source = self._checked(lease.provider, lease.scope)
             fresh = await self._minted(source, lease.renew(self._ttl(source), held.seconds_left(self.clock)))
             if self._closed or lease.id not in self._held:
-                self._giving_back.later(fresh.row_id, _RELEASED)
+                self._book.later(fresh.row_id, _RELEASED)
                 raise LeaseEnded(lease.provider, lease.scope, _RELEASED)
             old = held.lease.row_id
             held.lease, held.ends = fresh, self.clock.monotonic() + fresh.lifetime
             if old:
                 held.replaced.append(old)
-                self._giving_back.later(old, "it was renewed", pause=self.terms.overlap)
+                self._book.later(old, "it was renewed", pause=self.terms.overlap)
         self.on_change("renewed", held.lease.without_credential())
         return held.lease.without_credential()
 
@@ -391,9 +389,8 @@ class CredentialBroker:
         if self._closed:
             # Whoever waited for another attempt: nobody would give it back before the next start.
             raise LeaseEnded(wanted.provider, wanted.scope, "the run is over")
-        lease = await mint(source, wanted, self.holder, self.ledger, self.clock, owe=self._giving_back.later)
+        lease = await self._book.mint(source, wanted, self.holder)
         self._seen.extend(lease.credential or ())
-        self._giving_back.know(lease.row_id, source.name, lease.handle)
         return lease
 
     def _keep(self, held: _Held) -> None:
@@ -453,11 +450,8 @@ class CredentialBroker:
         if row_id:
             # A journal that does not write stops the run elsewhere; the attempt to revoke is under way.
             with suppress(JournalError):
-                self._giving_back.later(row_id, why)
+                self._book.later(row_id, why)
         self.on_change("on hold", held.lease)
-
-    async def _unwanted(self, held: _Held) -> None:
-        await self.release(held.lease.id)
 
     def _checked(self, provider: str, scope: str) -> tuple[Grant, CredentialProvider]:
         grant = require_granted(self.grants, provider, scope)

@@ -8,12 +8,10 @@ background with pauses that grow, until the provider knows of it; what is left i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
-from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import (
     CredentialError,
     JournalError,
@@ -23,7 +21,7 @@ from kagura_kernel.domain.errors import (
     SecretUnavailable,
 )
 from kagura_kernel.domain.identity import new_lease_id
-from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
+from kagura_kernel.journal.leases import LeaseRow
 from kagura_kernel.membrane.credentials.lease import Holder, Lease
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, Minted, MintRequest
 from kagura_kernel.membrane.credentials.revoke import CLAIM, UNSURE, Settled, Settler, bounded, finish
@@ -31,106 +29,12 @@ from kagura_kernel.membrane.credentials.revoke import CLAIM, UNSURE, Settled, Se
 _AGES = 10 * 365 * 86400.0
 
 
-async def mint(
-    provider: CredentialProvider,
-    lease: Lease,
-    holder: Holder,
-    ledger: LeaseLedger,
-    clock: Clock,
-    *,
-    owe: Callable[[str, str], None],
-) -> Lease:
-    """Mint once: the lease with a live credential.
-
-    It should not be cancelled half-way; whoever may be cancelled runs it as a task and shields that. `owe` is told of a
-    row whose credential may exist and must not, with the reason, and writes that down as owed.
-
-    Raises:
-        LeaseRefused: the provider said no.
-        LeaseEnded: the credential that it replaces was revoked by somebody.
-        LeaseUnavailable: the provider could not be asked; what it may have made is owed.
-        SecretUnavailable: the provider's key cannot be read.
-        JournalError: the ledger does not take the row; what was made is owed, or was revoked on the spot.
-    """
-    mark = new_lease_id()
-    began = clock.now()
-    traits = provider.traits
-    asked = min(max(lease.lifetime, traits.shortest), traits.longest)
-    begun = ledger.begin(
-        LeaseRow(
-            id=mark,
-            lease_id=lease.id or mark,
-            run_id=holder.run_id,
-            session_id=holder.session_id,
-            owner=holder.owner,
-            provider=provider.name,
-            scope=lease.scope,
-            began_at=began,
-            expires_at=began + timedelta(seconds=lease.lifetime),
-            dies_at=began + timedelta(seconds=traits.longest if traits.revocable else asked),
-            total_seconds=lease.budget.total_seconds,
-            spent_seconds=lease.budget.spent_seconds,
-            renewals_left=lease.budget.renewals_left,
-        ),
-        after=lease.row_id,
-        # Where nothing can be left behind, a row that a power cut takes is no loss.
-        flush=traits.revocable,
-    )
-    if not begun:
-        raise LeaseEnded(provider.name, lease.scope, "it was revoked")
-    minted = await _ask(provider, MintRequest(mark, lease.scope, asked), ledger, owe)
-    live = lease.minted(mark, minted, clock.now())
-    await _complete(provider, live, minted, ledger)
-    return live
-
-
-async def _ask(
-    provider: CredentialProvider, request: MintRequest, ledger: LeaseLedger, owe: Callable[[str, str], None]
-) -> Minted:
-    try:
-        minted = await bounded(provider.name, provider.mint(request))
-    except (LeaseRefused, SecretUnavailable):
-        ledger.close(request.mark, "never minted")
-        raise
-    except LeaseUnavailable as error:
-        if error.uncertain:
-            owe(request.mark, f"{UNSURE}: {error.why}")
-        else:
-            ledger.close(request.mark, "never minted")
-        raise
-    except BaseException:
-        # Whatever it is: a credential may have been made.
-        owe(request.mark, f"{UNSURE}: its mint was broken off")
-        raise
-    if minted.lives <= 0:
-        owe(request.mark, "it was dead when it came")
-        raise LeaseUnavailable(provider.name, "what it gave has expired already")
-    return minted
-
-
-async def _complete(provider: CredentialProvider, lease: Lease, minted: Minted, ledger: LeaseLedger) -> None:
-    dies_at = lease.issued_at + timedelta(seconds=min(minted.lives, _AGES))
-    try:
-        if ledger.complete(lease.row_id, handle=minted.handle, expires_at=lease.expires_at, dies_at=dies_at):
-            return
-        trouble: CredentialError | JournalError = LeaseUnavailable(
-            provider.name, "its credential was swept away while it was minted"
-        )
-    except JournalError as error:
-        trouble = error
-    # What is not in the book must not live. Should this fail too, the row of the intent is left to the sweep.
-    if provider.traits.revocable:
-        with suppress(CredentialError):
-            await bounded(provider.name, provider.revoke(minted.handle))
-    raise trouble
-
-
 _BROKEN_OFF = "its revocation was broken off before its provider answered"
 
 
 @dataclass(eq=False, repr=False)
-class GivingBack:
-    """What one broker owes. What it cannot settle stays in the ledger for the next sweep."""
+class Book:
+    """What one broker was given, and owes. What it cannot settle stays in the ledger for the next sweep."""
 
     settler: Settler
 
@@ -140,9 +44,50 @@ class GivingBack:
         self._handles: dict[str, tuple[str, str]] = {}
         self._closing = False
 
-    def know(self, row_id: str, provider: str, handle: str) -> None:
-        """Remember what revokes a credential, for the case that the ledger cannot be read any more."""
-        self._handles[row_id] = provider, handle
+    async def mint(self, provider: CredentialProvider, lease: Lease, holder: Holder) -> Lease:
+        """Mint once for a lease, as `Lease.acquire` or `Lease.renew` gives it: the lease with a live credential.
+
+        It should not be cancelled half-way; whoever may be cancelled runs it as a task and shields that.
+
+        Raises:
+            LeaseRefused: the provider said no.
+            LeaseEnded: the credential that it replaces was revoked by somebody.
+            LeaseUnavailable: the provider could not be asked; what it may have made is owed.
+            SecretUnavailable: the provider's key cannot be read.
+            JournalError: the ledger does not take the row; what was made is owed, or was revoked on the spot.
+        """
+        mark = new_lease_id()
+        began = self.clock.now()
+        traits = provider.traits
+        asked = min(max(lease.lifetime, traits.shortest), traits.longest)
+        begun = self.ledger.begin(
+            LeaseRow(
+                id=mark,
+                lease_id=lease.id or mark,
+                run_id=holder.run_id,
+                session_id=holder.session_id,
+                owner=holder.owner,
+                provider=provider.name,
+                scope=lease.scope,
+                began_at=began,
+                expires_at=began + timedelta(seconds=lease.lifetime),
+                dies_at=began + timedelta(seconds=traits.longest if traits.revocable else asked),
+                total_seconds=lease.budget.total_seconds,
+                spent_seconds=lease.budget.spent_seconds,
+                renewals_left=lease.budget.renewals_left,
+            ),
+            after=lease.row_id,
+            # Where nothing can be left behind, a row that a power cut takes is no loss.
+            flush=traits.revocable,
+        )
+        if not begun:
+            raise LeaseEnded(provider.name, lease.scope, "it was revoked")
+        minted = await self._asked(provider, MintRequest(mark, lease.scope, asked))
+        live = lease.minted(mark, minted, self.clock.now())
+        await self._complete(provider, live, minted)
+        # For the case that the ledger cannot be read any more.
+        self._handles[mark] = provider.name, minted.handle
+        return live
 
     def note(self, row_id: str, why: str) -> None:
         """Write down that it is owed, if that can be done; `now` or `later` tell when it cannot."""
@@ -194,6 +139,43 @@ class GivingBack:
         last = [asyncio.create_task(self._once(row_id), name=f"revoke {row_id}") for row_id in waiting]
         await finish(last, seconds)
         await asyncio.gather(*last, return_exceptions=True)
+
+    async def _asked(self, provider: CredentialProvider, request: MintRequest) -> Minted:
+        try:
+            minted = await bounded(provider.name, provider.mint(request))
+        except (LeaseRefused, SecretUnavailable):
+            self.ledger.close(request.mark, "never minted")
+            raise
+        except LeaseUnavailable as error:
+            if error.uncertain:
+                self.later(request.mark, f"{UNSURE}: {error.why}")
+            else:
+                self.ledger.close(request.mark, "never minted")
+            raise
+        except BaseException:
+            # Whatever it is: a credential may have been made.
+            self.later(request.mark, f"{UNSURE}: its mint was broken off")
+            raise
+        if minted.lives <= 0:
+            self.later(request.mark, "it was dead when it came")
+            raise LeaseUnavailable(provider.name, "what it gave has expired already")
+        return minted
+
+    async def _complete(self, provider: CredentialProvider, lease: Lease, minted: Minted) -> None:
+        dies_at = lease.issued_at + timedelta(seconds=min(minted.lives, _AGES))
+        try:
+            if self.ledger.complete(lease.row_id, handle=minted.handle, expires_at=lease.expires_at, dies_at=dies_at):
+                return
+            trouble: CredentialError | JournalError = LeaseUnavailable(
+                provider.name, "its credential was swept away while it was minted"
+            )
+        except JournalError as error:
+            trouble = error
+        # What is not in the book must not live. Should this fail too, the row of the intent is left to the sweep.
+        if provider.traits.revocable:
+            with suppress(CredentialError):
+                await bounded(provider.name, provider.revoke(minted.handle))
+        raise trouble
 
     def _start(self, row_id: str, pause: float) -> None:
         if self._closing:

@@ -138,7 +138,7 @@ class ProviderHttp:
             async with (
                 asyncio.timeout(2 * self.timeout),
                 httpx.AsyncClient(
-                    verify=_trust(), timeout=self.timeout, follow_redirects=False, mounts=DIRECT
+                    verify=machine_trust(), timeout=self.timeout, follow_redirects=False, mounts=DIRECT
                 ) as client,
                 client.stream(
                     method, self._base + path, headers=dict(headers), json=json_body, params=parameters
@@ -312,7 +312,8 @@ def lifetime(expires_at: datetime, answered_at: datetime | None, now: datetime, 
 
 
 @cache
-def _trust() -> ssl.SSLContext:
+def machine_trust() -> ssl.SSLContext:
+    """What this machine trusts, for TLS; made once."""
     import httpx
 
     return httpx.create_ssl_context()

@@ -41,7 +41,7 @@ from kagura_kernel.membrane.credentials.injection.settings import (
 from kagura_kernel.membrane.credentials.lease import is_provider_name, is_scope_name
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
 from kagura_kernel.membrane.credentials.providers import aws_sts, cloudflare, gcp, github_app, memory_cloud, static
-from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference, read_reference
+from kagura_kernel.membrane.credentials.secret import SOURCES, SecretReader, SecretReference, read_reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,8 @@ def _provider(
             secrets[secret] = reference
     given, wrong = read_injections(table.get("inject"), f"{where}.inject", kind.parts)
     problems.extend(wrong)
-    taken = {"kind", "inject", *(form for secret in kind.secrets for form in _forms(secret))}
+    endings = ("", *(f"_{source}" for source in SOURCES))
+    taken = {"kind", "inject", *(secret + ending for secret in kind.secrets for ending in endings)}
     rest = {key: value for key, value in table.items() if key not in taken}
     try:
         settings = kind.settings.model_validate(rest)
@@ -206,10 +207,6 @@ def load_kind(extension: Extension) -> Kind:
         ExtensionBroken: it is none.
     """
     return load_instance(extension, Kind)
-
-
-def _forms(secret: str) -> tuple[str, ...]:
-    return secret, f"{secret}_env", f"{secret}_file", f"{secret}_keyring"
 
 
 def _wrong_scopes(where: str, scopes: Any) -> list[str]:

@@ -139,9 +139,7 @@ class Records:
             return
         self.record(
             EgressDecided(
-                run_id=self.run_id,
-                session_id=self.session_id,
-                at=self.clock.now(),
+                **self._of_the_run(),
                 connection_id=connection_id,
                 host=refusal.host,
                 port=refusal.port,
@@ -183,14 +181,15 @@ class Records:
                 if batch.ended == batch.begun:
                     self._closed(batch)
 
+    def _of_the_run(self) -> dict[str, Any]:
+        return {"run_id": self.run_id, "session_id": self.session_id, "at": self.clock.now()}
+
     def _decided(self, connection: Connection, times: int) -> None:
         admitted = connection.admitted
         several = f" This row stands for up to {times} connections." if times > 1 else ""
         self.record(
             EgressDecided(
-                run_id=self.run_id,
-                session_id=self.session_id,
-                at=self.clock.now(),
+                **self._of_the_run(),
                 connection_id=connection.id,
                 host=admitted.target.host,
                 port=admitted.target.port,
@@ -207,9 +206,7 @@ class Records:
         host, port = _place(batch.first)
         self.record(
             EgressClosed(
-                run_id=self.run_id,
-                session_id=self.session_id,
-                at=self.clock.now(),
+                **self._of_the_run(),
                 connection_id=batch.first.id,
                 host=host,
                 port=port,

@@ -72,7 +72,9 @@ def parse_target(text: str, default_port: int | None = None) -> Target:
     host, port = _split(text)
     if port is None and default_port is None:
         raise HostNotUnderstood(text, "it names no port")
-    return make_target(host, _port(text, port) if port is not None else default_port or 0)
+    if port is not None and not _PORT.fullmatch(port):
+        raise HostNotUnderstood(text, "a port is a number from 1 to 65535")
+    return make_target(host, int(port) if port is not None else default_port or 0)
 
 
 def parse_url(url: str) -> Target:
@@ -98,7 +100,8 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
     """The address that a normalised host is; None for a name."""
     if ":" in host:
         return IPv6Address(host)
-    return IPv4Address(host) if host[-1:].isdigit() and host.count(".") == 3 and _all_digits(host) else None  # noqa: PLR2004
+    parts = host.split(".")
+    return IPv4Address(host) if len(parts) == 4 and all(part.isdigit() for part in parts) else None  # noqa: PLR2004
 
 
 def normalise(host: str) -> str:
@@ -136,12 +139,6 @@ def _split(text: str) -> tuple[str, str | None]:
         # Without brackets nobody can tell where the address ends and the port begins.
         raise HostNotUnderstood(text, "an IPv6 address stands in brackets, [ADDRESS]:PORT")
     return host, port if colon else None
-
-
-def _port(text: str, port: str) -> int:
-    if not _PORT.fullmatch(port):
-        raise HostNotUnderstood(text, "a port is a number from 1 to 65535")
-    return int(port)
 
 
 def _mapped(host: str) -> str:
@@ -203,10 +200,6 @@ def _ipv6(host: str) -> str:
     except AddressValueError as error:
         raise HostNotUnderstood(host, "it is no IPv6 address") from error
     return str(address.ipv4_mapped or address)
-
-
-def _all_digits(host: str) -> bool:
-    return all(part.isdigit() for part in host.split("."))
 
 
 HostSets = Mapping[str, Sequence[Target]]

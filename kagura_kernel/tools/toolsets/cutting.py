@@ -298,18 +298,6 @@ def _text(value: Any) -> str | None:
     return readable(value, MAX_TEXT) if isinstance(value, str) else None
 
 
-def _number(value: Any) -> float | None:
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _whole(value: Any) -> int | None:
-    return value if type(value) is int and value >= 0 else None
-
-
-def _some(value: Any) -> list[Any] | None:
-    return value if isinstance(value, list) and value else None
-
-
 def _names(value: Any) -> list[str] | None:
     return list(dict.fromkeys(one for one in value if isinstance(one, str))) if isinstance(value, list) else None
 
@@ -323,9 +311,15 @@ def _type(value: Any) -> Any:
 
 _PLAIN: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("description", "title"), _text),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _whole),
-    **dict.fromkeys(("enum", "examples"), _some),
+    **dict.fromkeys(
+        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+        lambda value: value if isinstance(value, (int, float)) and not isinstance(value, bool) else None,
+    ),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+        lambda value: value if type(value) is int and value >= 0 else None,
+    ),
+    **dict.fromkeys(("enum", "examples"), lambda value: value if isinstance(value, list) and value else None),
     **dict.fromkeys(("default", "const"), lambda value: value),
     "required": _names,
     "type": _type,

@@ -22,14 +22,13 @@ from kagura_kernel.kit.definitions.toolsets import McpToolset
 from kagura_kernel.kit.packages.hosts import InstallPlan, LookUpFailed, ToolHosts, tool_hosts
 from kagura_kernel.kit.packages.lookup import PackageLookUp
 from kagura_kernel.kit.packages.registry import Sources, load_registry, parse_package, sources_of
-from kagura_kernel.membrane.credentials.scrub import Scrubber
+from kagura_kernel.membrane.credentials.scrub import ScrubbedBox, Scrubber
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
 from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.egress.proxy import open_egress, proxy_variables, usual_variables
 from kagura_kernel.membrane.egress.stream import EgressLimits
 from kagura_kernel.membrane.grant import host_sets
-from kagura_kernel.membrane.membrane import MembraneBox
 from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.installing import install
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
@@ -66,7 +65,7 @@ async def open_box(
         egress = Egress(gate, records.append, run_id="run-1", session_id="ses-1", limits=limits)
         port = await open_egress(inner, egress, failed=records.append)
         variables = usual_variables() | proxy_variables(port) | env
-        yield MembraneBox(inner, Scrubber(lambda: ()), lambda: variables)
+        yield ScrubbedBox(inner, Scrubber(lambda: ()), variables=lambda: variables)
     finally:
         await backend.close()
 

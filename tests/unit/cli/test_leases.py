@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cli.main import main
-from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.lease import Budget, Grant, Holder, Lease
-from kagura_kernel.membrane.credentials.mint import mint
+from kagura_kernel.membrane.credentials.mint import Book
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, Scope
 from kagura_kernel.membrane.credentials.providers.static import StaticProvider, StaticSettings
+from kagura_kernel.membrane.credentials.revoke import Settler
 from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference
 from kagura_kernel.testing.credential_service import SCOPE, Trouble
 from tests.support.credential_cloudflare import PARENT, FakeCloudflare
@@ -60,7 +60,7 @@ def lease(journal: Journal, provider: CredentialProvider, *, owner: str = "", ru
     grant = Grant(provider.name, SCOPE if provider.name == "cloudflare" else Scope("default"))
     holder = Holder(run_id, "ses-1", owner or process_owner())
     wanted = Lease.ask(grant, Budget()).acquire(900.0)
-    return asyncio.run(mint(provider, wanted, holder, LeaseLedger(journal), SystemClock(), owe=lambda *_: None))
+    return asyncio.run(Book(Settler(LeaseLedger(journal), {}, holder.owner)).mint(provider, wanted, holder))
 
 
 def of_cloudflare(service: FakeCloudflare) -> CredentialProvider:

@@ -23,8 +23,7 @@ from kagura_kernel.kit.definitions.toolsets import McpToolset
 from kagura_kernel.kit.packages.hosts import Asset, InstallPlan, tool_hosts
 from kagura_kernel.kit.packages.lookup import PackageLookUp
 from kagura_kernel.kit.packages.registry import load_registry, parse_package
-from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.membrane.membrane import MembraneBox
+from kagura_kernel.membrane.credentials.scrub import ScrubbedBox, Scrubber
 from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.installing import Installed, install
 from kagura_kernel.sandbox.backend import BoxSpec
@@ -54,7 +53,7 @@ class Rig:
             "NO_PROXY": "127.0.0.1",
         }
         inner = await self.backend.start(BoxSpec(env=env))
-        self.box = MembraneBox(inner, Scrubber(lambda: ()), lambda: {"PATH": self.search, **self.more})
+        self.box = ScrubbedBox(inner, Scrubber(lambda: ()), variables=lambda: {"PATH": self.search, **self.more})
         return self
 
     @property

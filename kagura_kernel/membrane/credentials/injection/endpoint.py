@@ -467,14 +467,13 @@ class Endpoint:
         detail: str,
     ) -> None:
         lease = self._lease or self._last
+        named = (lease.id, lease.provider, lease.scope) if lease is not None else ("", "", "")
         method, path = b"", b""
         if request is not None:
             method, path = bytes(request.method), self.forms.hide(bytes(request.target).partition(b"?")[0])
         self.record(
             InjectedRequest(
-                lease_id=lease.id if lease else "",
-                provider=lease.provider if lease else "",
-                scope=lease.scope if lease else "",
+                *named,
                 method=method.decode("ascii")[:40],
                 host=self.upstream.target,
                 path=path.decode("ascii", "replace")[:LONGEST_PATH],

@@ -370,7 +370,8 @@ class Injector:
         for name in names:
             injected = self._find(name)
             if not injected.env:
-                raise NotThisTime(f"{injected.name} is not used by variables. {_how(injected)}")
+                how = " ".join(f"Use {view.where}." for view in _views(injected) if view.way != "env")
+                raise NotThisTime(f"{injected.name} is not used by variables. {how}")
             credential = self.source(injected.lease.id)
             for injection in injected.env:
                 found |= _filled(injection, injected.lease, credential)
@@ -463,10 +464,6 @@ def _views(injected: _Injected) -> list[InjectionView]:
     views += [InjectionView(name, "file", file.path, usable=usable) for file in injected.files]
     views += [InjectionView(name, "env", ", ".join(way.variables), usable=usable) for way in injected.env]
     return views
-
-
-def _how(injected: _Injected) -> str:
-    return " ".join(f"Use {view.where}." for view in _views(injected) if view.way != "env")
 
 
 def _filled(injection: EnvInjection, lease: Lease, credential: Credential) -> dict[str, str]:

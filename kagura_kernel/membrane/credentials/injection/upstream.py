@@ -17,7 +17,6 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urljoin, urlsplit
 
@@ -25,6 +24,7 @@ import h11
 
 from kagura_kernel.domain.errors import EgressUnreachable
 from kagura_kernel.membrane.credentials.needles import exact_forms, needles
+from kagura_kernel.membrane.credentials.provider_http import machine_trust
 from kagura_kernel.membrane.credentials.scrub import Covering, LookedFor
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.egress.hosts import bracketed, make_target
@@ -345,7 +345,7 @@ class UpstreamPool:
                 reader, writer = await asyncio.open_connection(
                     sock=socket,
                     limit=CHUNK,
-                    ssl=(self.trust or _machine_trust()) if secure else None,
+                    ssl=(self.trust or machine_trust()) if secure else None,
                     server_hostname=upstream.host if secure else None,
                 )
         except OSError as error:  # a timeout is one too
@@ -367,10 +367,3 @@ def policy_for(upstream: Upstream, addresses: tuple[str, ...] = ()) -> EgressPol
     """The policy that grants one upstream and nothing else."""
     hosts = [upstream.host, *addresses, *(_LOCALHOST if upstream.host == "localhost" else ())]
     return EgressPolicy({make_target(host, upstream.port): "inject" for host in hosts})
-
-
-@cache
-def _machine_trust() -> ssl.SSLContext:
-    import httpx
-
-    return httpx.create_ssl_context()

@@ -25,7 +25,7 @@ from kagura_kernel.membrane.credentials import broker as brokers
 from kagura_kernel.membrane.credentials import provider as seam
 from kagura_kernel.membrane.credentials import revoke as revoking
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
-from kagura_kernel.membrane.credentials.lease import Budget, Holder, LeaseTerms, parse_grant
+from kagura_kernel.membrane.credentials.lease import Budget, Holder, Lease, LeaseTerms, parse_grant
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.credential_fake import LASTING, UNFINDABLE, FakeProvider
@@ -60,6 +60,10 @@ class House:
         self.brokers.append(broker)
         return broker
 
+    async def lease(self, **more: Any) -> tuple[CredentialBroker, Lease]:
+        broker = self.broker(**more)
+        return broker, await broker.acquire("fake", "read", budget=HOUR)
+
     def rows(self, state: str = "") -> list[LeaseRow]:
         return [row for row in self.ledger.rows() if state in ("", row.state)]
 
@@ -85,8 +89,7 @@ def everything_in(directory: Path) -> bytes:
 
 
 async def test_a_lease_lives_a_quarter_of_an_hour_and_shows_no_secret(house):
-    broker = house.broker()
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker, lease = await house.lease()
     assert lease.lifetime == 900
     assert lease.budget == Budget(3600, 900, 6)
     secret = broker.credential(lease.id).main.reveal()
@@ -173,8 +176,7 @@ async def test_the_intent_is_written_down_before_the_provider_is_asked(house):
 
 
 async def test_a_lease_is_renewed_in_the_background_until_its_budget_ends(house):
-    broker = house.broker()
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker, lease = await house.lease()
     for _ in range(12):
         await house.clock.advance(299)
         broker.credential(lease.id)
@@ -247,8 +249,7 @@ async def test_renewals_that_are_used_up_end_it_too(house):
 
 
 async def test_a_grant_that_is_withdrawn_stops_use_and_renewal(house):
-    broker = house.broker()
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker, lease = await house.lease()
     broker.grants = ()
     with pytest.raises(GrantMissing):
         broker.credential(lease.id)
@@ -260,8 +261,7 @@ async def test_a_grant_that_is_withdrawn_stops_use_and_renewal(house):
 
 
 async def test_a_renewal_revokes_the_old_credential_once_requests_that_took_it_along_have_arrived(house):
-    broker = house.broker()
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker, lease = await house.lease()
     await house.clock.advance(100)
     renewed = await broker.renew(lease.id)
     assert renewed.id == lease.id
@@ -276,8 +276,7 @@ async def test_a_renewal_revokes_the_old_credential_once_requests_that_took_it_a
 
 
 async def test_a_lease_that_is_released_takes_its_earlier_credentials_along_at_once(house):
-    broker = house.broker()
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker, lease = await house.lease()
     await house.clock.advance(100)
     await broker.renew(lease.id)
     await broker.release(lease.id)
@@ -286,8 +285,7 @@ async def test_a_lease_that_is_released_takes_its_earlier_credentials_along_at_o
 
 
 async def test_a_provider_in_trouble_is_asked_again_until_the_end_and_after_it(house):
-    broker = house.broker()
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker, lease = await house.lease()
     house.provider.mint_errors.extend(LeaseUnavailable("fake", "busy") for _ in range(20))
     await house.clock.advance(899)
     broker.credential(lease.id)
@@ -333,8 +331,7 @@ async def test_what_an_answer_that_was_lost_had_made_is_found_and_revoked(house)
 
 
 async def test_releasing_revokes_and_gives_the_time_back(house):
-    broker = house.broker()
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker, lease = await house.lease()
     await house.clock.advance(100)
     kept = await broker.release(lease.id)
     assert kept is not None
@@ -348,8 +345,7 @@ async def test_releasing_revokes_and_gives_the_time_back(house):
 
 async def test_what_cannot_be_revoked_is_left_to_expire_and_paid_for(house):
     house.provider.traits = LASTING
-    broker = house.broker()
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker, lease = await house.lease()
     kept = await broker.release(lease.id)
     assert kept is not None
     assert kept.budget.spent_seconds == 900
@@ -357,8 +353,7 @@ async def test_what_cannot_be_revoked_is_left_to_expire_and_paid_for(house):
 
 
 async def test_a_resumed_run_goes_on_with_the_budget_of_its_checkpoint(house):
-    broker = house.broker()
-    await broker.acquire("fake", "read", budget=HOUR)
+    broker, _ = await house.lease()
     await house.clock.advance(600)
     (kept,) = await broker.close()
     assert "secret" not in json.dumps(asdict(kept), default=str)
@@ -367,8 +362,7 @@ async def test_a_resumed_run_goes_on_with_the_budget_of_its_checkpoint(house):
 
 
 async def test_revoking_is_tried_again_until_the_provider_knows_of_it(house):
-    broker = house.broker()
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker, lease = await house.lease()
     house.provider.revocations.extend([RETRY, LeaseUnavailable("fake", "down"), RETRY])
     await broker.release(lease.id)
     assert [row.state for row in house.rows()] == ["owed"]
@@ -378,8 +372,7 @@ async def test_revoking_is_tried_again_until_the_provider_knows_of_it(house):
 
 
 async def test_a_credential_the_provider_forgot_is_forgotten(house):
-    broker = house.broker()
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker, lease = await house.lease()
     house.provider.books.clear()
     await broker.release(lease.id)
     assert [(row.state, row.why) for row in house.rows()] == [("gone", "forgotten")]
@@ -425,8 +418,7 @@ async def test_at_no_await_does_a_cancel_leave_a_credential_that_nobody_knows(ho
 
 
 async def test_a_close_that_is_cancelled_leaves_everything_owed_and_no_task(house):
-    broker = house.broker()
-    await broker.acquire("fake", "read", budget=HOUR)
+    broker, _ = await house.lease()
     house.provider.gate.clear()
     task = asyncio.create_task(broker.close())
     for _ in range(5):
@@ -466,9 +458,8 @@ async def test_a_journal_that_cannot_be_written_mints_nothing(house):
     assert house.provider.minted == []
 
 
-async def test_no_secret_is_in_the_journal(house, tmp_path):
-    broker = house.broker()
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+async def test_no_secret_is_in_the_journal(house: House, tmp_path: Path) -> None:
+    broker, lease = await house.lease()
     await broker.renew(lease.id)
     seen = [secret.reveal().encode() for secret in broker.seen_secrets()]
     assert len(seen) == 2
@@ -520,8 +511,7 @@ async def test_what_is_still_being_minted_when_the_run_ends_is_given_back(house)
 
 
 async def test_what_is_still_being_renewed_when_it_is_released_is_given_back(house):
-    broker = house.broker()
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker, lease = await house.lease()
     house.provider.gate.clear()
     renewing = asyncio.create_task(broker.renew(lease.id))
     await until(lambda: len(house.provider.books) == 2)
@@ -567,8 +557,7 @@ async def test_a_mint_that_never_answers_is_owed_and_revoked_once_the_provider_d
 
 @pytest.mark.usefixtures("timeless")
 async def test_a_revocation_that_never_answers_is_owed_and_tried_again(house):
-    broker = house.broker()
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker, lease = await house.lease()
     house.provider.gate.clear()
     async with asyncio.timeout(30):
         await broker.release(lease.id)
@@ -600,8 +589,7 @@ async def test_a_look_up_that_never_answers_says_that_nothing_is_known(house, mo
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_provider_that_never_takes_back_does_not_keep_a_run_from_ending(house):
-    broker = house.broker()
-    await broker.acquire("fake", "read", budget=HOUR)
+    broker, _ = await house.lease()
     house.provider.gate.clear()
     async with asyncio.timeout(30):
         (kept,) = await broker.close()
@@ -637,8 +625,7 @@ async def test_a_provider_that_cannot_be_called_off_is_left_to_itself(house, mon
                 await over.wait()
         return RETRY
 
-    broker = house.broker()
-    await broker.acquire("fake", "read", budget=HOUR)
+    broker, _ = await house.lease()
     monkeypatch.setattr(house.provider, "revoke", stubborn)
     async with asyncio.timeout(30):
         await broker.close()
@@ -677,8 +664,7 @@ async def test_a_row_that_was_settled_while_it_was_minted_does_not_come_to_life(
 
 
 async def test_a_checkpoint_of_what_is_held_has_no_secret(house):
-    broker = house.broker()
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker, lease = await house.lease()
     (kept,) = broker.leases()
     assert (kept.provider, kept.scope, kept.budget) == ("fake", lease.scope, Budget(3600, 900, 6))
     assert (kept.credential, kept.handle) == (None, "")
@@ -710,8 +696,7 @@ async def test_by_the_clock_on_the_wall_a_run_outlives_its_credentials_until_its
 
 
 async def test_more_time_that_is_allowed_while_a_renewal_is_under_way_is_not_lost(house):
-    broker = house.broker(approver=ScriptedApprover(Verdict.ALLOW))
-    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker, lease = await house.lease(approver=ScriptedApprover(Verdict.ALLOW))
     house.provider.gate.clear()
     renewing = asyncio.create_task(broker.renew(lease.id))
     await until(lambda: len(house.provider.books) == 2)
