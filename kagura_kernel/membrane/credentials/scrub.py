@@ -145,6 +145,10 @@ _GLUED = 4
 _HIDDEN = HIDDEN.encode("ascii")
 
 
+def _hidden(_size: int, again: bool) -> bytes:
+    return b"" if again else _HIDDEN
+
+
 @dataclass(frozen=True, slots=True)
 class LookedFor:
     """The forms of some secrets, ready to be found."""
@@ -192,11 +196,11 @@ class Scrubber:
 
     def stream(self) -> ScrubbedStream:
         """For one text that comes in pieces; each stream of output needs its own."""
-        return ScrubbedStream(self._for_text)
+        return ScrubbedStream(self.for_text)
 
-    def filter(self) -> ScrubbedBytes:
-        """For one stream of bytes in whatever encoding; a `domain.commands.OutputFilter`."""
-        return ScrubbedBytes(self._for_bytes)
+    def filter(self) -> Covering:
+        """For one stream of bytes in whatever encoding; every byte that is no part of a secret passes as it is."""
+        return Covering(self._for_bytes, _hidden, _AT_LINE_END)
 
     def search(self) -> SecretSearch:
         """For asking whether a content that comes in pieces holds a secret."""
@@ -216,7 +220,8 @@ class Scrubber:
         self._refresh()
         return self._byte_needles
 
-    def _for_text(self) -> LookedFor:
+    def for_text(self) -> LookedFor:
+        """What is looked for in text just now."""
         self._refresh()
         return self._in_text
 
@@ -297,18 +302,11 @@ class Covering:
         return self._decorated.feed(index, data, veiled(data))
 
 
-class ScrubbedBytes(Covering):
-    """One stream of bytes, scrubbed like text; every byte that is no part of a secret passes as it is."""
-
-    def __init__(self, look_for: Callable[[], LookedFor]) -> None:
-        super().__init__(look_for, lambda _size, again: b"" if again else _HIDDEN, _AT_LINE_END)
-
-
 class ScrubbedStream:
     """One text. What might be the beginning of a secret is held back until the next piece, or the end, tells."""
 
     def __init__(self, look_for: Callable[[], LookedFor]) -> None:
-        self._bytes = ScrubbedBytes(look_for)
+        self._bytes = Covering(look_for, _hidden, _AT_LINE_END)
         self._cut = b""
 
     def feed(self, piece: str) -> str:
@@ -358,10 +356,8 @@ def scrub_fields(scrubber: Scrubber, value: Any) -> Any:
     Mappings become dicts, lists stay lists and tuples tuples; bytes are scrubbed too, and everything else is passed on
     as it is. Keys that become the same are numbered. Without a secret to look for, the value itself is returned.
     """
-    return _scrubbed(scrubber, value) if scrubber.needles() else value
-
-
-def _scrubbed(scrubber: Scrubber, value: Any) -> Any:
+    if not scrubber.needles():
+        return value
     match value:
         case str():
             shown = scrubber.scrub(value)
@@ -372,10 +368,9 @@ def _scrubbed(scrubber: Scrubber, value: Any) -> Any:
             return stream.feed(value) + stream.finish()
         case Mapping():
             return _mapping(scrubber, value)
-        case list():
-            return [_scrubbed(scrubber, one) for one in value]
-        case tuple():
-            return tuple(_scrubbed(scrubber, one) for one in value)
+        case list() | tuple():
+            found = [scrub_fields(scrubber, one) for one in value]
+            return found if isinstance(value, list) else tuple(found)
         case _:
             return value
 
@@ -383,12 +378,12 @@ def _scrubbed(scrubber: Scrubber, value: Any) -> Any:
 def _mapping(scrubber: Scrubber, value: Mapping[Any, Any]) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for key, one in value.items():
-        shown = base = _scrubbed(scrubber, key)
+        shown = base = scrub_fields(scrubber, key)
         number = 1
         while shown in found:
             number += 1
             shown = f"{base} {number}"
-        found[shown] = _scrubbed(scrubber, one)
+        found[shown] = scrub_fields(scrubber, one)
     return found
 
 

@@ -5,6 +5,8 @@ Every connection through it is decided and carried by the run's `Egress`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.hosts import Target
 from kagura_kernel.membrane.egress.stream import GuestBoxStream
@@ -52,17 +54,14 @@ def proxy_variables(port: int = PROXY_PORT) -> dict[str, str]:
     }
 
 
-def _git_over_https() -> dict[str, str]:
-    """Git's settings as variables: what it would ask of GitHub over SSH it asks over HTTPS.
+def git_variables(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Settings of git, each a key and its value, as variables; empty for none.
 
-    SSH knows no proxy by itself and no box has a key. So a clone, and the submodules in it, find the way, and where it
-    is not granted the refusal says what to type. Whoever sets `GIT_CONFIG_COUNT` replaces them.
+    Whoever sets `GIT_CONFIG_COUNT` replaces them.
     """
-    beginnings = ("git@github.com:", "ssh://git@github.com/")
-    found = {"GIT_CONFIG_COUNT": str(len(beginnings))}
-    for number, beginning in enumerate(beginnings):
-        found[f"GIT_CONFIG_KEY_{number}"] = "url.https://github.com/.insteadOf"
-        found[f"GIT_CONFIG_VALUE_{number}"] = beginning
+    found = {"GIT_CONFIG_COUNT": str(len(settings))} if settings else {}
+    for number, (key, value) in enumerate(settings):
+        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return found
 
 
@@ -75,7 +74,11 @@ def usual_variables() -> dict[str, str]:
         # Distributions keep pip from their own Python lest it breaks their tools. What is installed in a box is gone
         # with it, and pip turns to the user's own folder by itself.
         "PIP_BREAK_SYSTEM_PACKAGES": "1",
-        **_git_over_https(),
+        # What git would ask of GitHub over SSH it asks over HTTPS: SSH knows no proxy by itself and no box has a key.
+        # So a clone, and the submodules in it, find the way; where it is not granted the refusal says what to type.
+        **git_variables(
+            [("url.https://github.com/.insteadOf", over) for over in ("git@github.com:", "ssh://git@github.com/")]
+        ),
     }
 
 

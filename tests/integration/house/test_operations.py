@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.events import EgressDecided
 from kagura_kernel.journal import views
 from kagura_kernel.journal.exporting import back_up
@@ -21,8 +20,9 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.lease import Budget, Grant, Holder, Lease
-from kagura_kernel.membrane.credentials.mint import mint
+from kagura_kernel.membrane.credentials.mint import Book
 from kagura_kernel.membrane.credentials.registry import KINDS
+from kagura_kernel.membrane.credentials.revoke import Settler
 from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.backend import BoxSpec
@@ -150,8 +150,8 @@ def leased(journal: Journal, cloudflare: FakeCloudflare, run_id: str) -> str:
     provider = cloudflare_provider(cloudflare.url, SecretReader({"KEY": PARENT}), timeout=30.0)
     wanted = Lease.ask(Grant("cloudflare", SCOPE), Budget()).acquire(900.0)
     holder = Holder(run_id, "ses-1", process_owner())
-    clock = SystemClock()
-    return asyncio.run(mint(provider, wanted, holder, LeaseLedger(journal), clock, owe=lambda *_: None)).id
+    book = Book(Settler(LeaseLedger(journal), {}, holder.owner))
+    return asyncio.run(book.mint(provider, wanted, holder)).id
 
 
 def follow(house: House, section: str) -> list[str]:

@@ -36,13 +36,13 @@ from kagura_kernel.membrane.credentials.injection.caller import (
 )
 from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection, fill
 from kagura_kernel.membrane.credentials.injection.upstream import (
-    Censor,
     Forms,
     GateFor,
     RequestWatch,
     Upstream,
     UpstreamConnection,
     UpstreamPool,
+    censored,
     incoming,
     outgoing,
     policy_for,
@@ -224,7 +224,7 @@ class Exchange:
         headers = incoming(response.headers, way.upstream, asked, way.base, way.forms.hide)
         self.status = response.status_code
         await self.caller.answer(response.status_code, way.forms.hide(bytes(response.reason)), headers)
-        censor = Censor(way.forms)
+        censor = censored(way.forms)
         watch = self.watch
         if watch is not None:
             watch.answer(response.status_code)

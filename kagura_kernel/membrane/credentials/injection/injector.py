@@ -31,6 +31,7 @@ from kagura_kernel.membrane.credentials.injection.settings import (
 from kagura_kernel.membrane.credentials.injection.upstream import GateFor
 from kagura_kernel.membrane.credentials.lease import Lease
 from kagura_kernel.membrane.credentials.secret import Credential
+from kagura_kernel.membrane.egress.proxy import git_variables
 from kagura_kernel.sandbox.backend import Box, Failed, Listener
 
 FOLDER = ".kagura/leases"
@@ -155,10 +156,6 @@ def _one_word(value: str, lease: Lease) -> str:
     return value
 
 
-GitSetting = tuple[str, str]
-"""A key of git's configuration and its value."""
-
-_COUNT = "GIT_CONFIG_COUNT"
 _GIT = re.compile(r"GIT_CONFIG_(?:COUNT|KEY_\d+|VALUE_\d+)")
 _MOST_GIT = 1000
 _NO_NAME = re.compile(r"[^A-Z0-9]+")
@@ -179,18 +176,6 @@ def header_variables(injection: HeaderInjection, base: str) -> dict[str, str]:
     return found
 
 
-def git_variables(settings: Iterable[GitSetting]) -> dict[str, str]:
-    """Settings of git as variables; empty for none."""
-    listed = list(settings)
-    if not listed:
-        return {}
-    found = {_COUNT: str(len(listed))}
-    for number, (key, value) in enumerate(listed):
-        found[f"GIT_CONFIG_KEY_{number}"] = key
-        found[f"GIT_CONFIG_VALUE_{number}"] = value
-    return found
-
-
 def merge_variables(*sets: Mapping[str, str]) -> dict[str, str]:
     """All of them, the first one winning where two have the same name, and git's settings counted on.
 
@@ -198,7 +183,7 @@ def merge_variables(*sets: Mapping[str, str]) -> dict[str, str]:
     are not whole is left out.
     """
     merged: dict[str, str] = {}
-    settings: list[GitSetting] = []
+    settings: list[tuple[str, str]] = []
     moved: set[str] = set()
     for variables in sets:
         for key, value in _settings_in(variables):
@@ -214,8 +199,8 @@ def merge_variables(*sets: Mapping[str, str]) -> dict[str, str]:
     return merged | git_variables(settings)
 
 
-def _settings_in(variables: Mapping[str, str]) -> list[GitSetting]:
-    count = variables.get(_COUNT, "")
+def _settings_in(variables: Mapping[str, str]) -> list[tuple[str, str]]:
+    count = variables.get("GIT_CONFIG_COUNT", "")
     if not count.isdecimal():
         return []
     pairs = (

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urljoin, urlsplit
@@ -23,9 +23,8 @@ from urllib.parse import urljoin, urlsplit
 import h11
 
 from kagura_kernel.domain.errors import EgressUnreachable
-from kagura_kernel.membrane.credentials.needles import exact_forms, needles
 from kagura_kernel.membrane.credentials.provider_http import machine_trust
-from kagura_kernel.membrane.credentials.scrub import Covering, LookedFor
+from kagura_kernel.membrane.credentials.scrub import Covering, LookedFor, Scrubber
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.egress.hosts import bracketed, make_target
 from kagura_kernel.membrane.egress.policy import EgressPolicy
@@ -39,34 +38,28 @@ class Forms:
 
     def __init__(self) -> None:
         self._secrets: list[Secret] = []
-        self._forms = LookedFor.of(())
+        self._scrubber = Scrubber(lambda: self._secrets)
 
-    def add(self, secrets: Sequence[Secret]) -> None:
+    def add(self, secrets: Iterable[Secret]) -> None:
         """Know these too."""
-        fresh = [secret for secret in secrets if secret not in self._secrets]
-        if fresh:
-            self._secrets += fresh
-            self._forms = LookedFor.of(_encoded(needles(self._secrets)), _encoded(exact_forms(self._secrets)))
+        self._secrets += [secret for secret in secrets if secret not in self._secrets]
 
     def __call__(self) -> LookedFor:
         """All of them."""
-        return self._forms
+        return self._scrubber.for_text()
 
     def hide(self, data: bytes) -> bytes:
         """A whole text."""
-        censor = Censor(self)
-        return censor.feed(data) + censor.finish()
+        body = censored(self)
+        return body.feed(data) + body.finish()
 
 
-class Censor(Covering):
-    """One body. What might be the beginning of a secret waits for the next chunk, or the end."""
+def censored(look_for: Callable[[], LookedFor]) -> Covering:
+    """One body, with as many `*` for a secret. What might be the beginning of one waits for the next chunk, or the end.
 
-    def __init__(self, forms: Forms) -> None:
-        super().__init__(forms, lambda size, _again: b"*" * size)
-
-
-def _encoded(forms: Sequence[str] | set[str]) -> set[bytes]:
-    return {form.encode("utf-8", "surrogatepass") for form in forms}
+    It is asked for each chunk what to look for: there may be more.
+    """
+    return Covering(look_for, lambda size, _again: b"*" * size)
 
 
 Headers = list[tuple[bytes, bytes]]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import base64
 import random
 
-from kagura_kernel.membrane.credentials.injection.upstream import Censor, Forms
+from kagura_kernel.membrane.credentials.injection.upstream import Forms, censored
 from kagura_kernel.membrane.credentials.secret import Secret
 
 VALUE = "ghs_abcABC0123456789"
@@ -16,7 +16,7 @@ def forms(*values: str) -> Forms:
 
 
 def through(looked_for: Forms, *pieces: bytes) -> bytes:
-    censor = Censor(looked_for)
+    censor = censored(looked_for)
     return b"".join([censor.feed(piece) for piece in pieces]) + censor.finish()
 
 
@@ -47,7 +47,7 @@ def test_basic_hides_what_the_secret_alone_decides_of_it() -> None:
 
 
 def test_text_that_begins_no_secret_passes_at_once() -> None:
-    censor = Censor(forms(VALUE))
+    censor = censored(forms(VALUE))
     assert censor.feed(b"data: hello\n\n") == b"data: hello\n\n"
     assert censor.feed(b"data: ghs_") == b"data: "
     assert censor.feed(b"else") == b"ghs_else"
@@ -56,14 +56,14 @@ def test_text_that_begins_no_secret_passes_at_once() -> None:
 
 def test_what_is_learnt_later_counts_from_then_on() -> None:
     looked_for = forms(VALUE)
-    censor = Censor(looked_for)
+    censor = censored(looked_for)
     assert censor.feed(b"new-secret ") == b"new-secret "
     looked_for.add([Secret("new-secret")])
     assert censor.feed(b"new-secret ") == b"*" * 10 + b" "
 
 
 def test_what_is_held_back_is_never_longer_than_a_secret() -> None:
-    censor = Censor(forms("aaaaaaaa"))
+    censor = censored(forms("aaaaaaaa"))
     came = sum(len(censor.feed(b"a" * 1000)) for _ in range(20))
     assert came > 19_900
     assert set(through(forms("aaaaaaaa"), *[b"a" * 10] * 20)[:192]) == set(b"*")
@@ -83,7 +83,7 @@ def test_an_echo_in_another_alphabet_is_hidden_too() -> None:
 def test_a_body_byte_by_byte_is_looked_through_in_proportion_to_its_length() -> None:
     """What is held back is not searched again for each byte."""
     secret = "ya29." + VALUE * 100
-    censor = Censor(forms(secret))
+    censor = censored(forms(secret))
     assert censor.feed(secret[:1000].encode()) == b""
     assert all(censor.feed(bytes([sign])) == b"" for sign in secret[1000:-1].encode())
     assert censor.feed(secret[-1:].encode()) == b"*" * len(secret)
