@@ -154,8 +154,7 @@ class Boxes:
     def _gvisor(self) -> SandboxBackend:
         from kagura_kernel.sandbox.docker.backend import DockerBackend
         from kagura_kernel.sandbox.docker_endpoint import endpoint_from
-        from kagura_kernel.sandbox.gvisor.backend import GVisorBackend
-        from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
+        from kagura_kernel.sandbox.gvisor import GVisorBackend, RunscBackend
 
         docker = DockerBackend(endpoint_from(self._environ), owner=self._owner, gvisor=True)
         return GVisorBackend(docker, RunscBackend())

@@ -10,7 +10,7 @@ from time import perf_counter
 
 from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
+from kagura_kernel.sandbox.gvisor import RunscBackend
 from tests.bench.harness import Bench, Line, Measure, Missing, interleaved, milliseconds
 from tests.bench.places import docker_backend, spec
 

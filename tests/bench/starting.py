@@ -14,7 +14,7 @@ from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.bubblewrap.python_view import current_view
 from kagura_kernel.sandbox.docker.flags import Labels, create_body
-from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
+from kagura_kernel.sandbox.gvisor import RunscBackend
 from kagura_kernel.sandbox.pool import WarmPool
 from kagura_kernel.sandbox.supervisor.arguments import Staged, bwrap_arguments
 from kagura_kernel.sandbox.supervisor.etc import write_etc

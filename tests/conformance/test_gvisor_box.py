@@ -24,7 +24,7 @@ from kagura_kernel.sandbox.backend import Box, BoxSpec, GuestStream, Listener, S
 from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.docker.flags import OPEN_PIPE
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.gvisor.runsc import RunscBackend, Way
+from kagura_kernel.sandbox.gvisor import RunscBackend, Way
 from kagura_kernel.testing.conformance.box import (
     BoxChangesConformance,
     BoxFurtherConformance,

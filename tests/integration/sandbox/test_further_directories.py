@@ -17,7 +17,7 @@ import pytest
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
+from kagura_kernel.sandbox.gvisor import RunscBackend
 
 from .as_nobody import NOBODY, ROOT, boxes_of
 

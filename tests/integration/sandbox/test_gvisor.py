@@ -21,8 +21,7 @@ from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
 from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.docker.flags import OPEN_PIPE, TOO_OLD
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.gvisor.backend import GVisorBackend
-from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
+from kagura_kernel.sandbox.gvisor import GVisorBackend, RunscBackend
 from kagura_kernel.sandbox.supervisor.gvisor import STAGE
 from kagura_kernel.testing.patience import eventually
 from tests.support.control_groups import groups_of, here
@@ -41,7 +40,7 @@ KERNEL = """
 import asyncio
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
+from kagura_kernel.sandbox.gvisor import RunscBackend
 
 async def main():
     backend = RunscBackend()
@@ -61,7 +60,7 @@ sys.path.insert(0, sys.argv[1])
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
+from kagura_kernel.sandbox.gvisor import RunscBackend
 
 async def main():
     backend = RunscBackend()

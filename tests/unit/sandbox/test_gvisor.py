@@ -8,7 +8,7 @@ import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.backend import BoxSpec, Probe
-from kagura_kernel.sandbox.gvisor.backend import GVisorBackend
+from kagura_kernel.sandbox.gvisor import GVisorBackend
 from tests.support.backends import IdleBackend
 
 WORKS = Probe(ok=True, reason="it works")

@@ -1,7 +1,12 @@
-"""gVisor boxes without Docker: runsc as a child, on a bundle of ours, with the system's programs and its own kernel.
+"""gVisor boxes by whichever way works here: through a Docker daemon that has runsc as a runtime, or runsc alone.
 
-A box sees what a bubblewrap box sees, but no system call of it reaches the host's kernel: runsc's answers. The project
-travels into a memory-backed workspace over the pipe. Works as root and, where user namespaces are allowed, as anybody.
+Docker comes first, because it brings images; alone there is nothing to build. A way counts as working when it has
+started a real box, never because a program, a device file or an entry in a configuration is there.
+
+Alone, runsc is a child on a bundle of ours, with the system's programs and its own kernel. A box sees what a bubblewrap
+box sees, because that is asked what it would show, but no system call of it reaches the host's kernel: runsc's answers.
+The places that can be written are memory of the box's own; nothing of the project is mounted, it travels over the pipe
+as into a container. Works as root and, where user namespaces are allowed, as anybody.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,22 +27,27 @@ from kagura_kernel.domain.errors import KaguraError, PathNotShown, SandboxUnavai
 from kagura_kernel.domain.policy import CommandLimits, IsolationClass
 from kagura_kernel.domain.search_path import entries_outside
 from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
-from kagura_kernel.sandbox.boot import guest_argv, guest_payload
+from kagura_kernel.sandbox.boot import GuestConfig, guest_argv, guest_payload
 from kagura_kernel.sandbox.box import (
     Parked,
     PipedBox,
     ReadOnlyBox,
+    Sizes,
     identities,
     send_as_root,
     send_workspace,
+    sizes,
 )
 from kagura_kernel.sandbox.bubblewrap.host import advise, read_facts
 from kagura_kernel.sandbox.bubblewrap.python_view import PythonView, current_view
-from kagura_kernel.sandbox.bubblewrap.request import uncounted_notes
+from kagura_kernel.sandbox.bubblewrap.request import SHIMS, guest_config, request_for, uncounted_notes
 from kagura_kernel.sandbox.channel import BoxChannel
-from kagura_kernel.sandbox.docker.flags import TOO_OLD, refuse_unsupported
-from kagura_kernel.sandbox.gvisor.bundle import guest_config_for, job_for, notes_for
+from kagura_kernel.sandbox.docker.backend import DockerBackend
+from kagura_kernel.sandbox.docker.flags import TOO_OLD, host_threads, refuse_unsupported
+from kagura_kernel.sandbox.docker.seccomp import oci_filter
+from kagura_kernel.sandbox.pool import ParkedBox
 from kagura_kernel.sandbox.populate import copy_notes
+from kagura_kernel.sandbox.supervisor.arguments import HOME, NO_LAYER, Staged, bwrap_arguments
 from kagura_kernel.sandbox.supervisor.client import (
     GuestStreams,
     OpenedBox,
@@ -46,7 +56,125 @@ from kagura_kernel.sandbox.supervisor.client import (
     as_setup,
     open_box,
 )
-from kagura_kernel.sandbox.supervisor.gvisor import enter_words
+from kagura_kernel.sandbox.supervisor.etc import BOX_UID
+from kagura_kernel.sandbox.supervisor.gvisor import EMPTY, ETC, HOLLOW, enter_words
+
+_ARITY = {
+    **dict.fromkeys(("--ro-bind", "--bind", "--symlink"), 2),
+    **dict.fromkeys(("--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"), 0),
+}
+_TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108 - the box's own
+_MEMORY = (WORKSPACE, HOME, *_TEMPORARY)
+
+Step = tuple[str, str, str]
+
+
+def job_for(spec: BoxSpec, view: PythonView, runsc: Sequence[str]) -> dict[str, Any]:
+    """The supervisor's job; `runsc` is the program and its options."""
+    steps = list(_steps(spec, view))
+    limits = spec.limits
+    return {
+        "runsc": list(runsc),
+        "steps": [step for step in steps if not _in_memory(step)],
+        "bundle": _bundle(spec, view, [step for step in steps if _in_memory(step)]),
+        "memory_bytes": limits.memory_bytes,
+        "processes": host_threads(limits),
+        "cpus": limits.cpus,
+    }
+
+
+def guest_config_for(spec: BoxSpec, view: PythonView) -> GuestConfig:
+    """What the guest is told."""
+    request = request_for(spec, spec.limits, "", view, copy=True)
+    return guest_config(spec, view, {**request, "writable": spec.policy.writable})
+
+
+def notes_for(spec: BoxSpec, view: PythonView) -> tuple[str, ...]:
+    """What to know of such a box: runsc shows the kernel's Python as it is, for reading only."""
+    return (NO_LAYER,) if spec.policy.network_access and view.layered else ()
+
+
+def _steps(spec: BoxSpec, view: PythonView) -> Iterator[Step]:
+    """How the root is made: (what to do, what is shown or linked to, where in the box)."""
+    staged = Staged(
+        etc=ETC,
+        empty=EMPTY,
+        scratch="",
+        python=tuple((path, path) for path in view.directories),
+        python_links=view.links,
+        python_hidden=view.hidden,
+        shims=tuple((name, view.python) for name in ("python", "python3")),
+    )
+    yield from (("folder", "", path) for path in (*_MEMORY, "/proc", "/dev", "/sys", "/run", "/var", SHIMS))
+    words = bwrap_arguments(staged, (), seccomp_fd=-1)
+    at = 0
+    while at < len(words) and words[at] != "--":
+        count = _ARITY.get(words[at], 1)
+        match words[at : at + 1 + count]:
+            case ["--ro-bind", source, target]:
+                yield "show", source, target
+            case ["--symlink", source, target]:
+                yield "link", source, target
+            case ["--tmpfs", target]:
+                yield "show", HOLLOW, target
+        at += 1 + count
+    yield from (("further", str(source), target) for source, target in spec.extra_read_only)
+
+
+def _in_memory(step: Step) -> bool:
+    """Whether its place is hidden by memory of the box, so that it can only be shown on top of that."""
+    action, _, target = step
+    return action == "show" and any(target.startswith(f"{place}/") for place in _MEMORY)
+
+
+def _bundle(spec: BoxSpec, view: PythonView, shown: Sequence[Step]) -> dict[str, Any]:
+    limits = spec.limits
+    numbers = {
+        "RLIMIT_CORE": 0,
+        "RLIMIT_FSIZE": limits.file_bytes,
+        "RLIMIT_NOFILE": limits.open_files,
+        "RLIMIT_NPROC": limits.processes,
+    }
+    return {
+        "ociVersion": "1.0.2",
+        "process": {
+            "user": {"uid": BOX_UID, "gid": BOX_UID},
+            "args": guest_argv(view.python),
+            "env": [],
+            "cwd": "/",
+            "noNewPrivileges": True,
+            "capabilities": {},
+            "rlimits": [{"type": name, "soft": value, "hard": value} for name, value in numbers.items()],
+        },
+        # Relative to the bundle.
+        "root": {"path": "../root", "readonly": True},
+        "hostname": "box",
+        "mounts": [*_mounts(sizes(limits), writable=spec.policy.writable), *map(_on_top, shown)],
+        "linux": {
+            "namespaces": [{"type": kind} for kind in ("pid", "network", "ipc", "uts", "mount")],
+            "seccomp": oci_filter(),
+        },
+    }
+
+
+def _mounts(size: Sizes, *, writable: bool) -> Iterator[dict[str, Any]]:
+    # A workspace that must not be written belongs to root, and nothing in the box is root.
+    owner = BOX_UID if writable else 0
+    yield {"destination": "/proc", "type": "proc", "source": "proc", "options": ["ro", "nosuid", "nodev", "noexec"]}
+    yield _tmpfs(WORKSPACE, size.workspace, owner, "0755")
+    yield _tmpfs(HOME, size.home, BOX_UID, "0700")
+    yield _tmpfs("/tmp", size.temporary, 0, "1777")  # noqa: S108 - the box's own
+    yield _tmpfs("/dev/shm", size.shared, 0, "1777", "noexec")  # noqa: S108 - likewise
+
+
+def _tmpfs(place: str, size: int, owner: int, mode: str, *more: str) -> dict[str, Any]:
+    options = ["nosuid", "nodev", *more, f"size={size}", f"uid={owner}", f"gid={owner}", f"mode={mode}"]
+    return {"destination": place, "type": "tmpfs", "source": "tmpfs", "options": options}
+
+
+def _on_top(step: Step) -> dict[str, Any]:
+    return {"destination": step[2], "type": "bind", "source": step[1], "options": ["ro", "rbind"]}
+
 
 NAME = "gvisor"
 INSTALL = "Install gVisor's runsc: `apt install runsc`, or the package of your distribution."
@@ -278,3 +406,59 @@ def _find_program(given: str | None) -> str:
     if program is None:
         raise SandboxUnavailable("runsc is not installed", INSTALL)
     return program
+
+
+class GVisorBackend:
+    """Starts gVisor boxes; a `SandboxBackend` that can park.
+
+    The way through Docker is made with `gvisor=True`; this back-end closes both ways.
+    """
+
+    name = NAME
+    isolation = IsolationClass.GVISOR
+
+    def __init__(self, docker: DockerBackend, alone: RunscBackend) -> None:
+        self._docker = docker
+        self._alone = alone
+        self._chosen: dict[str | None, DockerBackend | RunscBackend] = {}
+
+    async def probe(self, image: str | None = None) -> Probe:
+        """Whether one of the ways works, and which; when none does, what each lacks."""
+        through = await self._docker.probe(image)
+        if through.ok:
+            self._chosen[image] = self._docker
+            return through
+        alone = await self._alone.probe(image)
+        if alone.ok:
+            self._chosen[image] = self._alone
+            return replace(alone, reason=f"{alone.reason} (not through Docker: {through.reason})")
+        self._chosen.pop(image, None)
+        installs = [alone.install, f"Or through Docker: {through.install}" if through.install else ""]
+        return Probe(
+            ok=False,
+            reason=f"{alone.reason}; through Docker: {through.reason}",
+            install=" ".join(part for part in installs if part),
+        )
+
+    async def start(self, spec: BoxSpec) -> Box:
+        """A box with the project in it, ready for its first command; see `SandboxBackend.start`."""
+        return await (await self._way(spec)).start(spec)
+
+    def parking_spec(self, spec: BoxSpec) -> BoxSpec | None:
+        """Boxes wait without a workspace, so any project may have them."""
+        return self._docker.parking_spec(spec)
+
+    async def park(self, spec: BoxSpec) -> ParkedBox:
+        """A box that waits for a project. Raises `SandboxUnavailable` when neither way works."""
+        return await (await self._way(spec)).park(spec)
+
+    async def close(self) -> None:
+        """Close every box of both ways; may be called twice."""
+        await asyncio.gather(self._docker.close(), self._alone.close())
+
+    async def _way(self, spec: BoxSpec) -> DockerBackend | RunscBackend:
+        if spec.image not in self._chosen:
+            probe = await self.probe(spec.image)
+            if not probe.ok:
+                raise SandboxUnavailable(probe.reason, probe.install or None)
+        return self._chosen[spec.image]

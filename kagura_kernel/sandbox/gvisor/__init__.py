@@ -1,1 +1,0 @@
-"""Boxes with a kernel of their own: gVisor's."""
