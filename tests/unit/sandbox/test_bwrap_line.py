@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,7 @@ def test_the_root_is_closed_before_the_command_and_after_everything_else() -> No
 
 
 def test_what_is_bound_writable_is_scratch_and_workspace_only() -> None:
-    staged = Staged(
-        etc="/s/etc", empty="/s/empty", scratch="/s/x", workspace="/s/merged", lower="/s/low", upper="/s/up"
-    )
+    staged = replace(STAGED, workspace="/s/merged", lower="/s/low", upper="/s/up")
     words = bwrap_arguments(staged, ["prog"], seccomp_fd=7)
     writable = [words[at + 2] for at, word in enumerate(words) if word == "--bind"]
     assert writable == ["/tmp", "/home/agent", "/dev/shm", "/workspace"]
@@ -40,29 +39,19 @@ def test_what_is_bound_writable_is_scratch_and_workspace_only() -> None:
 
 def test_files_of_the_host_are_bound_as_they_may_be_used() -> None:
     shown = (("/s/shown0", "/plugin/read/0", False), ("/s/shown1", "/plugin/write/0", True))
-    words = line(Staged(etc="/s/etc", empty="/s/empty", scratch="/s/x", shown=shown))
+    words = line(replace(STAGED, shown=shown))
     assert "--ro-bind /s/shown0 /plugin/read/0 --bind /s/shown1 /plugin/write/0 --remount-ro /proc" in words
 
 
 def test_a_read_only_workspace_is_bound_so_with_its_writable_parts() -> None:
-    staged = Staged(
-        etc="/s/etc", empty="/s/empty", scratch="/s/x", workspace="/s/m", writable=False, writable_parts=("out",)
-    )
+    staged = replace(STAGED, workspace="/s/m", writable=False, writable_parts=("out",))
     words = line(staged)
     assert "--ro-bind /s/m /workspace" in words
     assert "--bind /s/m/out /workspace/out" in words
 
 
 def test_protected_parts_come_from_the_project_itself_over_the_workspace() -> None:
-    staged = Staged(
-        etc="/s/etc",
-        empty="/s/empty",
-        scratch="/s/x",
-        workspace="/s/m",
-        lower="/s/l",
-        upper="/s/u",
-        protected=(".git",),
-    )
+    staged = replace(STAGED, workspace="/s/m", lower="/s/l", upper="/s/u", protected=(".git",))
     words = line(staged)
     assert words.index("--bind /s/m /workspace") < words.index("--ro-bind /s/l/.git /workspace/.git")
     assert "--ro-bind /s/u /run/kagura/upper --ro-bind /s/l /run/kagura/lower" in words
@@ -72,10 +61,8 @@ def test_the_interpreter_is_shown_linked_and_its_secrets_covered(tmp_path: Path)
     (tmp_path / "pip.conf").write_text("")
     (tmp_path / "etc/jupyter").mkdir(parents=True)
     hidden = (f"{tmp_path}/pip.conf", f"{tmp_path}/etc/jupyter", f"{tmp_path}/gone")
-    staged = Staged(
-        etc="/s/etc",
-        empty="/s/empty",
-        scratch="/s/x",
+    staged = replace(
+        STAGED,
         python=(("/s/p/0", "/opt/py"),),
         python_links=(("/shims/python", "/opt/py/bin/python"),),
         python_hidden=hidden,
@@ -113,18 +100,13 @@ def test_nothing_else_of_the_host_is_named() -> None:
 
 @pytest.mark.parametrize("place", ["/tmp/clone/.venv", "/workspace/.venv", "/home/agent/python"])
 def test_an_interpreter_below_a_place_of_the_box_is_bound_over_it(place: str) -> None:
-    staged = Staged(etc="/e", empty="/n", scratch="/x", workspace="/m", python=((f"/staged{place}", place),))
+    staged = replace(STAGED, workspace="/m", python=((f"/staged{place}", place),))
     words = bwrap_arguments(staged, ["prog"], seccomp_fd=7)
     assert words.index(place) > max(words.index(box_place) for box_place in ("/tmp", "/workspace", "/home/agent"))
 
 
-ROOTED = Staged(
-    etc="/s/etc",
-    empty="/s/empty",
-    scratch="/s/scratch",
-    workspace="/s/merged",
-    root="/s/tree",
-    overlays=(("/s/usr", "/usr"), ("/s/db", "/var/lib/dpkg")),
+ROOTED = replace(
+    STAGED, workspace="/s/merged", root="/s/tree", overlays=(("/s/usr", "/usr"), ("/s/db", "/var/lib/dpkg"))
 )
 
 
@@ -158,10 +140,8 @@ def test_a_root_in_the_box_can_never_gain_more_than_packages_need() -> None:
 
 
 def test_a_layer_over_the_interpreter_is_writable_and_on_top_of_what_is_shown_of_it() -> None:
-    staged = Staged(
-        etc="/s/etc",
-        empty="/s/empty",
-        scratch="/s/x",
+    staged = replace(
+        STAGED,
         python=(("/s/p/1", "/opt/base"),),
         python_layers=(("/s/x/python/0/merged", "/opt/env"), ("/s/x/python/own0", "/home/someone/own/bin")),
     )

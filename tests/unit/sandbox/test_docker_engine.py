@@ -40,19 +40,14 @@ def test_user_namespaces_and_rootless_daemons_are_found(options: list[str]):
     assert daemon_from(told(SecurityOptions=options), "1.41").remapped
 
 
-def test_a_box_on_the_machines_own_kernel_is_not_gvisors():
-    with pytest.raises(SandboxUnavailable, match="own kernel"):
-        told_by("6.1.0\nSeccomp:\t2\n", "6.1.0")
+@pytest.mark.parametrize(
+    ("answer", "why"), [("6.1.0\nSeccomp:\t2\n", "own kernel"), ("4.4.0\nSeccomp:\t0\n", "--oci-seccomp")]
+)
+def test_a_box_on_the_machines_own_kernel_or_without_filters_is_not_gvisors(answer: str, why: str):
+    with pytest.raises(SandboxUnavailable, match=why):
+        told_by(answer, "6.1.0")
 
 
-def test_a_runtime_without_filters_is_refused_with_the_option_that_adds_them():
-    with pytest.raises(SandboxUnavailable, match="--oci-seccomp"):
-        told_by("4.4.0\nSeccomp:\t0\n", "6.1.0")
-
-
-def test_a_kernel_of_its_own_and_a_filter_are_gvisors():
+def test_a_kernel_of_its_own_and_a_filter_are_gvisors_and_a_release_that_fails_for_plain_programs_is_told():
     assert told_by("4.4.0\nSeccomp:\t2\n", "6.1.0") == ()
-
-
-def test_a_release_that_fails_for_plain_programs_is_told():
     assert told_by("4.4.0\nSeccomp:\t2\nfails\n", "6.1.0") == (TOO_OLD,)

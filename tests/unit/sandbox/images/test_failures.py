@@ -41,19 +41,23 @@ def test_a_certificate_that_is_not_trusted_names_the_variables_that_help():
     assert not failure.passing
 
 
-def test_anything_else_shows_its_last_lines_without_passwords():
-    failure = failure_of("one\n\nhttps://me:hunter2@m.test/x\n", "it broke", "base")
-    assert failure.reason == "one; https://***@m.test/x; it broke"
-    assert not failure.passing
+STEP = "The command '/bin/sh -c x || { echo \"LOCK-UNMET a.lock: $n is older\"; exit 3; }' returned a non-zero code: 3"
 
 
-def test_the_text_of_a_step_is_not_taken_for_what_it_printed():
-    error = (
-        "The command '/bin/sh -c x || { echo \"LOCK-UNMET a.lock: $n is older\"; exit 3; }' returned a non-zero code: 3"
-    )
-    assert failure_of("bash is odd\n", error, "base").reason == "bash is odd; its exit code was 3"
-
-
-def test_what_the_daemon_colours_is_read_without_the_colour():
-    failure = failure_of("\x1b[91mLOCK-UNMET a.lock: bash is older than 9\n\x1b[0m", "", "base")
-    assert failure.reason == "the lock cannot be met: bash is older than 9"
+@pytest.mark.parametrize(
+    ("printed", "error", "reason"),
+    [
+        # Without passwords.
+        ("one\n\nhttps://me:hunter2@m.test/x\n", "it broke", "one; https://***@m.test/x; it broke"),
+        # The text of a step is not taken for what it printed.
+        ("bash is odd\n", STEP, "bash is odd; its exit code was 3"),
+        (
+            "\x1b[91mLOCK-UNMET a.lock: bash is older than 9\n\x1b[0m",
+            "",
+            "the lock cannot be met: bash is older than 9",
+        ),
+    ],
+)
+def test_what_was_printed_last_is_read_as_a_person_would(printed, error, reason):
+    failure = failure_of(printed, error, "base")
+    assert (failure.reason, failure.passing) == (reason, False)
