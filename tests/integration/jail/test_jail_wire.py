@@ -19,7 +19,7 @@ from kagura_kernel.plugins.jail.jail import Jail
 from kagura_kernel.plugins.jail.running import JailLimits, JailParts
 from kagura_kernel.plugins.permissions import JailPlan, NetRule
 from kagura_kernel.sandbox.backend import SandboxBackend, ShownPath
-from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
+from kagura_kernel.sandbox.gvisor import RunscBackend
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
 from tests.support.jails import NAME, small_content, small_manifest
