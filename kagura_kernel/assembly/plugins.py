@@ -23,13 +23,7 @@ if TYPE_CHECKING:
 
 
 def make_plugins(
-    environ: Mapping[str, str],
-    home: Path,
-    settings: Settings,
-    journal: Journal,
-    clock: Clock,
-    owner: str,
-    boxes: Boxes,
+    environ: Mapping[str, str], home: Path, settings: Settings, journal: Journal, clock: Clock, owner: str, boxes: Boxes
 ) -> PluginManager:
     """What knows the plugins of this process."""
     from kagura_kernel.membrane.postgres.opening import PostgresParts, open_service

@@ -73,12 +73,7 @@ def check_settings_text(text: str, source: str) -> None:
 
 
 def _problems(settings: Settings) -> list[Problem]:
-    problems = [
-        *check_settings(settings),
-        *check_endpoints(settings),
-        *check_telemetry(settings),
-        *check_log(settings),
-    ]
+    problems = [*check_settings(settings), *check_endpoints(settings), *check_telemetry(settings), *check_log(settings)]
     if settings.transports:
         from kagura_kernel.assembly.transports import check_transports
 

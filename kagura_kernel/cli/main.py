@@ -21,11 +21,7 @@ from kagura_kernel import __version__
 from kagura_kernel.cli.printing import for_terminal
 from kagura_kernel.cli.streams import drop_output, flush_output, guard_streams
 from kagura_kernel.cockpit.lines.parsing import Parsed, parse_words
-from kagura_kernel.domain.errors import (
-    KaguraError,
-    OutputUnwritable,
-    UsageError,
-)
+from kagura_kernel.domain.errors import KaguraError, OutputUnwritable, UsageError
 from kagura_kernel.domain.grammar import Surface
 
 PROGRAM = "kagura-kernel"

@@ -241,12 +241,7 @@ def kill(arguments: SimpleNamespace) -> int:
 
 
 def contain(
-    journal: Journal,
-    run_ids: Sequence[str],
-    *,
-    by: str,
-    seconds: float,
-    pause: Callable[[float], None] = time.sleep,
+    journal: Journal, run_ids: Sequence[str], *, by: str, seconds: float, pause: Callable[[float], None] = time.sleep
 ) -> list[Contained]:
     """Leave each run the word to stop, and wait until all are over or the time is up.
 

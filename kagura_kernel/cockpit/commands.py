@@ -249,12 +249,7 @@ _STEERING = (
         group=ANSWER,
     ),
     Command(
-        "attach",
-        "show a run of any notebook, live or over",
-        NOTEBOOK,
-        (_RUN,),
-        examples=("attach last",),
-        group=WORK,
+        "attach", "show a run of any notebook, live or over", NOTEBOOK, (_RUN,), examples=("attach last",), group=WORK
     ),
     Command("changes", "what a run would change", BOTH, (_RUN,), _BOOKS, ("changes last",), WORK),
     Command(

@@ -199,10 +199,7 @@ def _spec(
     return BoxSpec(
         project,
         grant.image or None,
-        SandboxPolicy(
-            network_access=bool(grant.egress.granted) or grant.egress.ask,
-            read_only_subpaths=protected,
-        ),
+        SandboxPolicy(network_access=bool(grant.egress.granted) or grant.egress.ask, read_only_subpaths=protected),
         _box_limits(settings),
         env=usual_variables() | settings.env | proxy_variables(PROXY_PORT),
         writable_root=grant.writable_root,

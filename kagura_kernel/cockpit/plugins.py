@@ -18,13 +18,7 @@ from kagura_kernel.cockpit.enabling import Auditor, Enabling, PluginSurroundings
 from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin
 from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.cockpit.plugin_shelf import PluginShelf
-from kagura_kernel.cockpit.plugin_talk import (
-    AuditDone,
-    PluginExamined,
-    PluginFailure,
-    PluginStep,
-    PluginTalk,
-)
+from kagura_kernel.cockpit.plugin_talk import AuditDone, PluginExamined, PluginFailure, PluginStep, PluginTalk
 from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.errors import (
     JournalError,

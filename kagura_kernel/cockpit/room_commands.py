@@ -220,12 +220,7 @@ MEMORY_COMMANDS: tuple[Command, ...] = (
         detail="Only a trusted memory is shown; one in quarantine waits until it is promoted.",
     ),
     Command(
-        "memory unpin",
-        "let runs start without them",
-        BOTH,
-        (_SOME,),
-        (JSON,),
-        ("memory unpin mem-1m81echt94r94f",),
+        "memory unpin", "let runs start without them", BOTH, (_SOME,), (JSON,), ("memory unpin mem-1m81echt94r94f",)
     ),
     Command(
         "memory forget",
@@ -246,14 +241,7 @@ MEMORY_COMMANDS: tuple[Command, ...] = (
         detail="What is forgotten can be restored; what is erased cannot. The journal keeps that it was erased, by "
         "whom and when, and never what it said. In a terminal the exit code is 1 when an erasure was only shown.",
     ),
-    Command(
-        "memory restore",
-        "undo `memory forget`",
-        BOTH,
-        (_SOME,),
-        (JSON,),
-        ("memory restore mem-1m81echt94r94f",),
-    ),
+    Command("memory restore", "undo `memory forget`", BOTH, (_SOME,), (JSON,), ("memory restore mem-1m81echt94r94f",)),
     Command(
         "memory explore",
         "what a memory has to do with others: what it came from, prevents, fixes, supports",
@@ -270,10 +258,7 @@ MEMORY_COMMANDS: tuple[Command, ...] = (
             ),
             JSON,
         ),
-        (
-            "memory explore mem-1m81echt94r94f",
-            "memory explore --type came-from mem-1m81echt94r94f",
-        ),
+        ("memory explore mem-1m81echt94r94f", "memory explore --type came-from mem-1m81echt94r94f"),
     ),
     Command(
         "memory import",
@@ -346,10 +331,7 @@ PLUGIN_COMMANDS = (
         "plugin enable",
         "audit a plugin, configure it, and let this session’s boxes call it",
         BOTH,
-        (
-            _NAME,
-            Argument("values", Kind.PAIR, "configuration, as `plugin config` lists it", required=False, many=True),
-        ),
+        (_NAME, Argument("values", Kind.PAIR, "configuration, as `plugin config` lists it", required=False, many=True)),
         (
             Option(
                 ("--accept-risk",),

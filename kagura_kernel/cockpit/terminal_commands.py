@@ -155,11 +155,7 @@ TERMINAL_COMMANDS = (
         detail="Only if the chain holds; for when no run is going.",
     ),
     Command(
-        "journal path",
-        "print where the journal lies",
-        TERMINAL,
-        options=(JSON, *PLACE),
-        examples=("journal path",),
+        "journal path", "print where the journal lies", TERMINAL, options=(JSON, *PLACE), examples=("journal path",)
     ),
     Command(
         "journal backup",

@@ -66,10 +66,7 @@ def command_help(command: Command, surface: Surface, *, prefix: str | None = Non
 
 def cell_help(magic: CellMagic, *, width: int = WIDTH) -> str:
     """What a kind of cell does, its usage, a line for each option, and examples."""
-    rows = [
-        *((argument.shown, argument.help) for argument in magic.arguments),
-        *map(_option_row, magic.options),
-    ]
+    rows = [*((argument.shown, argument.help) for argument in magic.arguments), *map(_option_row, magic.options)]
     examples = [f"  %%{example}" for example in magic.examples]
     return "\n\n".join(
         [usage_lines(magic), _sentence(magic.summary), _columns(rows, width), "\n".join(["examples", *examples])]
