@@ -39,18 +39,15 @@ HELP = Command(
     BOTH,
     (Argument("word", Kind.COMMAND, "a command, or `%%kagura` or `%%sandbox`", required=False, many=True),),
     examples=("help", "help kill"),
-    group=LOOK,
 )
 
-_STEERING = (
+_LOOK_COMMANDS = (
     HELP,
     Command(
         "status",
         "what runs, what waits, what there is to run on, and what today cost",
         BOTH,
         options=_BOOKS,
-        examples=("status",),
-        group=LOOK,
         detail="In a terminal it tells what the journal knows; `kagura-kernel doctor` tries the boxes out.",
     ),
     Command(
@@ -60,7 +57,6 @@ _STEERING = (
         (_RUNS,),
         (_LIMIT, *_BOOKS),
         ("runs", "runs last", "runs --limit 5"),
-        LOOK,
     ),
     Command(
         "sessions",
@@ -68,7 +64,6 @@ _STEERING = (
         BOTH,
         options=(_LIMIT, *_BOOKS),
         examples=("sessions", "sessions --limit 5"),
-        group=LOOK,
         detail="A session is a thread of runs: a notebook’s, or one that was named with `--session`. The one with the "
         "newest run comes first.",
     ),
@@ -78,7 +73,6 @@ _STEERING = (
         BOTH,
         options=(Option(("--pending",), "only those that wait"), _LIMIT, *_BOOKS),
         examples=("approvals", "approvals --pending"),
-        group=LOOK,
     ),
     Command(
         "cost",
@@ -91,7 +85,6 @@ _STEERING = (
             *_BOOKS,
         ),
         ("cost", "cost last", "cost --calibration"),
-        LOOK,
         detail="An estimate is good when the run stays within it and the buffer of 30 %; only runs that came to their "
         "end count.",
     ),
@@ -100,8 +93,6 @@ _STEERING = (
         "credentials that runs hold, with their time left",
         BOTH,
         options=(Option(("--all",), "those that are gone as well, the newest first", surfaces=TERMINAL), *_BOOKS),
-        examples=("leases",),
-        group=LOOK,
     ),
     Command(
         "egress log",
@@ -109,7 +100,6 @@ _STEERING = (
         BOTH,
         options=(Option(("--refused",), "only what was refused"), *LOG),
         examples=("egress log", "egress log --refused --run last"),
-        group=LOOK,
         detail="The newest first. A refusal that a run got again and again is listed the 1st, 2nd, 4th, 8th time.",
     ),
     Command(
@@ -131,21 +121,17 @@ _STEERING = (
             JSON,
         ),
         ("egress check --net python-packages example.org",),
-        LOOK,
         detail="Looks the names up on this machine and connects to nothing. In a terminal the exit code is 0 if all "
         "are allowed, 1 if not.",
     ),
-    Command("watch", "all runs that go on, live below the cell", NOTEBOOK, examples=("watch",), group=LOOK),
-    Command(
-        "chart cost", "what runs cost over time, by brain and model", NOTEBOOK, examples=("chart cost",), group=LOOK
-    ),
+    Command("watch", "all runs that go on, live below the cell", NOTEBOOK),
+    Command("chart cost", "what runs cost over time, by brain and model", NOTEBOOK),
     Command(
         "chart timeline",
         "one run over time, and what waited for whom",
         NOTEBOOK,
         (_RUN,),
         examples=("chart timeline last",),
-        group=LOOK,
     ),
     Command(
         "chart egress",
@@ -153,8 +139,22 @@ _STEERING = (
         NOTEBOOK,
         (_RUN._replace(required=False),),
         examples=("chart egress", "chart egress last"),
-        group=LOOK,
     ),
+    Command(
+        "brain",
+        "the brains that are configured, and what a turn of each would cost",
+        BOTH,
+        options=(
+            Option(("--model",), "as if this model were asked for", Kind.MODEL, metavar="NAME", default=""),
+            *_BOOKS,
+        ),
+        examples=("brain", "brain --model openai:gpt-4o-mini"),
+        detail="Asks no service. A turn is as large as the latest ones were; an unknown price is never 0. How to get a "
+        "brain stands in docs/brains.md.",
+    ),
+)
+
+_ANSWER_COMMANDS = (
     Command(
         "approve",
         "allow what an approval asks for; a TEXT answers a question, or says for how long: `this session`",
@@ -165,7 +165,6 @@ _STEERING = (
         ),
         _BOOKS,
         ("approve app-1", "approve app-1 this session"),
-        ANSWER,
     ),
     Command(
         "deny",
@@ -174,7 +173,6 @@ _STEERING = (
         (_APPROVAL, Argument("answer", Kind.TEXT, "a remark, in as many words as you like", required=False, many=True)),
         _BOOKS,
         ("deny app-1", "deny app-1 never"),
-        ANSWER,
     ),
     Command(
         "kill",
@@ -205,7 +203,6 @@ _STEERING = (
             *_BOOKS,
         ),
         ("kill last",),
-        ANSWER,
         detail="In a terminal the exit code is 0 when all are over, 1 when one goes on.",
     ),
     Command(
@@ -235,7 +232,6 @@ _STEERING = (
             *_BOOKS,
         ),
         ("revoke github:read",),
-        ANSWER,
         aliases=("leases revoke",),
         detail="In a terminal credentials end at their providers, whichever process holds them; the exit code is 0 if "
         "all are dead, 1 if one may still open something.",
@@ -246,12 +242,12 @@ _STEERING = (
         NOTEBOOK,
         (Argument("lease", Kind.LEASE, "an id, the end of one, or PROVIDER:SCOPE"),),
         examples=("extend github:read",),
-        group=ANSWER,
     ),
-    Command(
-        "attach", "show a run of any notebook, live or over", NOTEBOOK, (_RUN,), examples=("attach last",), group=WORK
-    ),
-    Command("changes", "what a run would change", BOTH, (_RUN,), _BOOKS, ("changes last",), WORK),
+)
+
+_WORK_COMMANDS = (
+    Command("attach", "show a run of any notebook, live or over", NOTEBOOK, (_RUN,), examples=("attach last",)),
+    Command("changes", "what a run would change", BOTH, (_RUN,), _BOOKS, ("changes last",)),
     Command(
         "apply",
         "bring a run’s changes into the project",
@@ -259,10 +255,9 @@ _STEERING = (
         (_RUN, _PATHS),
         _BOOKS,
         ("apply last", "apply last README.md"),
-        WORK,
         detail="In a terminal the exit code is 1 when a file was left alone because the project’s had changed.",
     ),
-    Command("discard", "give a run’s changes up", BOTH, (_RUN, _PATHS), _BOOKS, ("discard last",), WORK),
+    Command("discard", "give a run’s changes up", BOTH, (_RUN, _PATHS), _BOOKS, ("discard last",)),
     Command(
         "export",
         "write a notebook as a plain Python one, where cells for agents are `%%kagura` cells",
@@ -274,28 +269,21 @@ _STEERING = (
             JSON,
         ),
         ("export analysis.ipynb", "export analysis.ipynb -o plain.ipynb"),
-        WORK,
-    ),
-    Command(
-        "brain",
-        "the brains that are configured, and what a turn of each would cost",
-        BOTH,
-        options=(
-            Option(("--model",), "as if this model were asked for", Kind.MODEL, metavar="NAME", default=""),
-            *_BOOKS,
-        ),
-        examples=("brain", "brain --model openai:gpt-4o-mini"),
-        detail="Asks no service. A turn is as large as the latest ones were; an unknown price is never 0. How to get a "
-        "brain stands in docs/brains.md.",
-        group=LOOK,
     ),
 )
 
-COMMANDS: tuple[Command, ...] = (
-    *_STEERING,
-    *(one._replace(group=WORK) for one in RUN_COMMANDS),
-    *(one._replace(group=LEARNED) for one in (*MEMORY_COMMANDS, *TRUST_COMMANDS)),
-    *(one._replace(group=KITS) for one in KIT_COMMANDS),
-    *(one._replace(group=PLUGINS) for one in PLUGIN_COMMANDS),
-    *(one._replace(group=MACHINE) for one in TERMINAL_COMMANDS),
+
+COMMANDS = tuple(
+    one._replace(group=group, examples=one.examples or (one.name,))
+    for group, commands in (
+        (LOOK, _LOOK_COMMANDS),
+        (ANSWER, _ANSWER_COMMANDS),
+        (WORK, (*_WORK_COMMANDS, *RUN_COMMANDS)),
+        (LEARNED, (*MEMORY_COMMANDS, *TRUST_COMMANDS)),
+        (KITS, KIT_COMMANDS),
+        (PLUGINS, PLUGIN_COMMANDS),
+        (MACHINE, TERMINAL_COMMANDS),
+    )
+    for one in commands
 )
+"""All of them; one without an example of its own is its own."""

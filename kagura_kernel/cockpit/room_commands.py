@@ -20,11 +20,7 @@ _PROJECT = Option(
 
 KIT_COMMANDS = (
     Command(
-        "kit agents",
-        "the agents that have a name: yours, and those that come with the package",
-        BOTH,
-        options=(JSON,),
-        examples=("kit agents",),
+        "kit agents", "the agents that have a name: yours, and those that come with the package", BOTH, options=(JSON,)
     ),
     Command(
         "kit plan",
@@ -193,34 +189,25 @@ MEMORY_COMMANDS: tuple[Command, ...] = (
         ),
         detail="What looks like a secret is taken out before it is kept.",
     ),
-    Command(
-        "memory promote",
-        "say that memories may be trusted",
-        BOTH,
-        (_SOME,),
-        (JSON,),
-        ("memory promote mem-1m81echt94r94f",),
-        detail="Trusted memories are shown to agents without being asked for. Read them first: `memory show`.",
-    ),
-    Command(
-        "memory demote",
-        "trust memories no longer; they go back into quarantine",
-        BOTH,
-        (_SOME,),
-        (JSON,),
-        ("memory demote mem-1m81echt94r94f",),
-    ),
-    Command(
-        "memory pin",
-        "let every run that they concern start with these memories",
-        BOTH,
-        (_SOME,),
-        (JSON,),
-        ("memory pin mem-1m81echt94r94f",),
-        detail="Only a trusted memory is shown; one in quarantine waits until it is promoted.",
-    ),
-    Command(
-        "memory unpin", "let runs start without them", BOTH, (_SOME,), (JSON,), ("memory unpin mem-1m81echt94r94f",)
+    *(
+        Command(
+            f"memory {verb}", summary, BOTH, (_SOME,), (JSON,), (f"memory {verb} mem-1m81echt94r94f",), detail=detail
+        )
+        for verb, summary, detail in (
+            (
+                "promote",
+                "say that memories may be trusted",
+                "Trusted memories are shown to agents without being asked for. Read them first: `memory show`.",
+            ),
+            ("demote", "trust memories no longer; they go back into quarantine", ""),
+            (
+                "pin",
+                "let every run that they concern start with these memories",
+                "Only a trusted memory is shown; one in quarantine waits until it is promoted.",
+            ),
+            ("unpin", "let runs start without them", ""),
+            ("restore", "undo `memory forget`", ""),
+        )
     ),
     Command(
         "memory forget",
@@ -241,7 +228,6 @@ MEMORY_COMMANDS: tuple[Command, ...] = (
         detail="What is forgotten can be restored; what is erased cannot. The journal keeps that it was erased, by "
         "whom and when, and never what it said. In a terminal the exit code is 1 when an erasure was only shown.",
     ),
-    Command("memory restore", "undo `memory forget`", BOTH, (_SOME,), (JSON,), ("memory restore mem-1m81echt94r94f",)),
     Command(
         "memory explore",
         "what a memory has to do with others: what it came from, prevents, fixes, supports",
@@ -289,11 +275,7 @@ MEMORY_COMMANDS: tuple[Command, ...] = (
         detail="What was forgotten is left out. The file is readable for you alone. What is printed is JSON anyway.",
     ),
     Command(
-        "memory counts",
-        "how much is remembered, where, and how much of it is in quarantine",
-        BOTH,
-        options=(JSON,),
-        examples=("memory counts",),
+        "memory counts", "how much is remembered, where, and how much of it is in quarantine", BOTH, options=(JSON,)
     ),
 )
 
@@ -325,7 +307,6 @@ PLUGIN_COMMANDS = (
         "the plugins there are, their state, their risk, and which are approved",
         BOTH,
         options=(_SESSION, JSON),
-        examples=("plugin list",),
     ),
     Command(
         "plugin enable",
@@ -463,7 +444,6 @@ TRUST_COMMANDS: tuple[Command, ...] = (
         "how far each category of deeds has come towards being asked about no more",
         BOTH,
         options=_BOOKS,
-        examples=("graduation",),
         detail="Included is asked as usual, locked every single time, graduated no more. One failure takes it back.",
     ),
     Command(
@@ -471,7 +451,6 @@ TRUST_COMMANDS: tuple[Command, ...] = (
         "the verified successes of each category over time, and what set it back",
         BOTH,
         options=_BOOKS,
-        examples=("graduation chart",),
     ),
     Command(
         "graduation grant",

@@ -134,7 +134,6 @@ TERMINAL_COMMANDS = (
         "revoke what processes that are gone have left",
         TERMINAL,
         options=(JSON, *PLACE),
-        examples=("leases sweep",),
         detail="Does what every start does: revokes what processes that are gone have left, and what is owed and due. "
         "Exit code 0 if nothing stays owed, 1 if something does, 2 on wrong usage.",
     ),
@@ -143,7 +142,6 @@ TERMINAL_COMMANDS = (
         "check every row and every table",
         TERMINAL,
         options=(JSON, *PLACE),
-        examples=("journal verify",),
         detail="Exit code 0 if all are as they were written, 2 if one does not fit.",
     ),
     Command(
@@ -151,12 +149,9 @@ TERMINAL_COMMANDS = (
         "make the tables of the views anew from the rows",
         TERMINAL,
         options=(JSON, *PLACE),
-        examples=("journal rebuild",),
         detail="Only if the chain holds; for when no run is going.",
     ),
-    Command(
-        "journal path", "print where the journal lies", TERMINAL, options=(JSON, *PLACE), examples=("journal path",)
-    ),
+    Command("journal path", "print where the journal lies", TERMINAL, options=(JSON, *PLACE)),
     Command(
         "journal backup",
         "copy the journal while it is in use, and check the copy; 1 when it does not hold",
@@ -209,13 +204,7 @@ TERMINAL_COMMANDS = (
         "what is up to date is left alone. Fetches packages by the certificate, index, registry and proxy that the "
         "environment names; none of these gets into an image.",
     ),
-    Command(
-        "images list",
-        "show the recipes and which of their images are there",
-        TERMINAL,
-        options=(JSON, _PREFIX),
-        examples=("images list",),
-    ),
+    Command("images list", "show the recipes and which of their images are there", TERMINAL, options=(JSON, _PREFIX)),
     Command(
         "images verify",
         "prove that images hold no credential and no code of ours",
