@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,23 +36,16 @@ def check_memory(settings: Settings) -> list[Problem]:
     return [("memory", f"it is to be {kinds}: {problem}")] if problem else []
 
 
+@dataclass(eq=False)
 class LazyMemory:
-    """Opens the memory that the settings name, once, and closes it. From any thread.
+    """Opens the memory that the settings name, once, and closes it. From any thread."""
 
-    Args:
-        environ: Variables.
-        settings: The user's.
-        home: Our data directory.
-        clock: The time.
-    """
-
-    def __init__(self, environ: Mapping[str, str], settings: Settings, home: Path, clock: Clock) -> None:
-        self._environ = environ
-        self._settings = settings
-        self._home = home
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._store: MemoryStore | None = None
+    environ: Mapping[str, str]  # Variables
+    settings: Settings  # The user's
+    home: Path  # Our data directory
+    clock: Clock  # The time
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _store: MemoryStore | None = None
 
     def __call__(self) -> MemoryStore:
         """The memory.
@@ -64,11 +58,11 @@ class LazyMemory:
         with self._lock:
             if self._store is None:
                 self._store = open_memory(
-                    self._settings.memory,
-                    self._home,
-                    self._environ,
-                    clock=self._clock,
-                    meaning=self._settings.memory_meaning,
+                    self.settings.memory,
+                    self.home,
+                    self.environ,
+                    clock=self.clock,
+                    meaning=self.settings.memory_meaning,
                 )
             return self._store
 
@@ -80,23 +74,16 @@ class LazyMemory:
             store.close()
 
 
+@dataclass(eq=False)
 class LazyCosts:
-    """Tells the cloud what runs cost. From any thread; nothing is connected before the first one.
+    """Tells the cloud what runs cost. From any thread; nothing is connected before the first one."""
 
-    Args:
-        environ: Variables.
-        where: The memory that the settings name.
-        resource: The resource's name in the workspace.
-        key: Its own key, which may do nothing else.
-    """
-
-    def __init__(self, environ: Mapping[str, str], where: str, resource: str, key: str) -> None:
-        self._environ = environ
-        self._where = where
-        self._resource = resource
-        self._key = key
-        self._lock = threading.Lock()
-        self._costs: CloudCosts | None = None
+    environ: Mapping[str, str]  # Variables
+    where: str  # The memory that the settings name
+    resource: str  # The resource's name in the workspace
+    key: str = field(repr=False)  # Its own key, which may do nothing else
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _costs: CloudCosts | None = None
 
     def __call__(self, run_id: str, facts: Mapping[str, Any]) -> None:
         """Tell what one run cost; told twice, it is there once.
@@ -109,8 +96,8 @@ class LazyCosts:
 
         with self._lock:
             if self._costs is None:
-                access = cloud_access(self._where, self._environ)
-                self._costs = CloudCosts(access, CostResource(self._resource, self._key))
+                access = cloud_access(self.where, self.environ)
+                self._costs = CloudCosts(access, CostResource(self.resource, self.key))
         self._costs.push([CostRow(run_id, facts)])
 
     def close(self) -> None:

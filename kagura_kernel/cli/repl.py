@@ -10,6 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -195,22 +196,17 @@ MOST = 2000
 """So many lines are kept."""
 
 
+@dataclass(eq=False)
 class History:
-    """One file, a line for each entry; what cannot be read or written is as if nothing were remembered.
+    """One file, a line for each entry; what cannot be read or written is as if nothing were remembered."""
 
-    Args:
-        path: Where it lies.
-        clean: Takes secrets out of a line.
-    """
-
-    def __init__(self, path: Path, clean: Callable[[str], str]) -> None:
-        self._path = path
-        self._clean = clean
+    path: Path  # Where it lies
+    clean: Callable[[str], str]  # Takes secrets out of a line
 
     def lines(self) -> list[str]:
         """What is remembered, the oldest first; the file is made shorter when it has grown too long."""
         try:
-            found = self._path.read_text("utf-8", "replace").splitlines()
+            found = self.path.read_text("utf-8", "replace").splitlines()
         except OSError:
             return []
         if len(found) > 2 * MOST:
@@ -220,10 +216,10 @@ class History:
 
     def add(self, line: str) -> str:
         """Remember a line; returns it as it is remembered."""
-        told = self._clean(" ".join(line.split()))
+        told = self.clean(" ".join(line.split()))
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
                 # A file that was there may have been made by somebody with other habits.
                 os.fchmod(file, 0o600)
@@ -233,13 +229,13 @@ class History:
         return told
 
     def _write(self, text: str) -> None:
-        beside = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             os.write(file, text.encode("utf-8", "replace"))
         finally:
             os.close(file)
-        beside.replace(self._path)
+        beside.replace(self.path)
 
 
 def completer(

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Protocol
@@ -254,32 +255,27 @@ class Stoppable(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class Stopping:
-    """The first signal stops the run calmly, the second one ends the process.
+    """The first signal stops the run calmly, the second one ends the process."""
 
-    Args:
-        handle: The run.
-        deny: Says no to the question that waits at the keyboard; False where there is none. Ctrl-C means that first.
-        tell: Says something to the person.
-    """
-
-    def __init__(self, handle: Stoppable, deny: Callable[[], bool], tell: Callable[[str], None]) -> None:
-        self._handle = handle
-        self._deny = deny
-        self._tell = tell
-        self.number: signal.Signals | None = None  # The signal that stopped the run; None while none has
+    handle: Stoppable  # The run
+    # Says no to the question that waits at the keyboard; False where there is none. Ctrl-C means that first.
+    deny: Callable[[], bool]
+    tell: Callable[[str], None]  # Says something to the person
+    number: signal.Signals | None = None  # The signal that stopped the run; None while none has
 
     def hear(self, number: signal.Signals) -> None:
         """Act on one."""
         if self.number is not None:
             leave_at_once(number)
-        if number is signal.SIGINT and self._deny():
+        if number is signal.SIGINT and self.deny():
             return
         self.number = number
         # Whoever closed the terminal reads nothing any more.
         if number in _SAID:
-            self._tell(_SAID[number])
-        self._handle.kill(person())
+            self.tell(_SAID[number])
+        self.handle.kill(person())
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from kagura_kernel.cli.run_outcome import waiting_changes
@@ -237,30 +238,17 @@ class Decide(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class Keyboard:
-    """Puts the questions of one run, on the loop that follows it.
+    """Puts the questions of one run, on the loop that follows it."""
 
-    Args:
-        decide: Hands an answer over.
-        say: Prints lines on the terminal.
-        prompt: Prints what stands before the cursor.
-        memory: Gives what the lessons of a plan are read from.
-    """
-
-    def __init__(
-        self,
-        decide: Decide,
-        say: Callable[[str], None],
-        prompt: Callable[[str], None],
-        memory: Callable[[], MemoryDesk],
-    ) -> None:
-        self._decide = decide
-        self._memory = memory
-        self._say = say
-        self._prompt = prompt
-        self._asking: Ask | None = None
-        self._put: set[str] = set()
-        self._answered: set[str] = set()
+    decide: Decide  # Hands an answer over
+    say: Callable[[str], None]  # Prints lines on the terminal
+    prompt: Callable[[str], None]  # Prints what stands before the cursor
+    memory: Callable[[], MemoryDesk]  # Gives what the lessons of a plan are read from
+    _asking: Ask | None = None
+    _put: set[str] = field(default_factory=set)
+    _answered: set[str] = field(default_factory=set)
 
     @property
     def open(self) -> bool:
@@ -298,18 +286,18 @@ class Keyboard:
         first = ask.key not in self._put
         self._put.add(ask.key)
         if first:
-            self._say(question_text(ask, self._memory, more))
+            self.say(question_text(ask, self.memory, more))
             sys.stderr.write("\a")
         # What was typed before the question was there is no answer to it.
         forget_typed()
-        self._prompt(prompt_of(ask))
+        self.prompt(prompt_of(ask))
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._typed)
 
     def _hush(self) -> None:
         """Hear no more; the next line begins below the prompt."""
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         self._asking = None
-        self._say("")
+        self.say("")
 
     def _typed(self) -> None:
         try:
@@ -322,22 +310,22 @@ class Keyboard:
             return
         answer = meant(ask, line.strip())
         if answer is None:
-            self._say(no_answer(ask, line.strip()))
-            self._prompt(prompt_of(ask))
+            self.say(no_answer(ask, line.strip()))
+            self.prompt(prompt_of(ask))
             return
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         self._asking = None
         if not line.endswith("\n"):
             # The end of the input moves no cursor.
-            self._say("")
+            self.say("")
         self._hand_over(ask, allow=answer["act"] != "deny", answer=answer.get("answer", ""))
 
     def _hand_over(self, ask: Ask, *, allow: bool, answer: str = "") -> None:
         self._answered.add(ask.key)
         try:
-            self._decide(ask.request.approval_id, allow, by=person(), via=VIA, answer=answer)
+            self.decide(ask.request.approval_id, allow, by=person(), via=VIA, answer=answer)
         except KaguraError as error:
-            self._say(f"{error.code}: {error.message}")
+            self.say(f"{error.code}: {error.message}")
 
 
 def _in_foreground() -> bool:

@@ -158,24 +158,17 @@ class _Tail:
             self.told.set_result(error)
 
 
+@dataclass(eq=False)
 class Tails:
-    """All that this process reads of the runs of others; for any thread.
+    """All that this process reads of the runs of others; for any thread."""
 
-    Args:
-        journal: Where they are written down.
-        clock: For the rows of runs that turn out to be lost.
-        engine: Where the reading is kept going.
-        lost: Called when runs were found lost and marked so.
-    """
-
-    def __init__(self, journal: Journal, clock: Clock, engine: Engine, lost: Callable[[], None]) -> None:
-        self._journal = journal
-        self._clock = clock
-        self._engine = engine
-        self._lost = lost
-        self._lock = threading.Lock()
-        self._tails: list[_Tail] = []
-        self._reading = False
+    journal: Journal  # Where they are written down
+    clock: Clock  # For the rows of runs that turn out to be lost
+    engine: Engine  # Where the reading is kept going
+    lost: Callable[[], None]  # Called when runs were found lost and marked so
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _tails: list[_Tail] = field(default_factory=list)
+    _reading: bool = False
 
     def feed(self, run_id: str) -> JournalFeed:
         """A run by its rows.
@@ -184,7 +177,7 @@ class Tails:
             RunUnknown: the journal knows no such run.
             JournalError: it cannot be read.
         """
-        found = views.runs(self._journal, run_ids=[run_id], limit=1)
+        found = views.runs(self.journal, run_ids=[run_id], limit=1)
         if not found:
             raise RunUnknown(run_id)
         return JournalFeed(run_id, found[0].owner, self)
@@ -196,7 +189,7 @@ class Tails:
             if self._reading:
                 return
             self._reading = True
-        self._engine.submit(self._read())
+        self.engine.submit(self._read())
 
     def remove(self, tail: _Tail) -> None:
         """Read for it no longer."""
@@ -223,7 +216,7 @@ class Tails:
     def _look(self, tails: list[_Tail]) -> None:
         try:
             self._check_owners(tails)
-            newest = self._journal.last_seq()
+            newest = self.journal.last_seq()
         except JournalError as error:
             for tail in tails:
                 self._end(tail, error)
@@ -244,7 +237,7 @@ class Tails:
         """Tell what is new; whether the run is over. What was settled since its end is told too."""
         over = False
         while True:
-            rows = self._journal.events(run_id=tail.run_id, after=tail.after, limit=_ROWS_AT_ONCE)
+            rows = self.journal.events(run_id=tail.run_id, after=tail.after, limit=_ROWS_AT_ONCE)
             for row in rows:
                 tail.after = row.seq
                 over = over or isinstance(row.event, RunFinished)
@@ -260,9 +253,9 @@ class Tails:
             tail.owner_seen = now
         gone = {tail.run_id for tail in due if not owner_alive(tail.owner)}
         # Of one that is over nothing has to be said.
-        if gone and any(row.run_id in gone for row in views.unfinished(self._journal)):
-            mark_lost(self._journal, self._clock)
-            self._lost()
+        if gone and any(row.run_id in gone for row in views.unfinished(self.journal)):
+            mark_lost(self.journal, self.clock)
+            self.lost()
 
     def _end(self, tail: _Tail, error: Exception | None = None) -> None:
         self.remove(tail)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import JournalError
@@ -20,43 +21,30 @@ IDLE_SECONDS = 2.0
 """How often it is looked for words while no run goes on: one about a plugin can come at any time."""
 
 
+@dataclass(eq=False)
 class Controls:
-    """Listens from the first run on.
+    """Listens from the first run on."""
 
-    Args:
-        mailbox: Where words for runs lie.
-        engine: Where the listening goes on.
-        handles: The runs that go on here.
-        plugins: Hears words about plugins.
-        sessions: The sessions of this process.
-    """
+    mailbox: Mailbox  # Where words for runs lie
+    engine: Engine  # Where the listening goes on
+    handles: Callable[[], dict[str, RunHandle]]  # The runs that go on here
+    plugins: LazyPlugins  # Hears words about plugins
+    sessions: Callable[[], Sequence[str]]  # The sessions of this process
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _awake: asyncio.Event | None = None
+    _begun: bool = False
 
-    def __init__(
-        self,
-        mailbox: Mailbox,
-        engine: Engine,
-        handles: Callable[[], dict[str, RunHandle]],
-        plugins: LazyPlugins,
-        sessions: Callable[[], Sequence[str]],
-    ) -> None:
-        self._mailbox = mailbox
-        self._engine = engine
-        self._handles = handles
-        self._plugins = plugins
-        self._sessions = sessions
-        self._lock = threading.Lock()
-        self._awake: asyncio.Event | None = None
-        self._begun = False
-        self._glance = mailbox.glance()
+    def __post_init__(self) -> None:
+        self._glance = self.mailbox.glance()
 
     def begin(self) -> None:
         """Listen, and soon: a run has just begun. May be called often, from any thread."""
         with self._lock:
             if not self._begun:
                 self._begun = True
-                self._engine.submit(self._listen())
+                self.engine.submit(self._listen())
                 return
-        self._engine.post(self._wake)
+        self.engine.post(self._wake)
 
     def _wake(self) -> None:
         # What was left for a run or a session before it was ours is news to us.
@@ -67,7 +55,7 @@ class Controls:
     async def _listen(self) -> None:
         self._awake = asyncio.Event()
         while True:
-            handles = self._handles()
+            handles = self.handles()
             if handles:
                 await asyncio.sleep(self._glance.pause)
             else:
@@ -79,14 +67,14 @@ class Controls:
             # A journal that cannot be read now may be read the next time; whoever works with it says what is wrong.
             with contextlib.suppress(JournalError):
                 if (news := self._glance.news()) is not None:
-                    await self._look(self._handles())
+                    await self._look(self.handles())
                     self._glance.seen(news)
 
     async def _look(self, handles: dict[str, RunHandle]) -> None:
-        for message in self._mailbox.take(list(handles), ("kill", "leases")):
+        for message in self.mailbox.take(list(handles), ("kill", "leases")):
             handle = handles[message.run_id]
             if message.word == "kill":
                 handle.kill(message.by)
             elif handle.leasing is not None:
                 handle.leasing.look(message.by)
-        await self._plugins.hear(self._sessions())
+        await self.plugins.hear(self.sessions())

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,31 +24,18 @@ HEAR_SECONDS = 20.0
 """How long a run waits for what a person has already decided elsewhere."""
 
 
+@dataclass(eq=False)
 class LazyPlugins:
-    """A `PluginAccess` that costs a run nothing where there are no plugins.
+    """A `PluginAccess` that costs a run nothing where there are no plugins."""
 
-    Args:
-        make: Makes the process's manager.
-        desk: Gives the desk that carries out what other processes ask for.
-        journal: Where their words lie.
-        listen: Begins to listen for them; may be called often.
-    """
-
-    def __init__(
-        self,
-        make: Callable[[], PluginManager],
-        desk: Callable[[], PluginDesk],
-        journal: Journal,
-        listen: Callable[[], None],
-    ) -> None:
-        self._make = make
-        self._listen = listen
-        self._desk = desk
-        self._journal = journal
-        self._lock = threading.Lock()
-        self._manager: PluginManager | None = None
-        self._hearing = asyncio.Lock()
-        self._begun: set[PluginTalk] = set()
+    make: Callable[[], PluginManager]  # Makes the process's manager
+    desk: Callable[[], PluginDesk]  # Gives the desk that carries out what other processes ask for
+    journal: Journal  # Where their words lie
+    listen: Callable[[], None]  # Begins to listen for them; may be called often
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _manager: PluginManager | None = None
+    _hearing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _begun: set[PluginTalk] = field(default_factory=set)
 
     @property
     def made(self) -> PluginManager | None:
@@ -58,8 +46,8 @@ class LazyPlugins:
         """The manager; made on first use, from any thread."""
         with self._lock:
             if self._manager is None:
-                self._manager = self._make()
-                self._listen()
+                self._manager = self.make()
+                self.listen()
             return self._manager
 
     async def hear(self, session_ids: Sequence[str], *, wait: bool = False) -> None:
@@ -72,8 +60,8 @@ class LazyPlugins:
         # One at a time: a run must not pass by a word that somebody else here has taken and not carried out yet.
         async with self._hearing:
             # A manager looks by itself, for sessions besides that have a plugin and have run nothing yet.
-            if self._manager is not None or plugin_words_wait(self._journal, session_ids):
-                self._begun.update(await self._desk().hear(session_ids))
+            if self._manager is not None or plugin_words_wait(self.journal, session_ids):
+                self._begun.update(await self.desk().hear(session_ids))
         self._begun = {talk for talk in self._begun if not talk.done}
         if wait and self._begun:
             ends = [asyncio.ensure_future(talk.wait()) for talk in self._begun]

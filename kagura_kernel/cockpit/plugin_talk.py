@@ -9,7 +9,7 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.approvals import Verdict
@@ -91,29 +91,22 @@ class AuditorSilent:
 PluginStep = PluginExamined | AuditBegun | AuditorSilent | AuditDone | PluginAsked | PluginEnabled | PluginFailure
 
 
+@dataclass(eq=False)
 class PluginQuestion:
     """The one question of an enabling: whether, for how long, and with which configuration. For any thread."""
 
-    def __init__(
-        self,
-        row: PluginRow,
-        audit: PluginAudit | None,
-        fields: tuple[Question, ...],
-        *,
-        approval_id: str,
-        deadline: float,
-        desk: Desk,
-        check: Callable[[Mapping[str, Value]], None],
-    ) -> None:
-        self._check = check
-        self.row = row
-        self.audit = audit  # What was found; None for an approved plugin that only has to be configured
-        self.fields = fields  # What has to be filled in
-        self.approval_id = approval_id  # Under which it can be answered from elsewhere; empty for a form alone
-        self.deadline = deadline  # Seconds until no answer is a refusal
+    row: PluginRow
+    audit: PluginAudit | None  # What was found; None for an approved plugin that only has to be configured
+    fields: tuple[Question, ...]  # What has to be filled in
+    _: KW_ONLY
+    approval_id: str  # Under which it can be answered from elsewhere; empty for a form alone
+    deadline: float  # Seconds until no answer is a refusal
+    desk: Desk
+    check: Callable[[Mapping[str, Value]], None]
+
+    def __post_init__(self) -> None:
         # What can be answered, the refusal last
-        self.choices: tuple[str, ...] = (ENABLE, APPROVE, REJECT) if approval_id else (ENABLE, CANCEL)
-        self._desk = desk
+        self.choices: tuple[str, ...] = (ENABLE, APPROVE, REJECT) if self.approval_id else (ENABLE, CANCEL)
         self._lock = threading.Lock()
         self._values: dict[str, Value] = {}
         self._form: concurrent.futures.Future[bool] = concurrent.futures.Future()
@@ -150,7 +143,7 @@ class PluginQuestion:
                 self._values = values
         if self.approval_id:
             verdict = Verdict.DENY if refused else Verdict.ALLOW
-            self._desk.decide(self.approval_id, verdict, by=by, via=via, answer=choice)
+            self.desk.decide(self.approval_id, verdict, by=by, via=via, answer=choice)
         elif not self._form.done():
             self._form.set_result(not refused)
 
@@ -182,7 +175,7 @@ class PluginQuestion:
     def _refused(self, values: Mapping[str, Value]) -> dict[str, str]:
         """What can be read and cannot be opened, by field: a directory that is not there, a host for no plugin."""
         try:
-            self._check(values)
+            self.check(values)
         except PluginNotConfigured as error:
             told = (problem.partition(": ") for problem in error.problems)
             names = {question.name for question in self.fields}

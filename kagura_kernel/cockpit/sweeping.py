@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import Any
 
 from kagura_kernel.cockpit.engine import Engine
@@ -24,27 +25,18 @@ Sweep = Callable[[Callable[[SweepReport], None]], Coroutine[Any, Any, None]]
 """Sweeps until nothing is owed any more, and tells what each sweep did."""
 
 
+@dataclass(eq=False)
 class Sweeping:
-    """The sweeps of one process; for any thread.
+    """The sweeps of one process; for any thread."""
 
-    Args:
-        ledger: Every credential.
-        sweep: Does it; None where there is nothing to give back to.
-        engine: Where it runs.
-        alive: Whether a process may still be there.
-    """
-
-    def __init__(
-        self, ledger: LeaseLedger, sweep: Sweep | None, engine: Engine, alive: Callable[[str], bool] = owner_alive
-    ) -> None:
-        self._ledger = ledger
-        self._sweep = sweep
-        self._engine = engine
-        self._alive = alive
-        self._lock = threading.Lock()
-        self._going_on = False
-        self._ended = False
-        self._done: dict[str, CredentialStatus] = {}
+    ledger: LeaseLedger  # Every credential
+    sweep: Sweep | None  # Does it; None where there is nothing to give back to
+    engine: Engine  # Where it runs
+    alive: Callable[[str], bool] = owner_alive  # Whether a process may still be there
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _going_on: bool = False
+    _ended: bool = False
+    _done: dict[str, CredentialStatus] = field(default_factory=dict)
 
     def begin(self) -> None:
         """Sweep, unless nothing is left to be given back or it goes on already; returns at once.
@@ -52,13 +44,13 @@ class Sweeping:
         Raises:
             JournalUnreadable: the ledger cannot be read.
         """
-        if self._sweep is None or not self._left():
+        if self.sweep is None or not self._left():
             return
         with self._lock:
             if self._going_on or self._ended:
                 return
             self._going_on = True
-        self._engine.submit(self._swept(self._sweep))
+        self.engine.submit(self._swept(self.sweep))
 
     def end(self) -> None:
         """Begin none any more; what goes on ends with the engine."""
@@ -81,7 +73,7 @@ class Sweeping:
 
     def _left(self) -> list[LeaseRow]:
         # What a living process owes and has not failed to give back is on its way.
-        return [row for row in self._ledger.open_rows() if row.attempts or not self._alive(row.owner)]
+        return [row for row in self.ledger.open_rows() if row.attempts or not self.alive(row.owner)]
 
     async def _swept(self, sweep: Sweep) -> None:
         try:

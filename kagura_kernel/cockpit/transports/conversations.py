@@ -13,7 +13,7 @@ import logging
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -234,34 +234,31 @@ class ChatTerms:
     brain: str | None = None  # Their brain; None leaves it to the settings
 
 
+@dataclass(eq=False)
 class Conversations:
-    """One chat's threads. Used on one loop, which the runs do not share.
+    """One chat's threads. Used on one loop, which the runs do not share."""
 
-    Args:
-        cockpit: What is acted on; its owner closes it.
-        transport: The chat.
-        terms: Who may, and on what.
-        clock: The time.
-    """
+    cockpit: Cockpit  # What is acted on; its owner closes it
+    transport: Transport  # The chat
+    terms: ChatTerms  # Who may, and on what
+    clock: Clock  # The time
+    _owner: str = field(default_factory=process_owner)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _watching: list[asyncio.Task[None]] = field(default_factory=list)
 
-    def __init__(self, cockpit: Cockpit, transport: Transport, terms: ChatTerms, clock: Clock) -> None:
-        self._cockpit = cockpit
-        self._transport = transport
-        self._terms = terms
-        self._owner = process_owner()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._watching: list[asyncio.Task[None]] = []
-        self._clock = clock
-        self._refusals = Refusals(clock)
-        self._book = ChatBook(cockpit.journal, transport.name)
-        self._posting = Posting(transport, self._book, clock)
-        self._followers = Followers(cockpit, self._posting, owner_alive)
+    def __post_init__(self) -> None:
+        self._refusals = Refusals(self.clock)
+        self._book = ChatBook(self.cockpit.journal, self.transport.name)
+        self._posting = Posting(self.transport, self._book, self.clock)
+        self._followers = Followers(self.cockpit, self._posting, owner_alive)
         self._turns = Turns()
-        self._launching = Launching(cockpit, self._followers, self._book, terms.project, terms.brain, transport.name)
-        deciding = Deciding(cockpit, self._book, transport.name, transport.limit)
-        acting = Acting(cockpit, self._followers, self._turns, self._posting, deciding)
+        self._launching = Launching(
+            self.cockpit, self._followers, self._book, self.terms.project, self.terms.brain, self.transport.name
+        )
+        deciding = Deciding(self.cockpit, self._book, self.transport.name, self.transport.limit)
+        acting = Acting(self.cockpit, self._followers, self._turns, self._posting, deciding)
         self._messages = Messages(acting, self._launching, self._turns)
-        self._clicking = Clicking(cockpit, self._book, deciding)
+        self._clicking = Clicking(self.cockpit, self._book, deciding)
 
     async def open(self) -> None:
         """Listen, and see to what an earlier process has left; returns once connected. May be tried again.
@@ -272,9 +269,9 @@ class Conversations:
             JournalError: the journal does not answer.
         """
         await asyncio.to_thread(self._book.prune)
-        await self._transport.open(self.hear)
+        await self.transport.open(self.hear)
         self._watching = [asyncio.ensure_future(work) for work in (self._followers.watch(), self._forget())]
-        self._begin(recover(self._cockpit, self._posting, self._followers, owner_alive))
+        self._begin(recover(self.cockpit, self._posting, self._followers, owner_alive))
 
     async def over(self) -> None:
         """Wait until the chat is served no more though nobody closes it; once it is open.
@@ -284,8 +281,8 @@ class Conversations:
             TransportError: its connection is over for another reason, and does not come back by itself.
         """
         ends = [asyncio.ensure_future(self._posting.refused())]
-        if isinstance(self._transport, Ending):
-            ends.append(asyncio.ensure_future(self._transport.ended()))
+        if isinstance(self.transport, Ending):
+            ends.append(asyncio.ensure_future(self.transport.ended()))
         try:
             done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for one in done:
@@ -296,7 +293,7 @@ class Conversations:
 
     async def close(self) -> None:
         """Listen no longer; runs go on, and what waits to be said is said by the next process."""
-        await self._transport.close()
+        await self.transport.close()
         tasks = [*self._tasks, *self._watching]
         for task in tasks:
             task.cancel()
@@ -322,17 +319,17 @@ class Conversations:
             await self._hear(heard)
         except JournalError as error:
             # What is not taken is not done either, and the chat will not bring it again.
-            _log.error("A message of %s was not taken: %s", self._transport.name, error.message)
+            _log.error("A message of %s was not taken: %s", self.transport.name, error.message)
             if not self._against(heard):
                 with contextlib.suppress(TransportError):
-                    await self._transport.post(heard.thread, Post(f"{told(error)} {_NOT_TAKEN}"))
+                    await self.transport.post(heard.thread, Post(f"{told(error)} {_NOT_TAKEN}"))
 
     def session_of(self, thread: str) -> str:
         """The session of a thread: always the same, and another one for every thread."""
-        name = f"{self._transport.name}-{thread.replace(':', '-')}"
+        name = f"{self.transport.name}-{thread.replace(':', '-')}"
         if _NAME.fullmatch(name):
             return name
-        return f"{self._transport.name}-{hashlib.sha256(thread.encode()).hexdigest()[:32]}"
+        return f"{self.transport.name}-{hashlib.sha256(thread.encode()).hexdigest()[:32]}"
 
     async def _hear(self, heard: Heard) -> None:
         if why := self._against(heard):
@@ -355,16 +352,16 @@ class Conversations:
 
     def _against(self, heard: Heard) -> str:
         """Why whoever sent it is not heard; empty where they are."""
-        return heard.barred or ("" if heard.operator in self._terms.operators else "whoever sent it is no operator")
+        return heard.barred or ("" if heard.operator in self.terms.operators else "whoever sent it is no operator")
 
     async def _forget(self) -> None:
         """Forget once a day what is old; never returns."""
         while True:
-            await self._clock.sleep(FORGET_SECONDS)
+            await self.clock.sleep(FORGET_SECONDS)
             try:
                 await asyncio.to_thread(self._book.prune)
             except JournalError as error:
-                _log.error("What is old in %s was not forgotten: %s", self._transport.name, error.message)
+                _log.error("What is old in %s was not forgotten: %s", self.transport.name, error.message)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(self._safely(work))
@@ -376,17 +373,17 @@ class Conversations:
             await work
         except (TransportError, JournalError) as error:
             # It stays undone, so that the next process tells about it.
-            _log.error("A message of %s was not answered: %s", self._transport.name, error.message)
+            _log.error("A message of %s was not answered: %s", self.transport.name, error.message)
         # A fault of ours in one thread must not be silent, nor be the end of the others.
         except Exception:  # noqa: BLE001 - see above
-            _log.exception("A message of %s was not answered", self._transport.name)
+            _log.exception("A message of %s was not answered", self.transport.name)
 
     async def _answer(self, heard: Heard, turn: Turn | None) -> None:
         try:
             begun = await (self._clicked(heard) if isinstance(heard, Clicked) else self._said(heard, turn))
         except PostRefused as error:
             # The thread is gone: nobody waits there for an answer.
-            _log.error("An answer of %s cannot be given: %s", self._transport.name, error.message)
+            _log.error("An answer of %s cannot be given: %s", self.transport.name, error.message)
             begun = False
         finally:
             self._leave(turn)
@@ -423,7 +420,7 @@ class Conversations:
             await self._refuse(clicked, str(refused), self._clicking.subject_of(clicked))
             if isinstance(refused, Copied):
                 with contextlib.suppress(TransportError):
-                    await self._transport.edit(clicked.thread, clicked.post_id, Post(OLDER_COPY))
+                    await self.transport.edit(clicked.thread, clicked.post_id, Post(OLDER_COPY))
             return await self._reply(clicked, f"That did nothing: {refused}.")
         except NotBegun as why:
             return await self._reply(clicked, str(why))
@@ -440,7 +437,7 @@ class Conversations:
             self._turns.leave(turn)
 
     def _by(self, heard: Heard) -> str:
-        return f"{self._transport.name}:{one_line(heard.operator, 60)}"
+        return f"{self.transport.name}:{one_line(heard.operator, 60)}"
 
     async def _refuse(self, heard: Heard, why: str, subject: tuple[str, str]) -> None:
         """Record a refusal, unless there are too many of its kind."""
@@ -452,8 +449,8 @@ class Conversations:
         event = MessageRefused(
             run_id=run_id,
             session_id=self.session_of(heard.thread),
-            at=self._cockpit.journal.clock.now(),
-            transport=self._transport.name,
+            at=self.cockpit.journal.clock.now(),
+            transport=self.transport.name,
             operator=one_line(heard.operator, 80),
             message_id=one_line(heard.message_id, 120),
             why=why,
@@ -461,7 +458,7 @@ class Conversations:
             times=counted.times,
             left_out=counted.left_out,
         )
-        await asyncio.to_thread(self._cockpit.journal.append, event)
+        await asyncio.to_thread(self.cockpit.journal.append, event)
 
 
 def terms_of(operators: Collection[str], project: Path | None = None, brain: str | None = None) -> ChatTerms:

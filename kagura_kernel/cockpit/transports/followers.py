@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.transports.posting import FIRST_PAUSE, LONGEST_PAUSE, Posting, unless
@@ -63,35 +63,20 @@ class Pace:
             self._next = self.clock.monotonic() + self.seconds
 
 
+@dataclass(eq=False)
 class Following:
-    """Tells a thread about one run until it is over.
+    """Tells a thread about one run until it is over."""
 
-    Args:
-        thread: Where.
-        feed: The run, of whatever process.
-        posting: How posts get there.
-        pace: How often.
-        row_of: What the journal knows of a run; None for nothing. Blocks.
-        quiet: Whether only its end is told, since it is over already.
-    """
+    thread: str  # Where
+    feed: Feed  # The run, of whatever process
+    posting: Posting  # How posts get there
+    pace: Pace  # How often
+    row_of: Callable[[str], RunRow | None]  # What the journal knows of a run; None for nothing. Blocks.
+    _: KW_ONLY
+    quiet: bool = False  # Whether only its end is told, since it is over already
 
-    def __init__(
-        self,
-        thread: str,
-        feed: Feed,
-        posting: Posting,
-        pace: Pace,
-        row_of: Callable[[str], RunRow | None],
-        *,
-        quiet: bool = False,
-    ) -> None:
-        self._thread = thread
-        self._feed = feed
-        self._posting = posting
-        self._pace = pace
-        self._row_of = row_of
-        self._quiet = quiet
-        self._telling = RunTelling(feed.run_id)
+    def __post_init__(self) -> None:
+        self._telling = RunTelling(self.feed.run_id)
         self._news = asyncio.Event()
         self._news.set()
 
@@ -114,10 +99,10 @@ class Following:
                 loop.call_soon_threadsafe(self._take, event)
 
         # The past may be long, and it is told by whoever subscribes.
-        stop = await asyncio.to_thread(self._feed.subscribe, hear)
-        ended = asyncio.ensure_future(self._feed.ended())
+        stop = await asyncio.to_thread(self.feed.subscribe, hear)
+        ended = asyncio.ensure_future(self.feed.ended())
         try:
-            if not self._quiet:
+            if not self.quiet:
                 await self._until(ended)
             error = await ended
         finally:
@@ -137,7 +122,7 @@ class Following:
         is_first = True
         while await unless(ended, self._news.wait()):
             # The first word comes at once: somebody has just asked for it.
-            if not is_first and not await unless(ended, self._pace.turn()):
+            if not is_first and not await unless(ended, self.pace.turn()):
                 return
             self._news.clear()
             try:
@@ -146,34 +131,34 @@ class Following:
                 # A chat that is away must not end the run; the next word tells everything.
                 self._news.set()
                 pause = LONGEST_PAUSE if isinstance(error, PostRefused) else min(2 * pause, LONGEST_PAUSE)
-                await unless(ended, self._posting.clock.sleep(pause))
+                await unless(ended, self.posting.clock.sleep(pause))
             else:
                 pause, is_first = FIRST_PAUSE, False
 
     async def _put(self) -> None:
-        run_id, limit = self._feed.run_id, self._posting.transport.limit
+        run_id, limit = self.feed.run_id, self.posting.transport.limit
 
         def make(token: str) -> Post:
             return self._telling.post(limit, Button("Stop", f"kill:{run_id}:{token}", "bad"))
 
-        await self._posting.put(self._thread, run_id, run_id, make)
+        await self.posting.put(self.thread, run_id, run_id, make)
         if lost := self._telling.resumes:
             await self._take_over(lost)
             self._telling.resumes = ""
 
     async def _take_over(self, lost: str) -> None:
         """Take the button off a run that this one goes on from, where the chat has told of that one."""
-        if await asyncio.to_thread(self._posting.book.post_about, lost) is not None:
-            post = gone_on_post(lost, self._feed.run_id)
-            await self._posting.settle(self._thread, lost, lost, lambda _: post)
+        if await asyncio.to_thread(self.posting.book.post_about, lost) is not None:
+            post = gone_on_post(lost, self.feed.run_id)
+            await self.posting.settle(self.thread, lost, lost, lambda _: post)
 
     async def _end(self, error: Exception | None) -> None:
-        run_id, limit = self._feed.run_id, self._posting.transport.limit
+        run_id, limit = self.feed.run_id, self.posting.transport.limit
         end = self._telling.finished
         is_whole = True
         if end is not None and cut(end.text, limit)[1]:
             is_whole = await self._send_whole(end.text)
-        row = await asyncio.to_thread(self._row_of, run_id) if end is not None and end.status == "lost" else None
+        row = await asyncio.to_thread(self.row_of, run_id) if end is not None and end.status == "lost" else None
 
         def make(token: str) -> Post:
             if row is not None:
@@ -185,12 +170,12 @@ class Following:
                 return Post(f"Failed · {run_id} · {told(error)}")
             return Post(f"Over · {run_id}")
 
-        await self._posting.settle(self._thread, run_id, run_id, make)
+        await self.posting.settle(self.thread, run_id, run_id, make)
 
     async def _send_whole(self, text: str) -> bool:
-        run_id = self._feed.run_id
+        run_id = self.feed.run_id
         try:
-            await self._posting.upload(self._thread, f"file:{run_id}", f"{run_id}.md", text.encode())
+            await self.posting.upload(self.thread, f"file:{run_id}", f"{run_id}.md", text.encode())
         except TransportError as error:
             _log.error("The whole answer of %s was not sent: %s", run_id, error.message)
             return False
@@ -342,22 +327,18 @@ class _Followed:
     quiet: bool = False
 
 
+@dataclass(eq=False)
 class Followers:
-    """Those of one chat. Used on one loop.
+    """Those of one chat. Used on one loop."""
 
-    Args:
-        cockpit: Knows the runs.
-        posting: How posts get into the threads.
-        alive: Whether a process may still be there, by its owner's name.
-    """
+    cockpit: Cockpit  # Knows the runs
+    posting: Posting  # How posts get into the threads
+    alive: Callable[[str], bool]  # Whether a process may still be there, by its owner's name
+    _owner: str = field(default_factory=process_owner)
 
-    def __init__(self, cockpit: Cockpit, posting: Posting, alive: Callable[[str], bool]) -> None:
-        self._cockpit = cockpit
-        self._posting = posting
-        self._alive = alive
-        self._owner = process_owner()
-        self._pace = Pace(posting.clock)
-        self._questions = Questions(cockpit.journal, posting)
+    def __post_init__(self) -> None:
+        self._pace = Pace(self.posting.clock)
+        self._questions = Questions(self.cockpit.journal, self.posting)
         self._followed: dict[str, _Followed] = {}
         self._told: set[str] = set()
         self._seen: int | None = None
@@ -398,7 +379,7 @@ class Followers:
         known = self._followed.get(feed.run_id)
         if known is not None and known.task is not None:
             return
-        following = Following(thread, feed, self._posting, self._pace, self._row_of, quiet=quiet)
+        following = Following(thread, feed, self.posting, self._pace, self._row_of, quiet=quiet)
         task = asyncio.ensure_future(self._until_told(feed.run_id, following, message_id))
         self._followed[feed.run_id] = _Followed(thread, feed, task, message_id, quiet)
 
@@ -407,19 +388,19 @@ class Followers:
         mark, told = "", ""
         while True:
             try:
-                now = await asyncio.to_thread(self._cockpit.journal.mark)
+                now = await asyncio.to_thread(self.cockpit.journal.mark)
                 if now != mark:
                     await self.look()
                 mark, told = now, ""
             except JournalError as error:
                 # It may answer again; whoever works with it says what is wrong, and here it is said once.
                 if error.message != told:
-                    _log.error("The journal cannot be watched for %s: %s", self._posting.transport.name, error.message)
+                    _log.error("The journal cannot be watched for %s: %s", self.posting.transport.name, error.message)
                 told = error.message
             # A fault of ours must not be silent, nor be the end of all looks.
             except Exception:  # noqa: BLE001 - see above
-                _log.exception("A look at what goes on for %s failed", self._posting.transport.name)
-            await self._posting.clock.sleep(LOOK_SECONDS)
+                _log.exception("A look at what goes on for %s failed", self.posting.transport.name)
+            await self.posting.clock.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
         """Follow what is new, put what is asked, settle what is answered.
@@ -429,14 +410,14 @@ class Followers:
         """
         # In this order: what was told to its end by now began no later, and what begins later is found next time.
         told = frozenset(self._told)
-        newest = await asyncio.to_thread(self._cockpit.journal.last_seq)
-        for run in await asyncio.to_thread(self._posting.book.runs_begun, self._seen):
+        newest = await asyncio.to_thread(self.cockpit.journal.last_seq)
+        for run in await asyncio.to_thread(self.posting.book.runs_begun, self._seen):
             if run.run_id in self._followed or run.run_id in told:
                 continue
-            taken = await asyncio.to_thread(self._posting.book.that_began, run.run_id)
+            taken = await asyncio.to_thread(self.posting.book.that_began, run.run_id)
             # Another server that is still there tells of what it has begun.
-            if taken is None or taken.owner == self._owner or not self._alive(taken.owner):
-                feed = await asyncio.to_thread(self._cockpit.attach, run.run_id)
+            if taken is None or taken.owner == self._owner or not self.alive(taken.owner):
+                feed = await asyncio.to_thread(self.cockpit.attach, run.run_id)
                 self.follow(feed, run.thread, taken.message_id if taken is not None else "")
         self._seen = newest
         self._told -= told
@@ -448,8 +429,8 @@ class Followers:
         Raises:
             JournalError: the journal does not answer.
         """
-        waiting = {request.id for request in await asyncio.to_thread(self._cockpit.pending)}
-        for post in await asyncio.to_thread(self._posting.book.open_posts):
+        waiting = {request.id for request in await asyncio.to_thread(self.cockpit.pending)}
+        for post in await asyncio.to_thread(self.posting.book.open_posts):
             if post.subject.startswith("app-"):
                 # One that waits and may not have come out is put like a new one, and found if it has.
                 if post.post_id or post.subject not in waiting:
@@ -457,7 +438,7 @@ class Followers:
             elif post.subject == post.run_id and post.subject not in self._followed:
                 row = await asyncio.to_thread(self._row_of, post.subject)
                 if row is not None and not row.live:
-                    self.follow(await asyncio.to_thread(self._cockpit.attach, row.run_id), post.thread, quiet=True)
+                    self.follow(await asyncio.to_thread(self.cockpit.attach, row.run_id), post.thread, quiet=True)
 
     def answering(self) -> list[asyncio.Task[None]]:
         """What ends when the runs that messages have begun are told about, and the answered questions closed."""
@@ -491,10 +472,10 @@ class Followers:
             self.release(run_id)
         if message_id:
             try:
-                await asyncio.to_thread(self._posting.book.done, message_id)
+                await asyncio.to_thread(self.posting.book.done, message_id)
             except JournalError as error:
                 _log.error("That %s is answered was not kept: %s", message_id, error.message)
 
     def _row_of(self, run_id: str) -> RunRow | None:
-        found = views.runs(self._cockpit.journal, limit=1, run_ids=[run_id])
+        found = views.runs(self.cockpit.journal, limit=1, run_ids=[run_id])
         return found[0] if found else None
