@@ -32,12 +32,7 @@ _REASON = 300
 
 
 def approvals(arguments: SimpleNamespace) -> int:
-    """Print them; 0 whatever they are like.
-
-    Raises:
-        UsageError: there is no journal where one was named.
-        JournalError: it cannot be read.
-    """
+    """Print them; 0 whatever they are like. Raises as `read_journal`."""
     with read_journal(arguments) as journal:
         rows = views.approvals(journal, limit=arguments.limit or LATEST, pending_only=arguments.pending)
     if arguments.json:

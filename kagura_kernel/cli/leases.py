@@ -7,8 +7,9 @@ A name that fits nothing is an error: whoever mistypes one in an emergency must 
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from types import SimpleNamespace
@@ -103,12 +104,7 @@ _LISTED = 1000
 
 
 def leases(arguments: SimpleNamespace) -> int:
-    """Print which are out, or with `--all` the latest of all; 0.
-
-    Raises:
-        UsageError: there is no journal where one was named.
-        JournalError: it cannot be used.
-    """
+    """Print which are out, or with `--all` the latest of all; 0. Raises as `read_journal`."""
     with read_journal(arguments) as journal:
         ledger = LeaseLedger(journal)
         rows = ledger.rows(limit=_LISTED) if arguments.all else ledger.open_rows()
@@ -141,9 +137,8 @@ def _revoke(arguments: SimpleNamespace, journal: Journal, ledger: LeaseLedger) -
         # Nobody can be asked to revoke anything. That the runs get no more of it must not wait for that.
         providers, trouble = {}, error
     wanted = _wanted(arguments, LeaseNames(ledger, providers), trouble)
-    import asyncio
-
-    revoked = asyncio.run(_revoke_rows(ledger, providers, wanted.holds))
+    settler = Settler(ledger, providers, process_owner(), owner_alive)
+    revoked = asyncio.run(settler.revoke_now(wanted.holds, person()))
     _tell_holders(journal, revoked)
     if trouble is not None:
         raise trouble
@@ -193,13 +188,6 @@ def _wanted(arguments: SimpleNamespace, names: LeaseNames, trouble: Configuratio
         raise
 
 
-async def _revoke_rows(
-    ledger: LeaseLedger, providers: Mapping[str, CredentialProvider], wanted: Callable[[LeaseRow], bool]
-) -> list[Revoked]:
-
-    return await Settler(ledger, providers, process_owner(), owner_alive).revoke_now(wanted, person())
-
-
 def _tell_holders(journal: Journal, revoked: list[Revoked]) -> None:
     """Their brokers read the ledger before they give anything out; the word lets them say so before that."""
     for run_id in dict.fromkeys(one.row.run_id for one in revoked):
@@ -210,13 +198,8 @@ def _tell_holders(journal: Journal, revoked: list[Revoked]) -> None:
 def leases_sweep(arguments: SimpleNamespace) -> int:
     """Revoke what processes that are gone have left; 1 when something stays owed, otherwise 0.
 
-    Raises:
-        UsageError: there is no journal.
-        ConfigurationError: the providers' configuration is wrong.
-        JournalError: the journal cannot be used.
+    Raises as `open_journal`, and `ConfigurationError` where the providers' configuration is wrong.
     """
-    import asyncio
-
     with open_journal(place_of(arguments)) as journal:
         settler = Settler(LeaseLedger(journal), _providers(), process_owner(), owner_alive)
         report = asyncio.run(settler.sweep())

@@ -42,13 +42,7 @@ _HISTORY: tuple[tuple[str, Callable[[RunRow], str]], ...] = (
 
 
 def runs(arguments: SimpleNamespace) -> int:
-    """Print them; 0 whatever they are like.
-
-    Raises:
-        UsageError: there is no journal where one was named, or a word is the end of several ids.
-        RunUnknown: there is no such run.
-        JournalError: it cannot be read.
-    """
+    """Print them; 0 whatever they are like. Raises as `read_journal`, and as `named_run`."""
     with read_journal(arguments) as journal:
         named = [named_run(journal, word, here_of()) for word in arguments.run]
         rows = views.runs(journal, limit=len(named) or arguments.limit or LATEST, run_ids=named or None)
@@ -83,12 +77,7 @@ def _cells(row: RunRow, history: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def sessions(arguments: SimpleNamespace) -> int:
-    """Print them; 0 whatever they are like.
-
-    Raises:
-        UsageError: there is no journal where one was named.
-        JournalError: it cannot be read.
-    """
+    """Print them; 0 whatever they are like. Raises as `read_journal`."""
     with read_journal(arguments) as journal:
         rows = known(journal, limit=arguments.limit or LATEST)
     records, cells = [asdict(row) | {"state": _session_state(row)} for row in rows], list(map(_session_cells, rows))
@@ -116,13 +105,7 @@ def _session_cells(row: SessionRow) -> tuple[str, ...]:
 
 
 def cost(arguments: SimpleNamespace) -> int:
-    """Print it; 0 whatever it is like.
-
-    Raises:
-        UsageError: there is no journal where one was named, or a word is the end of several ids.
-        RunUnknown: there is no such run.
-        JournalError: it cannot be read.
-    """
+    """Print it; 0 whatever it is like. Raises as `runs`."""
     with read_journal(arguments) as journal:
         named = [named_run(journal, word, here_of()) for word in arguments.run]
         limit = len(named) or arguments.limit or LATEST

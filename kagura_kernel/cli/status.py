@@ -45,13 +45,7 @@ class _Found(NamedTuple):
 
 
 def status(arguments: SimpleNamespace) -> int:
-    """Print it; 0 whatever it is like.
-
-    Raises:
-        UsageError: there is no journal where one was named.
-        JournalError: it cannot be read.
-        ConfigurationError: the settings are wrong.
-    """
+    """Print it; 0 whatever it is like. Raises as `read_journal`, and where the settings are wrong."""
     from kagura_kernel.assembly import load_settings
 
     with read_journal(arguments) as journal:
