@@ -16,9 +16,15 @@ from kagura_kernel.assembly.memories import LazyMemory, lazy_costs
 from kagura_kernel.assembly.places import project_checker, redactor_of
 from kagura_kernel.assembly.plugins import make_plugins
 from kagura_kernel.assembly.process import close_cockpit, get_cockpit, set_root, use_cockpit
-from kagura_kernel.assembly.registry import kept_registry, load_providers, load_registry
-from kagura_kernel.assembly.settings import check_settings_text, load_settings
-from kagura_kernel.assembly.telemetry import open_telemetry, telemetry_status
+from kagura_kernel.assembly.settings import (
+    check_settings_text,
+    kept_registry,
+    load_providers,
+    load_registry,
+    load_settings,
+    open_telemetry,
+    telemetry_status,
+)
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
 from kagura_kernel.cockpit.ordering import Choices

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kagura_kernel.cockpit.handed import child_intent
+from kagura_kernel.cockpit.agents import child_intent
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import NotThisTime
 from kagura_kernel.journal.owner import owner_alive

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kagura_kernel.assembly.child_packets import (
+from kagura_kernel.assembly.dask_worker import (
     BEGUN_BEFORE,
     Packet,
     Report,
@@ -19,8 +19,9 @@ from kagura_kernel.assembly.child_packets import (
     our_version,
     packed,
     report_of,
+    run_child,
+    stop_child,
 )
-from kagura_kernel.assembly.dask_worker import run_child, stop_child
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import JournalError, KaguraError, RunLost, RunUnknown, WorkersUnavailable

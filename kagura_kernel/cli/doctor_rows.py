@@ -359,7 +359,7 @@ def extension_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def _telemetry(settings: Settings) -> Finding:
-    from kagura_kernel.assembly.telemetry import is_wanted
+    from kagura_kernel.assembly.settings import is_wanted
 
     if not is_wanted(settings):
         return Finding("telemetry", OK, "off")

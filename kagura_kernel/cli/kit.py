@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.cli.printing import as_json, paragraph, size, table, tell, terminal_width
-from kagura_kernel.cockpit.kits import one_of
+from kagura_kernel.cockpit.kits import one_of, plan_lines, plan_record
 from kagura_kernel.cockpit.naming import here_of, named_run
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.journal.place import data_home
@@ -48,8 +48,6 @@ def kit_agents(arguments: SimpleNamespace) -> int:
 
 def kit_plan(arguments: SimpleNamespace) -> int:
     """Print what a run would be given; 1 when something stands against its kit, else 0."""
-    from kagura_kernel.cockpit.kit_words import plan_lines, plan_record
-
     plan = _kits().plan(arguments.agent, arguments.project)
     tell(arguments, plan_record(plan), "\n".join(map(shown, plan_lines(plan))))
     return _FOUND if plan.kit.problems else _OK

@@ -218,7 +218,7 @@ def _log_words(line: PluginLogLine) -> str:
 @in_cockpit
 def plugin_install(found: Cockpit, arguments: SimpleNamespace) -> int:
     """Copy it to the person’s own plugins; 0."""
-    from kagura_kernel.cockpit.plugin_shelf import installed_text
+    from kagura_kernel.cockpit.plugins import installed_text
 
     shelf, replace = found.plugins.shelf, arguments.replace
     installed = shelf.install(arguments.source, arguments.sha256, replace=replace, by=person(), via=VIA)

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.attaching import Feed, LiveFeed, Tails
-from kagura_kernel.cockpit.controls import Controls
+from kagura_kernel.cockpit.controls import Controls, LazyPlugins
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.enabling import PluginSurroundings
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
 from kagura_kernel.cockpit.ordering import Choices, check_name, order_for, session_name
-from kagura_kernel.cockpit.plugin_access import LazyPlugins
 from kagura_kernel.cockpit.plugins import PluginDesk
 from kagura_kernel.cockpit.records import Board, LeaseView, Records, held_elsewhere, lease_views, take_back, where_held
 from kagura_kernel.cockpit.sessions import Sessions

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.handed import delegation_terms
+from kagura_kernel.cockpit.agents import delegation_terms
 from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.cockpit.ordering import login_name
 from kagura_kernel.domain.errors import BudgetExhausted, JournalError, KaguraError, RunKilled, UsageError

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.desk import Desk
     from kagura_kernel.cockpit.engine import Engine
     from kagura_kernel.cockpit.handles import RunHandle
-    from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin
     from kagura_kernel.cockpit.ordering import Choices
+    from kagura_kernel.cockpit.plugin_talk import AuditPlugin, EnablePlugin
     from kagura_kernel.domain.clock import Clock
     from kagura_kernel.domain.plugins import PluginAudit
     from kagura_kernel.plugins.configuration import Value

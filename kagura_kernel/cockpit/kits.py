@@ -7,8 +7,9 @@ take the network; both are bounded.
 
 from __future__ import annotations
 
+import shlex
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,6 +20,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import KitError, RunUnknown, UsageError
 from kagura_kernel.domain.events import KitStaged
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill
+from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.kit.definitions.references import known_agents, resolve_agent, usual_places
 from kagura_kernel.kit.packages.hosts import ToolHosts, tool_hosts
@@ -30,6 +32,7 @@ from kagura_kernel.kit.staging.versions import MANIFEST
 from kagura_kernel.membrane.grant import host_sets
 
 if TYPE_CHECKING:
+    from kagura_kernel.domain.kit import UnresolvedTool
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.kit.definitions.references import AgentPlaces, ResolvedAgent
     from kagura_kernel.kit.definitions.toolsets import Toolset
@@ -90,25 +93,8 @@ def _no_such_file(target: str, places: Sequence[str]) -> str:
     return f"The kit has no file {target!r}.{hint}"
 
 
-def staged_of(told: KitStaged, root: Path) -> StagedKit:
-    """The kit that a run tells of.
-
-    Args:
-        told: The run's event.
-        root: The folder of kits.
-    """
-    return StagedKit(
-        agent=told.agent,
-        reference=told.reference,
-        digest=told.digest,
-        root=root,
-        skills=told.skills,
-        prompt_files=told.prompt_files,
-        agents=told.agents,
-        left_out=told.left_out,
-        omitted=told.omitted,
-        unchanged=told.unchanged,
-    )
+_TOLD = ("digest", "skills", "prompt_files", "agents", "left_out", "omitted", "unchanged")
+"""What a run's event says of its kit, and a kit that was just staged."""
 
 
 FOLDER = "kits"
@@ -233,19 +219,8 @@ class KitDesk:
         agent = self.resolve(reference)
         plan = self._planned(agent, root)
         with build_kit(plan, self.folder, self._around.redactor(), clock=self._around.clock) as kit:
-            return StagedKit(
-                agent=agent.name,
-                reference=agent.reference,
-                digest=kit.digest,
-                root=self.folder,
-                skills=kit.skills,
-                prompt_files=kit.prompt_files,
-                agents=kit.agents,
-                left_out=kit.left_out,
-                omitted=kit.omitted,
-                unchanged=kit.unchanged,
-                link=kit.link,
-            )
+            told = {name: getattr(kit, name) for name in _TOLD}
+            return StagedKit(agent=agent.name, reference=agent.reference, root=self.folder, link=kit.link, **told)
 
     def latest(self, reference: str | None = None, project: Path | None = None) -> StagedKit | None:
         """The kit that is staged for it, without staging anew; None where there is none.
@@ -277,7 +252,8 @@ class KitDesk:
             if not journal.events(run_id=run_id, limit=1):
                 raise RunUnknown(run_id)
             raise UsageError(f"The run {run_id} was given no kit: it had no agent, or ended before it had one.")
-        return staged_of(told, self.folder)
+        facts = {name: getattr(told, name) for name in ("agent", "reference", *_TOLD)}
+        return StagedKit(root=self.folder, **facts)
 
     def find_hosts(self, toolsets: Sequence[Toolset]) -> ToolHosts:
         """From which hosts toolsets would be installed; asks the registries.
@@ -341,3 +317,106 @@ def one_of(agent: str | None, run: str | None) -> None:
     """Raise `UsageError` when both an agent and a run are named: it is one kit that is shown."""
     if agent is not None and run is not None:
         raise UsageError(f"Name an agent ({agent}) or a run (--run {run}), not both: one kit is shown.")
+
+
+_KINDS = {
+    "file": "a file",
+    "own": "one of your agents",
+    "built-in": "comes with the package",
+    "url": "from an address",
+    "oci": "from a registry",
+    "inline": "defined by its parent",
+}
+
+_ASKED = "which you are asked about before the run starts"
+
+
+def plan_lines(plan: AgentPlan) -> list[str]:
+    """Lines for a person. No content of any file, and no value of a variable or a header, is among them."""
+    agent = plan.agent
+    head = f"agent {agent.name} ({_KINDS.get(agent.kind, agent.kind)})"
+    about = [f"  {agent.definition.description}"] if agent.definition.description else []
+    lines = [head, *about, *plan.kit.shown(), *_asks(agent), *_toolsets(agent), *_hosts(plan.tools, agent)]
+    return [plan.plain(line) for line in lines]
+
+
+def plan_record(plan: AgentPlan) -> dict[str, object]:
+    """The same for programs."""
+    kit, definition = plan.kit, plan.agent.definition
+    told: dict[str, object] = {
+        "agent": plan.agent.name,
+        "kind": plan.agent.kind,
+        "trusted": plan.agent.trusted,
+        "digest": plan.agent.digest,
+        "skills": [
+            {"name": one.name, "place": one.place, "from": one.where, "files": len(one.files), "asked": one.asks}
+            for one in kit.skills
+        ],
+        "prompt_files": [
+            {"name": one.name, "place": one.place, "from": one.where, "asked": one.asks} for one in kit.prompt_files
+        ],
+        "files": [{"target": one.target, "size": one.size, "why": one.why} for one in kit.staged],
+        "agents": [one.name for one in kit.agents],
+        "left_out": [{"target": one.target, "reason": one.reason} for one in kit.left_out],
+        "notes": list(kit.notes),
+        "problems": list(kit.problems),
+        "grants": {"net": list(definition.net_hosts()), "credentials": list(definition.grants.credentials)},
+        "write": definition.write.value if definition.write is not None else None,
+        "toolsets": [one.name for one in definition.toolsets],
+        "tool_hosts": list(plan.tools.hosts),
+        "unresolved": [{"toolset": one.toolset, "reason": one.reason} for one in plan.tools.unresolved],
+    }
+    return {name: value if name == "digest" else _plainly(value, plan.plain) for name, value in told.items()}
+
+
+def _plainly(value: object, plain: Callable[[str], str]) -> object:
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list):
+        return [_plainly(one, plain) for one in value]
+    return {name: _plainly(one, plain) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def _asks(agent: ResolvedAgent) -> Iterator[str]:
+    definition = agent.definition
+    asked = [
+        f"to reach {', '.join(definition.net_hosts())}" if definition.net_hosts() else "",
+        f"to hold {', '.join(definition.grants.credentials)}" if definition.grants.credentials else "",
+        "to change the project as it goes" if definition.write is WriteMode.THROUGH else "",
+    ]
+    asked = [one for one in asked if one]
+    if asked:
+        how = "which is as if you had typed it" if agent.trusted else _ASKED
+        yield f"it asks {', '.join(asked)}, {how}"
+    limits = [
+        f"{definition.budget.usd:g} USD" if definition.budget.usd is not None else "",
+        f"{definition.budget.turns:,} turns" if definition.budget.turns is not None else "",
+    ]
+    if any(limits):
+        yield f"it stops after {' or '.join(filter(None, limits))}, unless the cell says otherwise"
+
+
+def _toolsets(agent: ResolvedAgent) -> Iterator[str]:
+    for toolset in agent.definition.toolsets:
+        yield f"toolset {toolset.name} ({toolset.type}): {_started(toolset)}"
+
+
+def _started(toolset: Toolset) -> str:
+    url = getattr(toolset, "url", "")
+    if url:
+        return f"reached at {url}"
+    version = f", {toolset.version}" if toolset.version else ""
+    return f"`{shlex.join([toolset.command, *toolset.args])}` in the box{version}"
+
+
+def _hosts(tools: ToolHosts, agent: ResolvedAgent) -> Iterator[str]:
+    if tools.hosts:
+        asked = "" if agent.trusted else f", {_ASKED}"
+        yield f"opened so that toolsets can be installed: {', '.join(tools.hosts)}{asked}"
+    for one in tools.unresolved:
+        yield unresolved_line(one)
+
+
+def unresolved_line(one: UnresolvedTool) -> str:
+    """A toolset whose hosts are not known."""
+    return f"! toolset {one.toolset}: where {one.command} is installed from is not known ({one.reason})"

@@ -262,7 +262,7 @@ class MemoryDesk:
         Raises:
             RedactionUnavailable: secrets cannot be looked for.
         """
-        from kagura_kernel.cockpit.plan_lessons import plan_lessons
+        from kagura_kernel.cockpit.memory_words import plan_lessons
 
         lines = list(plan_lessons(self.store, arguments))
         redactor = self._around.redactor

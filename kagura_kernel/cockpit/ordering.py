@@ -15,11 +15,13 @@ from kagura_kernel.cockpit.agents import (
     ResolveAgent,
     agent_order,
     budget,
+    delegation_terms,
+    handed_budget,
+    handed_routing,
     usual_net,
     with_agent,
     write_mode,
 )
-from kagura_kernel.cockpit.handed import delegation_terms, handed_budget, handed_routing
 from kagura_kernel.cockpit.lines.words import is_text
 from kagura_kernel.cockpit.naming import here_of, working_directory
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget

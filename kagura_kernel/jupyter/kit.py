@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from kagura_kernel.cockpit.kit_words import plan_lines
-from kagura_kernel.cockpit.kits import AgentPlan, NamedAgent, StagedKit
+from kagura_kernel.cockpit.kits import AgentPlan, NamedAgent, StagedKit, plan_lines
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.kit import StagedFile
 from kagura_kernel.domain.visible import visible

@@ -1,17 +1,25 @@
-"""What a message sets off, but for new runs: an answer, a stop, or one of the few commands that a chat has."""
+"""What a message or a click sets off: an answer, a stop, one of the few commands that a chat has, or a run.
+
+What a click says is believed only where one of our own posts, in that thread, bears exactly that button. A run is named
+before it begins, so that it can be stopped, and found again, at any moment.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from kagura_kernel.cockpit.attaching import LiveFeed
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.transports.followers import Followers
 from kagura_kernel.cockpit.transports.posting import Posting
 from kagura_kernel.cockpit.transports.telling import IN_FULL, fits, listed, one_line, status_text, whole_file
-from kagura_kernel.cockpit.transports.transport import Post, PostRefused, Said, Turns
+from kagura_kernel.cockpit.transports.transport import Clicked, Heard, Post, PostRefused, Said, SentFile, Turn, Turns
 from kagura_kernel.cockpit.understanding import (
     COMMANDS,
     AnswerSaid,
@@ -26,12 +34,25 @@ from kagura_kernel.cockpit.understanding import (
     understand,
 )
 from kagura_kernel.domain.approvals import ApprovalRequest, Decision
-from kagura_kernel.domain.errors import ApprovalError, NotThisTime, RunOver, RunUnknown, UnknownName, UsageError
+from kagura_kernel.domain.errors import (
+    ApprovalError,
+    NotThisTime,
+    RunError,
+    RunOver,
+    RunUnknown,
+    UnknownName,
+    UsageError,
+)
+from kagura_kernel.domain.variables import MAX_VARIABLES, PackedVariable
 from kagura_kernel.domain.visible import printed
 from kagura_kernel.journal import views
 from kagura_kernel.journal.chats import ChatBook
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.journal.session_registry import sessions
+from kagura_kernel.runs.request import RunRequest
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.cockpit import Cockpit
 
 
 class Refused(Exception):
@@ -326,3 +347,170 @@ class Acting:
         except PostRefused:
             return Post(f"{head} · the rest could not be put here: `kagura-kernel changes` shows it", shown)
         return Post(f"{head} · the whole list is in the file", shown)
+
+
+_ACTION = re.compile(r"(allow|deny|kill|resume|o[0-4]):((?:app|run)-[0-9a-z]{14}):([0-9a-f]{32})")
+_ABOUT_RUNS = frozenset({"kill", "resume"})
+
+
+class Copied(Refused):
+    """The button stands below another post than the one that counts: what is left of a try whose end nobody heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clicking:
+    """Carries out clicks."""
+
+    cockpit: Cockpit  # What is acted on
+    book: ChatBook  # Which buttons are ours
+    deciding: Deciding  # Answers approvals
+
+    def subject_of(self, heard: Heard) -> tuple[str, str]:
+        """The approval and the run that a click claims to be about; empty where it does not."""
+        found = _ACTION.fullmatch(heard.action) if isinstance(heard, Clicked) else None
+        if found is None:
+            return "", ""
+        subject = found[2]
+        return ("", subject) if subject.startswith("run-") else (subject, "")
+
+    async def click(self, clicked: Clicked, by: str) -> str:
+        """Do what a button says; where it asks to go on from a run, that is left to the caller, who is told which.
+
+        Raises:
+            Copied: it stands below an older copy of one of our posts.
+            Refused: it is none of ours, or is about something that is over.
+        """
+        verb, subject = await self._checked(clicked)
+        if verb == "resume":
+            return subject
+        if verb == "kill":
+            try:
+                await asyncio.to_thread(self.cockpit.kill, subject, by=by)
+            except RunError as error:
+                raise Refused(error.message.rstrip(".")) from error
+            return ""
+        request = await asyncio.to_thread(self.deciding.open_request, subject)
+        answer = self._option(verb, request.options)
+        allow = verb != "deny"
+        await asyncio.to_thread(self.deciding.decide, subject, allow=allow, by=by, answer=answer)
+        return ""
+
+    async def _checked(self, clicked: Clicked) -> tuple[str, str]:
+        found = _ACTION.fullmatch(clicked.action)
+        if found is None:
+            raise Refused("the button is none of ours")
+        verb, subject, token = found.groups()
+        if (verb in _ABOUT_RUNS) != subject.startswith("run-"):
+            raise Refused("the button is none of ours")
+        post = await asyncio.to_thread(self.book.post_about, subject)
+        if post is None or not hmac.compare_digest(post.token, token) or post.thread != clicked.thread:
+            raise Refused("the button is none of ours")
+        if post.post_id and clicked.post_id and post.post_id != clicked.post_id:
+            raise Copied("this is an older copy: use the newer one below it", subject)
+        return verb, subject
+
+    def _option(self, verb: str, options: tuple[str, ...]) -> str:
+        if not verb.startswith("o"):
+            return ""
+        number = int(verb[1:])
+        if number >= len(options):
+            raise Refused("the question has no such answer")
+        return options[number]
+
+
+LATER = "The server is being stopped and begins nothing new. Say it again once it is back."
+
+_AT_ONCE = 2
+"""Runs that one chat sets going at the same time: threads are left for a stop, which must not wait for them."""
+
+
+class NotBegun(Exception):
+    """A run is not begun; the text says why, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A run to be begun."""
+
+    message_id: str  # What asks for it
+    session: str  # The session of its thread
+    by: str  # Who asks
+    turn: Turn  # Its place in the thread, and its name
+    task: str = ""  # What to do
+    files: Sequence[SentFile] = ()  # What was sent along
+    resume: str = ""  # The run that it goes on from, as a person names it; empty for a fresh one
+
+
+@dataclass
+class Launching:
+    """Begins runs. Used on one loop."""
+
+    cockpit: Cockpit  # What begins them
+    followers: Followers  # Tells their threads
+    book: ChatBook  # Where it is noted what a message has begun
+    project: Path | None  # Their project; None is the working directory
+    brain: str | None  # Their brain; None leaves it to the settings
+    transport: str  # The chat's name, which the journal has as their origin
+    draining: bool = False  # Whether nothing new is begun
+    _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    async def begin(self, asked: Begin) -> None:
+        """Set it going, and have its thread told of it from here on.
+
+        Raises:
+            NotBegun: it was stopped before it had begun, or the server is being stopped.
+            KaguraError: it cannot be begun; the message says why.
+        """
+        run_id, thread = asked.turn.run_id, asked.turn.thread
+        self._check(asked.turn)
+        inputs = await self._inputs(asked.files)
+        async with self._room:
+            self._check(asked.turn)
+            # Claimed first, so that it is not taken for one from elsewhere when it shows in the journal.
+            self.followers.claim(run_id, thread)
+            try:
+                await asyncio.to_thread(self.book.began, asked.message_id, run_id)
+                handle = await asyncio.to_thread(self.cockpit.launch, self._intent(asked, inputs))
+            except BaseException:
+                self.followers.release(run_id)
+                raise
+        if asked.turn.stopped_by:
+            handle.kill(asked.turn.stopped_by)
+        self.followers.follow(LiveFeed(handle), thread, asked.message_id)
+
+    def _check(self, turn: Turn) -> None:
+        if turn.stopped_by:
+            raise NotBegun(f"{turn.run_id} was stopped before it had begun.")
+        if self.draining:
+            raise NotBegun(LATER)
+
+    def _intent(self, asked: Begin, inputs: tuple[PackedVariable, ...]) -> RunRequest:
+        return RunRequest(
+            task=asked.task,
+            session=asked.session,
+            project=None if asked.resume else self.project,
+            brain=None if asked.resume else self.brain,
+            origin=self.transport,
+            started_by=asked.by,
+            run_id=asked.turn.run_id,
+            inputs=inputs,
+            resume=asked.resume or None,
+        )
+
+    async def _inputs(self, files: Sequence[SentFile]) -> tuple[PackedVariable, ...]:
+        """Files that were sent along, as variables of the run: never as files of the project."""
+        if len(files) > MAX_VARIABLES:
+            raise UsageError(f"At most {MAX_VARIABLES} files go along with a message, not {len(files)}.")
+        left = self.cockpit.room
+        packed = []
+        for number, file in enumerate(files, start=1):
+            if file.size > left:
+                raise UsageError(f"{one_line(file.name, 60)} does not fit: the files of one message have a limit.")
+            data = await file.read(left)
+            left -= len(data)
+            shown = one_line(file.name, 80)
+            words = re.sub(r"\W+", "_", shown, flags=re.ASCII).strip("_")[:60]
+            name = f"file_{number}_{words}" if words else f"file_{number}"
+            summary = f"the file {shown}, {len(data):,} bytes"
+            packed.append(PackedVariable(name, "file", data, {"name": shown}, summary))
+        return tuple(packed)

@@ -18,10 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports.acting import Acting, Deciding, Place, Refused, ending
-from kagura_kernel.cockpit.transports.clicking import Clicking, Copied
+from kagura_kernel.cockpit.transports.acting import (
+    Acting,
+    Begin,
+    Clicking,
+    Copied,
+    Deciding,
+    Launching,
+    NotBegun,
+    Place,
+    Refused,
+    ending,
+)
 from kagura_kernel.cockpit.transports.followers import Followers
-from kagura_kernel.cockpit.transports.launching import Begin, Launching, NotBegun
 from kagura_kernel.cockpit.transports.posting import Posting
 from kagura_kernel.cockpit.transports.telling import one_line, told
 from kagura_kernel.cockpit.transports.transport import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin, as_typed
 from kagura_kernel.cockpit.kits import one_of
 from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.cockpit.plugin_talk import AuditPlugin, EnablePlugin, as_typed
 from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.jupyter.steering import Asked, say
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, place_of, surface_of
@@ -90,7 +90,7 @@ def plugin_logs(asked: Asked) -> pd.DataFrame:
 
 def plugin_install(asked: Asked) -> None:
     """Copy a plugin into the person's own ones."""
-    from kagura_kernel.cockpit.plugin_shelf import installed_text
+    from kagura_kernel.cockpit.plugins import installed_text
 
     shelf = asked.cockpit.plugins.shelf
     found = shelf.install(asked["source"], asked["sha256"], replace=asked["replace"], by=person(), via=VIA)

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.assembly import close_cockpit
-from kagura_kernel.assembly.child_packets import Packet, packed, packet_of
-from kagura_kernel.assembly.dask_worker import run_child
+from kagura_kernel.assembly.dask_worker import Packet, packed, packet_of, run_child
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.patterns import Handoff

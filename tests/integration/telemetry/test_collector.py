@@ -167,7 +167,7 @@ def test_variables_that_ask_for_what_is_not_there_are_problems(monkeypatch):
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "zipkin")
     found = problems()
     assert [line.partition(":")[0] for line in found] == ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_TRACES_EXPORTER"]
-    from kagura_kernel.assembly.telemetry import check_telemetry
+    from kagura_kernel.assembly.settings import check_telemetry
 
     assert check_telemetry(Settings()) == []
     assert [field for field, _ in check_telemetry(Settings(telemetry=True))] == ["telemetry", "telemetry"]

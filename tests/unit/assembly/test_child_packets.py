@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.assembly import child_packets
-from kagura_kernel.assembly.child_packets import Packet, Report, contents_of, keep, packed, packet_of, report_of
+from kagura_kernel.assembly import dask_worker
+from kagura_kernel.assembly.dask_worker import Packet, Report, contents_of, keep, packed, packet_of, report_of
 from kagura_kernel.domain.cost import Cost, Usage
 from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.domain.patterns import DelegationTerms, Handoff
@@ -65,7 +65,7 @@ async def test_contents_are_kept_under_the_hash_of_what_has_arrived(tmp_path):
 
 
 async def test_more_than_may_travel_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(child_packets, "MOST_BYTES", 5)
+    monkeypatch.setattr(dask_worker, "MOST_BYTES", 5)
     blobs = BlobStore(tmp_path)
     sha = await stored(blobs, b"content")
     with pytest.raises(ValueError, match="do not travel"):

@@ -8,7 +8,7 @@ from kagura_kernel.cli import doctor
 from kagura_kernel.cli.main import main
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.handles import RunHandle
-from kagura_kernel.cockpit.intents import EnablePlugin
+from kagura_kernel.cockpit.plugin_talk import EnablePlugin
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.domain.settings import Settings

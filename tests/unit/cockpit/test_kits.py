@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kagura_kernel.cockpit.kit_words import plan_lines, plan_record
-from kagura_kernel.cockpit.kits import KitDesk, KitSurroundings, one_of
+from kagura_kernel.cockpit.kits import KitDesk, KitSurroundings, one_of, plan_lines, plan_record
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, KitGone, KitRefused, RunUnknown, UsageError
 from kagura_kernel.domain.settings import Settings

@@ -2,9 +2,8 @@ import threading
 
 import pytest
 
-from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin
 from kagura_kernel.cockpit.plugin_prompting import TextSurface, approved_text, enabled_text, talk_in_text
-from kagura_kernel.cockpit.plugin_talk import PluginEnabled
+from kagura_kernel.cockpit.plugin_talk import AuditPlugin, EnablePlugin, PluginEnabled
 from kagura_kernel.domain.errors import BrainLost, PluginRefused
 from kagura_kernel.domain.plugins import PluginState, Risk
 from kagura_kernel.domain.settings import Settings

@@ -5,8 +5,15 @@ from uuid import uuid4
 import pytest
 
 from kagura_kernel.brain.provider import AuthContext
-from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin
-from kagura_kernel.cockpit.plugin_talk import AuditBegun, AuditDone, PluginAsked, PluginEnabled, PluginFailure
+from kagura_kernel.cockpit.plugin_talk import (
+    AuditBegun,
+    AuditDone,
+    AuditPlugin,
+    EnablePlugin,
+    PluginAsked,
+    PluginEnabled,
+    PluginFailure,
+)
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import (
     ApprovalAlreadyDecided,

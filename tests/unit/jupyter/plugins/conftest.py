@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin
-from kagura_kernel.cockpit.plugin_talk import PluginTalk
+from kagura_kernel.cockpit.plugin_talk import AuditPlugin, EnablePlugin, PluginTalk
 from kagura_kernel.jupyter import plugin_card, slots
 from kagura_kernel.jupyter.plugin_card import follow_talk
 from kagura_kernel.jupyter.surface import Surface
