@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.agents import child_intent
 from kagura_kernel.domain.clock import Clock
@@ -18,6 +18,7 @@ from kagura_kernel.runs.order import ChildOrder, Children
 from kagura_kernel.runtime.router import use_approver
 
 if TYPE_CHECKING:
+    from kagura_kernel.assembly.dask_children import DaskChildren
     from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.cockpit.handles import RunHandle
     from kagura_kernel.domain.outcome import RunOutcome
@@ -62,14 +63,6 @@ async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
             await asyncio.shield(task)
 
 
-class AtWorkers(Children, Protocol):
-    """Children that run elsewhere."""
-
-    async def close(self) -> None:
-        """Take leave; may be called twice."""
-        ...
-
-
 class AllChildren:
     """Runs children where their orders say.
 
@@ -77,10 +70,10 @@ class AllChildren:
         at_workers: Makes what runs them at workers, when it is first needed.
     """
 
-    def __init__(self, at_workers: Callable[[Cockpit], AtWorkers]) -> None:
+    def __init__(self, at_workers: Callable[[Cockpit], DaskChildren]) -> None:
         self._make = at_workers
         self._cockpit: Cockpit | None = None
-        self._at_workers: AtWorkers | None = None
+        self._at_workers: DaskChildren | None = None
 
     def of(self, cockpit: Cockpit) -> Children:
         """Those of this cockpit."""
@@ -127,7 +120,7 @@ def all_children(journal: Journal, home: Path, clock: Clock, owners: Owners) -> 
         owners: Told of processes that are gone with their workers.
     """
 
-    def at_workers(cockpit: Cockpit) -> AtWorkers:
+    def at_workers(cockpit: Cockpit) -> DaskChildren:
         from kagura_kernel.assembly.dask_children import DaskChildren, DaskParts
 
         def gone(owner: str) -> None:

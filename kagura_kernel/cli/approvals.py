@@ -78,7 +78,7 @@ def _what(row: ApprovalRow) -> str:
 def _lessons(rows: Sequence[ApprovalRow]) -> dict[str, list[str]]:
     """What plans among these would have trusted, by approval: the memory has the words, and the journal has not."""
     from kagura_kernel.assembly.memories import memory_desk
-    from kagura_kernel.cockpit.memory_words import has_lessons, lessons_told
+    from kagura_kernel.cockpit.memory import has_lessons, lessons_told
 
     plans = [row for row in rows if row.kind == "plan" and has_lessons(row.arguments)]
     if not plans:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly import close_cockpit, get_cockpit
 from kagura_kernel.cli import printing
@@ -34,8 +34,8 @@ from kagura_kernel.tools.fences import fenced
 if TYPE_CHECKING:
     from kagura_kernel.cli.run_terminal import Decide
     from kagura_kernel.cockpit.cockpit import Cockpit
+    from kagura_kernel.cockpit.handles import RunHandle
     from kagura_kernel.cockpit.memory import MemoryDesk
-    from kagura_kernel.views.run import RunView
 
 
 LONGEST = 4 * 2**20
@@ -159,27 +159,7 @@ async def _followed(cockpit: Cockpit, intent: RunRequest) -> tuple[RunOutcome, i
     return outcome, exit_code(outcome) if stopping.number is None else ended_by(stopping.number)
 
 
-class Progress(Protocol):
-    """Shows one run; called on the loop that follows it."""
-
-    def refresh(self, view: RunView) -> None:
-        """Show what changed; called at most ten times a second."""
-        ...
-
-    def finish(self, view: RunView) -> None:
-        """Show the end; the last call."""
-        ...
-
-    def tell(self, text: str) -> None:
-        """Say something between the lines of the run."""
-        ...
-
-    def deny(self) -> bool:
-        """Say no to the question that waits at the keyboard; False where there is none."""
-        ...
-
-
-def progress_for(run_id: str, decide: Decide, memory: Callable[[], MemoryDesk]) -> Progress:
+def progress_for(run_id: str, decide: Decide, memory: Callable[[], MemoryDesk]) -> TerminalProgress | QuietProgress:
     """What fits standard error; `memory` gives what the lessons of a plan are read from."""
     if not sys.stderr.isatty():
         return QuietProgress(run_id)
@@ -247,19 +227,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SAID = {signal.SIGINT: "Stopping; Ctrl-C again leaves at once.", signal.SIGTERM: "Stopping, as asked by SIGTERM."}
 
 
-class Stoppable(Protocol):
-    """A run; as `RunHandle`."""
-
-    def kill(self, by: str) -> None:
-        """Stop it; returns at once."""
-        ...
-
-
 @dataclass(eq=False)
 class Stopping:
     """The first signal stops the run calmly, the second one ends the process."""
 
-    handle: Stoppable  # The run
+    handle: RunHandle  # The run
     # Says no to the question that waits at the keyboard; False where there is none. Ctrl-C means that first.
     deny: Callable[[], bool]
     tell: Callable[[str], None]  # Says something to the person

@@ -13,7 +13,7 @@ import termios
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.run_outcome import waiting_changes
 from kagura_kernel.domain.errors import KaguraError
@@ -230,12 +230,8 @@ def _style(item: Item) -> str:
 VIA = "terminal"
 
 
-class Decide(Protocol):
-    """Answers an approval; as `Cockpit.decide`."""
-
-    def __call__(self, approval_id: str, allow: bool, *, by: str, via: str, answer: str = "") -> Decision:
-        """Answer it; raises `ApprovalError` where somebody, or the deadline, was faster."""
-        ...
+Decide = Callable[..., "Decision"]
+"""Answers an approval; as `Cockpit.decide`."""
 
 
 @dataclass(eq=False)

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
@@ -31,44 +30,6 @@ LOOK_SECONDS = 0.12
 OWNER_SECONDS = 2.0
 """How often it is made sure that the process of such a run is still there."""
 _ROWS_AT_ONCE = 500
-
-
-class Feed(Protocol):
-    """A run as a stream of events, from its first one on; for one listener.
-
-    Attributes:
-        run_id: `run-…`.
-        here: Whether this process runs it.
-    """
-
-    @property
-    def run_id(self) -> str:
-        """`run-…`."""
-        ...
-
-    @property
-    def here(self) -> bool:
-        """Whether this process runs it."""
-        ...
-
-    @property
-    def done(self) -> bool:
-        """Whether all has been told."""
-        ...
-
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Hear everything, each fact once and in order, on any thread, where a listener must not block.
-
-        Returns how to stop listening. Stopping does not stop the run.
-        """
-        ...
-
-    async def ended(self) -> Exception | None:
-        """Return when the run is over and all of it was told, or when it can be told no further: then with the reason.
-
-        Cancelling the wait does not stop the run.
-        """
-        ...
 
 
 class LiveFeed:
@@ -138,6 +99,10 @@ class JournalFeed:
     async def ended(self) -> Exception | None:
         """Return when the run's last row was told, or when the journal cannot be read any more."""
         return await asyncio.shield(asyncio.wrap_future(self._told))
+
+
+Feed = LiveFeed | JournalFeed
+"""A run as a stream of events, from its first one on; for one listener."""
 
 
 @dataclass(slots=True, eq=False)

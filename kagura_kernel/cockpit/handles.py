@@ -6,8 +6,8 @@ import asyncio
 import concurrent.futures
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator
-from typing import Any, Protocol
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Union
 
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.domain.events import (
@@ -25,6 +25,10 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.membrane.leasing import Leasing
+
+if TYPE_CHECKING:
+    from kagura_kernel.runs.auditing import AuditRun
+    from kagura_kernel.runs.run import Run
 
 KEPT_OUTPUT = 24_000
 """Characters of a call's latest output that are kept; its end says all of it."""
@@ -96,45 +100,8 @@ _BEGINS_WITHIN = 60.0
 _CROSSINGS = (EgressDecided, EgressClosed, LeaseUsed, PluginCalled)
 
 
-class Order(Protocol):
-    """Whose run it is."""
-
-    @property
-    def run_id(self) -> str:
-        """`run-…`."""
-        ...
-
-    @property
-    def session_id(self) -> str:
-        """The session it belongs to."""
-        ...
-
-
-class AnyRun(Protocol):
-    """What can be run: a brain's task, a cell's own code, the audit of a plugin. Used on the engine's loop."""
-
-    @property
-    def order(self) -> Order:
-        """What was asked for."""
-        ...
-
-    @property
-    def outcome(self) -> RunOutcome | None:
-        """How it ended; None until its events have."""
-        ...
-
-    @property
-    def leasing(self) -> Leasing | None:
-        """What it holds, while it has credentials."""
-        ...
-
-    def events(self) -> AsyncIterator[AnyEvent]:
-        """Everything that happens; may be listened to once."""
-        ...
-
-    def kill(self, by: str) -> None:
-        """Stop it; may be called twice."""
-        ...
+AnyRun = Union["Run", "AuditRun"]
+"""What can be run: a brain's task, a cell's own code, the audit of a plugin. Used on the engine's loop."""
 
 
 class RunHandle:

@@ -20,11 +20,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from kagura_kernel.cockpit.memory_words import source_words
 from kagura_kernel.cockpit.naming import read_time, working_directory
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.errors import KaguraError, UsageError
+from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.events.memory import MemoryAct, MemoryChanged
 from kagura_kernel.domain.memory import (
+    LESSON,
     Author,
     Draft,
     Memory,
@@ -37,7 +40,7 @@ from kagura_kernel.domain.memory import (
     project_scope,
 )
 from kagura_kernel.journal.checkpoints import FOLDER
-from kagura_kernel.patterns.lessons import lessons
+from kagura_kernel.patterns.lessons import MOST_LESSONS, Lesson, lesson_of, lessons, one_line, quoted
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
@@ -45,7 +48,6 @@ if TYPE_CHECKING:
     from kagura_kernel.memory.erasing import Erasure
     from kagura_kernel.memory.lines import Imported
     from kagura_kernel.memory.store import MemoryStore
-    from kagura_kernel.patterns.lessons import Lesson
 
 
 EVERYBODY = "everybody"
@@ -262,8 +264,6 @@ class MemoryDesk:
         Raises:
             RedactionUnavailable: secrets cannot be looked for.
         """
-        from kagura_kernel.cockpit.memory_words import plan_lessons
-
         lines = list(plan_lessons(self.store, arguments))
         redactor = self._around.redactor
         return lines if redactor is None else [redactor.redact(line).text for line in lines]
@@ -400,3 +400,77 @@ def _acts(
         "forget": ("forgotten", lambda one: one.forgotten_at is not None, store.forget),
         "restore": ("restored", lambda one: one.forgotten_at is None, store.restore),
     }
+
+
+def has_lessons(arguments: Mapping[str, object]) -> bool:
+    """Whether the question with these arguments offers to trust lessons."""
+    return bool(_ids(arguments, "lessons"))
+
+
+def lessons_told(memory: Callable[[], MemoryDesk], arguments: Mapping[str, object]) -> list[str]:
+    """The same as `MemoryDesk.plan_lessons`; what cannot be told is said in place of it. Blocks.
+
+    Whoever has to answer a question is not kept from it by a memory that is out of reach.
+    """
+    if not has_lessons(arguments):
+        return []
+    try:
+        return memory().plan_lessons(arguments)
+    except KaguraError as error:
+        return [f"What the lessons say cannot be told now: {error.message}"]
+
+
+def plan_lessons(store: MemoryStore, arguments: Mapping[str, object]) -> Iterator[str]:
+    """The lessons of a plan's question, one line each part; their words are quoted, bounded, and hold nothing unseen.
+
+    Args:
+        store: The memory.
+        arguments: The question's, which name lessons and fixes.
+
+    Raises:
+        MemoryUnavailable: the memory cannot be reached.
+    """
+    ids = _ids(arguments, "lessons")[:MOST_LESSONS]
+    if ids:
+        yield "What the lessons say, in the words of those who left them:"
+    fixes = [memory for ident in _ids(arguments, "fixes")[:MOST_LESSONS] if (memory := _found(store, ident))]
+    for ident in ids:
+        memory = _found(store, ident)
+        if memory is None or memory.type != LESSON:
+            yield f"  {one_line(ident)} is not in the memory any more."
+        else:
+            yield from _lines(lesson_of(store, memory), [one for one in fixes if one.data.get("lesson") == ident])
+
+
+def _lines(lesson: Lesson, fixes: list[Memory]) -> Iterator[str]:
+    memory = lesson.memory
+    seen = f"seen {lesson.seen} times" if lesson.seen > 1 else "seen once"
+    yield f"  {memory.id}: {_mark(memory)}, {seen}, from {one_line(source_words(memory.source))}"
+    yield f"    what went wrong: {_words(lesson.failure.trigger)}"
+    if lesson.failure.said:
+        yield f"    what was said then: {_words(lesson.failure.said)}"
+    for fix in fixes:
+        whose = f"({_mark(fix)}, from {one_line(source_words(fix.source))})"
+        yield f"    what mended it: {_words(fix.data.get('fix'))} {whose}"
+    if not fixes and (first := memory.data.get("fix")):
+        yield f"    what mended it: {_words(first)}"
+
+
+def _mark(memory: Memory) -> str:
+    return "trusted" if memory.tier is Tier.TRUSTED else "NOT trusted"
+
+
+def _words(found: object) -> str:
+    return quoted(one_line(found if isinstance(found, str) else ""))
+
+
+def _found(store: MemoryStore, ident: str) -> Memory | None:
+    try:
+        return store.reference(ident)
+    except MemoryUnknown:
+        return None
+
+
+def _ids(arguments: Mapping[str, object], name: str) -> list[str]:
+    found = arguments.get(name)
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list | tuple) else []

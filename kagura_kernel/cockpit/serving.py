@@ -88,7 +88,7 @@ class Server:
         rest: Callable[[], None] = lambda: None,
     ) -> None:
         self._cockpit = cockpit
-        self._chats = dict(chats)
+        self._chats = chats
         self._clock = clock
         self._tell = tell
         self._supervisor = supervisor

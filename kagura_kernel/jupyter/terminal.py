@@ -9,7 +9,7 @@ import sys
 import termios
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.memory_words import has_lessons, lessons_told
+from kagura_kernel.cockpit.memory import has_lessons, lessons_told
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.slots import press
 from kagura_kernel.patterns.planning import read_answer

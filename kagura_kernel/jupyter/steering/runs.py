@@ -60,7 +60,7 @@ def sessions(asked: Asked) -> pd.DataFrame:
 
 def approvals(asked: Asked) -> pd.DataFrame:
     """The latest approvals, or those that wait."""
-    from kagura_kernel.cockpit.memory_words import has_lessons, lessons_told
+    from kagura_kernel.cockpit.memory import has_lessons, lessons_told
     from kagura_kernel.jupyter.tables import approvals_table
 
     limit = asked["limit"] or _LATEST

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
-from kagura_kernel.cockpit.memory_words import has_lessons, lessons_told, plan_lessons
+from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings, has_lessons, lessons_told, plan_lessons
 from kagura_kernel.domain.errors import MemoryUnavailable
 from kagura_kernel.domain.memory import FIXES, Author, Draft, Edge, Source
 from kagura_kernel.patterns.lessons import LONGEST, Failure, fix_draft, lesson_draft
