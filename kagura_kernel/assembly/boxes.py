@@ -38,7 +38,7 @@ class Boxes:
     """
 
     def __init__(self, environ: Mapping[str, str], settings: Settings, owner: str, *, one_run: bool = False) -> None:
-        self._environ = environ
+        self._environ = dict(environ)
         self._settings = settings
         self._owner = owner
         self._third_parties = registered()

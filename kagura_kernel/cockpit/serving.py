@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from kagura_kernel.cockpit.cockpit import Cockpit
@@ -66,34 +67,20 @@ STOPPED_BY = "the end of the server"
 _State = Literal["opening", "away", "open", "refused"]
 
 
+@dataclass(eq=False)
 class Server:
-    """Serves chats until it is told to stop. Used on one loop.
+    """Serves chats until it is told to stop. Used on one loop."""
 
-    Args:
-        cockpit: What is acted on; its owner closes it.
-        chats: The chats by name, none of them open.
-        clock: The time.
-        tell: Says a line to whoever looks after the server.
-        supervisor: What started this process.
-        rest: Clears away what runs have left in memory; called in a thread of its own now and then, after runs.
-    """
+    cockpit: Cockpit  # What is acted on; its owner closes it
+    chats: Mapping[str, Conversations]  # The chats by name, none of them open
+    clock: Clock  # The time
+    tell: Callable[[str], None]  # Says a line to whoever looks after the server
+    supervisor: Supervisor  # What started this process
+    # Clears away what runs have left in memory; called in a thread of its own now and then, after runs
+    rest: Callable[[], None] = lambda: None
 
-    def __init__(
-        self,
-        cockpit: Cockpit,
-        chats: Mapping[str, Conversations],
-        clock: Clock,
-        tell: Callable[[str], None],
-        supervisor: Supervisor,
-        rest: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._cockpit = cockpit
-        self._chats = chats
-        self._clock = clock
-        self._tell = tell
-        self._supervisor = supervisor
-        self._rest = rest
-        self._states: dict[str, _State] = dict.fromkeys(self._chats, "opening")
+    def __post_init__(self) -> None:
+        self._states: dict[str, _State] = dict.fromkeys(self.chats, "opening")
         self._refusals: list[TransportRefused] = []
         self._ready = False
         self._stop = asyncio.Event()
@@ -113,18 +100,18 @@ class Server:
             TransportRefused: no chat lets us in, and none will.
             TransportError: a connection is over and does not come back by itself; a new server may have one.
         """
-        working = [asyncio.ensure_future(self._kept(name)) for name in self._chats]
+        working = [asyncio.ensure_future(self._kept(name)) for name in self.chats]
         working += [asyncio.ensure_future(self._beats()), asyncio.ensure_future(self._rests())]
         try:
             await self._until_stopped(working)
-            if len(self._refusals) < len(self._chats):
+            if len(self._refusals) < len(self.chats):
                 await self._drained(drain)
         finally:
             for task in working:
                 task.cancel()
             await asyncio.gather(*working, return_exceptions=True)
-            await asyncio.gather(*(chat.close() for chat in self._chats.values()))
-        if len(self._refusals) == len(self._chats):
+            await asyncio.gather(*(chat.close() for chat in self.chats.values()))
+        if len(self._refusals) == len(self.chats):
             raise self._refusals[0]
 
     async def _until_stopped(self, working: list[asyncio.Task[None]]) -> None:
@@ -141,13 +128,13 @@ class Server:
 
     async def _kept(self, name: str) -> None:
         """Serve a chat for as long as it lets us in."""
-        chat = self._chats[name]
+        chat = self.chats[name]
         try:
             await self._opened(name)
             await chat.over()
         except TransportRefused as error:
             self._refusals.append(error)
-            self._tell(f"{name} is not served{' any more' if self._states[name] == 'open' else ''}: {_said(error)}")
+            self.tell(f"{name} is not served{' any more' if self._states[name] == 'open' else ''}: {_said(error)}")
             # Its runs go on; what its threads should hear is told by the next server that is let in.
             await chat.close()
             self._now(name, "refused")
@@ -161,18 +148,18 @@ class Server:
         pause, told = FIRST_PAUSE, ""
         while True:
             try:
-                await self._chats[name].open()
+                await self.chats[name].open()
             except TransportRefused:
                 raise
             except (TransportError, JournalError) as error:
                 if error.message != told:
-                    self._tell(f"{name} is not served yet, and is tried again: {_said(error)}")
+                    self.tell(f"{name} is not served yet, and is tried again: {_said(error)}")
                 told = error.message
                 self._now(name, "away")
             else:
                 self._now(name, "open")
                 return
-            await self._clock.sleep(pause)
+            await self.clock.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _now(self, name: str, state: _State) -> None:
@@ -188,59 +175,59 @@ class Server:
         served = [name for name, state in self._states.items() if state == "open"]
         said = f"Serving {', '.join(served)}." if served else "No chat can be reached yet."
         if aloud and (served or not self._ready):
-            self._tell(f"{said} Stop with Ctrl-C or SIGTERM.")
+            self.tell(f"{said} Stop with Ctrl-C or SIGTERM.")
         away = [name for name, state in self._states.items() if state == "away"]
         trying = f" Trying {', '.join(away)}." if away else ""
         refused = [name for name, state in self._states.items() if state == "refused"]
         refusing = f" Refused by {', '.join(refused)}." if refused else ""
-        self._supervisor.tell("READY=1", f"STATUS={said}{trying}{refusing}")
+        self.supervisor.tell("READY=1", f"STATUS={said}{trying}{refusing}")
         self._ready = True
 
     async def _beats(self) -> None:
         """Tell the supervisor that neither this loop nor the engine is stuck, as often as it wants to hear it."""
-        if self._supervisor.patience is None:
+        if self.supervisor.patience is None:
             return
         while True:
-            await self._cockpit.answers()
-            self._supervisor.tell("WATCHDOG=1")
-            await asyncio.sleep(self._supervisor.patience / 3)
+            await self.cockpit.answers()
+            self.supervisor.tell("WATCHDOG=1")
+            await asyncio.sleep(self.supervisor.patience / 3)
 
     async def _rests(self) -> None:
         """Clear away whenever nothing goes on and something has since the last time."""
-        newest, done = self._cockpit.journal.last_seq, -1
+        newest, done = self.cockpit.journal.last_seq, -1
         while True:
-            await self._clock.sleep(REST_SECONDS)
-            if any(chat.going_on() for chat in self._chats.values()):
+            await self.clock.sleep(REST_SECONDS)
+            if any(chat.going_on() for chat in self.chats.values()):
                 continue
             with contextlib.suppress(JournalError):
                 if (now := await asyncio.to_thread(newest)) != done:
-                    await asyncio.to_thread(self._rest)
+                    await asyncio.to_thread(self.rest)
                     done = now
 
     async def _drained(self, seconds: float) -> None:
         """Take no new task, and see what goes on here to its end: its own within these seconds, or else ours."""
-        self._supervisor.tell("STOPPING=1", "STATUS=Stopping.")
-        for chat in self._chats.values():
+        self.supervisor.tell("STOPPING=1", "STATUS=Stopping.")
+        for chat in self.chats.values():
             chat.drain()
         if going := await self._going_on():
-            self._tell(f"Stopping; at most {seconds:g} s are waited for {', '.join(going)}.")
+            self.tell(f"Stopping; at most {seconds:g} s are waited for {', '.join(going)}.")
         await self._until_told(seconds)
         await self._until_told(FAREWELL_SECONDS, stop=True)
 
     async def _until_told(self, seconds: float, *, stop: bool = False) -> None:
         """Return when no thread waits for the end of a run of this process, or the time is up."""
-        until = self._clock.monotonic() + seconds
-        while (going := await self._going_on()) and self._clock.monotonic() < until:
-            for handle in map(self._cockpit.handle, going) if stop else ():
+        until = self.clock.monotonic() + seconds
+        while (going := await self._going_on()) and self.clock.monotonic() < until:
+            for handle in map(self.cockpit.handle, going) if stop else ():
                 if handle is not None and not handle.stopping:
                     handle.kill(STOPPED_BY)
-            await self._clock.sleep(LOOK_SECONDS)
+            await self.clock.sleep(LOOK_SECONDS)
 
     async def _going_on(self) -> list[str]:
         """Runs of which a thread waits to hear the end; those of other processes are left out, and go on without us."""
-        followed = {run_id for chat in self._chats.values() for run_id in chat.going_on()}
+        followed = {run_id for chat in self.chats.values() for run_id in chat.going_on()}
         try:
-            running = await asyncio.to_thread(views.unfinished, self._cockpit.journal) if followed else []
+            running = await asyncio.to_thread(views.unfinished, self.cockpit.journal) if followed else []
         except JournalError:
             # Nothing more can be told then either.
             return []
