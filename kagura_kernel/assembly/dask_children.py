@@ -9,19 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kagura_kernel.assembly.dask_worker import (
-    BEGUN_BEFORE,
-    Packet,
-    Report,
-    contents_of,
-    journal_name,
-    keep,
-    our_version,
-    packed,
-    report_of,
-    run_child,
-    stop_child,
-)
+from kagura_kernel.assembly import dask_worker
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import JournalError, KaguraError, RunLost, RunUnknown, WorkersUnavailable
@@ -79,7 +67,7 @@ class DaskChildren:
         text, contents = await asyncio.to_thread(self._packed, order)
         client = await self._client(order.workers)
 
-        future = client.submit(run_child, text, contents, key=f"kagura-{run_id}", pure=False, retries=0)
+        future = client.submit(dask_worker.run_child, text, contents, key=f"kagura-{run_id}", pure=False, retries=0)
         one = _Watched(self._parts, client, future, order, started)
         try:
             return await one.to_the_end()
@@ -99,10 +87,12 @@ class DaskChildren:
 
     def _packed(self, order: ChildOrder) -> tuple[str, dict[str, bytes]]:
         try:
-            contents = contents_of(order.changes, self._parts.blobs)
+            contents = dask_worker.contents_of(order.changes, self._parts.blobs)
         except ValueError as error:
             raise WorkersUnavailable(order.workers, f"{error}.") from error
-        return packed(Packet(order, journal_name(self._parts.journal), our_version())), contents
+        return dask_worker.packed(
+            dask_worker.Packet(order, dask_worker.journal_name(self._parts.journal), dask_worker.our_version())
+        ), contents
 
     async def _client(self, address: str) -> Client:
         connecting = self._clients.get(address)
@@ -151,7 +141,7 @@ class _Watched:
         # A scheduler or a worker that is gone has nothing left to stop.
         with contextlib.suppress(Exception):
             async with asyncio.timeout(STOP_SECONDS):
-                await self._client.run(stop_child, self._run_id, on_error="ignore")
+                await self._client.run(dask_worker.stop_child, self._run_id, on_error="ignore")
                 await self._future.cancel()
 
     async def _call_off(self) -> None:
@@ -172,10 +162,10 @@ class _Watched:
             raise WorkersUnavailable(self._order.workers, f"the task did not come back ({type(error).__name__}).")
         try:
             text, contents = answer.result()
-            report: Report = report_of(text)
+            report: dask_worker.Report = dask_worker.report_of(text)
         except (TypeError, ValueError) as wrong:
             raise WorkersUnavailable(self._order.workers, "what a worker said cannot be understood.") from wrong
-        if report.code == BEGUN_BEFORE:
+        if report.code == dask_worker.BEGUN_BEFORE:
             return await self._lost()
         if report.outcome is None:
             raise WorkersUnavailable(self._order.workers, f"{report.message} [{report.code}]")
@@ -184,7 +174,7 @@ class _Watched:
                 self._order.workers,
                 "the run is not in this journal. Give both sides the same PostgreSQL URL in `journal_url`.",
             )
-        await keep(contents, self._parts.blobs)
+        await dask_worker.keep(contents, self._parts.blobs)
         return report.outcome
 
     # ------------------------------------------------------------------ watching

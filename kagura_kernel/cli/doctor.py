@@ -35,16 +35,7 @@ from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import tell
 from kagura_kernel.cli.status import look_at_memory
 from kagura_kernel.cockpit.naming import read_time
-from kagura_kernel.domain.errors import (
-    ConfigurationError,
-    IsolationTooWeak,
-    JournalError,
-    JournalTampered,
-    JournalTooNew,
-    JournalUnreadable,
-    JournalUnwritable,
-    UsageError,
-)
+from kagura_kernel.domain import errors
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
@@ -70,7 +61,7 @@ _SERVER = "mend the database server, or `journal_url` in the settings"
 _NEWER = "`pip install --upgrade kagura-kernel`"
 
 
-def unusable(error: JournalError) -> Finding:
+def unusable(error: errors.JournalError) -> Finding:
     """The finding for a journal that does not open, or does not hold."""
     return Finding("journal", FAIL, error.message, _mends(error))
 
@@ -80,15 +71,15 @@ def only_read(where: str, why: str) -> Finding:
     return Finding("journal", FAIL, f"{where}: it cannot be written, so nothing can run: {why}", _ROOM)
 
 
-def _mends(error: JournalError) -> str:
+def _mends(error: errors.JournalError) -> str:
     match error:
-        case JournalTampered():
+        case errors.JournalTampered():
             return _REBUILD if error.table else _EVIDENCE
-        case JournalUnwritable() | JournalUnreadable() if "://" in error.where:
+        case errors.JournalUnwritable() | errors.JournalUnreadable() if "://" in error.where:
             return _SERVER
-        case JournalUnwritable():
+        case errors.JournalUnwritable():
             return _ROOM
-        case JournalTooNew():
+        case errors.JournalTooNew():
             return _NEWER
         case _:
             return _NO_JOURNAL
@@ -162,7 +153,7 @@ def boxes(settings: Settings) -> Iterator[Finding]:
     try:
         parts = asyncio.run(_probed(settings))
         yield Finding("shared deployment", OK, f"{'yes' if shared else 'no'}: {needs}")
-    except IsolationTooWeak as error:
+    except errors.IsolationTooWeak as error:
         yield Finding("shared deployment", FAIL, error.message, _BOX_AUTO, SANDBOX)
         parts = asyncio.run(_probed(replace(settings, box=AUTO)))
     weak = {level.label for level in IsolationClass if shared and level < SHARED_NEEDS}
@@ -177,7 +168,7 @@ def boxes(settings: Settings) -> Iterator[Finding]:
 def _box(part: PartStatus, *, asked_for: bool, weak: bool) -> Finding:
     name = f"box {part.name}"
     if weak:
-        said = f"{part.isolation}: refused here with {IsolationTooWeak.code}, for this deployment is shared"
+        said = f"{part.isolation}: refused here with {errors.IsolationTooWeak.code}, for this deployment is shared"
         then = _BOX_AUTO if asked_for else part.install or part.advice
         return Finding(name, FAIL if asked_for else WARN, f"{said}; {_reason(part)}", then, SANDBOX)
     state: State = OK if part.ok and not part.advice else FAIL if asked_for and not part.ok else WARN
@@ -204,7 +195,7 @@ def _providers() -> Iterator[Finding]:
 
     try:
         names = sorted(load_providers(os.environ))
-    except ConfigurationError as error:
+    except errors.ConfigurationError as error:
         yield Finding(
             "credential providers", FAIL, error.message, "mend that file; docs/operations.md says what it may hold"
         )
@@ -230,9 +221,9 @@ def _books(place: Path | str, since: datetime) -> Iterator[Finding]:
             yield _leases(journal)
             yield from _approvals(journal, since)
             yield _refusals(journal, since)
-    except UsageError:
+    except errors.UsageError:
         yield Finding("journal", OK, f"none yet at {shown(place)}")
-    except JournalError as error:
+    except errors.JournalError as error:
         yield unusable(error)
 
 

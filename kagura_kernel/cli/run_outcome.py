@@ -6,15 +6,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.domain.errors import (
-    BrainNotConfigured,
-    IsolationTooWeak,
-    KaguraError,
-    MemoryUnavailable,
-    RunKilled,
-    SandboxUnavailable,
-    WorkNotVerified,
-)
+from kagura_kernel.domain import errors
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.outcome import RunOutcome
@@ -23,7 +15,13 @@ if TYPE_CHECKING:
 DONE, NOT_DONE, NOT_SET_UP = 0, 2, 3
 
 _NOT_SET_UP = frozenset(
-    error.code for error in (SandboxUnavailable, IsolationTooWeak, BrainNotConfigured, MemoryUnavailable)
+    error.code
+    for error in (
+        errors.SandboxUnavailable,
+        errors.IsolationTooWeak,
+        errors.BrainNotConfigured,
+        errors.MemoryUnavailable,
+    )
 )
 
 
@@ -46,10 +44,10 @@ def trouble(outcome: RunOutcome) -> str:
     try:
         check(outcome)
         if outcome.verified is False:
-            raise WorkNotVerified(outcome.run_id)
-    except RunKilled as error:
+            raise errors.WorkNotVerified(outcome.run_id)
+    except errors.RunKilled as error:
         return error.message
-    except KaguraError as error:
+    except errors.KaguraError as error:
         return f"{error.code}: {error.message}"
     return f"{outcome.error_code}: {outcome.error}" if outcome.error_code else ""
 

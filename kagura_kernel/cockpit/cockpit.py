@@ -25,18 +25,9 @@ from kagura_kernel.cockpit.settling import ChangeDesk
 from kagura_kernel.cockpit.status import PartStatus, StatusReport, spent
 from kagura_kernel.cockpit.sweeping import Sweep, Sweeping
 from kagura_kernel.cockpit.trust import TrustDesk, trust_terms
+from kagura_kernel.domain import errors
 from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import (
-    JournalError,
-    LeaseElsewhere,
-    LeaseUnknown,
-    MemoryUnknown,
-    NotThisTime,
-    RunOver,
-    RunUnknown,
-    SessionBusy,
-)
 from kagura_kernel.domain.errors.memory import MemoryStoreError
 from kagura_kernel.domain.events import ChangesSettled, RunFinished
 from kagura_kernel.domain.identity import new_session_id
@@ -161,7 +152,7 @@ class Cockpit:
             NotThisTime: this program was put together without them.
         """
         if self._parts.kits is None:
-            raise NotThisTime("There are no kits here: this program was put together without them.")
+            raise errors.NotThisTime("There are no kits here: this program was put together without them.")
         return self._parts.kits
 
     @property
@@ -173,7 +164,7 @@ class Cockpit:
         """
         parts = self._parts
         if parts.memory is None:
-            raise NotThisTime("There is no memory here: this program was put together without one.")
+            raise errors.NotThisTime("There is no memory here: this program was put together without one.")
         return MemoryDesk(
             MemorySurroundings(
                 memory=parts.memory,
@@ -210,7 +201,7 @@ class Cockpit:
             return False
         try:
             self._parts.memory().reference(memory_id)
-        except MemoryUnknown:
+        except errors.MemoryUnknown:
             return False
         return True
 
@@ -222,7 +213,7 @@ class Cockpit:
             NotThisTime: this program was put together without children.
         """
         if self._children is None:
-            raise NotThisTime("Nothing can be handed on here: this program was put together without children.")
+            raise errors.NotThisTime("Nothing can be handed on here: this program was put together without children.")
         from kagura_kernel.cockpit.dispatching import Session, SessionParts
 
         parts = self._parts
@@ -240,7 +231,7 @@ class Cockpit:
 
     def sweep(self) -> None:
         """Give back what processes that are gone have left; returns at once."""
-        with contextlib.suppress(JournalError):
+        with contextlib.suppress(errors.JournalError):
             self._sweeping.begin()
 
     def sweep_boxes(self) -> None:
@@ -314,8 +305,8 @@ class Cockpit:
         if run_id not in {row.run_id for row in views.unfinished(self._parts.journal)}:
             ends = self._parts.journal.events(run_id=run_id, kinds=("run.finished",))
             if ends and isinstance(ends[-1].event, RunFinished):
-                raise RunOver(run_id, ends[-1].event.status)
-            raise RunUnknown(run_id)
+                raise errors.RunOver(run_id, ends[-1].event.status)
+            raise errors.RunUnknown(run_id)
         self._mailbox.send(run_id, "kill", by=by)
 
     # ------------------------------------------------------------ the approvals
@@ -370,7 +361,7 @@ class Cockpit:
         leasing = self._leasing_of(lease_id)
         if leasing is None:
             row = self._held_elsewhere(lease_id)
-            raise LeaseElsewhere(lease_id, row.run_id, where_held(row.owner))
+            raise errors.LeaseElsewhere(lease_id, row.run_id, where_held(row.owner))
         self._engine.post(leasing.extend, lease_id, by)
 
     def _leasing_of(self, lease_id: str) -> Leasing | None:
@@ -382,7 +373,7 @@ class Cockpit:
     def _held_elsewhere(self, lease_id: str) -> LeaseRow:
         row = held_elsewhere(self._parts.membrane.ledger, lease_id)
         if row is None:
-            raise LeaseUnknown(lease_id)
+            raise errors.LeaseUnknown(lease_id)
         return row
 
     # -------------------------------------------------------------- the changes
@@ -527,7 +518,7 @@ class Cockpit:
         ours = self._parts.choices.owner
         for row in views.unfinished(self._parts.journal):
             if row.session_id == session_id and row.owner != ours and self._parts.alive(row.owner):
-                raise SessionBusy(session_id, row.run_id)
+                raise errors.SessionBusy(session_id, row.run_id)
 
     def _powers_of(self, session_id: str) -> SessionPowers:
         with self._lock:
@@ -561,12 +552,12 @@ class Cockpit:
         with self._lock:
             self._handles.pop(handle.run_id, None)
         # What its provider would not take back is tried on. A journal that cannot be read is the next start's concern.
-        with contextlib.suppress(JournalError):
+        with contextlib.suppress(errors.JournalError):
             self._sweeping.begin()
 
 
 def _no_plugins() -> PluginManager:
-    raise NotThisTime("There are no plugins here: this program was put together without them.")
+    raise errors.NotThisTime("There are no plugins here: this program was put together without them.")
 
 
 async def _drain(handles: Sequence[RunHandle], *close: Callable[[], Awaitable[None]]) -> None:

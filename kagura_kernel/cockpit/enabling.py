@@ -10,16 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.brain.provider import AUTO, REPLAY, usual_model
+from kagura_kernel.cockpit import plugin_talk
 from kagura_kernel.cockpit.ordering import login_name
-from kagura_kernel.cockpit.plugin_talk import (
-    APPROVE,
-    ENABLE,
-    AuditorSilent,
-    PluginAsked,
-    PluginEnabled,
-    PluginQuestion,
-    PluginTalk,
-)
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.errors import BrainNotConfigured, KaguraError, PluginRefused
 from kagura_kernel.domain.events import AnyEvent, ApprovalRequested
@@ -100,7 +92,7 @@ def _model(auditor: Auditor, choices: Choices) -> str:
 async def run_audit(
     around: PluginSurroundings,
     intent: AuditPlugin,
-    talk: PluginTalk,
+    talk: plugin_talk.PluginTalk,
     auditor: Auditor,
     examined: Examined,
     project: Path,
@@ -190,14 +182,14 @@ def _order(
     )
 
 
-def _tell_silence(desk: Desk, talk: PluginTalk, event: AnyEvent) -> None:
+def _tell_silence(desk: Desk, talk: plugin_talk.PluginTalk, event: AnyEvent) -> None:
     if not isinstance(event, ApprovalRequested) or event.subject != ApprovalKind.QUESTION:
         return
 
     def answer(option: str, by: str, via: str) -> object:
         return desk.decide(event.approval_id, Verdict.ALLOW, by=by, via=via, answer=option)
 
-    talk.say(AuditorSilent(event.detail, event.options, answer))
+    talk.say(plugin_talk.AuditorSilent(event.detail, event.options, answer))
 
 
 def _ended_as(run: AuditRun) -> str:
@@ -222,7 +214,7 @@ class Enabling:
         around: PluginSurroundings,
         *,
         intent: EnablePlugin,
-        talk: PluginTalk,
+        talk: plugin_talk.PluginTalk,
         examined: Examined,
         given: Mapping[str, Value],
         session_id: str,
@@ -266,7 +258,7 @@ class Enabling:
         intent = self._intent
         if self._questions and not intent.headless:
             question = self._question(None, "")
-            self._talk.say(PluginAsked(question))
+            self._talk.say(plugin_talk.PluginAsked(question))
             if not await question.filled():
                 raise PluginRefused(intent.name, "was not enabled: its form was not filled in")
             self._given |= question.values
@@ -298,7 +290,7 @@ class Enabling:
             if intent.headless and intent.accept is not None:
                 advice = f"Nobody can be asked here, and its risk, {audit.risk}, is above the {intent.accept} accepted."
             raise PluginRefused(intent.name, f"was not enabled: {_refusal(decision)}", advice)
-        await self._load(decision, approved=decision.answer.strip().casefold() == APPROVE.casefold())
+        await self._load(decision, approved=decision.answer.strip().casefold() == plugin_talk.APPROVE.casefold())
         return f"{intent.name} is enabled."
 
     def _said_before(self, why: str) -> Decision:
@@ -315,7 +307,7 @@ class Enabling:
             # It is put before it is shown: an answer that comes at once must find it.
             await asyncio.sleep(0)
             if not asking.done():
-                self._talk.say(PluginAsked(question))
+                self._talk.say(plugin_talk.PluginAsked(question))
             decision = await asking
         finally:
             if not asking.done():
@@ -344,10 +336,12 @@ class Enabling:
         row = manager.row_of(self._session_id, self._examined)
         words = as_words(self._given)
         silent, session = silent_summary(configured), intent.session or ""
-        self._talk.say(PluginEnabled(row, silent, approved, fast=decision is None, words=words, session=session))
+        self._talk.say(
+            plugin_talk.PluginEnabled(row, silent, approved, fast=decision is None, words=words, session=session)
+        )
 
-    def _question(self, audit: PluginAudit | None, approval_id: str) -> PluginQuestion:
-        return PluginQuestion(
+    def _question(self, audit: PluginAudit | None, approval_id: str) -> plugin_talk.PluginQuestion:
+        return plugin_talk.PluginQuestion(
             self._manager.row_of(self._session_id, self._examined),
             audit,
             self._questions,
@@ -379,7 +373,7 @@ class Enabling:
             arguments={"plugin": manifest.name, "content_hash": audit.content_hash, "risk": str(audit.risk)},
             requested_at=self._clock.now(),
             deadline=self._deadline,
-            options=(ENABLE, APPROVE),
+            options=(plugin_talk.ENABLE, plugin_talk.APPROVE),
         )
 
 

@@ -10,18 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.provider import AUTO, CLAUDE, SEALED, BrainProvider, usual_model
-from kagura_kernel.cockpit.agents import (
-    ReadMcpConfig,
-    ResolveAgent,
-    agent_order,
-    budget,
-    delegation_terms,
-    handed_budget,
-    handed_routing,
-    usual_net,
-    with_agent,
-    write_mode,
-)
+from kagura_kernel.cockpit import agents
 from kagura_kernel.cockpit.lines.words import is_text
 from kagura_kernel.cockpit.naming import here_of, working_directory
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
@@ -77,8 +66,8 @@ class Choices:
     resume: Callable[[str, str], str]  # Session and brain to what that brain needs to go on; empty to start afresh
     owner: str  # Identifies this process
     check_credentials: Callable[[Sequence[Grant]], None]  # Raises when one of these is given by no provider
-    resolve_agent: ResolveAgent  # A reference to an agent
-    read_mcp_config: ReadMcpConfig  # A file to the MCP servers that it names
+    resolve_agent: agents.ResolveAgent  # A reference to an agent
+    read_mcp_config: agents.ReadMcpConfig  # A file to the MCP servers that it names
     # A project root to what git reads or runs of it; None where nobody asks git
     git_places: Callable[[Path], GitRules | None] = lambda _: None
     # A run, as a person names it there, to where it stood last; raises `RunError`, and `UsageError` where several fit
@@ -110,7 +99,7 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
     agent = (
         None
         if request.language
-        else agent_order(request, settings, project, choices.resolve_agent, choices.read_mcp_config)
+        else agents.agent_order(request, settings, project, choices.resolve_agent, choices.read_mcp_config)
     )
     grant = _grant(request, project, choices, agent)
     git = choices.git_places(project)
@@ -126,9 +115,9 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
         grant=grant,
         box=request.box or settings.box,
         agent=agent,
-        write_mode=write_mode(request, agent, settings),
+        write_mode=agents.write_mode(request, agent, settings),
         limits=_command_limits(request, settings),
-        routing=handed_routing(settings, request.handoff),
+        routing=agents.handed_routing(settings, request.handoff),
         user=login_name(),
         owner=choices.owner,
         room=settings.variables_mib * 2**20,
@@ -158,14 +147,14 @@ def _grant(request: RunRequest, project: Path, choices: Choices, agent: AgentOrd
         project=project,
         policy=SandboxPolicy(),
         image=_image(request.image or choices.settings.image),
-        usual_net=usual_net(agent, choices.settings),
+        usual_net=agents.usual_net(agent, choices.settings),
         net=request.net,
         credentials=request.grants,
         writable_root=request.writable_root,
         sets=host_sets(choices.settings.mirrors),
     )
     if agent is not None:
-        grant = with_agent(grant, agent, request)
+        grant = agents.with_agent(grant, agent, request)
     if request.handoff is not None:
         grant = capped(grant, request.handoff)
     if grant.credentials:
@@ -239,7 +228,9 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
         brain=brain,
         brain_reason=reason,
         model=model,
-        budget_usd=handed_budget(left_budget(budget(request, wanted, settings), request, resumes), request.handoff),
+        budget_usd=agents.handed_budget(
+            left_budget(agents.budget(request, wanted, settings), request, resumes), request.handoff
+        ),
         max_turns=request.max_turns if request.max_turns is not None else wanted.budget.turns,
         resume=resume,
         verify=(request.verify or "").strip(),
@@ -249,7 +240,7 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
         recall=settings.recall,
         resumes=resumes,
         handoff=request.handoff or Handoff(),
-        delegation=delegation_terms(settings, request.workers, request.handoff),
+        delegation=agents.delegation_terms(settings, request.workers, request.handoff),
         # The words of a replay are those of an earlier run, which has left what there was to learn.
         leaves=request.replay is None or request.remember,
         trust=TrustTerms(settings.trust_successes, settings.trust_tasks, settings.trust_days),

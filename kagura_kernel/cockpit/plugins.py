@@ -26,16 +26,8 @@ from kagura_kernel.cockpit.plugin_talk import (
     PluginStep,
     PluginTalk,
 )
+from kagura_kernel.domain import errors
 from kagura_kernel.domain.approvals import Approver
-from kagura_kernel.domain.errors import (
-    JournalError,
-    KaguraError,
-    PluginChangedSince,
-    PluginInvalid,
-    PluginRefused,
-    UsageError,
-    WorkspaceError,
-)
 from kagura_kernel.domain.plugins import Severity
 from kagura_kernel.plugins.manifest import FOLDER
 
@@ -174,7 +166,7 @@ class PluginDesk:
 
         examined = await self._examined(intent, talk, session_id, project)
         if intent.seen not in ("", examined.content_hash):
-            raise PluginChangedSince(intent.name, "shown")
+            raise errors.PluginChangedSince(intent.name, "shown")
         given = parse_inline(intent.words, examined.schema, intent.name)
         enabling = Enabling(
             self._around,
@@ -201,7 +193,7 @@ class PluginDesk:
             known = None
         if intent.seen and known is None:
             # What they saw was no audit that counts, and of a new one they would see nothing.
-            raise PluginRefused(intent.name, "has not been audited", "Have it audited first.")
+            raise errors.PluginRefused(intent.name, "has not been audited", "Have it audited first.")
 
         async def then(audit: PluginAudit, approver: Approver) -> str:
             if known is None:
@@ -232,7 +224,7 @@ class PluginDesk:
         for word in await self.manager.hear(session_ids):
             try:
                 talk = await self._obey(word)
-            except KaguraError as error:
+            except errors.KaguraError as error:
                 self._came_to_nothing(word, error)
                 continue
             if talk is not None:
@@ -254,10 +246,10 @@ class PluginDesk:
             case "approve":
                 examined = await asyncio.to_thread(self.examine, word.plugin)
                 if word.content_hash and word.content_hash != examined.content_hash:
-                    raise PluginChangedSince(word.plugin, "shown")
+                    raise errors.PluginChangedSince(word.plugin, "shown")
                 self.manager.approve(word.session_id, examined, by=word.by, via=word.via)
             case _:
-                raise UsageError(f"Nothing is known of {word.deed!r}.")
+                raise errors.UsageError(f"Nothing is known of {word.deed!r}.")
         return None
 
     def _watch(self, word: PluginWord, talk: PluginTalk) -> None:
@@ -268,7 +260,7 @@ class PluginDesk:
 
         talk.subscribe(heard)
 
-    def _came_to_nothing(self, word: PluginWord, error: KaguraError) -> None:
+    def _came_to_nothing(self, word: PluginWord, error: errors.KaguraError) -> None:
         """Write down why, for whoever asked elsewhere."""
         try:
             self.manager.note(
@@ -280,7 +272,7 @@ class PluginDesk:
                 session_id=word.session_id,
                 content_hash=word.content_hash,
             )
-        except JournalError as trouble:
+        except errors.JournalError as trouble:
             log.warning("%s %s, asked for in the %s: %s", word.deed, word.plugin, word.via, trouble.message)
 
     # ------------------------------------------------------------------ privates
@@ -296,7 +288,7 @@ class PluginDesk:
         here = working_directory()
         try:
             return check(here)
-        except WorkspaceError:
+        except errors.WorkspaceError:
             return here
 
 
@@ -324,7 +316,7 @@ class _Stop:
 
 def _conclude(talk: PluginTalk, done: concurrent.futures.Future[PluginRow]) -> None:
     if done.cancelled():
-        talk.failed(UsageError("It was called off."))
+        talk.failed(errors.UsageError("It was called off."))
     elif (error := done.exception()) is not None:
         talk.failed(error)
     else:
@@ -377,7 +369,7 @@ class PluginShelf:
                 version=found.manifest.version,
                 content_hash=found.content.content_hash,
             )
-        except JournalError:
+        except errors.JournalError:
             if not replace:
                 remove(found.name, self._own)
             raise
@@ -391,7 +383,7 @@ class PluginShelf:
         manager = self._manager()
         try:
             return manager.barred(manager.examine(name, None), None)
-        except PluginInvalid as error:
+        except errors.PluginInvalid as error:
             return f"cannot be used: {'; '.join(error.problems)}"
 
     def remove(self, name: str, *, by: str, via: str) -> None:
@@ -475,6 +467,6 @@ class PluginShelf:
         self._manager().note(change, name, by=by, via=via, why=why)
         try:
             yield
-        except KaguraError as error:
+        except errors.KaguraError as error:
             self._manager().note(back, name, by=ITSELF, via="", why=f"it could not be done: {error.message}")
             raise

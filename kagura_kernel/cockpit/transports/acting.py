@@ -14,35 +14,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kagura_kernel.cockpit import understanding
 from kagura_kernel.cockpit.attaching import LiveFeed
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.transports.followers import Followers
 from kagura_kernel.cockpit.transports.posting import Posting
 from kagura_kernel.cockpit.transports.telling import IN_FULL, fits, listed, one_line, status_text, whole_file
 from kagura_kernel.cockpit.transports.transport import Clicked, Heard, Post, PostRefused, Said, SentFile, Turn, Turns
-from kagura_kernel.cockpit.understanding import (
-    COMMANDS,
-    AnswerSaid,
-    CommandSaid,
-    Meaning,
-    Standing,
-    StatusAsked,
-    StopSaid,
-    TaskSaid,
-    Unclear,
-    chosen,
-    understand,
-)
+from kagura_kernel.domain import errors
 from kagura_kernel.domain.approvals import ApprovalRequest, Decision
-from kagura_kernel.domain.errors import (
-    ApprovalError,
-    NotThisTime,
-    RunError,
-    RunOver,
-    RunUnknown,
-    UnknownName,
-    UsageError,
-)
 from kagura_kernel.domain.variables import MAX_VARIABLES, PackedVariable
 from kagura_kernel.domain.visible import printed
 from kagura_kernel.journal import views
@@ -96,7 +76,7 @@ class Deciding:
             raise Refused(f"only a part of it stands here: {IN_FULL}", approval_id)
         try:
             return self.cockpit.decide(approval_id, allow, by=by, via=self.via, answer=answer)
-        except ApprovalError as error:
+        except errors.ApprovalError as error:
             raise Refused(error.message.rstrip("."), approval_id) from error
 
     def _is_cut(self, request: ApprovalRequest) -> bool:
@@ -125,7 +105,7 @@ def ending(word: str, prefix: str) -> str:
         return typed
     end = typed.removeprefix(f"{prefix}-")
     if len(end) < LEAST:
-        raise UsageError(f"Too short: give the whole id, `{prefix}-…`, or at least its last {LEAST} characters.")
+        raise errors.UsageError(f"Too short: give the whole id, `{prefix}-…`, or at least its last {LEAST} characters.")
     return end
 
 
@@ -138,7 +118,7 @@ def the_one(word: str, prefix: str, ids: Iterable[str]) -> str:
     end = ending(word, prefix)
     found = [one for one in ids if one.endswith(end)]
     if len(found) > 1:
-        raise UsageError(f"That fits {len(found)} of them: {', '.join(found)}. Give the whole id.")
+        raise errors.UsageError(f"That fits {len(found)} of them: {', '.join(found)}. Give the whole id.")
     return found[0] if found else ""
 
 
@@ -181,7 +161,7 @@ class Acting:
     posting: Posting  # How posts and files get into the threads
     deciding: Deciding  # Answers approvals
 
-    async def understood(self, said: Said, place: Place, *, in_turn: bool) -> Meaning:
+    async def understood(self, said: Said, place: Place, *, in_turn: bool) -> understanding.Meaning:
         """What a message asks for, as its thread stood for whoever wrote it.
 
         Args:
@@ -192,17 +172,17 @@ class Acting:
         begins = [] if in_turn else self.turns.begins(place.thread)
         following = self.followers.running(place.thread)
         standing = await asyncio.to_thread(self._standing, place.session or "", [*following, *begins])
-        meaning = understand(said.text, standing)
+        meaning = understanding.understand(said.text, standing)
         # A stop waits for no question that is just being put.
-        if not isinstance(meaning, AnswerSaid | Unclear):
+        if not isinstance(meaning, understanding.AnswerSaid | understanding.Unclear):
             return meaning
         seen = await self.followers.were_seen(said, standing.waiting)
         parts: dict[bool, list[ApprovalRequest]] = {True: [], False: []}
         for request, was_seen in zip(standing.waiting, seen, strict=True):
             parts[was_seen].append(request)
-        return understand(said.text, replace(standing, waiting=parts[True], unseen=parts[False]))
+        return understanding.understand(said.text, replace(standing, waiting=parts[True], unseen=parts[False]))
 
-    async def tell(self, meaning: Meaning, place: Place) -> str | Post:
+    async def tell(self, meaning: understanding.Meaning, place: Place) -> str | Post:
         """Do what a message asks for, and say what came of it.
 
         Raises:
@@ -211,19 +191,19 @@ class Acting:
         """
         told: str | Post = ""
         match meaning:
-            case AnswerSaid(approval_id=approval_id, allow=allow, text=text):
+            case understanding.AnswerSaid(approval_id=approval_id, allow=allow, text=text):
                 told = await self._decide(approval_id, allow=allow, by=place.by, answer=text)
-            case StatusAsked():
+            case understanding.StatusAsked():
                 told = await self._status(place)
-            case StopSaid():
+            case understanding.StopSaid():
                 told = await self._stop(await self._runs_meant((), place), place)
-            case CommandSaid(line=line):
+            case understanding.CommandSaid(line=line):
                 told = await self._command(line, place)
-            case Unclear(why="which approval", choices=choices):
+            case understanding.Unclear(why="which approval", choices=choices):
                 told = f"Several wait for that word. Say /approve or /deny with one of {', '.join(choices)}."
-            case Unclear(why=why):
+            case understanding.Unclear(why=why):
                 told = _UNCLEAR[why]
-            case TaskSaid():
+            case understanding.TaskSaid():
                 raise TypeError("a task is launched, not told")
         return told
 
@@ -232,12 +212,12 @@ class Acting:
         found = sessions(self.cockpit.journal, limit=1, names=[session])
         return found[0].last_run if found else ""
 
-    def _standing(self, session: str, ours: list[str]) -> Standing:
+    def _standing(self, session: str, ours: list[str]) -> understanding.Standing:
         journal = self.cockpit.journal
         found = [row.run_id for row in views.unfinished(journal) if row.session_id == session]
         running = [*found, *(run_id for run_id in ours if run_id not in found)]
         waiting = [one for one in self.cockpit.pending() if {one.run_id, *one.lineage} & set(running)]
-        return Standing(running[0] if running else "", waiting, ran=bool(self.last_run(session)))
+        return understanding.Standing(running[0] if running else "", waiting, ran=bool(self.last_run(session)))
 
     async def _decide(self, approval_id: str, *, allow: bool, by: str, answer: str) -> str:
         decision = await asyncio.to_thread(self.deciding.decide, approval_id, allow=allow, by=by, answer=answer)
@@ -260,7 +240,7 @@ class Acting:
                 # One that has not been let in yet is known here alone.
                 if run_id not in begins or self.cockpit.handle(run_id) is not None:
                     await asyncio.to_thread(self.cockpit.kill, run_id, by=place.by)
-            except RunOver:
+            except errors.RunOver:
                 if run_ids == [run_id]:
                     raise
             else:
@@ -270,8 +250,8 @@ class Acting:
     async def _command(self, line: str, place: Place) -> str | Post:
         word, *words = line.split() or [""]
         verb = word.casefold()
-        if verb in COMMANDS and verb not in ANYWHERE and place.session is None:
-            raise NotThisTime(f"/{verb} is about a thread: write it in one, with a mention of me.")
+        if verb in understanding.COMMANDS and verb not in ANYWHERE and place.session is None:
+            raise errors.NotThisTime(f"/{verb} is about a thread: write it in one, with a mention of me.")
         match verb:
             case "help":
                 return HELP
@@ -281,14 +261,14 @@ class Acting:
                 return await self._stop(await self._runs_meant(words, place), place)
             case "approve" | "deny":
                 if not words:
-                    raise UsageError(f"/{verb} needs an approval here, as in `/{verb} app-…`.")
+                    raise errors.UsageError(f"/{verb} needs an approval here, as in `/{verb} app-…`.")
                 approval_id, answer = await asyncio.to_thread(self._approval_meant, words[0], " ".join(words[1:]))
                 return await self._decide(approval_id, allow=verb == "approve", by=place.by, answer=answer)
             case "changes" | "apply" | "discard":
                 found = await asyncio.to_thread(self._change, verb, words, place.session or "", place.by)
                 return await self._listed(*found, place)
             case _:
-                raise UnknownName("command of a chat", one_line(word, 40), COMMANDS)
+                raise errors.UnknownName("command of a chat", one_line(word, 40), understanding.COMMANDS)
 
     async def _runs_meant(self, words: Sequence[str], place: Place) -> list[str]:
         going = await asyncio.to_thread(views.unfinished, self.cockpit.journal)
@@ -296,14 +276,14 @@ class Acting:
         if words:
             named = dict.fromkeys([*known, *self.followers.going_on(), *self.turns.begins()])
             if not (found := the_one(words[0], "run", named)):
-                raise RunUnknown(words[0])
+                raise errors.RunUnknown(words[0])
             return [found]
         if place.session is None:
-            raise UsageError("/kill needs a run here, as in `/kill run-…`; /status tells which go on.")
+            raise errors.UsageError("/kill needs a run here, as in `/kill run-…`; /status tells which go on.")
         here = [run_id for run_id, session in known.items() if session == place.session]
         here += [*self.followers.running(place.thread), *self.turns.begins(place.thread)]
         if not here:
-            raise NotThisTime("Nothing goes on in this thread.")
+            raise errors.NotThisTime("Nothing goes on in this thread.")
         return list(dict.fromkeys(here))
 
     def _approval_meant(self, wanted: str, said: str) -> tuple[str, str]:
@@ -313,16 +293,16 @@ class Acting:
         if not found:
             # Looked up as it was written, so that the answer says that it does not wait.
             return wanted, said
-        answer = chosen(said, pending[found].options)
+        answer = understanding.chosen(said, pending[found].options)
         if answer is None:
-            raise UsageError(f"{found} has no answer {said}.")
+            raise errors.UsageError(f"{found} has no answer {said}.")
         return found, answer
 
     def _change(self, verb: str, paths: Sequence[str], session: str, by: str) -> tuple[str, list[str]]:
         """Do it, and say what is in which state now: a heading, and a line for each."""
         run_id = self.last_run(session)
         if not run_id:
-            raise NotThisTime("There was no run in this thread yet.")
+            raise errors.NotThisTime("There was no run in this thread yet.")
         if verb == "changes":
             changes = self.cockpit.changes(run_id)
             lines = [
@@ -386,7 +366,7 @@ class Clicking:
         if verb == "kill":
             try:
                 await asyncio.to_thread(self.cockpit.kill, subject, by=by)
-            except RunError as error:
+            except errors.RunError as error:
                 raise Refused(error.message.rstrip(".")) from error
             return ""
         request = await asyncio.to_thread(self.deciding.open_request, subject)
@@ -500,12 +480,14 @@ class Launching:
     async def _inputs(self, files: Sequence[SentFile]) -> tuple[PackedVariable, ...]:
         """Files that were sent along, as variables of the run: never as files of the project."""
         if len(files) > MAX_VARIABLES:
-            raise UsageError(f"At most {MAX_VARIABLES} files go along with a message, not {len(files)}.")
+            raise errors.UsageError(f"At most {MAX_VARIABLES} files go along with a message, not {len(files)}.")
         left = self.cockpit.room
         packed = []
         for number, file in enumerate(files, start=1):
             if file.size > left:
-                raise UsageError(f"{one_line(file.name, 60)} does not fit: the files of one message have a limit.")
+                raise errors.UsageError(
+                    f"{one_line(file.name, 60)} does not fit: the files of one message have a limit."
+                )
             data = await file.read(left)
             left -= len(data)
             shown = one_line(file.name, 80)

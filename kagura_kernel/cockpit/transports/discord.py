@@ -11,21 +11,8 @@ import warnings
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.cockpit.transports import transport
 from kagura_kernel.cockpit.transports.telling import one_line
-from kagura_kernel.cockpit.transports.transport import (
-    GO_ON,
-    LET_IN,
-    Clicked,
-    Hear,
-    Heard,
-    Post,
-    PostRefused,
-    Said,
-    SentFile,
-    TransportError,
-    TransportRefused,
-    connected,
-)
 from kagura_kernel.domain.visible import printed
 from kagura_kernel.membrane.credentials.secret import Secret
 
@@ -75,7 +62,7 @@ class DiscordTransport:
         # By the messages whose threads are not made yet.
         self._titles: dict[str, str] = {}
 
-    async def open(self, hear: Hear) -> None:
+    async def open(self, hear: transport.Hear) -> None:
         """Sign in and connect."""
         with warnings.catch_warnings():
             # It imports a module for voices that Python has given up; nobody speaks here.
@@ -113,7 +100,7 @@ class DiscordTransport:
             self._connection = asyncio.ensure_future(client.connect())
             await self._ready(client)
 
-        await connected(self.name, self._try(LET_IN, connect), self.close)
+        await transport.connected(self.name, self._try(transport.LET_IN, connect), self.close)
 
     async def ended(self) -> None:
         """Wait until the gateway ends the connection for good: what passes the library sees to by itself."""
@@ -126,11 +113,13 @@ class DiscordTransport:
             error = None if connection.cancelled() else connection.exception()
             closed = error.code if isinstance(error, discord.ConnectionClosed) else None
             if closed in _CLOSED_TO_US or isinstance(error, discord.PrivilegedIntentsRequired):
-                raise TransportRefused(self.name, GO_ON, f"it ends the connection for good (code {closed or 4014})")
+                raise transport.TransportRefused(
+                    self.name, transport.GO_ON, f"it ends the connection for good (code {closed or 4014})"
+                )
             why = f"the connection has ended ({closed or type(error).__name__})"
-        raise TransportError(self.name, GO_ON, why)
+        raise transport.TransportError(self.name, transport.GO_ON, why)
 
-    async def post(self, thread: str, post: Post) -> str:
+    async def post(self, thread: str, post: transport.Post) -> str:
         """Say something."""
         marked = {"nonce": post.mark[:_MARK]} if post.mark else {}
         message = await self._send("take a post", thread, **_parts(post), **marked)
@@ -140,7 +129,7 @@ class DiscordTransport:
         """By Discord's ids, which begin with a time, for messages and posts alike."""
         return int(post_id) if post_id.isdecimal() else 0
 
-    async def edit(self, thread: str, post_id: str, post: Post) -> None:
+    async def edit(self, thread: str, post_id: str, post: transport.Post) -> None:
         """Put something in the place of what was said."""
         parts = _parts(post)
         parts = {**parts, "embeds": parts.get("embeds", []), "view": parts.get("view")}
@@ -184,7 +173,7 @@ class DiscordTransport:
         ready = asyncio.ensure_future(client.wait_until_ready())
         connection = self._connection
         if connection is None:
-            raise TransportError(self.name, LET_IN, "the connection is not open")
+            raise transport.TransportError(self.name, transport.LET_IN, "the connection is not open")
         try:
             await asyncio.wait({ready, connection}, return_when=asyncio.FIRST_COMPLETED)
             if connection.done():
@@ -220,7 +209,7 @@ class DiscordTransport:
 
     def _connected(self) -> discord.Client:
         if self._client is None:
-            raise TransportError(self.name, "take anything", "the connection is not open")
+            raise transport.TransportError(self.name, "take anything", "the connection is not open")
         return self._client
 
     def _place(self, thread: str) -> discord.PartialMessageable:
@@ -234,19 +223,21 @@ class DiscordTransport:
         try:
             return await work()
         except (discord.LoginFailure, discord.PrivilegedIntentsRequired) as error:
-            raise TransportRefused(self.name, what, f"it does not take the token ({type(error).__name__})") from None
+            raise transport.TransportRefused(
+                self.name, what, f"it does not take the token ({type(error).__name__})"
+            ) from None
         except discord.HTTPException as error:
             if error.status == _NOT_LET_IN:
-                raise TransportRefused(self.name, what, "it does not take the token any more") from None
+                raise transport.TransportRefused(self.name, what, "it does not take the token any more") from None
             # What is a fault of the request is one the next time too; too many of them is none.
             is_ours = _FAULTS <= error.status < _FAULTS_OF_THEIRS and error.status not in _PASSES
-            kind = PostRefused if is_ours and what != LET_IN else TransportError
+            kind = transport.PostRefused if is_ours and what != transport.LET_IN else transport.TransportError
             # Its numbers alone: the text may hold what was sent.
             raise kind(self.name, what, f"it answers {error.status}, code {error.code}") from None
         except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
-            raise TransportError(self.name, what, f"it cannot be used ({type(error).__name__})") from None
+            raise transport.TransportError(self.name, what, f"it cannot be used ({type(error).__name__})") from None
 
-    def _said(self, message: discord.Message) -> Said | None:
+    def _said(self, message: discord.Message) -> transport.Said | None:
         import discord
 
         client = self._client
@@ -263,18 +254,18 @@ class DiscordTransport:
             while len(self._titles) > _MOST_TITLES:
                 del self._titles[next(iter(self._titles))]
         files = tuple(self._file(one) for one in message.attachments)
-        return Said(str(message.id), thread, str(message.author.id), text, files, order=message.id)
+        return transport.Said(str(message.id), thread, str(message.author.id), text, files, order=message.id)
 
-    def _file(self, attachment: discord.Attachment) -> SentFile:
+    def _file(self, attachment: discord.Attachment) -> transport.SentFile:
         async def read(limit: int) -> bytes:
             # The library fetches it without our token.
             data: bytes = await self._try("hand out a file", attachment.read)
             return data[:limit]
 
-        return SentFile(attachment.filename, attachment.size, read)
+        return transport.SentFile(attachment.filename, attachment.size, read)
 
 
-def _clicked(interaction: discord.Interaction) -> Heard | None:
+def _clicked(interaction: discord.Interaction) -> transport.Heard | None:
     import discord
 
     if interaction.type is not discord.InteractionType.component or interaction.message is None:
@@ -282,7 +273,7 @@ def _clicked(interaction: discord.Interaction) -> Heard | None:
     data: Any = interaction.data or {}
     action = str(data.get("custom_id") or "")
     thread = _thread(interaction.channel, "") if interaction.channel is not None else f"{interaction.channel_id}:"
-    return Clicked(str(interaction.id), thread, str(interaction.user.id), action, str(interaction.message.id))
+    return transport.Clicked(str(interaction.id), thread, str(interaction.user.id), action, str(interaction.message.id))
 
 
 def _thread(channel: Any, started: str) -> str:
@@ -294,7 +285,7 @@ def _escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\1", printed(text))
 
 
-def _parts(post: Post) -> dict[str, Any]:
+def _parts(post: transport.Post) -> dict[str, Any]:
     """What is sent: our words as the message, those of others in a box of their own below it."""
     import discord
 

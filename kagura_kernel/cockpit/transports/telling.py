@@ -9,19 +9,10 @@ from dataclasses import dataclass, field
 from kagura_kernel.cockpit.resuming import may_be_resumed
 from kagura_kernel.cockpit.transports.transport import Button, Post
 from kagura_kernel.cockpit.understanding import COMMANDS
+from kagura_kernel.domain import events
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.asked import asked, plainly
 from kagura_kernel.domain.errors import KaguraError, RunKilled
-from kagura_kernel.domain.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    ChangesCollected,
-    Event,
-    RunFinished,
-    RunStarted,
-    TextWritten,
-    ToolCalled,
-)
 from kagura_kernel.domain.visible import printed
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.render.figures import counted
@@ -107,7 +98,7 @@ class RunTelling:
 
     run_id: str
     changed: bool = True  # Whether there is anything new since `post` was called last
-    finished: RunFinished | None = None  # Its end; None while it goes on
+    finished: events.RunFinished | None = None  # Its end; None while it goes on
     _started: bool = False
     _says: str = ""
     _does: str = ""
@@ -121,25 +112,25 @@ class RunTelling:
         """How many files it has changed."""
         return len(self._paths)
 
-    def take(self, event: Event) -> None:
+    def take(self, event: events.Event) -> None:
         """Fold one event; those that a thread is not told of change nothing."""
         match event:
-            case RunStarted():
+            case events.RunStarted():
                 self._started = True
                 self.resumes = event.resumes
-            case TextWritten():
+            case events.TextWritten():
                 self._says = event.text
-            case ToolCalled():
+            case events.ToolCalled():
                 self._calls += 1
                 self._does = one_line(event.tool, 60)
-            case ApprovalRequested():
+            case events.ApprovalRequested():
                 self._waits.add(event.approval_id)
-            case ApprovalDecided():
+            case events.ApprovalDecided():
                 self._waits.discard(event.approval_id)
-            case ChangesCollected():
+            case events.ChangesCollected():
                 # Many changes come in several parts.
                 self._paths.update(change.path for change in event.changes)
-            case RunFinished():
+            case events.RunFinished():
                 self.finished = event
             case _:
                 return
@@ -159,7 +150,7 @@ class RunTelling:
         return Post(f"{state} · {self.run_id}{calls}", says, (kill,))
 
 
-def end_post(end: RunFinished, limit: int, *, files: int, is_whole: bool = True) -> Post:
+def end_post(end: events.RunFinished, limit: int, *, files: int, is_whole: bool = True) -> Post:
     """How a run ended, with its answer as far as it fits.
 
     Args:
