@@ -138,7 +138,7 @@ class _Services:
             check_credentials=lambda grants: check_grants(grants, self.registry()),
             resolve_agent=resolve_for(self.kits),
             read_mcp_config=partial(read_mcp_config, self.home),
-            git_places=partial(_git_places, self.environ),
+            git_places=lambda project: GitPlaces(project, self.environ),
             checkpoint=partial(checkpoint_of, journal, check_project=check),
         )
 
@@ -235,10 +235,6 @@ def _replay(path: Path) -> tuple[BrainProvider, str]:
     from kagura_kernel.brain.replay import open_cassette
 
     return open_cassette(path)
-
-
-def _git_places(environ: Mapping[str, str], project: Path) -> GitPlaces:
-    return GitPlaces(project, environ)
 
 
 def _record(home: Path, brain: BrainProvider, path: Path) -> BrainProvider:

@@ -317,7 +317,7 @@ def disk(environ: Mapping[str, str]) -> Iterator[Finding]:
     home = data_home(environ)
     seen: set[int] = set()
     for name, place in (("disk", home), ("disk for boxes", Path(tempfile.gettempdir()))):
-        there = _nearest(place)
+        there = next(folder for folder in (place, *place.parents) if folder.exists())
         device = there.stat().st_dev
         if device in seen:
             continue
@@ -333,11 +333,6 @@ def _room(name: str, place: Path, there: Path) -> Finding:
     state: State = FAIL if free < TOO_LITTLE else WARN if free < LITTLE else OK
     then = "" if state == OK else f"make room: `du -xh --max-depth=2 {there} | sort -h | tail`"
     return Finding(name, state, f"{size(free)} free at {place}", then)
-
-
-def _nearest(place: Path) -> Path:
-    """The folder itself, or the nearest above it that is there."""
-    return next(folder for folder in (place, *place.parents) if folder.exists())
 
 
 def extension_findings(settings: Settings) -> Iterator[Finding]:

@@ -92,11 +92,7 @@ class LeaseNames:
         configured: Iterable[str] = (
             f"{name}:{scope}" for name, provider in self._providers.items() for scope in provider.scopes
         )
-        return {*configured, *map(_scope, self.rows.values())}
-
-
-def _scope(row: LeaseRow) -> str:
-    return f"{row.provider}:{row.scope}"
+        return {*configured, *(f"{row.provider}:{row.scope}" for row in self.rows.values())}
 
 
 ALL_WELL, SOME_LEFT = 0, 1

@@ -200,13 +200,11 @@ def _log_text(lines: Sequence[PluginLogLine]) -> str:
     longest = max(map(len, begun))
     told = [head]
     for line, start in zip(lines, begun, strict=True):
-        whole = f"{start.ljust(longest)}  {shown(_log_words(line))}"
-        told.append(whole if not room or len(whole) <= room else f"{start}\n{_beneath(line, room)}")
+        words = _log_words(line)
+        whole = f"{start.ljust(longest)}  {shown(words)}"
+        is_long = room and len(whole) > room
+        told.append(f"{start}\n{paragraph(words, _LOG_INDENT, _LOG_INDENT, room)}" if is_long else whole)
     return "\n".join(one.rstrip() for one in told)
-
-
-def _beneath(line: PluginLogLine, room: int) -> str:
-    return paragraph(_log_words(line), _LOG_INDENT, _LOG_INDENT, room)
 
 
 def _log_words(line: PluginLogLine) -> str:

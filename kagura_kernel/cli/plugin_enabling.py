@@ -21,7 +21,7 @@ from kagura_kernel.cli.plugin import VIA, as_data, as_in, in_cockpit, live_sessi
 from kagura_kernel.cli.printing import as_json, paragraph, terminal_width
 from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.cockpit.plugin_prompting import TextSurface, enabled_text, talk_in_text
-from kagura_kernel.cockpit.plugin_talk import AuditDone, AuditPlugin, EnablePlugin, PluginEnabled, as_typed
+from kagura_kernel.cockpit.plugin_talk import AuditDone, AuditPlugin, EnablePlugin, PluginEnabled, as_asked, as_typed
 from kagura_kernel.domain.errors import PluginRefused, UsageError
 from kagura_kernel.domain.plugins import AuditReport, PluginAudit, PluginState, ReportFinding, Risk, Severity, report_of
 from kagura_kernel.journal.mailbox import LASTS, send_plugin_word
@@ -241,13 +241,7 @@ def check_no_secret(name: str, fields: Sequence[str]) -> None:
 
 def _about(arguments: SimpleNamespace) -> dict[str, Any]:
     return {
-        "name": arguments.name,
-        "brain": arguments.brain,
-        "model": arguments.model,
-        "budget_usd": arguments.budget_usd,
-        "replay": arguments.replay,
-        "record": arguments.record,
-        "static": arguments.static,
+        **as_asked(vars(arguments)),
         "headless": arguments.json or not (sys.stdin.isatty() and sys.stdout.isatty()),
         "origin": "terminal",
         "by": person(),

@@ -140,7 +140,9 @@ class TerminalProgress:
         from rich.text import Text
 
         took = time.monotonic() - self._began
-        told = under_way_line(view, took, waits=_RULES if took > _SHORT and not _rules_ready() else "")
+        # Before the rules of redaction are compiled no word of a run is shown or stored.
+        waits = took > _SHORT and not redactor_in(data_home(os.environ)).ready
+        told = under_way_line(view, took, waits=_RULES if waits else "")
         if self._live is not None and told == self._told:
             return
         self._told = told
@@ -170,11 +172,6 @@ class TerminalProgress:
 
         self._console.print(Text(text, style="bold"), end="")
         sys.stderr.flush()
-
-
-def _rules_ready() -> bool:
-    """Whether the rules of redaction are compiled, without which no word of a run is shown or stored."""
-    return redactor_in(data_home(os.environ)).ready
 
 
 def under_way_line(view: RunView, took: float, *, waits: str = "") -> str:

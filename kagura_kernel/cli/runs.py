@@ -175,13 +175,8 @@ def _cost_cells(row: CostRow) -> tuple[str, ...]:
         f"{row.input_tokens:,}",
         f"{row.output_tokens:,}",
         _dollars(row.usd),
-        _family(row),
+        f"{_dollars(row.total_usd)} ({row.children:,})" if row.children else "-",
     )
-
-
-def _family(row: CostRow) -> str:
-    """What it cost with its children, and how many these are: `0.0142 (2)`."""
-    return f"{_dollars(row.total_usd)} ({row.children:,})" if row.children else "-"
 
 
 def _sum(rows: list[CostRow]) -> str:

@@ -144,7 +144,7 @@ class Walk:
     def _brain(self, settings: Settings) -> None:
 
         if not self._asks:
-            if not _can_think(settings, self._environ):
+            if any(row.state != OK for row in brains(settings, self._environ) if row.name == "brain"):
                 self._talk.say(f"{_SIGN_IN}\n{_SERVICE}")
             if self._mend and settings.brain not in ("auto", *brain_names()):
                 self._write("brain", "auto")
@@ -243,7 +243,3 @@ class Walk:
         variable = f"KAGURA_{name.upper()}"
         if not table and variable in self._environ:
             self._talk.say(f"The variable {variable} overrides it: take it away, or change it.")
-
-
-def _can_think(settings: Settings, environ: Mapping[str, str]) -> bool:
-    return all(row.state == OK for row in brains(settings, environ) if row.name == "brain")

@@ -56,6 +56,11 @@ class EnablePlugin(AuditPlugin):
     seen: str = ""  # Hash of the files whose audit a person has seen elsewhere, where they said yes; empty for nobody
 
 
+def as_asked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a command's values, those that `AuditPlugin` has under the same name."""
+    return {name: values[name] for name in ("name", "brain", "model", "budget_usd", "replay", "record", "static")}
+
+
 def as_typed(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Configuration as it was typed, from the pairs that a command's words were read as."""
     return tuple(f"{name}={value}" for name, value in pairs)

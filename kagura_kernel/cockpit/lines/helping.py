@@ -29,7 +29,10 @@ def overview(surface: Surface, *, prefix: str | None = None, width: int = WIDTH)
         blocks.append(f"cells\n{_columns(rows, width)}")
     for group in GROUPS:
         here = [command for command in COMMANDS if command.group == group and surface in command.surfaces]
-        rows = [(_words(command, surface, begin), command.summary) for command in here]
+        rows = [
+            (" ".join([f"{begin}{one.name}", *(argument.usage for argument in one.arguments_on(surface))]), one.summary)
+            for one in here
+        ]
         if rows:
             blocks.append(f"{group}\n{_columns(rows, width)}")
     if surface is Surface.TERMINAL:
@@ -111,7 +114,8 @@ def usage_lines(
 
 def option_help(option: Option) -> str:
     """One option: how it is written, what it does, and what holds without it."""
-    return f"{_flags(option)}\n  {_sentence(option.help)}{_without(option)}"
+    without = f" Without it: {option.without}." if option.without else ""
+    return f"{_flags(option)}\n  {_sentence(option.help)}{without}"
 
 
 def argument_help(argument: Argument) -> str:
@@ -119,17 +123,9 @@ def argument_help(argument: Argument) -> str:
     return f"{argument.shown}\n  {_sentence(argument.help)}"
 
 
-def _words(command: Command, surface: Surface, begin: str) -> str:
-    return " ".join([f"{begin}{command.name}", *(argument.usage for argument in command.arguments_on(surface))])
-
-
 def _option_row(option: Option) -> tuple[str, str]:
     without = f" (without it: {option.without})" if option.without else ""
     return _flags(option), option.help + without
-
-
-def _without(option: Option) -> str:
-    return f" Without it: {option.without}." if option.without else ""
 
 
 def _flags(option: Option) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.kits import one_of
 from kagura_kernel.cockpit.naming import named_run
-from kagura_kernel.cockpit.plugin_talk import AuditPlugin, EnablePlugin, as_typed
+from kagura_kernel.cockpit.plugin_talk import AuditPlugin, EnablePlugin, as_asked, as_typed
 from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.jupyter.steering import Asked, say
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, place_of, surface_of
@@ -123,14 +123,8 @@ def plugin_trust(asked: Asked) -> Any:
 def _about(asked: Asked) -> dict[str, Any]:
     surface = surface_of(asked.shell)
     return {
-        "name": asked["name"],
+        **as_asked(asked.values),
         "session": asked.values.get("session"),  # noqa: PD011 - not of a DataFrame
-        "brain": asked["brain"],
-        "model": asked["model"],
-        "budget_usd": asked["budget_usd"],
-        "replay": asked["replay"],
-        "record": asked["record"],
-        "static": asked["static"],
         "headless": asked.blocked or surface is Surface.HEADLESS,
         "origin": "terminal" if surface in {Surface.TERMINAL, Surface.CONSOLE} else "notebook",
         "place": place_of(asked.shell),
