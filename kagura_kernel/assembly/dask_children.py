@@ -177,8 +177,6 @@ class _Watched:
         await dask_worker.keep(contents, self._parts.blobs)
         return report.outcome
 
-    # ------------------------------------------------------------------ watching
-
     async def _look_for_start(self) -> None:
         if self._owner:
             return

@@ -142,9 +142,6 @@ def _made(chat: CheckedChat, tokens: Mapping[str, Secret]) -> Transport:
     return transport
 
 
-# ------------------------------------------------------------------- the table
-
-
 def _wrong_chat(name: str, table: Mapping[str, Any]) -> Iterator[Problem]:
     if not _NAME.fullmatch(name):
         yield "transports", "the name of a chat is small letters, digits, - and _, and begins with a letter"

@@ -143,9 +143,6 @@ def beside_boxes(settings: Settings, place: Path | str, since: datetime) -> list
     ]
 
 
-# ---------------------------------------------------------------------- boxes
-
-
 def boxes(settings: Settings) -> Iterator[Finding]:
     """Every back-end, tried out, and whether one of them is strong enough here."""
     shared = is_shared(settings.shared or None, os.environ.get("JUPYTERHUB_USER"))
@@ -208,9 +205,6 @@ def memory(settings: Settings) -> Finding:
     found = look_at_memory(settings)
     then = "" if found.ok else "`kagura-kernel setup memory` chooses another place"
     return Finding("memory", OK if found.ok else FAIL, found.said, then, MEMORY)
-
-
-# ---------------------------------------------------------------------- books
 
 
 def _books(place: Path | str, since: datetime) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.cli.main import call, exit_code, told
 from kagura_kernel.cli.printing import terminal_width
 from kagura_kernel.cli.run import carry_out, intent_of, task_of, tell, warm
+from kagura_kernel.cli.setup_settings import replace_file
 from kagura_kernel.cockpit.lines.completing import complete_command
 from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.lines.parsing import parse_line
@@ -211,7 +212,7 @@ class History:
             return []
         if len(found) > 2 * MOST:
             with contextlib.suppress(OSError):
-                self._write("".join(f"{line}\n" for line in found[-MOST:]))
+                replace_file(self.path, "".join(f"{line}\n" for line in found[-MOST:]).encode("utf-8", "replace"))
         return found[-MOST:]
 
     def add(self, line: str) -> str:
@@ -227,15 +228,6 @@ class History:
             finally:
                 os.close(file)
         return told
-
-    def _write(self, text: str) -> None:
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            os.write(file, text.encode("utf-8", "replace"))
-        finally:
-            os.close(file)
-        beside.replace(self.path)
 
 
 def completer(

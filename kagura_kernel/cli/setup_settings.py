@@ -53,7 +53,7 @@ def write_settings(environ: Mapping[str, str], values: Mapping[str, Value], *, t
     check_settings_text(changed, str(path))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _replace(path, changed)
+        replace_file(path, changed.encode())
     except OSError as error:
         raise ConfigurationError(str(path), [f"it cannot be written: {(error.strerror or '').lower()}"]) from error
     return path
@@ -113,11 +113,12 @@ def _toml(value: str | Sequence[str]) -> str:
     return text.replace("\x7f", "\\u007f")
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_file(path: Path, data: bytes) -> None:
+    """Put a file, readable for this user alone, in the place of one; raises `OSError`."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        os.write(file, text.encode())
+        os.write(file, data)
         os.fsync(file)
     finally:
         os.close(file)

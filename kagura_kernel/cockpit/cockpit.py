@@ -247,8 +247,6 @@ class Cockpit:
         """Return when the engine has taken a turn: it is not stuck."""
         await asyncio.wrap_future(self._engine.submit(asyncio.sleep(0)))
 
-    # -------------------------------------------------------------------- runs
-
     def launch(self, intent: RunRequest) -> RunHandle:
         """Set a run going; returns at once.
 
@@ -309,8 +307,6 @@ class Cockpit:
             raise errors.RunUnknown(run_id)
         self._mailbox.send(run_id, "kill", by=by)
 
-    # ------------------------------------------------------------ the approvals
-
     def pending(self) -> list[ApprovalRequest]:
         """Approvals that wait, of every process on this journal, oldest first."""
         return self._desk.pending()
@@ -327,8 +323,6 @@ class Cockpit:
     def abort(self, approval_id: str, *, by: str, via: str) -> Decision:
         """Answer an approval by calling its whole run off; raises like `decide`."""
         return self._desk.decide(approval_id, Verdict.ABORTED, by=by, via=via)
-
-    # --------------------------------------------------------------- the leases
 
     def leases(self) -> list[LeaseView]:
         """Leases of all runs that go on, of every process on this journal, in the order they were acquired."""
@@ -376,8 +370,6 @@ class Cockpit:
             raise errors.LeaseUnknown(lease_id)
         return row
 
-    # -------------------------------------------------------------- the changes
-
     def changes(self, run_id: str) -> list[FileChange]:
         """A run's changes with their states; raises `RunUnknown`."""
         return self._changes.changes(run_id)
@@ -403,8 +395,6 @@ class Cockpit:
         except MemoryStoreError as error:
             return error.message
         return ""
-
-    # ---------------------------------------------------------------- the views
 
     def runs(self, limit: int = 100) -> list[RunRow]:
         """The latest runs, newest first."""
@@ -451,8 +441,6 @@ class Cockpit:
             others=tuple(self._parts.others()),
         )
 
-    # ------------------------------------------------------------------ closing
-
     def close(self) -> None:
         """Stop every run, free every box, end the engine, close the journal; may be called twice."""
         self._sweeping.end()
@@ -466,8 +454,6 @@ class Cockpit:
         self._parts.close_others()
         self._parts.close_memory()
         self._parts.journal.close()
-
-    # ----------------------------------------------------------------- privates
 
     def _session_of(self, intent: RunRequest) -> str:
         if intent.session is None and intent.new_session:

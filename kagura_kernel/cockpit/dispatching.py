@@ -121,8 +121,6 @@ class Dispatched:
             concurrent.futures.wait([self._result])
             raise
 
-    # ----------------------------------------------------------- on the engine
-
     async def _all(self) -> list[RunOutcome]:
         room = asyncio.Semaphore(self._places)
         self._tasks = [asyncio.create_task(self._one(order, room)) for order in self._orders]

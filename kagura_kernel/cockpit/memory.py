@@ -236,8 +236,6 @@ class MemoryDesk:
         """The memory itself."""
         return self._around.memory()
 
-    # ------------------------------------------------------------------- looking
-
     def recall(self, query: Query) -> Sequence[Recalled]:
         """What fits a question best, the best first; an empty one lists the newest.
 
@@ -277,8 +275,6 @@ class MemoryDesk:
         from kagura_kernel.memory.lines import write_lines
 
         return write_lines(self.store.export())
-
-    # ------------------------------------------------------------------ changing
 
     def remember(self, draft: Draft, *, by: str, via: str) -> Memory:
         """Keep what a person says; it is theirs, and trusted. What looks like a secret is taken out.
@@ -328,8 +324,6 @@ class MemoryDesk:
             self._tell("imported", imported.memories[0], by=by, via=via, memories=len(imported.memories))
         return imported
 
-    # ------------------------------------------------------------------- erasing
-
     def would_erase(self, memory_ids: Sequence[str], *, cascade: bool) -> Erasure:
         """What an erasure would remove; nothing is changed."""
         from kagura_kernel.memory.erasing import would_erase
@@ -358,8 +352,6 @@ class MemoryDesk:
             via=via,
             session_id=around.session(),
         )
-
-    # ------------------------------------------------------------------ privates
 
     def _clean(self, draft: Draft) -> Draft:
         redactor = self._around.redactor

@@ -306,8 +306,6 @@ class PluginTalk:
         """The same for callers without a loop; blocks. Never from the engine's thread."""
         return self._result.result(timeout)
 
-    # ------------------------------------------------------- for whoever carries it out
-
     def began(self, stop: Callable[[], object]) -> None:
         """It goes on, and this calls it off."""
         self._stop = stop

@@ -59,8 +59,6 @@ class PluginDesk:
         """The process's plugins."""
         return self._around.manager()
 
-    # ------------------------------------------------------------------- looking
-
     def rows(self, session: str | None = None, project: Path | None = None) -> tuple[PluginRow, ...]:
         """All plugins, looked for anew, as a session has them."""
         return self.manager.rows(self._session(session), self._project(project))
@@ -79,8 +77,6 @@ class PluginDesk:
         if not lines:
             self.row(name)
         return lines
-
-    # ------------------------------------------------------------------ deciding
 
     def approve(self, name: str, *, by: str, via: str, project: Path | None = None) -> PluginRow:
         """Trust its files as they are now in later sessions.
@@ -115,8 +111,6 @@ class PluginDesk:
         session_id = self._session(session)
         self.manager.row(session_id, name, self._project(None))
         return self._around.engine.call(self.manager.disable(session_id, name, by=by, via=via))
-
-    # ------------------------------------------------------- auditing and enabling
 
     def audit(self, intent: AuditPlugin) -> PluginTalk:
         """Examine a plugin anew; returns at once.
@@ -209,8 +203,6 @@ class PluginDesk:
         talk.say(PluginExamined(self.manager.row_of(session_id, examined), tuple(examined.scan.findings)))
         return examined
 
-    # ------------------------------------------------------------------ elsewhere
-
     async def hear(self, session_ids: Sequence[str]) -> tuple[PluginTalk, ...]:
         """Do what other processes asked of these sessions; what a person was shown there, they have decided.
 
@@ -274,8 +266,6 @@ class PluginDesk:
             )
         except errors.JournalError as trouble:
             log.warning("%s %s, asked for in the %s: %s", word.deed, word.plugin, word.via, trouble.message)
-
-    # ------------------------------------------------------------------ privates
 
     def _session(self, name: str | None) -> str:
         return self._around.session_of(name)

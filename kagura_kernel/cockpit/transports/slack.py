@@ -460,8 +460,6 @@ class SlackTransport:
         except (SlackClientError, aiohttp.ClientError, OSError, TimeoutError) as error:
             raise TransportError(self.name, what, f"it cannot be reached ({type(error).__name__})") from None
 
-    # ------------------------------------------------------------ what is heard
-
     def _heard(self, body: Mapping[str, Any]) -> Heard | None:
         heard = heard_in(body, self._us, self._file)
         if isinstance(heard, Said) and not heard.in_thread:
