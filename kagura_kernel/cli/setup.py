@@ -6,11 +6,10 @@ rest is told. A key is never written into a file.
 
 from __future__ import annotations
 
-import getpass
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -104,32 +103,15 @@ Any service with an OpenAI-compatible API does: name one in the settings (`endpo
 (`model = "…"`). `kagura-kernel setup brain` at a terminal asks for both, and keeps a key in the keychain."""
 
 
+@dataclass(frozen=True)
 class Walk:
-    """Asks a person about one part after the other.
+    """Asks a person about one part after the other."""
 
-    Args:
-        environ: Variables.
-        asks: Whether somebody can be asked.
-        mend: Whether what cannot be right is set back where nobody is asked.
-        ask: Reads one answer; raises EOFError at the end of the input.
-        ask_secret: Reads one that nobody sees.
-        say: Prints.
-    """
-
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        *,
-        asks: bool,
-        mend: bool,
-        ask: Callable[[str], str] = input,
-        ask_secret: Callable[[str], str] = getpass.getpass,
-        say: Callable[[str], None] = print,
-    ) -> None:
-        self._environ = environ
-        self._asks = asks
-        self._mend = mend
-        self._talk = Talk(ask, ask_secret, say)
+    environ: Mapping[str, str]  # Variables
+    _: KW_ONLY
+    asks: bool  # Whether somebody can be asked
+    mend: bool  # Whether what cannot be right is set back where nobody is asked
+    talk: Talk = field(default_factory=Talk)  # How they are asked
 
     def through(self, part: str, settings: Settings) -> None:
         """Walk through one part.
@@ -143,42 +125,42 @@ class Walk:
 
     def _brain(self, settings: Settings) -> None:
 
-        if not self._asks:
-            if any(row.state != OK for row in brains(settings, self._environ) if row.name == "brain"):
-                self._talk.say(f"{_SIGN_IN}\n{_SERVICE}")
-            if self._mend and settings.brain not in ("auto", *brain_names()):
+        if not self.asks:
+            if any(row.state != OK for row in brains(settings, self.environ) if row.name == "brain"):
+                self.talk.say(f"{_SIGN_IN}\n{_SERVICE}")
+            if self.mend and settings.brain not in ("auto", *brain_names()):
                 self._write("brain", "auto")
             return
         ways = ["leave it as it is", "Claude, by a sign-in or a key in a variable"]
         ways += ["a service with an OpenAI-compatible API, or a model on this machine"]
-        match self._talk.choose("Which brain should think?", ways):
+        match self.talk.choose("Which brain should think?", ways):
             case 0:
                 return
             case 1:
-                self._talk.say(_SIGN_IN)
+                self.talk.say(_SIGN_IN)
                 if settings.brain not in ("auto", "claude"):
                     self._write("brain", "claude")
                 return
         names = list(KNOWN)
-        number = self._talk.choose("Which service?", [*names, "another one, by its URL"])
+        number = self.talk.choose("Which service?", [*names, "another one, by its URL"])
         self._service(names[number] if number < len(names) else "", settings)
 
     def _service(self, known: str, settings: Settings) -> None:
-        name = known or self._talk.ask("A short name for it: ").strip()
+        name = known or self.talk.ask("A short name for it: ").strip()
         if not known:
-            url = self._talk.ask("Its base URL, with the /v1 that most have: ").strip()
+            url = self.talk.ask("Its base URL, with the /v1 that most have: ").strip()
             self._write("url", url, table=f"endpoints.{name}")
         self._write("endpoint", name)
-        model = self._talk.ask(f"Its model [{settings.model or 'none, each run names one'}]: ").strip()
+        model = self.talk.ask(f"Its model [{settings.model or 'none, each run names one'}]: ").strip()
         if model:
             self._write("model", model)
         self._write("brain", "pydantic_ai")
         variable = KNOWN[known].variable if known else ""
         if known and not variable:
-            self._talk.say(f"It needs no key; {KNOWN[known].start}.")
+            self.talk.say(f"It needs no key; {KNOWN[known].start}.")
             return
         place = f"the variable {variable} does, too" if variable else "empty where it needs none"
-        secret = self._talk.ask_secret(f"Its key, which goes into the keychain ({place}; empty to skip): ").strip()
+        secret = self.talk.ask_secret(f"Its key, which goes into the keychain ({place}; empty to skip): ").strip()
         if secret:
             self._keep(name, secret)
 
@@ -186,33 +168,33 @@ class Walk:
         try:
             keep_in_keychain(KEYCHAIN, name, secret)
         except KeychainUnusable as error:
-            self._talk.say(
+            self.talk.say(
                 f"It was not kept: {error}. Keep it in a variable, and name it in `key_env` of [endpoints.{name}]."
             )
             return
         self._write("key_keyring", f"{KEYCHAIN}/{name}", table=f"endpoints.{name}")
 
     def _memory(self, settings: Settings) -> None:
-        if not self._asks:
-            if self._mend and settings.memory and not look_at_memory(settings).ok:
+        if not self.asks:
+            if self.mend and settings.memory and not look_at_memory(settings).ok:
                 self._write("memory", "")
             return
         ways = ["leave it as it is", "a file in our data directory", "another file", "a PostgreSQL database"]
-        match self._talk.choose("Where should memories be kept?", [*ways, "Kagura Memory Cloud"]):
+        match self.talk.choose("Where should memories be kept?", [*ways, "Kagura Memory Cloud"]):
             case 1:
                 self._write("memory", "")
             case 2:
-                self._write("memory", self._talk.ask("Its path; its folder has to be there: ").strip())
+                self._write("memory", self.talk.ask("Its path; its folder has to be there: ").strip())
             case 3:
                 self._write("memory", self._database())
             case 4:
                 self._write("memory", "cloud")
-                self._talk.say("Sign in as its documentation says, or set KAGURA_API_KEY.")
+                self.talk.say("Sign in as its documentation says, or set KAGURA_API_KEY.")
 
     def _database(self) -> str:
         from urllib.parse import urlsplit
 
-        url = self._talk.ask("Its URL, postgresql://user@host/database, without a password: ").strip()
+        url = self.talk.ask("Its URL, postgresql://user@host/database, without a password: ").strip()
         if urlsplit(url).password:
             raise ConfigurationError(
                 "that URL", ["it holds a password, which is never written into the settings; use ~/.pgpass"]
@@ -220,26 +202,26 @@ class Walk:
         return url
 
     def _sandbox(self, settings: Settings) -> None:
-        if not self._asks:
-            if self._mend and settings.box != AUTO:
+        if not self.asks:
+            if self.mend and settings.box != AUTO:
                 self._write("box", AUTO)
             return
         names = [AUTO, *BUILT_IN]
         ways = ["leave it as it is", "auto: Docker where its image is built, else bubblewrap", *BUILT_IN]
-        number = self._talk.choose("Which box should runs have?", ways)
+        number = self.talk.choose("Which box should runs have?", ways)
         if number:
             self._write("box", names[number - 1])
 
     def _transport(self, settings: Settings) -> None:
-        if self._asks:
-            set_up_chat(self._talk, settings, self._environ)
+        if self.asks:
+            set_up_chat(self.talk, settings, self.environ)
         elif not settings.transports:
-            self._talk.say(WITHOUT_ASKING)
+            self.talk.say(WITHOUT_ASKING)
 
     def _write(self, name: str, value: str, *, table: str = "") -> None:
-        path = write_setting(self._environ, name, value, table=table)
+        path = write_setting(self.environ, name, value, table=table)
         shown = f"[{table}] {name}" if table else name
-        self._talk.say(f"{shown} = {value!r} was written to {path}.")
+        self.talk.say(f"{shown} = {value!r} was written to {path}.")
         variable = f"KAGURA_{name.upper()}"
-        if not table and variable in self._environ:
-            self._talk.say(f"The variable {variable} overrides it: take it away, or change it.")
+        if not table and variable in self.environ:
+            self.talk.say(f"The variable {variable} overrides it: take it away, or change it.")

@@ -196,44 +196,25 @@ def _ended_as(run: AuditRun) -> str:
     return run.outcome.error if run.outcome is not None else ""
 
 
+@dataclass(eq=False)
 class Enabling:
-    """One enabling; belongs to the engine's loop.
+    """One enabling; belongs to the engine's loop."""
 
-    Args:
-        around: What it needs of the cockpit.
-        intent: What was asked for.
-        talk: Where its steps are told.
-        examined: The bytes that it is about.
-        given: Configuration that came with the command.
-        session_id: The session.
-        project: What `./…` is relative to.
-    """
+    around: PluginSurroundings  # What it needs of the cockpit
+    intent: EnablePlugin  # What was asked for
+    talk: plugin_talk.PluginTalk  # Where its steps are told
+    examined: Examined  # The bytes that it is about
+    given: Mapping[str, Value]  # Configuration that came with the command
+    session_id: str  # The session
+    project: Path  # What `./…` is relative to
 
-    def __init__(
-        self,
-        around: PluginSurroundings,
-        *,
-        intent: EnablePlugin,
-        talk: plugin_talk.PluginTalk,
-        examined: Examined,
-        given: Mapping[str, Value],
-        session_id: str,
-        project: Path,
-    ) -> None:
+    def __post_init__(self) -> None:
         from kagura_kernel.plugins.configuration import questions
 
-        self._manager = around.manager()
-        self._desk = around.desk
-        self._clock = around.clock
-        self._deadline = around.choices.settings.approval_deadline  # Seconds until no answer is a no
-        self._intent = intent
-        self._talk = talk
-        self._examined = examined
+        self._manager = self.around.manager()
         # What was configured in this session stands, unless it is said anew.
-        self._given = {**self._manager.values(session_id, intent.name), **given}
-        self._questions = tuple(questions(examined.schema, self._given))
-        self._session_id = session_id
-        self._project = project
+        self._given = {**self._manager.values(self.session_id, self.intent.name), **self.given}
+        self._questions = tuple(questions(self.examined.schema, self._given))
 
     @property
     def told(self) -> Mapping[str, str]:
@@ -250,15 +231,15 @@ class Enabling:
         """
         from kagura_kernel.plugins.configuration import complete
 
-        if self._intent.headless:
-            complete(self._examined.schema, self._given, self._intent.name)
+        if self.intent.headless:
+            complete(self.examined.schema, self._given, self.intent.name)
 
     async def fast(self) -> None:
         """Enable an approved plugin; only what has to be filled in is asked for."""
-        intent = self._intent
+        intent = self.intent
         if self._questions and not intent.headless:
             question = self._question(None, "")
-            self._talk.say(plugin_talk.PluginAsked(question))
+            self.talk.say(plugin_talk.PluginAsked(question))
             if not await question.filled():
                 raise PluginRefused(intent.name, "was not enabled: its form was not filled in")
             self._given |= question.values
@@ -273,8 +254,8 @@ class Enabling:
         Raises:
             PluginRefused: the audit forbids it, or somebody said no.
         """
-        manager, intent = self._manager, self._intent
-        if why := manager.barred(self._examined, audit):
+        manager, intent = self._manager, self.intent
+        if why := manager.barred(self.examined, audit):
             raise PluginRefused(intent.name, why)
         if intent.seen:
             decision = self._said_before("seen there")
@@ -283,7 +264,7 @@ class Enabling:
         else:
             decision = await self._ask(audit, approver)
         if not decision.allowed:
-            manager.reject(self._session_id, self._examined, by=decision.by, via=decision.via, why=decision.answer)
+            manager.reject(self.session_id, self.examined, by=decision.by, via=decision.via, why=decision.answer)
             advice = ""
             if intent.headless:
                 advice = "Nobody can be asked here: say `--accept-risk` in the command, or enable it where you can."
@@ -294,20 +275,20 @@ class Enabling:
         return f"{intent.name} is enabled."
 
     def _said_before(self, why: str) -> Decision:
-        intent, now = self._intent, self._clock.now()
+        intent, now = self.intent, self.around.clock.now()
         return Decision(new_approval_id(), Verdict.ALLOW, intent.by, intent.via, now, why)
 
     async def _ask(self, audit: PluginAudit, approver: Approver) -> Decision:
         request = self._request(audit)
         question = self._question(audit, request.id)
-        if self._intent.headless:
+        if self.intent.headless:
             return await approver.approve(request)
         asking = asyncio.ensure_future(approver.approve(request))
         try:
             # It is put before it is shown: an answer that comes at once must find it.
             await asyncio.sleep(0)
             if not asking.done():
-                self._talk.say(plugin_talk.PluginAsked(question))
+                self.talk.say(plugin_talk.PluginAsked(question))
             decision = await asking
         finally:
             if not asking.done():
@@ -319,40 +300,34 @@ class Enabling:
     async def _load(self, decision: Decision | None, *, approved: bool) -> None:
         from kagura_kernel.plugins.configuration import as_words, complete, silent_summary
 
-        manager, intent = self._manager, self._intent
+        manager, intent = self._manager, self.intent
         by, via = (decision.by, decision.via) if decision is not None else (intent.by, intent.via)
-        configured = complete(self._examined.schema, self._given, intent.name)
+        configured = complete(self.examined.schema, self._given, intent.name)
         await manager.enable(
-            self._session_id,
-            self._examined,
-            configured.values,
-            project=self._project,
-            by=by,
-            via=via,
-            decision=decision,
+            self.session_id, self.examined, configured.values, project=self.project, by=by, via=via, decision=decision
         )
         if approved:
-            manager.approve(self._session_id, self._examined, by=by, via=via)
-        row = manager.row_of(self._session_id, self._examined)
+            manager.approve(self.session_id, self.examined, by=by, via=via)
+        row = manager.row_of(self.session_id, self.examined)
         words = as_words(self._given)
         silent, session = silent_summary(configured), intent.session or ""
-        self._talk.say(
+        self.talk.say(
             plugin_talk.PluginEnabled(row, silent, approved, fast=decision is None, words=words, session=session)
         )
 
     def _question(self, audit: PluginAudit | None, approval_id: str) -> plugin_talk.PluginQuestion:
         return plugin_talk.PluginQuestion(
-            self._manager.row_of(self._session_id, self._examined),
+            self._manager.row_of(self.session_id, self.examined),
             audit,
             self._questions,
             approval_id=approval_id,
-            deadline=self._deadline,
-            desk=self._desk,
-            check=lambda values: self._manager.check_values(self._examined, {**self._given, **values}, self._project),
+            deadline=self.around.choices.settings.approval_deadline,
+            desk=self.around.desk,
+            check=lambda values: self._manager.check_values(self.examined, {**self._given, **values}, self.project),
         )
 
     def _request(self, audit: PluginAudit) -> ApprovalRequest:
-        examined = self._examined
+        examined = self.examined
         manifest = examined.found.manifest
         opened = audit.permissions
         filled = {f"{{{name}}}": f"{text} ({name})" for name, text in self.told.items()}
@@ -365,14 +340,14 @@ class Enabling:
         return ApprovalRequest(
             id=new_approval_id(),
             # The run and its session put themselves in.
-            run_id=self._talk.handle.run_id if self._talk.handle else "",
-            session_id=self._session_id,
+            run_id=self.talk.handle.run_id if self.talk.handle else "",
+            session_id=self.session_id,
             kind=ApprovalKind.PLUGIN,
             title=f"Enable the plugin {manifest.name} {manifest.version}, risk {audit.risk}",
             detail="\n".join([audit.summary, *wants, *findings]),
             arguments={"plugin": manifest.name, "content_hash": audit.content_hash, "risk": str(audit.risk)},
-            requested_at=self._clock.now(),
-            deadline=self._deadline,
+            requested_at=self.around.clock.now(),
+            deadline=self.around.choices.settings.approval_deadline,
             options=(plugin_talk.ENABLE, plugin_talk.APPROVE),
         )
 

@@ -162,15 +162,7 @@ class PluginDesk:
         if intent.seen not in ("", examined.content_hash):
             raise errors.PluginChangedSince(intent.name, "shown")
         given = parse_inline(intent.words, examined.schema, intent.name)
-        enabling = Enabling(
-            self._around,
-            intent=intent,
-            talk=talk,
-            examined=examined,
-            given=given,
-            session_id=session_id,
-            project=project,
-        )
+        enabling = Enabling(self._around, intent, talk, examined, given, session_id, project)
         enabling.check_complete()
         if self.manager.approval(examined) is not None:
             await enabling.fast()

@@ -10,7 +10,7 @@ import pytest
 from kagura_kernel.assembly import load_settings
 from kagura_kernel.cli.main import main
 from kagura_kernel.cli.setup import PARTS, Walk
-from kagura_kernel.cli.setup_settings import with_setting, write_setting, write_settings
+from kagura_kernel.cli.setup_settings import Talk, with_setting, write_setting, write_settings
 from kagura_kernel.domain.errors import ConfigurationError
 
 SECRET = "sk-very-secret"
@@ -49,7 +49,7 @@ def walk() -> Answer:
             said.append(question)
             return next(coming)
 
-        found = Walk(os.environ, asks=asks, mend=mend, ask=ask, ask_secret=lambda _: secret, say=said.append)
+        found = Walk(os.environ, asks=asks, mend=mend, talk=Talk(ask, lambda _: secret, said.append))
         found.through(part, load_settings(os.environ))
         assert next(coming, None) is None
         assert SECRET not in "\n".join(said)

@@ -16,6 +16,7 @@ import pytest
 from kagura_kernel.assembly import load_settings
 from kagura_kernel.cli.setup import Walk
 from kagura_kernel.cli.setup_chats import _GUIDES
+from kagura_kernel.cli.setup_settings import Talk
 from kagura_kernel.domain.errors import ConfigurationError
 
 pytest.importorskip("slack_bolt")
@@ -89,7 +90,7 @@ def walk() -> Answer:
             said.append(question)
             return next(unseen)
 
-        found = Walk(os.environ, asks=asks, mend=False, ask=ask, ask_secret=ask_secret, say=said.append)
+        found = Walk(os.environ, asks=asks, mend=False, talk=Talk(ask, ask_secret, said.append))
         found.through("transport", load_settings(os.environ))
         assert (next(coming, None), next(unseen, None)) == (None, None)
         assert not [secret for secret in secrets if secret and secret in "\n".join(said)]
