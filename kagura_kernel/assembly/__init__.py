@@ -215,15 +215,7 @@ def _close_all(*closing: Callable[[], None]) -> None:
 def make_sweep(
     ledger: LeaseLedger, registry: Callable[[], Registry], owner: str, clock: Clock, alive: Callable[[str], bool]
 ) -> Sweep:
-    """What gives back the credentials that no run holds any more.
-
-    Args:
-        ledger: Every credential.
-        registry: Reads the providers.
-        owner: This process.
-        clock: The time.
-        alive: Whether a process may still be there.
-    """
+    """What gives back the credentials that no run holds any more."""
 
     async def sweeping(told: Callable[[SweepReport], None]) -> None:
         await keep_sweeping(lambda: Settler(ledger, registry().providers, owner, alive, clock=clock), told)

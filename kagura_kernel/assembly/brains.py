@@ -50,13 +50,7 @@ _MILLION = 1_000_000
 
 
 def make_brains(environ: Mapping[str, str], settings: Settings, home: Path) -> dict[str, BrainProvider]:
-    """Every brain there is, by name, the preferred first; nothing is started, read or imported for it.
-
-    Args:
-        environ: Variables.
-        settings: The user's.
-        home: Our data directory.
-    """
+    """Every brain there is, by name, the preferred first; nothing is started, read or imported for it."""
     from kagura_kernel.brain.claude import ClaudeBrain
     from kagura_kernel.brain.kagura_brain import KaguraBrain
     from kagura_kernel.brain.sealed import SealedBrain
@@ -225,12 +219,7 @@ def brain_reports(
 ) -> list[BrainReport]:
     """Every brain with what it would think with and what a turn would cost; no service is asked.
 
-    Args:
-        environ: Variables.
-        settings: The user's.
-        home: Our data directory.
-        journal: Where turns were counted; None for nowhere.
-        model: The model asked for; empty for what each would take.
+    Turns are counted in the journal, where there is one; an empty `model` is what each would take.
     """
     compatible = compatible_brain(environ, settings)
     endpoints = make_endpoints(environ, settings)

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 
 class LocalChildren:
-    """Runs children as runs of this process, at the same desk and with the same boxes. On the engine's loop.
-
-    Args:
-        cockpit: Whose runs they are.
-    """
+    """Runs children as runs of this process, at the same desk and with the same boxes. On the engine's loop."""
 
     def __init__(self, cockpit: Cockpit) -> None:
         self._cockpit = cockpit
@@ -64,11 +60,7 @@ async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
 
 
 class AllChildren:
-    """Runs children where their orders say.
-
-    Args:
-        at_workers: Makes what runs them at workers, when it is first needed.
-    """
+    """Runs children where their orders say."""
 
     def __init__(self, at_workers: Callable[[Cockpit], DaskChildren]) -> None:
         self._make = at_workers
@@ -113,11 +105,7 @@ class Owners:
 def all_children(journal: Journal, home: Path, clock: Clock, owners: Owners) -> AllChildren:
     """What runs the parts of a run's work that it hands on.
 
-    Args:
-        journal: The record.
-        home: Our data directory.
-        clock: The time.
-        owners: Told of processes that are gone with their workers.
+    `owners` is told of processes that are gone with their workers.
     """
 
     def at_workers(cockpit: Cockpit) -> DaskChildren:

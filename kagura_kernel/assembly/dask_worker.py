@@ -173,12 +173,7 @@ def use_cockpit(make: Callable[[], Cockpit]) -> None:
 
 
 def run_child(text: str, contents: Mapping[str, bytes]) -> tuple[str, Contents]:
-    """Do what a packet says and wait for the end; blocks. Never raises: what goes wrong is in the report.
-
-    Args:
-        text: The packet.
-        contents: What the changed files of its workspace hold.
-    """
+    """Do what a packet says and wait for the end; blocks. Never raises: what goes wrong is in the report."""
     try:
         packet = packet_of(text)
         return _done(packet, contents)

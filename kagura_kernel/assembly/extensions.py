@@ -43,8 +43,7 @@ def brain_names() -> tuple[str, ...]:
 def brain_chooser(brains: Mapping[str, BrainProvider]) -> Callable[[str], tuple[BrainProvider, str]]:
     """What finds the brain for a run. Brains of other packages are taken by name alone, and made once.
 
-    Args:
-        brains: Our own by name, the preferred first.
+    Our own come by name, the preferred first.
     """
 
     @cache

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 def make_kits(environ: Mapping[str, str], settings: Settings | None = None, *, clock: Clock | None = None) -> KitDesk:
     """What a person can ask about agents and kits; opens nothing and reads no file but the settings.
 
-    Args:
-        environ: Variables.
-        settings: The user's; None reads them.
-        clock: The time.
+    Without settings they are read.
 
     Raises:
         ConfigurationError: the settings are wrong.

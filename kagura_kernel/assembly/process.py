@@ -79,8 +79,7 @@ def close_cockpit() -> None:
 def use_cockpit(make: Callable[[Mapping[str, str]], Cockpit] | None) -> None:
     """Have `get_cockpit` make this process's cockpit so from now on; the one that is there is closed.
 
-    Args:
-        make: Makes it of an environment; None goes back to `make_cockpit`.
+    None goes back to `make_cockpit`.
     """
     global _maker  # noqa: PLW0603 - one cockpit per process is the point
     close_cockpit()

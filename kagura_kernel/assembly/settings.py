@@ -107,10 +107,6 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
 def check_settings_text(text: str, source: str) -> None:
     """Return when a file of settings with this text would be right, whatever variables say.
 
-    Args:
-        text: TOML.
-        source: Where it is to stand, for errors.
-
     Raises:
         ConfigurationError: with every problem.
     """

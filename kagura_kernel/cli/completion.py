@@ -86,10 +86,7 @@ def complete_line(words: Sequence[str]) -> int:
 def lines_for(shell: str, line: str, names: Names) -> list[str]:
     """What to print for this shell; its own files are asked for by name alone.
 
-    Args:
-        shell: `bash`, `zsh` or `fish`.
-        line: The whole line up to the cursor, the program's name included.
-        names: Looked up for values.
+    The line goes up to the cursor, the program's name included.
     """
     rest = line.lstrip()
     _, blank, command = rest.partition(" ")

@@ -113,13 +113,7 @@ def doctor(arguments: SimpleNamespace) -> int:
 
 
 def look(settings: Settings, place: Path | str, since: datetime) -> list[Finding]:
-    """Everything, in the order in which it is told.
-
-    Args:
-        settings: The user's.
-        place: The journal.
-        since: How far back to count what was refused and denied.
-    """
+    """Everything, in the order in which it is told. What was refused and denied is counted from `since` on."""
     # Boxes take a while to start: all else is looked at meanwhile.
     with ThreadPoolExecutor(1) as pool:
         tried = pool.submit(lambda: list(boxes(settings)))

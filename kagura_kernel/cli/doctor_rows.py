@@ -224,11 +224,7 @@ def jupyter() -> Iterator[Finding]:
 
 
 def clock(place: Path | str) -> Finding:
-    """Whether the clock can be right: nothing that was written before lies in its future.
-
-    Args:
-        place: The journal.
-    """
+    """Whether the clock can be right: nothing that was written before lies in its future."""
     now = datetime.now(UTC)
     built = datetime.fromtimestamp(Path(__file__).stat().st_mtime, UTC)
     newest = _newest_row(place)
@@ -338,8 +334,7 @@ def _room(name: str, place: Path, there: Path) -> Finding:
 def extension_findings(settings: Settings) -> Iterator[Finding]:
     """A row for each extension, which is loaded for it, and what the settings say of watching.
 
-    Args:
-        settings: The user's; what they name has to work.
+    What the settings name has to work.
     """
     from kagura_kernel.assembly.extensions import tried
 

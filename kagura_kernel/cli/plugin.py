@@ -317,10 +317,7 @@ def live_sessions(journal: Journal) -> list[str]:
 def as_in(journal: Journal, session: str, rows: Iterable[PluginRow]) -> list[PluginRow]:
     """The plugins as a session of another process has them; one that is gone has nothing enabled.
 
-    Args:
-        journal: Tells of the session.
-        session: It; empty for none.
-        rows: The plugins as they are here.
+    An empty session is none.
     """
     views = plugin_views(journal) if session else []
     known = {(view.name, view.seen.place, view.seen.content_hash): view for view in views}

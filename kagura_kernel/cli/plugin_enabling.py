@@ -202,10 +202,7 @@ def _heard(journal: Journal, session: str, row: PluginRow, since: datetime) -> s
 def absolute(words: Sequence[str], row: PluginRow, here: Path) -> tuple[str, ...]:
     """Configuration as a process with another working directory understands it: paths that began here are whole.
 
-    Args:
-        words: Each `field=value`.
-        row: The plugin, which says what of it are paths.
-        here: The working directory.
+    The plugin says what of the words, each `field=value`, are paths.
     """
     paths = {field_of(entry) for entry in (*row.permissions.read, *row.permissions.write)}
     return tuple(

@@ -93,12 +93,7 @@ def handed_routing(settings: Settings, handoff: Handoff | None) -> Routing:
 
 
 def delegation_terms(settings: Settings, workers: str | None, handoff: Handoff | None) -> DelegationTerms:
-    """How much of its work a run may hand on, and where that runs.
-
-    Args:
-        settings: The user's.
-        workers: What the cell says; None leaves it to the settings.
-        handoff: What the run was handed itself.
+    """How much of its work a run may hand on, and where that runs. Where the cell names no workers, the settings do.
 
     Raises:
         UsageError: the address of the workers cannot be understood.

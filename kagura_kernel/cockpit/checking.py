@@ -14,13 +14,7 @@ from kagura_kernel.membrane.grant import host_sets
 async def explain_targets(
     targets: Sequence[str], net: Sequence[str], mirrors: Mapping[str, Sequence[str]], *, resolve: bool = True
 ) -> list[Explanation]:
-    """The decision on each target, in their order.
-
-    Args:
-        targets: HOST[:PORT] or URLs.
-        net: The words after `--net`, in their order.
-        mirrors: The settings' hosts that stand in for sets.
-        resolve: Whether to look names up on this machine.
+    """The decision on each target, in their order. `mirrors` are the settings' hosts that stand in for sets.
 
     Raises:
         HostNotUnderstood: a target or a mirror is none.

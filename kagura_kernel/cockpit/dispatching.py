@@ -188,9 +188,7 @@ class Session:
     def run(self, task: str, **options: Any) -> RunHandle:
         """Set one run of this session going: to await, or to wait for with `result()`.
 
-        Args:
-            task: What to do.
-            options: Fields of `RunRequest`: `agent`, `model`, `budget_usd`, `verify`, `project`, …
+        Options are fields of `RunRequest`: `agent`, `model`, `budget_usd`, `verify`, `project`, …
 
         Raises:
             SessionBusy: the session has a run already.

@@ -187,9 +187,7 @@ class KitDesk:
     def plan(self, reference: str | None = None, project: Path | None = None) -> AgentPlan:
         """What a run of it would be given, why, and from where; nothing is staged.
 
-        Args:
-            reference: Whose; None is the settings' own agent.
-            project: Where; None is the working directory.
+        Without a reference it is the settings' own agent, without a project the working directory.
 
         Raises:
             AgentNotFound: as `resolve`, and so its siblings.

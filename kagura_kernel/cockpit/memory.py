@@ -333,11 +333,7 @@ class MemoryDesk:
     def erase(self, memory_ids: Sequence[str], *, cascade: bool, by: str, via: str) -> Erasure:
         """Remove memories with their edges, and the checkpoints that name them, for good.
 
-        Args:
-            memory_ids: Which.
-            cascade: Whether everything that came from them goes too.
-            by: Who says so.
-            via: Where.
+        With `cascade` everything that came from them goes too.
         """
         from kagura_kernel.memory.erasing import erase
 
@@ -414,10 +410,6 @@ def lessons_told(memory: Callable[[], MemoryDesk], arguments: Mapping[str, objec
 
 def plan_lessons(store: MemoryStore, arguments: Mapping[str, object]) -> Iterator[str]:
     """The lessons of a plan's question, one line each part; their words are quoted, bounded, and hold nothing unseen.
-
-    Args:
-        store: The memory.
-        arguments: The question's, which name lessons and fixes.
 
     Raises:
         MemoryUnavailable: the memory cannot be reached.

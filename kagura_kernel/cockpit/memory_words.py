@@ -76,13 +76,7 @@ def memory_lines(memory: Memory, now: datetime) -> Iterator[str]:
 
 
 def changed_lines(act: str, memories: Sequence[Memory], prefix: str) -> Iterator[str]:
-    """What was done to memories, a line for each.
-
-    Args:
-        act: `promote`, `demote`, `pin`, `unpin`, `forget`, `restore`, or `add`.
-        memories: As they are now.
-        prefix: How commands begin here.
-    """
+    """What was done to memories, a line for each. `prefix` is how commands begin here."""
     for memory in memories:
         yield f"{memory.id} {_now(act, memory, prefix)}: {_on_one_line(memory.summary)}"
         if act == "promote":
@@ -125,13 +119,7 @@ def _now(act: str, memory: Memory, prefix: str) -> str:
 
 
 def erasure_lines(erasure: Erasure, named: Sequence[str], command: str) -> Iterator[str]:
-    """What an erasure would remove.
-
-    Args:
-        erasure: It.
-        named: The ids that were asked for.
-        command: What carries it out.
-    """
+    """What an erasure would remove. What is not among the ids that were `named` grew from them; `command` does it."""
     yield f"This would erase {erased_counts(erasure)}, for good:"
     for memory in erasure.memories:
         grown = "" if memory.id in named else ", came from it"
@@ -166,13 +154,7 @@ def _going_lines(erasure: Erasure, then: str) -> Iterator[str]:
 
 
 def imported_line(found: Imported, *, trusting: bool, prefix: str = "") -> str:
-    """What an import gave: what is new, and what was here already and stayed as it was.
-
-    Args:
-        found: It.
-        trusting: Whether the file was believed.
-        prefix: How commands begin here.
-    """
+    """What an import gave: what is new, and what was here already and stayed as it was."""
     new, here = found.new, len(found.here)
     held = _counted(new, "new memory", "new memories") if here else _counted(new, "memory", "memories")
     tier = "" if trusting or not new else "; those that are new are in quarantine until somebody promotes them"

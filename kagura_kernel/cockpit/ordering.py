@@ -289,10 +289,7 @@ def _brain_name(request: RunRequest, wanted: str, settings: Settings) -> str:
 def check_name(what: str, name: str, redactor: Redactor | None) -> None:
     """Refuse a name that is a secret: names are kept, and shown, as they are.
 
-    Args:
-        what: What is named, as the person calls it.
-        name: As it was typed.
-        redactor: Knows secrets; None looks for none.
+    Without a redactor no secret is looked for.
 
     Raises:
         UsageError: it is one.

@@ -140,9 +140,7 @@ def _go_on(silent: AuditorSilent, surface: TextSurface) -> None:
 def enabled_text(step: PluginEnabled, where: str = "") -> str:
     """What became of an enabling, and what to do with it.
 
-    Args:
-        step: The last one of it.
-        where: Goes on from the plugin's name; empty for the session that it was asked for.
+    `where` goes on from the plugin's name; empty is the session that it was asked for.
     """
     row = step.row
     where = where or f"is enabled in {f'the session {step.session}' if step.session else 'this session'}"

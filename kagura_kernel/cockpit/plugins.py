@@ -308,10 +308,7 @@ def _conclude(talk: PluginTalk, done: concurrent.futures.Future[PluginRow]) -> N
 def installed_text(found: Found, barred: str, how: str) -> str:
     """What became of an installing, and what to do with it.
 
-    Args:
-        found: The plugin.
-        barred: Why it cannot be enabled, as `PluginShelf.barred` says it.
-        how: The command that enables it.
+    `barred` is as `PluginShelf.barred` says it, `how` the command that enables it.
     """
     if barred:
         return f"{found.name} {found.manifest.version} is installed, and {barred}."

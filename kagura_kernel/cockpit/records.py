@@ -74,12 +74,7 @@ class Records:
         self._clock = clock
 
     def board(self, *, ended: int, here: Sequence[str]) -> Board:
-        """How all runs stand.
-
-        Args:
-            ended: How many of those that are over.
-            here: Runs of this process.
-        """
+        """How all runs stand."""
         live = views.unfinished(self._journal)
         # The last so many runs hold at least the last ended ones, but for those that go on.
         latest = views.runs(self._journal, limit=ended + len(live))

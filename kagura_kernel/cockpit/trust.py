@@ -56,9 +56,7 @@ def require_evidence(row: RunRow) -> None:
 def allowed_categories(rows: Iterable[StoredEvent], held: Iterable[str]) -> dict[str, frozenset[str]]:
     """The categories in which a person has allowed something, in their order, each with the names that it went to.
 
-    Args:
-        rows: The run's `approval.requested` and `approval.decided` rows.
-        held: The credentials that runs had held before it began.
+    The rows ask and decide; `held` are the credentials that runs had held before it began.
     """
     before, asked, found = frozenset(held), dict[str, ApprovalRequest](), dict[str, frozenset[str]]()
     for row in rows:

@@ -108,12 +108,7 @@ def waits_for_nobody(text: str) -> bool:
 
 
 def understand(text: str, standing: Standing) -> Meaning:
-    """What a message asks for.
-
-    Args:
-        text: As it was written, without a mention of us.
-        standing: How its session stands.
-    """
+    """What a message asks for."""
     said = text.strip()
     word = said.casefold().rstrip(".!")
     if not said:

@@ -39,10 +39,7 @@ class InPrompt(NamedTuple):
 def locate(text: str, cursor: int, *, prompt: bool) -> OnLine | InPrompt | None:
     """Where the cursor is in a cell; None where the cell is not ours there.
 
-    Args:
-        text: The whole cell.
-        cursor: Characters before the cursor.
-        prompt: Whether a plain cell is a prompt.
+    `cursor` counts the characters before it; `prompt` says whether a plain cell is one.
     """
     first = _first_line(text)
     end = _line_end(text, first)
@@ -318,11 +315,7 @@ class Completions(NamedTuple):
 def complete(text: str, cursor: int, names: Names, *, prompt: bool) -> Completions | None:
     """What may stand at the cursor; None where the cell is not ours there.
 
-    Args:
-        text: The whole cell.
-        cursor: Characters before the cursor.
-        names: Looked up for values alone.
-        prompt: Whether a plain cell is a prompt, as in the kagura kernel.
+    As `explain`, names are looked up for values alone.
     """
     place = locate(text, cursor, prompt=prompt)
     if place is None:
@@ -342,10 +335,7 @@ def complete(text: str, cursor: int, names: Names, *, prompt: bool) -> Completio
 def complete_command(line: str, surface: Surface, names: Names) -> Completions:
     """What may stand at the end of a line that is a command without its prefix.
 
-    Args:
-        line: Up to the cursor, quoted as in a shell.
-        surface: Where it is typed.
-        names: Looked up for values alone.
+    The line goes up to the cursor and is quoted as in a shell; names are looked up for values alone.
     """
     before, word = words_at(line, OnLine(0, 0, len(line), None), len(line))
     start, items = _at_word(standing(before, None, surface), word, names, command=True)

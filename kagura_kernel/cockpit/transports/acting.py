@@ -93,9 +93,7 @@ LEAST = 6
 def ending(word: str, prefix: str) -> str:
     """What an id ends with that was typed: all of a whole one, otherwise what stands behind its first letters.
 
-    Args:
-        word: As it was typed.
-        prefix: `app` or `run`.
+    The prefix is `app` or `run`.
 
     Raises:
         UsageError: it is too short to name anything.

@@ -65,11 +65,7 @@ class Messages:
     async def do(self, said: Said, key: str, place: Place, turn: Turn | None) -> str | Post | None:
         """Do what a message asks for: what to say, or None where a run was begun, which tells for itself.
 
-        Args:
-            said: The message.
-            key: What the book knows it by.
-            place: Where it was said, and by whom.
-            turn: Its turn; None for what waits for nobody.
+        `key` is what the book knows it by; what waits for nobody has no turn.
 
         Raises:
             KaguraError: it could not be done; the message says why.
@@ -175,11 +171,7 @@ class Counted:
 
 
 class Refusals:
-    """Those of one chat. Used on one loop.
-
-    Args:
-        clock: The time.
-    """
+    """Those of one chat. Used on one loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -137,12 +137,7 @@ class RunTelling:
         self.changed = True
 
     def post(self, limit: int, kill: Button) -> Post:
-        """What stands in the thread while it goes on.
-
-        Args:
-            limit: Characters that the agent's words may have.
-            kill: Stops the run.
-        """
+        """What stands in the thread while it goes on."""
         self.changed = False
         state = "Waits for an answer" if self._waits else "Works" if self._started else "Begins"
         calls = f" · {counted(self._calls, 'tool call')}, the last one {self._does}" if self._calls else ""
@@ -261,11 +256,7 @@ def status_text(
 ) -> str:
     """What goes on, this thread first.
 
-    Args:
-        running: Runs that go on.
-        pending: Approvals that wait.
-        session_id: The session of this thread; None outside of threads.
-        begins: Runs of this thread that are being begun.
+    Outside of threads there is no session; `begins` are runs of this thread that are being begun.
     """
     ours = [row for row in running if row.session_id == session_id]
     others = [row for row in running if row.session_id != session_id]

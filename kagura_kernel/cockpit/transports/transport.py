@@ -183,11 +183,6 @@ class Ending(Protocol):
 async def connected(name: str, connect: Awaitable[object], close: Callable[[], Awaitable[None]]) -> None:
     """Return once connected; otherwise everything is closed again.
 
-    Args:
-        name: The chat's.
-        connect: What connects.
-        close: Gives back what it has opened.
-
     Raises:
         TransportError: it took too long, or as `connect` says.
     """
