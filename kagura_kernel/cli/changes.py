@@ -71,7 +71,6 @@ discard = apply
 
 
 def _show(run: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:
-
     if not as_lines:
         print(as_json([asdict(change) for change in changes]))
         return

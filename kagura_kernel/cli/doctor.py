@@ -223,7 +223,6 @@ def _chain(journal: Journal) -> Finding:
 
 
 def _runs(journal: Journal) -> Finding:
-
     rows = views.unfinished(journal)
     lost = [row.run_id for row in rows if not owner_alive(row.owner)]
     if lost:
@@ -233,7 +232,6 @@ def _runs(journal: Journal) -> Finding:
 
 
 def _leases(journal: Journal) -> Finding:
-
     rows = LeaseLedger(journal).open_rows()
     # What a live process owes, and has not failed to give back, is on its way.
     owed = [row for row in rows if (row.state == "owed" and row.attempts) or not owner_alive(row.owner)]

@@ -239,7 +239,6 @@ def clock(place: Path | str) -> Finding:
 
 
 def _newest_row(place: Path | str) -> datetime | None:
-
     try:
         with open_journal(place) as journal:
             return next((row.started_at for row in views.runs(journal, limit=1)), None)

@@ -167,7 +167,6 @@ def _ends(line: str) -> bool:
 
 
 def _history() -> History:
-
     home = data_home(os.environ)
     return History(home / HISTORY, lambda line: redactor_of(home).redact(line).text)
 

@@ -143,7 +143,6 @@ def carry_out(cockpit: Cockpit, intent: RunRequest) -> tuple[RunOutcome, int]:
 
 
 async def _followed(cockpit: Cockpit, intent: RunRequest) -> tuple[RunOutcome, int]:
-
     handle = cockpit.launch(intent)
     progress = progress_for(handle.run_id, cockpit.decide, lambda: cockpit.memory)
     stopping = Stopping(handle, progress.deny, progress.tell)

@@ -60,7 +60,6 @@ def _may_pass(error: KaguraError) -> bool:
 
 
 async def _serve(drain: float) -> None:
-
     asked = asyncio.Event()
     with _listening(asked.set):
         try:
@@ -103,5 +102,4 @@ def _give_back() -> None:
 
 
 def _tell(line: str) -> None:
-
     print(visible(for_terminal(line)), file=sys.stderr, flush=True)

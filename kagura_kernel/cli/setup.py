@@ -124,7 +124,6 @@ class Walk:
         walks[part](settings)
 
     def _brain(self, settings: Settings) -> None:
-
         if not self.asks:
             if any(row.state != OK for row in brains(settings, self.environ) if row.name == "brain"):
                 self.talk.say(f"{_SIGN_IN}\n{_SERVICE}")

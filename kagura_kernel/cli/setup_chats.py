@@ -179,7 +179,6 @@ def _project(talk: Talk, table: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _try(talk: Talk, name: str, title: str, environ: Mapping[str, str]) -> None:
-
     try:
         asyncio.run(_let_in(name, load_settings(environ).transports[name], dict(environ)))
     except TransportError as error:

@@ -57,7 +57,6 @@ def status(arguments: SimpleNamespace) -> int:
 
 
 def _look(journal: Journal, where: str) -> _Found:
-
     today = datetime.now(UTC).date()
     usd, unpriced = spent(row for row in views.costs(journal, limit=_LATEST) if row.at.date() == today)
     running = views.unfinished(journal)
