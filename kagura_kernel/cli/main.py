@@ -31,19 +31,17 @@ _GARBAGE = 250_000
 """Objects made before garbage is looked for, in the program: more than a run makes; Python's own figure is 700."""
 
 _HOMES = {
-    "apply": "changes",
-    "approve": "approvals",
-    "cost": "runs",
-    "deny": "approvals",
-    "discard": "changes",
-    "graduation": "trust",
-    "kill": "runs",
-    "lessons": "memory",
-    "plugin audit": "plugin_enabling",
-    "plugin enable": "plugin_enabling",
-    "recall": "memory",
-    "revoke": "leases",
-    "sessions": "runs",
+    word: home
+    for home, words in (
+        ("changes", ("apply", "discard")),
+        ("approvals", ("approve", "deny")),
+        ("runs", ("cost", "kill", "sessions")),
+        ("trust", ("graduation",)),
+        ("memory", ("lessons", "recall")),
+        ("plugin_enabling", ("plugin audit", "plugin enable")),
+        ("leases", ("revoke",)),
+    )
+    for word in words
 }
 """The file of a command, or of all that begin with a word, where it is not called like that word."""
 

@@ -29,17 +29,9 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.2
 _WORDS = {
-    "e": ENABLE,
-    "enable": ENABLE,
-    "y": ENABLE,
-    "yes": ENABLE,
-    "a": APPROVE,
-    "approve": APPROVE,
-    "r": REJECT,
-    "reject": REJECT,
-    "n": REJECT,
-    "no": REJECT,
-    "": REJECT,
+    **dict.fromkeys(("e", "enable", "y", "yes"), ENABLE),
+    **dict.fromkeys(("a", "approve"), APPROVE),
+    **dict.fromkeys(("r", "reject", "n", "no", ""), REJECT),
 }
 
 
