@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.assembly import make_cockpit
-from kagura_kernel.cockpit.intents import AuditPlugin
+from kagura_kernel.cockpit.plugin_talk import AuditPlugin
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
@@ -50,7 +50,7 @@ ASKS = """
 import os, sys
 from pathlib import Path
 from kagura_kernel.assembly import make_cockpit
-from kagura_kernel.cockpit.intents import EnablePlugin
+from kagura_kernel.cockpit.plugin_talk import EnablePlugin
 cockpit = make_cockpit(os.environ)
 cockpit.plugins.enable(EnablePlugin(name="greeter", static=True, by="ada")).result()
 """

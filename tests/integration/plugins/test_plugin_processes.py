@@ -13,7 +13,7 @@ import pytest
 
 from kagura_kernel.assembly import make_cockpit
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import EnablePlugin
+from kagura_kernel.cockpit.plugin_talk import EnablePlugin
 from kagura_kernel.domain.events import Noted, RunFinished
 from kagura_kernel.domain.plugins import PluginState, Risk
 from kagura_kernel.journal.mailbox import send_plugin_word

@@ -8,7 +8,7 @@ import pytest
 
 from kagura_kernel.assembly import kits
 from kagura_kernel.cli.main import main
-from kagura_kernel.cockpit.intents import EnablePlugin
+from kagura_kernel.cockpit.plugin_talk import EnablePlugin
 from kagura_kernel.domain.plugins import PluginState, Risk
 from tests.support.plugin_rig import SOURCE, write_plugin
 from tests.support.redactors import shared_redactor

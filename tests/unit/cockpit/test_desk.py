@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kagura_kernel.cockpit.agents import child_intent, delegation_terms, handed_budget, handed_routing, workers_address
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
-from kagura_kernel.cockpit.handed import child_intent, delegation_terms, handed_budget, handed_routing, workers_address
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Verdict
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import (

@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from kagura_kernel.cockpit import plugin_access
-from kagura_kernel.cockpit.plugin_access import LazyPlugins
-from kagura_kernel.cockpit.plugin_shelf import PluginShelf
+from kagura_kernel.cockpit import controls
+from kagura_kernel.cockpit.controls import LazyPlugins
 from kagura_kernel.cockpit.plugin_talk import PluginTalk
+from kagura_kernel.cockpit.plugins import PluginShelf
 from kagura_kernel.domain.errors import (
     ConfigurationError,
     JournalUnwritable,
@@ -199,7 +199,7 @@ async def test_what_failed_elsewhere_does_not_hold_a_run_up(access, desk):
 
 
 async def test_a_run_waits_for_what_others_decided_only_so_long(access, desk, monkeypatch):
-    monkeypatch.setattr(plugin_access, "HEAR_SECONDS", 0.01)
+    monkeypatch.setattr(controls, "HEAR_SECONDS", 0.01)
     desk.go_on.set()
     assert await access.refresh("ses-1", Path("project")) == ("ses-1 in project",)
     assert not desk.talk.done
