@@ -140,18 +140,6 @@ _LOOK_COMMANDS = (
         (_RUN._replace(required=False),),
         examples=("chart egress", "chart egress last"),
     ),
-    Command(
-        "brain",
-        "the brains that are configured, and what a turn of each would cost",
-        BOTH,
-        options=(
-            Option(("--model",), "as if this model were asked for", Kind.MODEL, metavar="NAME", default=""),
-            *_BOOKS,
-        ),
-        examples=("brain", "brain --model openai:gpt-4o-mini"),
-        detail="Asks no service. A turn is as large as the latest ones were; an unknown price is never 0. How to get a "
-        "brain stands in docs/brains.md.",
-    ),
 )
 
 _ANSWER_COMMANDS = (
@@ -273,12 +261,27 @@ _WORK_COMMANDS = (
 )
 
 
+_BRAIN = Command(
+    "brain",
+    "the brains that are configured, and what a turn of each would cost",
+    BOTH,
+    options=(
+        Option(("--model",), "as if this model were asked for", Kind.MODEL, metavar="NAME", default=""),
+        *_BOOKS,
+    ),
+    examples=("brain", "brain --model openai:gpt-4o-mini"),
+    detail="Asks no service. A turn is as large as the latest ones were; an unknown price is never 0. How to get a "
+    "brain stands in docs/brains.md.",
+)
+
 COMMANDS = tuple(
     one._replace(group=group, examples=one.examples or (one.name,))
     for group, commands in (
         (LOOK, _LOOK_COMMANDS),
         (ANSWER, _ANSWER_COMMANDS),
-        (WORK, (*_WORK_COMMANDS, *RUN_COMMANDS)),
+        (WORK, _WORK_COMMANDS),
+        (LOOK, (_BRAIN,)),
+        (WORK, RUN_COMMANDS),
         (LEARNED, (*MEMORY_COMMANDS, *TRUST_COMMANDS)),
         (KITS, KIT_COMMANDS),
         (PLUGINS, PLUGIN_COMMANDS),

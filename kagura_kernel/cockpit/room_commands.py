@@ -206,7 +206,6 @@ MEMORY_COMMANDS: tuple[Command, ...] = (
                 "Only a trusted memory is shown; one in quarantine waits until it is promoted.",
             ),
             ("unpin", "let runs start without them", ""),
-            ("restore", "undo `memory forget`", ""),
         )
     ),
     Command(
@@ -228,6 +227,7 @@ MEMORY_COMMANDS: tuple[Command, ...] = (
         detail="What is forgotten can be restored; what is erased cannot. The journal keeps that it was erased, by "
         "whom and when, and never what it said. In a terminal the exit code is 1 when an erasure was only shown.",
     ),
+    Command("memory restore", "undo `memory forget`", BOTH, (_SOME,), (JSON,), ("memory restore mem-1m81echt94r94f",)),
     Command(
         "memory explore",
         "what a memory has to do with others: what it came from, prevents, fixes, supports",
