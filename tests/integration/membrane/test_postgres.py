@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,12 +20,6 @@ from tests.support.postgres_network import PASSWORD, NetworkPostgres, postgres_n
 from tests.support.postgres_rig import postgres_rig, raw_client
 
 pytestmark = [pytest.mark.postgres, pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[NetworkPostgres]:
-    with postgres_network() as running:
-        yield running
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import base64
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -15,7 +14,7 @@ from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.patience import eventually
-from tests.support.postgres_network import PASSWORD, NetworkPostgres, postgres_network, why_not
+from tests.support.postgres_network import PASSWORD, why_not
 from tests.support.postgres_rig import postgres_rig
 
 pytestmark = [
@@ -85,12 +84,6 @@ for top in ("/tmp", "/run", "/home", "/root", "/workspace", "/var/tmp", "/dev/sh
                 pass
 print(json.dumps({"total": int(total), "found": sorted(found), "looked": looked, "pids": len(pids)}))
 """
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[NetworkPostgres]:
-    with postgres_network() as running:
-        yield running
 
 
 def disguised(text: bytes) -> str:

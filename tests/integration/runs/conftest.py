@@ -20,6 +20,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.membrane.grant import MembraneParts
+from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.runs.order import LaunchedBox, RunOrder, RunParts
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import Run
@@ -148,3 +149,10 @@ def runs(shared_backend: BubblewrapBackend, project: Path, tmp_path: Path) -> It
     journal = Journal.open(home)
     yield Runs(shared_backend, journal, home, project)
     journal.close()
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[SqliteMemory]:
+    store = SqliteMemory(tmp_path / "memory.sqlite3")
+    yield store
+    store.close()

@@ -1,8 +1,6 @@
 """Runs that remember: the gate before them, what they start with, what they ask, and what they leave."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -30,7 +28,6 @@ from kagura_kernel.domain.memory import (
     Tier,
 )
 from kagura_kernel.domain.patterns import Checkpoint, Handoff
-from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang
 from kagura_kernel.testing.memory import FakeMemory
 from tests.support.plugins import FakePlugins
@@ -38,13 +35,6 @@ from tests.support.redactors import shared_redactor
 
 PERSON = Source(Author.HUMAN, "mori")
 AGENT = Source(Author.AGENT, "someone")
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[SqliteMemory]:
-    store = SqliteMemory(tmp_path / "memory.sqlite3")
-    yield store
-    store.close()
 
 
 @pytest.fixture

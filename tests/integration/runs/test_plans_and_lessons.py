@@ -1,7 +1,5 @@
 """A trap, its lesson, the plan that shows it, and estimates that hold: whole runs in real boxes."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +18,6 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.memory import CAME_FROM, FIXES, PREVENTS, Query, Tier, project_scope
 from kagura_kernel.domain.patterns import BUFFER, Handoff, PlanTerms
-from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.patterns.lessons import lessons, lessons_for
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Ask, FakeBrain
@@ -43,13 +40,6 @@ VERIFY = "grep -q eu deployed.txt"
 def a_cent(*_: Any) -> tuple[float, str]:
     """What each turn costs."""
     return 0.01, "list 1"
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[SqliteMemory]:
-    store = SqliteMemory(tmp_path / "memory.sqlite3")
-    yield store
-    store.close()
 
 
 @pytest.fixture

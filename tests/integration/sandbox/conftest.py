@@ -1,10 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from docker import DockerClient
 
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+from tests.support.docker_images import client_of
+from tests.support.dockerd import TestDaemon
 
 
 @pytest.fixture
@@ -12,3 +15,10 @@ async def backend() -> AsyncIterator[BubblewrapBackend]:
     started = BubblewrapBackend()
     yield started
     await started.close()
+
+
+@pytest.fixture
+def client(docker_daemon: TestDaemon) -> Iterator[DockerClient]:
+    made = client_of(docker_daemon)
+    yield made
+    made.close()

@@ -7,12 +7,11 @@ import contextlib
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from docker import DockerClient
 
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import BoxFileError, SandboxUnavailable, WorkspaceTooLarge, WorkspaceUnreadable
@@ -21,8 +20,7 @@ from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.pool import WarmPool
-from tests.support.docker_images import BASE, client_of
-from tests.support.dockerd import TestDaemon
+from tests.support.docker_images import BASE
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -58,13 +56,6 @@ def project(tmp_path: Path) -> Path:
     (root / "node_modules").mkdir()
     subprocess.run(["git", "init", "-q", str(root)], check=True)
     return root
-
-
-@pytest.fixture
-def client(docker_daemon: TestDaemon) -> Iterator[DockerClient]:
-    made = client_of(docker_daemon)
-    yield made
-    made.close()
 
 
 @pytest_asyncio.fixture

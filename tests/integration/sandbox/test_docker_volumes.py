@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,7 @@ from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.docker.flags import OWNER_LABEL
 from kagura_kernel.sandbox.docker.volumes import pack
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from tests.support.docker_images import BASE, client_of
-from tests.support.dockerd import TestDaemon
+from tests.support.docker_images import BASE
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -37,13 +36,6 @@ def folder(tmp_path: Path) -> Path:
     (root / "sub").mkdir(parents=True)
     (root / "sub" / "word").write_text(f"{os.urandom(8).hex()}\n")
     return root
-
-
-@pytest.fixture
-def client(docker_daemon: TestDaemon) -> Iterator[DockerClient]:
-    made = client_of(docker_daemon)
-    yield made
-    made.close()
 
 
 @pytest.fixture

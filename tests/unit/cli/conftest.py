@@ -148,3 +148,12 @@ def notebook(plugins: Path, books: Path, jails: FakeJails) -> Iterator[Cockpit]:
     cockpit.plugins.enable(intent).result(60)
     yield cockpit
     cockpit.close()
+
+
+@pytest.fixture
+def file(books: Path, tmp_path: Path) -> Path:
+    """The settings, of which nobody has written any yet."""
+    del books
+    path = tmp_path / "config" / "kagura-kernel" / "config.toml"
+    path.parent.mkdir(parents=True)
+    return path

@@ -1,7 +1,6 @@
 """`kagura-kernel serve`, as far as it comes without a chat; tests/integration/serve serves some."""
 
 import errno
-from pathlib import Path
 
 import pytest
 
@@ -9,15 +8,6 @@ from kagura_kernel.cli.main import main
 from kagura_kernel.cockpit.served import LOCK, only_server
 
 SLACK = '[transports.slack]\noperators = ["U1"]\nbot_token_env = "NO_BOT"\napp_token_env = "NO_APP"\n'
-
-
-@pytest.fixture
-def file(books: Path, tmp_path: Path) -> Path:
-    """The settings, of which nobody has written any yet."""
-    del books
-    path = tmp_path / "config" / "kagura-kernel" / "config.toml"
-    path.parent.mkdir(parents=True)
-    return path
 
 
 def test_without_a_chat_there_is_nothing_to_serve_and_nothing_is_made(books, refuses):

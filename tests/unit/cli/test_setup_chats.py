@@ -52,15 +52,6 @@ def server() -> Iterator[SlackServer]:
 
 
 @pytest.fixture
-def file(books: Path, tmp_path: Path) -> Path:
-    """This person's settings, in an own folder that is there already."""
-    del books
-    path = tmp_path / "config" / "kagura-kernel" / "config.toml"
-    path.parent.mkdir(parents=True)
-    return path
-
-
-@pytest.fixture
 def chain(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
     """What is in the keychain."""
     kept: dict[tuple[str, str], str] = {}

@@ -9,6 +9,7 @@ from kagura_kernel.domain.approvals import ApprovalRequest
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
+from tests.support.plugin_rig import FakeJails
 
 
 @pytest.fixture
@@ -50,3 +51,8 @@ def await_question() -> Callable[[Cockpit], ApprovalRequest]:
         pytest.fail("no question was asked")
 
     return wait
+
+
+@pytest.fixture
+def jails():
+    return FakeJails()

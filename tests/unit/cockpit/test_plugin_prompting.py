@@ -9,7 +9,7 @@ from kagura_kernel.domain.plugins import PluginState, Risk
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.testing.patience import wait_until
 from tests.support.auditor import FakeAuditor, report
-from tests.support.plugin_rig import FakeJails, write_plugin
+from tests.support.plugin_rig import write_plugin
 
 ASKING = """\
 SCHEMA = {
@@ -48,11 +48,6 @@ class Person:
     @property
     def text(self):
         return "\n".join(self.said)
-
-
-@pytest.fixture
-def jails():
-    return FakeJails()
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from kagura_kernel.journal.views import runs
 from kagura_kernel.testing.brain import Hang
 from kagura_kernel.testing.patience import wait_until
 from tests.support.auditor import FakeAuditor, report
-from tests.support.plugin_rig import FakeJails, write_plugin
+from tests.support.plugin_rig import write_plugin
 
 ASKING = """\
 SCHEMA = {"greeting": {"type": "string", "description": "What it says first"}}
@@ -53,11 +53,6 @@ SCHEMA = {
 def create_host_functions(config):
     return {MODULE: {"names": lambda: config["folder"]}}
 """
-
-
-@pytest.fixture
-def jails():
-    return FakeJails()
 
 
 @pytest.fixture

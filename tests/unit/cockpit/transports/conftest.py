@@ -29,3 +29,8 @@ def cockpit_on(tmp_path: Path) -> Iterator[Callable[[Sequence[Step]], Cockpit]]:
     yield make
     for cockpit in made:
         cockpit.close()
+
+
+@pytest.fixture
+def cockpit(cockpit_on: Callable[[], Cockpit]) -> Cockpit:
+    return cockpit_on()

@@ -1,6 +1,6 @@
 """Whoever is not heard leaves a row for everything that matters; what is old is forgotten while the server runs."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,11 +17,6 @@ from kagura_kernel.testing.patience import eventually
 
 ANN, EVE = "ann", "eve"
 ALLOW = f"allow:app-{'0' * 14}:{'0' * 32}"
-
-
-@pytest.fixture
-def cockpit(cockpit_on: Callable[..., Cockpit]) -> Cockpit:
-    return cockpit_on()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Messages of one thread are understood in the order in which they came, and what is stopped begins nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -65,11 +65,6 @@ class SlowFile:
         self.asked.set()
         await self.arrives.wait()
         return b"a,b"[:limit]
-
-
-@pytest.fixture
-def cockpit(cockpit_on: Callable[[], Cockpit]) -> Cockpit:
-    return cockpit_on()
 
 
 @pytest.fixture

@@ -71,11 +71,6 @@ class Shown:
 
 
 @pytest.fixture
-def memory():
-    return FakeMemory(clock=FakeClock())
-
-
-@pytest.fixture
 def journal(tmp_path):
     journal = Journal.open(tmp_path / "home", clock=FakeClock())
     yield journal

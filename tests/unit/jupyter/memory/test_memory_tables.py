@@ -32,17 +32,10 @@ from kagura_kernel.jupyter.memories import (
 )
 from kagura_kernel.patterns.lessons import lessons
 from kagura_kernel.render.html import html_of
-from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.memory import FakeMemory
 from tests.support.card_page import Page
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 POISON = "<script>alert(1)</script> \u202egnp.exe \x1b[2J trusted"
-
-
-@pytest.fixture
-def memory():
-    return FakeMemory(clock=FakeClock())
 
 
 @pytest.fixture

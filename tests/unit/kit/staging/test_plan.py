@@ -11,12 +11,7 @@ from kagura_kernel.kit.staging import stage
 from kagura_kernel.kit.staging.plan import plan_kit
 from kagura_kernel.kit.staging.planned import surroundings_of
 from kagura_kernel.kit.staging.stage import Block, build_kit, read_staged, staged_files
-from tests.support.kit_rig import SECRET, HomeRig
-
-
-@pytest.fixture
-def rig(tmp_path):
-    return HomeRig(tmp_path)
+from tests.support.kit_rig import SECRET
 
 
 def test_a_plan_says_what_why_from_where_and_how_large_and_shows_no_content(rig):

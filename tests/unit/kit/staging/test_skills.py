@@ -6,12 +6,7 @@ import pytest
 from kagura_kernel.kit.staging.home_files import skill_name
 from kagura_kernel.kit.staging.plan import plan_kit
 from kagura_kernel.kit.staging.skills import MAX_DESCRIPTION, MAX_PROMPT_BYTES, find_prompt_files, read_front_matter
-from tests.support.kit_rig import KIND, HomeRig, KnownWords
-
-
-@pytest.fixture
-def rig(tmp_path):
-    return HomeRig(tmp_path)
+from tests.support.kit_rig import KIND, KnownWords
 
 
 def skill_text(name: str, description: str = "") -> str:

@@ -19,11 +19,6 @@ DAY = 24 * 3600
 
 
 @pytest.fixture
-def rig(tmp_path):
-    return HomeRig(tmp_path)
-
-
-@pytest.fixture
 def build(rig):
     """Builds a plan and closes the kit at the end."""
     kits = []
