@@ -57,3 +57,11 @@ def no_cockpit_left_open() -> Iterator[None]:
     if process is not None and process._cockpit is not None:
         process.close_cockpit()
         pytest.fail("This test has left the cockpit of the process open. It has to call close_cockpit().")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """An empty folder to work in, below `tmp_path`."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder

@@ -52,11 +52,9 @@ def told(cockpit: Cockpit, outcome: RunOutcome) -> str:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "data.csv").write_text("a,b\n1,2\n")
-    return root
+def project(project: Path) -> Path:
+    (project / "data.csv").write_text("a,b\n1,2\n")
+    return project
 
 
 @pytest.fixture

@@ -20,8 +20,6 @@ def house(tmp_path: Path) -> Iterator[Callable[[str], ModuleType]]:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "poem.txt").write_text("one two three\nfour\n")
-    return root
+def project(project: Path) -> Path:
+    (project / "poem.txt").write_text("one two three\nfour\n")
+    return project

@@ -41,9 +41,7 @@ SCRIPT = [
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    project = tmp_path / "project"
-    project.mkdir()
+def project(project: Path) -> Path:
     (project / "notes.txt").write_text("a draft\n")
     return project
 

@@ -30,13 +30,6 @@ Open = Callable[..., Cockpit]
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    project = tmp_path / "project"
-    project.mkdir()
-    return project
-
-
-@pytest.fixture
 def open_cockpit(tmp_path: Path) -> Iterator[Open]:
     made: list[Cockpit] = []
 

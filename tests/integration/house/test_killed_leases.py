@@ -162,10 +162,8 @@ def configured(folder: Path, url: str, names: list[str]) -> dict[str, str]:
     }
 
 
-def test_after_a_kill_at_any_moment_the_next_start_gives_back_what_no_run_owns(tmp_path):
+def test_after_a_kill_at_any_moment_the_next_start_gives_back_what_no_run_owns(tmp_path, project):
     lives = drawn(random.Random(1968))
-    project = tmp_path / "project"
-    project.mkdir()
     states: set[str] = set()
     waiting = list(lives.values())
     with Books(lives) as service, Lives("tests.support.run_life") as processes:

@@ -30,13 +30,6 @@ handle.result()
 """
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    project = tmp_path / "project"
-    project.mkdir()
-    return project
-
-
 def processes_with(word: str) -> list[str]:
     """Command lines of all processes that name a word, as the host sees them."""
     found = []

@@ -88,13 +88,6 @@ SCRIPT = [
 ]
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    project = tmp_path / "project"
-    project.mkdir()
-    return project
-
-
 def run(project: Path, tmp_path: Path, *cells: str) -> list[Ran]:
     with ModelServer(SCRIPT) as server:
         environ = kernel_environ(tmp_path / "home", ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY="not-a-key")

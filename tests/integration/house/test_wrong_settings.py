@@ -72,9 +72,7 @@ def test_what_a_variable_says_is_told_by_the_name_of_the_variable(open_cockpit):
     assert {problem.split(":")[0] for problem in caught.value.problems} == {"KAGURA_NET", "KAGURA_ENV", "KAGURA_IMAGE"}
 
 
-def test_a_notebook_says_it_calmly(environ, tmp_path):
-    project = tmp_path / "project"
-    project.mkdir()
+def test_a_notebook_says_it_calmly(environ, project):
     cells = ["%load_ext kagura_kernel", "%kagura status", "%%sandbox bash\necho started"]
     _, status, cell = run_cells(cells, environ=environ(WRONG), cwd=project)
     for ran in (status, cell):
@@ -92,10 +90,8 @@ def box_of(cockpit: Cockpit, project: Path, **options: object) -> tuple[str, Box
     return error, next((event for event in events if isinstance(event, BoxStarted)), None)
 
 
-def test_an_image_is_not_ignored_by_boxes_that_have_none(open_cockpit, tmp_path):
+def test_an_image_is_not_ignored_by_boxes_that_have_none(open_cockpit, tmp_path, project):
     nowhere = {"DOCKER_HOST": f"unix://{tmp_path}/no.sock"}
-    project = tmp_path / "project"
-    project.mkdir()
     cockpit = open_cockpit(**nowhere)
     with pytest.raises(NotThisTime, match=r"bubblewrap have no images.*`--image node`"):
         cockpit.launch(RunRequest(language="python", task="print(1)", project=project, box="bubblewrap", image="node"))
@@ -104,9 +100,7 @@ def test_an_image_is_not_ignored_by_boxes_that_have_none(open_cockpit, tmp_path)
     assert "bubblewrap: it has no images" in error
 
 
-def test_an_image_of_the_settings_is_noted_where_a_box_has_none(open_cockpit, tmp_path):
-    project = tmp_path / "project"
-    project.mkdir()
+def test_an_image_of_the_settings_is_noted_where_a_box_has_none(open_cockpit, tmp_path, project):
     cockpit = open_cockpit('image = "example.org/tools:1"', DOCKER_HOST=f"unix://{tmp_path}/no.sock")
     error, box = box_of(cockpit, project)
     assert (error, box and box.backend) == ("", "bubblewrap")

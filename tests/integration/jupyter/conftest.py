@@ -281,14 +281,6 @@ def kernels(_kernels: Kernels) -> Iterator[Kernels]:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """The folder the kernel works in."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def variables() -> dict[str, str]:
     """What the kernel's environment has beside the usual; a test module may have its own."""
     return {}

@@ -121,11 +121,9 @@ def open_for_boxes(*folders: Path) -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    open_for_boxes(root, tmp_path, *tmp_path.parents[:2])
-    return root
+def project(tmp_path: Path, project: Path) -> Path:
+    open_for_boxes(project, tmp_path, *tmp_path.parents[:2])
+    return project
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

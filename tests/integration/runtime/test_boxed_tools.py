@@ -15,15 +15,13 @@ from kagura_kernel.tools.standard import standard_toolbox
 
 
 @pytest.fixture
-async def project(tmp_path):
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "a.py").write_text("value = 1\n")
+async def project(tmp_path, project):
+    (project / "a.py").write_text("value = 1\n")
     # As root the box's own user has to be able to look in.
-    for folder in (root, tmp_path, *tmp_path.parents[:2]):
+    for folder in (project, tmp_path, *tmp_path.parents[:2]):
         if os.geteuid() == 0:
             folder.chmod(0o755)
-    return root
+    return project
 
 
 @pytest.fixture

@@ -180,11 +180,9 @@ HOST = Ask("bash", {"command": "id", "host": True, "reason": "to see it"})
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "data.csv").write_text("a,b\n1,2\n")
-    return root
+def project(project: Path) -> Path:
+    (project / "data.csv").write_text("a,b\n1,2\n")
+    return project
 
 
 @pytest.fixture

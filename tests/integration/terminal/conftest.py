@@ -112,10 +112,8 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, private_home: Path, commands: Commands) -> Iterator[Shell]:
+def shell(project: Path, private_home: Path, commands: Commands) -> Iterator[Shell]:
     """A shell in a project of its own."""
-    project = tmp_path / "project"
-    project.mkdir()
     found = Shell(project, kernel_environ(private_home, KAGURA_BOX="bubblewrap"), commands)
     yield found
     for child in found.open:

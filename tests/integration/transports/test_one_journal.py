@@ -21,9 +21,7 @@ from tests.support.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
 HOST = Ask("bash", {"command": "echo from the host", "host": True, "reason": "to see it"})
 
 
-async def test_a_run_of_slack_is_approved_in_the_sidebar_and_killed_in_the_terminal(tmp_path):
-    project = tmp_path / "project"
-    project.mkdir()
+async def test_a_run_of_slack_is_approved_in_the_sidebar_and_killed_in_the_terminal(tmp_path, project):
     home = tmp_path / "home"
     async with SlackServer() as server:
         slack = SlackTransport(SlackTokens(Secret(BOT_TOKEN), Secret(APP_TOKEN)), api=server.api, files=server.files)

@@ -51,10 +51,8 @@ async def slack(server: SlackServer) -> AsyncIterator[SlackTransport]:
 
 
 @pytest.fixture
-async def talk(slack: SlackTransport, tmp_path: Path) -> AsyncIterator[Talk]:
+async def talk(slack: SlackTransport, tmp_path: Path, project: Path) -> AsyncIterator[Talk]:
     """Serves Slack with a cockpit whose brain says this."""
-    project = tmp_path / "project"
-    project.mkdir()
     opened: list[tuple[Conversations, Cockpit]] = []
 
     async def make(script: Sequence[Step]) -> tuple[Conversations, Cockpit]:
@@ -132,10 +130,8 @@ async def test_the_token_goes_to_slack_alone(server, slack):
         await told[0].files[0].read(10)
 
 
-async def test_no_token_is_logged_or_kept_or_posted(server, slack, tmp_path, caplog):
+async def test_no_token_is_logged_or_kept_or_posted(server, slack, tmp_path, project, caplog):
     caplog.set_level(logging.DEBUG)
-    project = tmp_path / "project"
-    project.mkdir()
     brain = FakeBrain(["Here."])
     cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=[brain])
     conversations = Conversations(cockpit, slack, ChatTerms(frozenset({ANN}), project), SystemClock())
@@ -154,9 +150,7 @@ async def test_no_token_is_logged_or_kept_or_posted(server, slack, tmp_path, cap
         assert token.encode() not in kept
 
 
-async def test_a_file_that_was_sent_along_reaches_the_run_as_a_variable(server, slack, tmp_path):
-    project = tmp_path / "project"
-    project.mkdir()
+async def test_a_file_that_was_sent_along_reaches_the_run_as_a_variable(server, slack, tmp_path, project):
     cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=[FakeBrain()])
     conversations = Conversations(cockpit, slack, ChatTerms(frozenset({ANN}), project), SystemClock())
     try:

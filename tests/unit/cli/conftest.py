@@ -90,10 +90,8 @@ def gone() -> str:
 
 
 @pytest.fixture
-def running(books: Path, tmp_path: Path) -> Iterator[Callable[[], RunHandle]]:
+def running(books: Path, project: Path) -> Iterator[Callable[[], RunHandle]]:
     """Sets a run going that would never end: its box, engine and journal are real."""
-    project = tmp_path / "project"
-    project.mkdir()
     cockpit: Cockpit = fake_cockpit(books, backend=FakeBackend())
 
     def start() -> RunHandle:
@@ -122,10 +120,8 @@ def jails() -> FakeJails:
 
 
 @pytest.fixture
-def plugins(books: Path, tmp_path: Path, jails: FakeJails, monkeypatch: pytest.MonkeyPatch) -> Path:
+def plugins(books: Path, project: Path, jails: FakeJails, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The project's plugins, `greeter` among them; commands run in that project, with an honest auditor."""
-    project = tmp_path / "project"
-    project.mkdir()
     write_plugin(project / "plugins")
     monkeypatch.chdir(project)
     open_now: list[Cockpit] = []

@@ -22,10 +22,8 @@ async def pieces(content: bytes) -> AsyncIterator[bytes]:
 
 
 @pytest.fixture
-def project(journal: Journal, books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(journal: Journal, books: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project that `run-1` has changed, and a terminal in it: `a.txt` is new, `b.txt` is other than before."""
-    project = tmp_path / "project"
-    project.mkdir()
     monkeypatch.chdir(project)
     (project / "b.txt").write_text("old\n")
     rows = []

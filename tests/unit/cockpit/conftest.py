@@ -13,9 +13,7 @@ from tests.support.plugin_rig import FakeJails
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    project = tmp_path / "project"
-    project.mkdir()
+def project(project: Path) -> Path:
     (project / "data.csv").write_text("a,b\n1,2\n")
     return project
 

@@ -25,13 +25,6 @@ PLANTED = "print('PLANTED', __name__)\n"
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def run(project: Path):
     def started(code: str, **more: str) -> str:
         answer = subprocess.run(

@@ -59,9 +59,7 @@ def test_nothing_is_told_for_nothing():
     assert list(in_parts([])) == []
 
 
-def test_writing_through_leaves_what_is_protected_alone_and_tells_it_as_such(tmp_path):
-    project = tmp_path / "project"
-    project.mkdir()
+def test_writing_through_leaves_what_is_protected_alone_and_tells_it_as_such(tmp_path, project):
     line = "mkdir -p sub/.git .venv/bin; echo x | tee sub/.git/config .venv/pyvenv.cfg .venv/bin/bash a.txt"
     brain = FakeBrain([Ask("bash", {"command": line}), Ask("bash", {"command": "true"}), "Done."])
     cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=[brain])
@@ -87,9 +85,7 @@ def test_writing_through_leaves_what_is_protected_alone_and_tells_it_as_such(tmp
     ]
 
 
-def test_writing_through_lets_what_runs_by_itself_wait_for_a_word(tmp_path):
-    project = tmp_path / "project"
-    project.mkdir()
+def test_writing_through_lets_what_runs_by_itself_wait_for_a_word(tmp_path, project):
     made = "mkdir -p .vscode; echo x | tee .vscode/tasks.json Makefile a.txt conftest.py > /dev/null"
     brain = FakeBrain(
         [Ask("bash", {"command": made}), Ask("bash", {"command": "rm Makefile; echo y > conftest.py"}), "Done."]
@@ -122,9 +118,7 @@ THREE = "for name in a b c; do head -c 700000 /dev/urandom > $name; done"
 
 
 @pytest.fixture
-def cell(tmp_path: Path) -> Callable[..., RunRequest]:
-    project = tmp_path / "project"
-    project.mkdir()
+def cell(project: Path) -> Callable[..., RunRequest]:
     return lambda code, **options: RunRequest(task=code, language="bash", project=project, **options)
 
 
@@ -245,9 +239,7 @@ def test_what_is_protected_or_was_never_taken_is_not_laid():
 
 
 @pytest.fixture
-async def box(tmp_path: Path) -> AsyncIterator[FakeBox]:
-    project = tmp_path / "project"
-    project.mkdir()
+async def box(project: Path) -> AsyncIterator[FakeBox]:
     (project / "a").write_text("project's a")
     (project / "run").write_text("#!/bin/sh\n")
     (project / "run").chmod(0o755)

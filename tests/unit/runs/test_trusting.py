@@ -161,11 +161,9 @@ class OneRun:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def house(tmp_path: Path, project: Path) -> Iterator[House]:
     clock = FakeClock()
     journal = Journal.open(tmp_path / "home", clock=clock)
-    project = tmp_path / "project"
-    project.mkdir()
     subprocess.run(["git", "init", "--quiet", str(project)], check=True)
     yield House(journal, clock, project)
     journal.close()

@@ -10,16 +10,14 @@ from kagura_kernel.runtime.files import HostFiles, matches
 
 
 @pytest.fixture
-def root(tmp_path):
-    inside = tmp_path / "project"
-    inside.mkdir()
+def root(tmp_path, project):
     (tmp_path / "secret").write_text("key")
-    (inside / "a.txt").write_text("hello")
-    (inside / "d").mkdir()
-    (inside / "d" / "b.py").write_text("1")
-    (inside / "out").symlink_to(tmp_path)
-    (inside / "leak").symlink_to(tmp_path / "secret")
-    return inside
+    (project / "a.txt").write_text("hello")
+    (project / "d").mkdir()
+    (project / "d" / "b.py").write_text("1")
+    (project / "out").symlink_to(tmp_path)
+    (project / "leak").symlink_to(tmp_path / "secret")
+    return project
 
 
 def open_files() -> int:

@@ -60,32 +60,26 @@ def test_another_day_begins_when_the_first_one_did(calendar):
 
 
 @pytest.mark.parametrize(("said", "verdict"), [("", "allow"), (None, "deny")], ids=["yes", "no"])
-def test_a_person_answers_what_a_run_asks_where_nobody_sits(staged, tmp_path, said, verdict):
+def test_a_person_answers_what_a_run_asks_where_nobody_sits(staged, project, said, verdict):
     person = Person("ada", lambda _request: said)
     cockpit = staged(person)
-    project = tmp_path / "project"
-    project.mkdir()
     cockpit.launch(RunRequest(task="Who are you?", project=project, headless=True)).result(60)
     [row] = cockpit.approvals()
     assert (row.verdict, row.by, row.via) == (verdict, "ada", "cell")
     assert [request.kind for request in person.asked] == [ApprovalKind.HOST_COMMAND]
 
 
-def test_what_happens_in_a_story_has_its_dates(staged, tmp_path, calendar):
+def test_what_happens_in_a_story_has_its_dates(staged, project, calendar):
     cockpit = staged(Person("ada", lambda _request: ""))
-    project = tmp_path / "project"
-    project.mkdir()
     calendar.next_day(3)
     cockpit.launch(RunRequest(task="Who are you?", project=project)).result(60)
     [row] = cockpit.runs()
     assert row.started_at == calendar.now()
 
 
-def test_a_process_on_stage_has_this_brain_alone_this_time_and_this_person(tmp_path, calendar, monkeypatch):
+def test_a_process_on_stage_has_this_brain_alone_this_time_and_this_person(tmp_path, project, calendar, monkeypatch):
     for name, value in {"KAGURA_HOME": tmp_path / "home", "KAGURA_CONFIG": tmp_path / "none.toml"}.items():
         monkeypatch.setenv(name, str(value))
-    project = tmp_path / "project"
-    project.mkdir()
     person = Person("ada", lambda _request: "")
     stage(FakeBrain(["Done."], name="scripted"), person, calendar)
     try:

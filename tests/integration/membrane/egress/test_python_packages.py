@@ -103,10 +103,8 @@ def index() -> Iterator[http.server.ThreadingHTTPServer]:
 
 
 @pytest.fixture
-def run(walls, index, tmp_path: Path) -> Iterator[Callable[..., tuple[RunOutcome, str]]]:
+def run(walls, index, tmp_path: Path, project: Path) -> Iterator[Callable[..., tuple[RunOutcome, str]]]:
     """Runs a cell of bash where the index has this name: its outcome, and what it showed, errors too."""
-    project = tmp_path / "project"
-    project.mkdir()
     made: list[Cockpit] = []
 
     async def resolve(host: str, port: int) -> Sequence[str]:

@@ -102,11 +102,9 @@ class _Handle:
 
 
 @pytest.fixture
-def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Cell]]:
+def cell(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Cell]]:
     """Makes a cell in a project with the plugin `greeter`; `answers` are the auditor's."""
     made: list[Cockpit] = []
-    project = tmp_path / "project"
-    project.mkdir()
     monkeypatch.chdir(project)
     outputs: list[Any] = []
     cards: list[Any] = []
