@@ -161,17 +161,6 @@ def test_one_more_question_folds_yes_to_all_away_again(open_notebook):
     expect(notebook.output(3)).to_contain_text("'app-net-9', 'deny', ''")
 
 
-def test_the_last_question_of_several_is_told_at_length_again(open_notebook):
-    _, output = begin(open_notebook, SEVERAL.replace(repr(HOSTS), repr(HOSTS[:2])))
-    expect(output.locator(".kg-ask.kg-open")).to_have_count(2)
-    output.get_by_role("button", name="Allow for this run", exact=True).click()
-    left = output.locator(".kg-ask.kg-open")
-    expect(left).to_have_count(1)
-    expect(left.locator(".kg-target")).to_have_text(f"{HOSTS[1]}:443")
-    expect(left).to_contain_text("What the box knows can be sent there.")
-    expect(left.get_by_role("button", name="Stop the run")).to_be_enabled()
-
-
 GONE = "The kernel is gone; this card is as it was."
 
 
