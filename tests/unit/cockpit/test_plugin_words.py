@@ -5,9 +5,9 @@ from kagura_kernel.journal.mailbox import send_plugin_word
 from kagura_kernel.journal.views import runs
 from kagura_kernel.testing.patience import wait_until
 from tests.support.plugin_rig import write_plugin
-from tests.unit.cockpit.test_plugins import ASKING, desk, enable, jails
+from tests.unit.cockpit.test_plugins import ASKING, desk, enable
 
-__all__ = ["desk", "jails"]
+__all__ = ["desk"]
 
 
 def asked_for(cockpit, deed="enable", **more):
