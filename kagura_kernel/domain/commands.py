@@ -72,6 +72,10 @@ class Command:
     output_filter: OutputFilter | None = None
     # Variables with secrets in them, for this one process; never shown, never sent to the host
     secret_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # In a box: the program that stays and is handed `argv` as a call; started where it is not there. Empty for a
+    # program that runs by itself.
+    resident: tuple[str, ...] = ()
+    restart: bool = False  # Whether the program that stays is ended first, with all it knows
 
     @property
     def line(self) -> str:
@@ -82,7 +86,7 @@ class Command:
             case (_, "-c" | "-lc", line):
                 return line
             case _:
-                return shlex.join(self.argv)
+                return shlex.join((*self.resident, *self.argv))
 
 
 def shell_command(
@@ -136,6 +140,8 @@ class CommandResult:
     stderr: Output = field(default_factory=Output)  # What it complained of
     duration: float = 0.0  # Seconds from start to end, without set-up
     signal: int | None = None  # The signal that ended it, if one did
+    # Of a call of a program that stays: whether that was started for it, was there, or is gone now; otherwise empty
+    resident: Literal["", "new", "kept", "gone"] = ""
 
     @property
     def ok(self) -> bool:

@@ -201,7 +201,7 @@ async def converse(context: RunContext) -> Ending:
     times = ToolTimes(order.limits, longest)
     exchange = context.exchange = context.plugins.laid(await make_exchange(context, for_shell=True))
     results = Results(exchange, context.recorder, context.membrane.scrubber, context.redacting)
-    programs = BoxPrograms(exchange.environment, exchange.python_line, exchange.open_call)
+    programs = BoxPrograms(exchange.environment, exchange.python_call, exchange.open_call)
     toolbox = standard_toolbox(
         runtime, times=times, leases=_leases(context), programs=programs, spill_dir=context.spill_dir
     )

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import PurePosixPath
 
+from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import BoxFileError
 from kagura_kernel.domain.events import ResultShown
 from kagura_kernel.domain.settings import DEFAULTS
@@ -141,13 +142,20 @@ class ExchangeDirectory:
         """Make the folder for what the program of a call shows: programs that only write a file do not make one."""
         await self.box.files.write(f"{self.shown(call_id)}/.here", b"")
 
-    async def python_line(self, call_id: str, code: bytes) -> str:
-        """Put the code of a python call into the box; the shell line that runs it."""
-        import shlex
-
+    async def python_call(self, call_id: str, code: bytes) -> Command:
+        """Put the code of a python call into the box; the command that runs it in the run's own Python session."""
         path = f"{self.root}/calls/{PurePosixPath(self.shown(call_id)).name}.py"
         await asyncio.gather(self.box.files.write(path, code), self.open_call(call_id))
-        return shlex.join(self.python(path, call_id))
+        return Command(self.python(path, call_id)[3:], resident=self._session)
+
+    @property
+    def keeping(self) -> Command:
+        """What keeps the outputs of the Python session, when nothing more comes."""
+        return Command(("--keep", ",".join(self.outputs), str(self.room)), resident=self._session)
+
+    @property
+    def _session(self) -> tuple[str, ...]:
+        return ("python3", "-u", f"{self.root}/lib/{ENTRY}", "--stay")
 
 
 MAX_RESULTS = 20

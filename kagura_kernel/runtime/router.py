@@ -255,6 +255,7 @@ class Runtime:
         spill_dir: Path | None = None,
         secret_env: Mapping[str, str] | None = None,
         box_env: Mapping[str, str] | None = None,
+        in_box: Command | None = None,
     ) -> Routed:
         """Run a shell line to its end where the rules say, asking first where they say so.
 
@@ -269,6 +270,7 @@ class Runtime:
             spill_dir: Where output goes that is too long for memory.
             secret_env: Variables with leased secrets, for this one process, in the box; never sent to the host.
             box_env: Variables that mean something in the box alone.
+            in_box: What runs there in the line's place, when it runs in the box.
 
         Raises:
             ApprovalRequired: it needs an approval, and nobody can be asked here.
@@ -282,6 +284,8 @@ class Runtime:
         _make_private(spill_dir)
         line = shell_command(command, stdin=stdin, limits=limits, spill_dir=spill_dir)
         if decision.route is ExecutionRoute.SANDBOX and self.box is not None:
+            if in_box is not None:
+                line = replace(in_box, limits=limits, spill_dir=spill_dir)
             result = await self.box.run(replace(line, env=box_env or {}, secret_env=secret_env or {}), on_output)
             return Routed(result, decision, hint=_not_found_hint(result))
         if not decision.needs_approval and not self._full_control:

@@ -15,13 +15,14 @@ from functools import cache
 from importlib import resources
 from importlib.abc import InspectLoader
 from importlib.util import MAGIC_NUMBER, find_spec
+from itertools import chain
 from types import CodeType
 
 MODULES = ("frames", "loop", "link", "processes", "commands", "files", "changes", "main")
 """Loaded at the start, each after those it imports."""
 
-LATER = ("proxy", "clients", "listening")
-"""Travel along as they are, and are loaded when the first of them is imported."""
+LATER = {"listening": ("proxy", "clients", "listening"), "resident": ("resident",)}
+"""Travel along as they are, and are loaded when the one they are named by is imported."""
 
 STUB = """
 import marshal, posix, sys
@@ -47,10 +48,10 @@ def load(codes, sources):
         exec(code, module.__dict__)
 
 def find(name):
-    if name != "listening":
+    if name not in later:
         raise AttributeError(name)
-    load(*marshal.loads(later))
-    return package.listening
+    load(*marshal.loads(later[name]))
+    return sys.modules["kagura_guest." + name]
 
 magic, codes, sources, later, config = marshal.loads(take(int.from_bytes(take(4), "big")))
 Module = type(sys)
@@ -87,14 +88,15 @@ def guest_argv(python: str) -> list[str]:
 def guest_payload(config: GuestConfig, *, same_python: bool) -> bytes:
     """What must be written to the stub first; a wrong guess whether the box runs this interpreter costs time only."""
     magic = MAGIC_NUMBER if same_python else b""
-    now, later = (_packed(modules, same_python=same_python) for modules in (MODULES, LATER))
+    now = _packed(MODULES, same_python=same_python)
+    later = {name: marshal.dumps(_packed(modules, same_python=same_python), 2) for name, modules in LATER.items()}
     # Version 2 of the format is read by every Python that a box may have.
-    body = marshal.dumps((magic, *now, marshal.dumps(later, 2), asdict(config)), 2)
+    body = marshal.dumps((magic, *now, later, asdict(config)), 2)
     return len(body).to_bytes(4, "big") + body
 
 
 @cache
-def sources(modules: tuple[str, ...] = MODULES + LATER) -> tuple[tuple[str, str], ...]:
+def sources(modules: tuple[str, ...] = tuple(chain(MODULES, *LATER.values()))) -> tuple[tuple[str, str], ...]:
     """Modules of the guest as (name, text), each after those it imports."""
     folder = resources.files("kagura_kernel.sandbox.guest")
     return tuple((name, (folder / f"{name}.py").read_text("utf-8")) for name in modules)

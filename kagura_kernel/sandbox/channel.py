@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from kagura_kernel.domain.commands import Command, CommandResult, Output, OutputListener, Stream
 from kagura_kernel.domain.errors import (
@@ -51,8 +51,8 @@ CANCEL_GRACE = 0.15
 NAMES: dict[int, Stream] = {frames.DATA: "stdout", frames.ERRDATA: "stderr"}
 
 
-def read_outcome(outcome: dict[str, Any]) -> tuple[int, int | None, str]:
-    """Exit code, signal and the limit that was hit, from what the guest says.
+def read_outcome(outcome: dict[str, Any]) -> tuple[int, int | None, str, Literal["", "new", "kept", "gone"]]:
+    """Exit code, signal, the limit that was hit, and what became of a program that stays, from what the guest says.
 
     Raises:
         WireError: it says something else.
@@ -66,7 +66,10 @@ def read_outcome(outcome: dict[str, Any]) -> tuple[int, int | None, str]:
         raise WireError("a result with an impossible signal")
     if why not in ("", "total", "idle", "cancel"):
         raise WireError("a result with an unknown reason")
-    return code, signal, why
+    resident = outcome.get("resident", "")
+    if resident not in ("", "new", "kept", "gone"):
+        raise WireError("a result with an unknown end")
+    return code, signal, why, resident
 
 
 class _Execution:
@@ -114,6 +117,7 @@ class _Execution:
             "stdin": bool(command.stdin),
             "total": command.limits.total,
             "idle": command.limits.idle,
+            **({"resident": command.resident, "restart": command.restart} if command.resident else {}),
         }
 
     def _feed(self, stream: HostStream) -> asyncio.Task[None] | None:
@@ -153,16 +157,16 @@ class _Execution:
             self._channel.broke("it did not stop a command at its time limit")
 
     def _result(self, outcome: dict[str, Any], duration: float) -> CommandResult:
-        code, signal, why = read_outcome(outcome)
+        code, signal, why, resident = read_outcome(outcome)
         limits, line = self._command.limits, self._command.line
         if self._printed is not None:
             self._printed.end()
         if why == "total":
-            raise SandboxCommandTimeout(line, limits.total or 0.0)
+            raise SandboxCommandTimeout(line, limits.total or 0.0, goes_on=resident in ("new", "kept"))
         if why == "idle":
-            raise SandboxIdleTimeout(line, limits.idle or 0.0)
+            raise SandboxIdleTimeout(line, limits.idle or 0.0, goes_on=resident in ("new", "kept"))
         stdout, stderr = self._printed.finish() if self._printed is not None else (Output(), Output())
-        return CommandResult(code, stdout, stderr, duration, signal)
+        return CommandResult(code, stdout, stderr, duration, signal, resident)
 
     def _discard(self) -> None:
         if self._printed is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kagura_kernel.domain.commands import OutputChunk
+from kagura_kernel.domain.commands import Command, OutputChunk
 from kagura_kernel.domain.errors import (
+    CommandTimeout,
     HostCommandTimeout,
     HostIdleTimeout,
     SandboxCommandTimeout,
@@ -75,20 +77,25 @@ class BoxPrograms:
     """What programs in the box find there beside the workspace."""
 
     environment: Callable[[str], Mapping[str, str]] = lambda _call: {}  # A call's id to the variables of its programs
-    # A call's id and its code to the shell line that runs it there with the run's variables; None runs the code from
-    # standard input
-    python_line: Callable[[str, bytes], Awaitable[str]] | None = None
+    # A call's id and its code to the command that runs it there, in a session that remembers; None runs the code from
+    # standard input, each time in a fresh interpreter
+    python: Callable[[str, bytes], Awaitable[Command]] | None = None
     # Called with a call's id before its shell line runs in the box
     open_call: Callable[[str], Awaitable[None]] | None = None
 
     @property
     def sentence(self) -> str:
         """What a model may do in Python."""
-        if self.python_line is None:
-            return "print what you want to see; a last expression is not shown"
+        if self.python is None:
+            return (
+                "print what you want to see; a last expression is not shown. Each call is a fresh interpreter with the "
+                "packages of the sandbox"
+            )
         return (
             "print what you want to see; a last expression is shown as in a notebook, and display(obj) and figures of "
-            "matplotlib are shown to the person"
+            "matplotlib are shown to the person. Variables, imports and the working directory stay from call to call, "
+            "`await` works at the top level, and modules of the workspace are read again when they have changed. "
+            "restart=true begins anew"
         )
 
 
@@ -156,33 +163,49 @@ class PythonTool:
         self._programs = programs or BoxPrograms()
         self.spec = ToolSpec(
             "python",
-            f"Run Python code in the sandbox, in the workspace, and read what it prints ({self._programs.sentence}). "
-            f"Each call is a fresh interpreter with the packages of the sandbox. {self._times.sentence}",
+            "Run Python code in the sandbox, in the workspace, and read what it prints: "
+            f"{self._programs.sentence}. {self._times.sentence}",
             schema.arguments(
                 "code",
                 code=schema.text("The program."),
                 timeout=self._times.argument,
+                **({"restart": schema.flag("Whether to forget all before.")} if self._programs.python else {}),
                 **self._leases.argument,
             ),
         )
+        self._one = asyncio.Lock()
+        self._remembers = False
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         """Run the code; it travels as a file or by standard input, so its length and its quotes do not matter."""
         code = arguments["code"].encode("utf-8", "backslashreplace")
-        line = PYTHON_LINE
+        restart = bool(arguments.get("restart"))
+        command: Command | None = None
         # What a person is asked about is the plain line with the code as its input.
         in_box = self._runtime.decide(PYTHON_LINE).route is ExecutionRoute.SANDBOX
-        if in_box and self._programs.python_line is not None:
-            line, code = await self._programs.python_line(context.call_id, code), b""
-        return await _run(
-            self._runtime,
-            line,
-            context,
-            stdin=code,
-            limits=_limits(self._times, arguments.get("timeout")),
-            box_env=self._programs.environment(context.call_id),
-            secret_env=self._leases.environment(arguments.get("leases", ())),
-        )
+        # They share an interpreter, so that one program runs after the other.
+        async with self._one:
+            if in_box and self._programs.python is not None:
+                command = replace(await self._programs.python(context.call_id, code), restart=restart)
+            return await _run(
+                self._runtime,
+                PYTHON_LINE,
+                context,
+                stdin=b"" if command is not None else code,
+                limits=_limits(self._times, arguments.get("timeout")),
+                box_env=self._programs.environment(context.call_id),
+                secret_env=self._leases.environment(arguments.get("leases", ())),
+                in_box=command,
+                session=lambda state: self._told(state, restart=restart),
+            )
+
+    def _told(self, state: str, *, restart: bool) -> str:
+        """What became of the session, where that has to be known."""
+        lost = self._remembers and state == "new" and not restart
+        self._remembers = state != "gone"
+        if state == "gone":
+            return "\nThe Python session ended with this call: its variables and imports are gone."
+        return "\nThe Python session had ended: this call began a new one, without earlier variables." if lost else ""
 
 
 def _limits(times: ToolTimes, seconds: float | None) -> CommandLimits:
@@ -201,6 +224,8 @@ async def _run(  # noqa: PLR0913 - one command's surroundings, each a fact
     stdin: bytes = b"",
     box_env: Mapping[str, str],
     secret_env: Mapping[str, str],
+    in_box: Command | None = None,
+    session: Callable[[str], str] = lambda _state: "",
 ) -> ToolResult:
     heard = _Heard(context)
     try:
@@ -215,13 +240,16 @@ async def _run(  # noqa: PLR0913 - one command's surroundings, each a fact
             spill_dir=context.spill_dir,
             secret_env=secret_env,
             box_env=box_env,
+            in_box=in_box,
         )
     except _TIMEOUTS as error:
         route = "host" if isinstance(error, HostCommandTimeout | HostIdleTimeout) else "sandbox"
-        return ToolResult(f"{error.message} [{error.code}]{heard.last_words()}", is_error=True, route=route)
+        goes_on = isinstance(error, CommandTimeout) and error.goes_on
+        kept = "\nThe Python session goes on, with its variables." if goes_on else session("gone" if in_box else "")
+        return ToolResult(f"{error.message} [{error.code}]{heard.last_words()}{kept}", is_error=True, route=route)
     result = routed.result
     return ToolResult(
-        command_text(result, hint=routed.hint),
+        command_text(result, hint=routed.hint) + session(result.resident),
         is_error=not result.ok,
         exit_code=result.exit_code,
         route=routed.decision.route.value,

@@ -216,10 +216,12 @@ class IsolationTooWeak(SandboxError):
 class CommandTimeout(SandboxError):
     """Shared text of the four limits; never raised itself."""
 
-    def __init__(self, command: str, seconds: float) -> None:
-        super().__init__(f"{shorten(command)} {self.what_happened(seconds)} and was stopped with all its children.")
+    def __init__(self, command: str, seconds: float, *, goes_on: bool = False) -> None:
+        ended = "interrupted" if goes_on else "stopped with all its children"
+        super().__init__(f"{shorten(command)} {self.what_happened(seconds)} and was {ended}.")
         self.command = command
         self.seconds = seconds
+        self.goes_on = goes_on  # Whether the program that it was a call of is still there
 
     def what_happened(self, seconds: float) -> str:
         """The middle of the message."""

@@ -1,10 +1,13 @@
 """Runs a Python program as `python3 -u FILE` would, with variables, a `display`, and its last expression shown.
 
     run.py FILE CALL FIRST INPUTS OUTPUTS ROOM
+    run.py --stay
 
 FILE is the program, CALL names the folder for what it shows, FIRST is the first place where modules are looked for (`.`
 is the working directory), INPUTS and OUTPUTS are names with commas between them, ROOM is how many bytes one output may
-have. Everything but built-in modules is imported late: most programs need none of it.
+have. With `--stay` it is handed one such program after another, see `resident.py`. A program may await at its top
+level, and may be written as for IPython where the box has that. Everything but built-in modules is imported late: most
+programs need none of it.
 """
 
 # ruff: noqa: PTH120 - pathlib takes milliseconds to import
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
 LIB = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(LIB)
 PACKAGE = "kagura_box_runner"
-ONLY_AST = 0x400
+ONLY_AST, MAY_AWAIT = 0x400, 0x2000
+WAITS = 0x80  # a flag of code that has to be awaited
 ON_IMPORT = {"matplotlib.pyplot": "show_on_demand", "IPython.core.display_functions": "display_for_ipython"}
 
 
@@ -43,6 +47,12 @@ class Screen:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._work: Any = None
+
+    def begin(self, folder: str) -> None:
+        """Show in another folder from now on."""
+        self.folder = folder
+        if self._work is not None:
+            self._work.begin(folder)
 
     @property
     def work(self) -> Any:
@@ -103,18 +113,23 @@ def program_of(source: bytes, path: str) -> list[Any]:
     Raises:
         SyntaxError: as Python would.
     """
-    tree = compile(source, path, "exec", ONLY_AST, dont_inherit=True)
+    flags = MAY_AWAIT if b"await" in source or b"async" in source else 0
+    try:
+        tree = compile(source, path, "exec", ONLY_AST | flags, dont_inherit=True)
+    except SyntaxError as error:
+        source = part("magics").plain(source, error)
+        tree = compile(source, path, "exec", ONLY_AST | flags, dont_inherit=True)
     last = tree.body[-1] if tree.body else None
     if not isinstance(last, _ast.Expr) or is_quiet(source, last):
-        return [compile(source, path, "exec", dont_inherit=True)]
+        return [compile(source, path, "exec", flags, dont_inherit=True)]
     tree.body.pop()
-    flags = 0
+    before = compile(tree, path, "exec", flags, dont_inherit=True)
     if b"__future__" in source:
         import __future__
 
-        flags = future_flags(__future__, compile(tree, path, "exec", dont_inherit=True).co_flags)
+        flags |= future_flags(__future__, before.co_flags)
     alone: Any = _ast.Interactive([last])
-    return [compile(tree, path, "exec", dont_inherit=True), compile(alone, path, "single", flags, dont_inherit=True)]
+    return [before, compile(alone, path, "single", flags, dont_inherit=True)]
 
 
 def future_flags(module: ModuleType, flags: int) -> int:
@@ -133,12 +148,14 @@ def is_quiet(source: bytes, last: Any) -> bool:
 
 
 def own_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback without the lines of these files."""
+    """A traceback without the lines of these files, and of the loop that they run a program in."""
     kept = []
     while traceback is not None:
         if not traceback.tb_frame.f_code.co_filename.startswith(LIB):
             kept.append(traceback)
         traceback = traceback.tb_next
+    while kept and "/asyncio/" in kept[0].tb_frame.f_code.co_filename:
+        del kept[0]
     found: TracebackType | None = None
     for one in reversed(kept):
         found = type(one)(found, one.tb_frame, one.tb_lasti, one.tb_lineno)
@@ -180,11 +197,15 @@ def names(text: str) -> list[str]:
 
 
 def execute(source: bytes, path: str, namespace: dict[str, Any], inputs: list[str]) -> None:
-    """Run the program to its end; what it raises is raised."""
+    """Run the program to its end; what it raises is raised. Inputs that it uses are bound, and need not be again."""
     codes = program_of(source, path)
     wanted = [name for name in inputs if name.encode() in source]
     if wanted:
         part("loading").bind(namespace, wanted, ROOT)
+        inputs[:] = [name for name in inputs if name not in wanted]
+    if any(code.co_flags & WAITS for code in codes):
+        part("resident").run_in_loop(codes, namespace, WAITS)
+        return
     for code in codes:
         exec(code, namespace)  # noqa: S102 - the program of the cell, in its box
 
@@ -200,19 +221,42 @@ def finish(screen: Screen, namespace: dict[str, Any], outputs: list[str], room: 
         complain(f"What the program left could not be shown or kept: {type(error).__name__}: {error}")
 
 
-def main() -> int:
-    """Run what the arguments say; the exit code."""
-    path, call, first, inputs, outputs, room = sys.argv[1:]
+def told(error: BaseException) -> int:
+    """Tell an error as the interpreter does; the exit code."""
+    if type(error).__name__ == "CannotCross" and type(error).__module__.startswith(PACKAGE):
+        complain(str(error))
+        return 1
+    without_us(error)
+    sys.excepthook(type(error), error, error.__traceback__)
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+def read(path: str) -> bytes:
+    """A program."""
+    with open(path, "rb") as file:  # noqa: PTH123 - starts without pathlib
+        return file.read()
+
+
+def prepare(path: str, first: str, folder: str) -> tuple[Screen, dict[str, Any]]:
+    """Be the interpreter of a program: its screen, and its namespace."""
     sys.argv[:] = [path]
     if sys.path and sys.path[0] == LIB:
         sys.path[0] = "" if first == "." else first
-    with open(path, "rb") as file:  # noqa: PTH123 - likewise
-        source = file.read()
-    screen = Screen(f"{ROOT}/shown/{call}")
+    screen = Screen(folder)
     namespace = fresh_main(path).__dict__
     builtins.display = screen.display  # type: ignore[attr-defined]
     sys.displayhook = screen.hook
     sys.meta_path.insert(0, Late(screen))
+    return screen, namespace
+
+
+def main() -> int:
+    """Run what the arguments say; the exit code."""
+    if sys.argv[1:] == ["--stay"]:
+        return part("resident").serve(sys.modules["__main__"])  # type: ignore[no-any-return]
+    path, call, first, inputs, outputs, room = sys.argv[1:]
+    source = read(path)
+    screen, namespace = prepare(path, first, f"{ROOT}/shown/{call}")
     code, kept = 0, names(outputs)
     try:
         execute(source, path, namespace, names(inputs))
@@ -220,12 +264,7 @@ def main() -> int:
         finish(screen, namespace, [] if end.code else kept, int(room))
         raise
     except BaseException as error:  # noqa: BLE001 - told as the interpreter tells it
-        if type(error).__name__ == "CannotCross" and type(error).__module__.startswith(PACKAGE):
-            complain(str(error))
-            return 1
-        without_us(error)
-        sys.excepthook(type(error), error, error.__traceback__)
-        code, kept = 130 if isinstance(error, KeyboardInterrupt) else 1, []
+        code, kept = told(error), []
     finish(screen, namespace, kept, int(room))
     return code
 

@@ -47,6 +47,10 @@ class Showing:
         self._count = 0
         self._shown_figures: set[int] = set()
 
+    def begin(self, folder: str) -> None:
+        """Show in another folder from now on."""
+        self._folder, self._count = folder, 0
+
     def display(self, *objects: Any, raw: bool = False, **_options: Any) -> None:
         """Show objects, or with `raw` dictionaries of MIME types; IPython's other options mean nothing here."""
         for one in objects:

@@ -39,6 +39,8 @@ class Output:
 class Running:
     """A command between its OPEN and its RESULT."""
 
+    ASKS: int = _signal.SIGTERM  # what it is asked to end with
+
     def __init__(self, loop: Loop, link: Link, stream: int, marker: bytes, done: Callable[[int], None]) -> None:
         self._loop = loop
         self._link = link
@@ -67,7 +69,7 @@ class Running:
         theirs: list[int] = []
         try:
             self._connect(bool(request.get("stdin")), ours, theirs)
-            self.pid = spawn(request["argv"], cwd, env, (theirs[0], theirs[1], theirs[2]))
+            self._begin(request, cwd, env, theirs)
         except (CannotStart, OSError) as problem:
             for fd in ours:
                 os.close(fd)
@@ -82,6 +84,9 @@ class Running:
             self._stdin_fd = fd
             self._loop.watch(fd, 0, self._stdin_ready)
         self._set_limits(request.get("total"), request.get("idle"))
+
+    def _begin(self, request: dict[str, Any], cwd: bytes, env: dict[bytes, bytes], fds: list[int]) -> None:
+        self.pid = spawn(request["argv"], cwd, env, (fds[0], fds[1], fds[2]))
 
     def _connect(self, wants_input: bool, ours: list[int], theirs: list[int]) -> None:
         """Fill `ours` with what is read of output and errors, and written of input; `theirs` with 0, 1 and 2."""
@@ -271,7 +276,7 @@ class Running:
         self._give_up_at = self._kill_at + GIVE_UP
         members = self._members()
         if members:
-            signal_all(members, _signal.SIGTERM)
+            signal_all(members, self.ASKS)
         self._check_gone()
 
     def _members(self) -> set[int]:

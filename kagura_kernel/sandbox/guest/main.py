@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from .files import Operation
     from .listening import Listening
+    from .resident import Resident, Residents
 
     Served = Running | Job
 
@@ -38,7 +39,8 @@ class Guest:
         self._secret = os.urandom(8).hex()
         self._baseline: dict[bytes, Any] = {}
         self._served: dict[int, Served] = {}
-        self._by_pid: dict[int, Running] = {}
+        self._by_pid: dict[int, Running | Resident] = {}
+        self._residents: Residents | None = None
         self._listening: Listening | None = None
         self._loop = Loop()
         self._link = Link(self._loop, read_fd, write_fd, self._frame)
@@ -114,13 +116,25 @@ class Guest:
         marker = f"{self._secret}-{stream}"
         env = dict(self._env)
         for key, value in request.get("env", {}).items():
-            env[text_bytes(key)] = text_bytes(value)
+            # A program that stays has each call's variables for that call alone: secrets may be among them.
+            if not request.get("resident") or key in ("PATH", "PYTHONPATH"):
+                env[text_bytes(key)] = text_bytes(value)
         env[b"KAGURA_COMMAND"] = marker.encode()
-        running = Running(self._loop, self._link, stream, b"KAGURA_COMMAND=" + marker.encode() + b"\0", self._done)
+        told = b"KAGURA_COMMAND=" + marker.encode() + b"\0"
+        cwd = self._path(request.get("cwd") or ".")
+        running = Running(self._loop, self._link, stream, told, self._done)
+        if request.get("resident"):
+            from . import resident
+
+            self._residents = self._residents or resident.Residents(self._loop, self._stays)
+            running = resident.Call(self._loop, self._link, stream, told, self._done, self._residents)
         self._served[stream] = running
-        running.start(request, env, self._path(request.get("cwd") or "."))
+        running.start(request, env, cwd)
         if running.pid:
             self._by_pid[running.pid] = running
+
+    def _stays(self, resident: Resident) -> None:
+        self._by_pid[resident.pid] = resident
 
     def _reap(self, wake_fd: int) -> None:
         os.read(wake_fd, 4096)

@@ -80,8 +80,12 @@ async def sh(box: Box, line: str, *, limits: CommandLimits | None = None) -> Com
 
 async def begun(box: Box, line: str) -> asyncio.Task[CommandResult]:
     """A shell line without limits that is certainly under way."""
+    return await under_way(box, shell_command(f"echo begun; {line}", limits=NO_LIMITS))
+
+
+async def under_way(box: Box, command: Command) -> asyncio.Task[CommandResult]:
+    """A command that has printed something already."""
     heard = asyncio.Event()
-    command = shell_command(f"echo begun; {line}", limits=NO_LIMITS)
     task = asyncio.create_task(box.run(command, lambda _chunk: heard.set()))
     waiting = asyncio.create_task(heard.wait())
     await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from kagura_kernel.domain.approvals import Verdict
+from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import UnknownName
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.runtime.host import HostRunner
@@ -144,14 +145,14 @@ async def test_a_credential_that_the_run_does_not_hold_is_not_offered(hand):
 
 
 def programs(runtime):
-    async def line(call_id: str, code: bytes) -> str:
+    async def python(call_id: str, code: bytes) -> Command:
         await runtime.files.write(f"{call_id}.py", code)
-        return f"python3 -u {call_id}.py"
+        return Command(("python3", "-u", f"{call_id}.py"))
 
     async def open_call(call_id: str) -> None:
         await runtime.files.write(f"opened/{call_id}", b"")
 
-    return BoxPrograms(lambda call: {"CALL": call, "PLAIN": "word"}, line, open_call)
+    return BoxPrograms(lambda call: {"CALL": call, "PLAIN": "word"}, python, open_call)
 
 
 async def test_commands_find_the_variables_of_their_call(hand):
