@@ -88,7 +88,8 @@ MOST_PATHS = 20
 
 _GONE = (
     "The sandbox is a fresh one. The project's files in it are as that run left them, as far as the list below does "
-    "not say otherwise; packages that were installed, other directories and running programs are gone."
+    "not say otherwise; packages that were installed, other directories, running programs and Python's variables are "
+    "gone."
 )
 _GUARD = (
     "When you make one of these calls again, you may get its earlier result, marked [already done …], and nothing is "

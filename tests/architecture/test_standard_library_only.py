@@ -50,7 +50,7 @@ def test_what_runs_in_a_jail_imports_only_the_standard_library_and_itself(path):
 
 
 # What a program in a box loads when it needs none of these, and then only inside functions.
-WHEN_NEEDED = {"pandas", "numpy", "pyarrow"}
+WHEN_NEEDED = {"pandas", "numpy", "pyarrow", "IPython", "traitlets"}
 
 
 @pytest.mark.parametrize("path", sorted(Path(box_runner.__file__).parent.glob("*.py")), ids=lambda path: path.name)
