@@ -102,7 +102,7 @@ class Recipe:
 
 RECIPES = (
     Recipe("base", "", "shell, git, gh, curl, jq, ripgrep, ssh, Python"),
-    Recipe("python", "base", "numpy, pandas, pyarrow, matplotlib, pytest, pip, venv"),
+    Recipe("python", "base", "numpy, pandas, pyarrow, matplotlib, IPython, pytest, pip, venv"),
     Recipe("node", "python", "Node.js, npm, TypeScript"),
     Recipe("aws", "node", "the AWS command line"),
     Recipe("agent", "aws", "the Claude program"),
