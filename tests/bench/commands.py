@@ -1,4 +1,4 @@
-"""A command in a box that is warm, beside the same on the host and by `docker exec`."""
+"""A command in a box that is warm, beside the same on the host and by `docker exec`; a call of a Python that stays."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 from kagura_kernel.domain.commands import Command
+from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.sandbox.backend import Box
 from tests.bench.harness import Bench, Bound, Line, Missing, interleaved, milliseconds
 from tests.bench.places import boxes
@@ -75,6 +76,34 @@ async def _one(bench: Bench, name: str, box: Box, exec_in_docker: Callable[[], N
     figures = await interleaved(bench.samples, docker=by_docker_exec, box=in_the_box)
     box_ms, docker_ms = milliseconds(figures["box"]), milliseconds(figures["docker"])
     return [*lines, Line(what, beside, box_ms, docker_ms, bound=wanted, samples=bench.samples)]
+
+
+async def python_that_remembers(bench: Bench) -> list[Line]:
+    """A program that does nothing, in the session of a run, beside an interpreter of its own."""
+    lines: list[Line] = []
+    fresh = Command(("python3", "-c", "pass"))
+    async with boxes(bench) as places:
+        for name, box in places.named():
+            exchange = ExchangeDirectory(box)
+            await exchange.lay_out()
+
+            async def call(box: Box = box, exchange: ExchangeDirectory = exchange) -> float:
+                began = perf_counter()
+                await box.run(await exchange.python_call("call", b"pass"))
+                return perf_counter() - began
+
+            async def interpreter(box: Box = box) -> float:
+                began = perf_counter()
+                await box.run(fresh)
+                return perf_counter() - began
+
+            figures = await interleaved(bench.samples, call=call, interpreter=interpreter)
+            what = f"python call of a run in a warm {name} box, after its first"
+            ms = {key: milliseconds(figure) for key, figure in figures.items()}
+            beside = "python3 -c pass in the same box"
+            lines.append(Line(what, beside, ms["call"], ms["interpreter"], samples=bench.samples))
+            lines.append(Line(what, figure=ms["call"], unit="ms", bound=Bound("≤ 10 ms", 10), samples=bench.samples))
+    return lines
 
 
 def fork_and_exec() -> None:

@@ -29,7 +29,7 @@ from tests.support.traces import Wanted
 pytestmark = [pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(600)]
 
 SEARCH = (Path(__file__).parent / "box_search.py").read_text()
-GRANTS = "--grant web:read --grant kept:read --grant given:read --net none --timeout 300 --idle 300"
+GRANTS = "--grant web:read --grant kept:read --grant given:read --net none --timeout 900 --idle 900"
 WAYS = {
     "web": 'inject = {{ upstream = "{url}/web/use", variables = {{ WEB = "{{url}}" }} }}',
     "kept": 'inject = {{ way = "file", variables = {{ KEPT_FILE = "{{path}}" }} }}',
@@ -87,7 +87,7 @@ class Cloud(FakeCloudflare):
         """Outside the lock of the books: somebody waits here."""
         if call.path == "/web/use/hold":
             self.held.set()
-            assert self.let_go.wait(300)
+            assert self.let_go.wait(900)
 
     def respond(self, call: Call) -> Reply:
         _, name, rest = call.path.split("/", 2)
@@ -129,7 +129,7 @@ class House:
     def run(self, sources: list[str]) -> list[str]:
         """Run a notebook in a real kernel and save it; the text of each cell."""
         notebook = new_notebook(cells=list(map(new_code_cell, sources)), metadata={"kernelspec": dict(KERNELSPEC)})
-        client = NotebookClient(notebook, timeout=300, kernel_name="python3", allow_errors=True)
+        client = NotebookClient(notebook, timeout=900, kernel_name="python3", allow_errors=True)
         client.extra_arguments = ["--debug"]
         log = self.root / "logs" / "kernel.log"
 

@@ -14,6 +14,7 @@ from kagura_kernel.sandbox.boot import LATER, MODULES, STUB, GuestConfig, guest_
 from kagura_kernel.sandbox.guest import frames
 
 FOLDER = Path(guest.__file__).parent
+EVERY = (*MODULES, *LATER["listening"], *LATER["resident"])
 
 
 def started(payload: bytes) -> subprocess.CompletedProcess[bytes]:
@@ -48,16 +49,16 @@ def test_a_pipe_that_ends_early_ends_the_stub():
 
 
 def test_every_module_of_the_guest_travels():
-    assert sorted(MODULES + LATER) == sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+    assert sorted(EVERY) == sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 
 
-@pytest.mark.parametrize("name", MODULES + LATER)
+@pytest.mark.parametrize("name", EVERY)
 def test_the_guest_is_written_for_python_3_8(name):
     ast.parse((FOLDER / f"{name}.py").read_text("utf-8"), feature_version=(3, 8))
 
 
 def test_each_module_comes_after_those_that_it_needs():
-    order = MODULES + LATER
+    order = EVERY
     for place, name in enumerate(order):
         tree = ast.parse((FOLDER / f"{name}.py").read_text("utf-8"))
         for node in tree.body:
@@ -90,7 +91,7 @@ def test_the_payload_reads_in_every_version():
     assert isinstance(codes, bytes)
     assert magic == boot.MAGIC_NUMBER
     assert [name for name, _ in sources] == list(MODULES)
-    assert [name for name, _ in marshal.loads(later)[1]] == list(LATER)
+    assert [name for name, _ in marshal.loads(later["listening"])[1]] == list(LATER["listening"])
     assert config["workspace"] == "/workspace"
 
 
