@@ -23,7 +23,7 @@ from pathlib import Path
 from kagura_kernel.testing import false_home
 from tests.bench.browsing import answers_elsewhere, first_word, interrupting_a_run
 from tests.bench.clicking import click_to_going_on
-from tests.bench.commands import command_in_a_warm_box
+from tests.bench.commands import command_in_a_warm_box, python_that_remembers
 from tests.bench.connecting import connections_out_of_a_box
 from tests.bench.contenders import MITMDUMP
 from tests.bench.delegating import work_handed_on
@@ -52,6 +52,7 @@ OUT = Path(__file__).resolve().parents[2] / "out" / "bench.md"
 
 ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     command_in_a_warm_box,
+    python_that_remembers,
     bubblewrap_box_ready,
     docker_box_ready,
     gvisor_box_ready,
