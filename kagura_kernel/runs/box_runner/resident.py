@@ -117,6 +117,7 @@ class Session:
             self._screen, self._namespace = us.prepare(path, first, folder)
             self._inputs = us.names(inputs)
         self._screen.begin(folder)
+        _own_streams()
         self._namespace["__file__"] = path
         self._drop_changed()
         code = 0
@@ -168,6 +169,17 @@ class Session:
                 # Compiled modules know the time of their source in whole seconds.
                 with contextlib.suppress(OSError, TypeError):
                     os.unlink(getattr(module, "__cached__", None))  # type: ignore[arg-type]  # noqa: PTH108
+
+
+def _own_streams() -> None:
+    """Print to this program's output, whatever one before has put in the place of it, or closed."""
+    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = getattr(sys, name)
+        if stream is None or stream.closed:
+            fresh: Any = open(fd, "w" if fd else "r", buffering=1, closefd=False)  # noqa: SIM115 - a descriptor
+            setattr(sys, name, fresh)
+            setattr(sys, f"__{name}__", fresh)
 
 
 def _exit_code(code: Any) -> int:

@@ -121,6 +121,13 @@ async def test_outputs_are_kept_at_the_end_unless_another_program_left_something
     assert await kept() == [1, 2]
 
 
+@pytest.mark.parametrize("code", ["import io, sys; sys.stdout = io.StringIO()", "import sys; sys.stdout.close()"])
+async def test_a_program_that_has_done_away_with_its_output_takes_nobody_elses(program: Program, code: str) -> None:
+    await program(code)
+    result = await program("print('heard')")
+    assert (result.stdout.text, result.stderr.text) == ("heard\n", "")
+
+
 async def test_a_program_that_forks_leaves_one_behind(program: Program) -> None:
     code = "import os\nchild = os.fork()\nif child: os.wait()\nprint('child' if not child else 'parent')"
     assert (await program(code)).stdout.text == "child\nparent\n"
