@@ -186,6 +186,33 @@ def test_the_keyboard_reads_a_long_text_to_its_end_and_a_held_key_begins_no_plan
         assert story.mailbox.decision(plan) is None
 
 
+def test_whoever_was_faster_is_named(told_page, story):
+    asking = set()
+
+    def over(request):
+        asking.discard(request)
+
+    told_page.on("request", lambda request: asking.add(request) if "/v1/approvals?" in request.url else None)
+    told_page.on("requestfinished", over)
+    told_page.on("requestfailed", over)
+    with story.live() as run:
+        ident = story.ask(run, **COMMAND)
+        sidebar = visit(told_page).open()
+        button = sidebar.approval(ident).get_by_role("button", name=re.compile("^Allow once"))
+        expect(button).to_be_visible()
+        # A page whose lists do not come through still shows the question.
+        lists = "**/kagura/api/v1/approvals?*"
+        told_page.route(lists, lambda route: route.abort())
+        # One that was asked for before that would be answered with what is decided now.
+        while asking:
+            told_page.wait_for_timeout(10)
+        story.mailbox.decide(ident, Verdict.DENY, by="grace", via="command")
+        button.click()
+        expect(sidebar.panel.locator(".kgs-told")).to_have_text("Somebody was faster. Denied by grace, by command.")
+        told_page.unroute(lists)
+        expect(sidebar.approval(ident)).to_have_count(0)
+
+
 def test_a_question_takes_a_text(told_page, story):
     with story.live() as run:
         ident = story.ask(run, kind="question", title="Which one?", detail="Which table?", arguments={}, reason="")

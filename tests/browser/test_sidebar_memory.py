@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 from playwright.sync_api import expect
 
+from kagura_kernel.domain.events.memory import MemoryWritten
 from kagura_kernel.domain.memory import (
     CAME_FROM,
     FIXES,
@@ -146,6 +147,16 @@ def test_a_memory_is_promoted_once_it_is_in_view_and_pinned_from_its_row(sidebar
     assert ours == [("promoted", "sidebar"), ("pinned", "sidebar")]
 
 
+def test_what_another_process_remembers_is_there_without_a_reload(sidebar, told, memory):
+    one = memory.remember(a_draft("The importer is faster since Tuesday"))
+    expect(rows(sidebar)).to_have_count(len(NOTES) + len(FACTS))
+    with told.journal() as journal:
+        facts = {"type": one.type, "tier": one.tier, "author": "agent", "how": "asked"}
+        run = {"run_id": "run-1", "session_id": "ses-1", "at": datetime.now(UTC)}
+        journal.append(MemoryWritten(memory_id=one.id, **facts, **run))
+    expect(row(sidebar, "The importer is faster")).to_be_visible()
+
+
 def test_what_was_forgotten_can_be_brought_back(sidebar, memory):
     text = "Sales of the first quarter"
     one = about(memory, text)
@@ -247,6 +258,26 @@ def test_what_a_memory_says_is_shown_as_it_is_and_never_run(sidebar, memory, fre
     expect(section(sidebar).locator("pre")).to_contain_text("⟨U+202E⟩")
     expect(section(sidebar)).to_contain_text("the agent <b>claude</b>")
     assert fresh_told_page.evaluate("window.owned") is None
+
+
+def test_a_memory_that_cannot_be_reached_says_why_and_comes_back(sidebar, told, memory, fresh_told_page, tmp_path):
+    memory.close()
+    names = [name for name in (FILE, f"{FILE}-wal", f"{FILE}-shm") if (told.home / name).exists()]
+    for name in names:
+        (told.home / name).rename(tmp_path / name)
+    (told.home / FILE).write_bytes(b"this is a text and no database" * 100)
+    try:
+        search(sidebar, "anything")
+        expect(section(sidebar).locator(".kgs-problem")).to_contain_text("cannot be reached")
+        expect(sidebar.section("Approvals")).to_contain_text("Nothing waits for you")
+        picture(fresh_told_page, told, "sidebar-memory-unavailable")
+    finally:
+        (told.home / FILE).unlink()
+        for name in names:
+            (tmp_path / name).rename(told.home / name)
+    search(sidebar, "finance")
+    expect(rows(sidebar)).to_have_count(1)
+    expect(section(sidebar).locator(".kgs-problem")).to_have_count(0)
 
 
 def test_a_long_list_is_drawn_only_where_it_is_seen_and_goes_on_below(sidebar, memory, fresh_told_page):

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,9 @@ from kagura_kernel.assembly import make_cockpit
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import (
     BrainNotConfigured,
+    ConfigurationError,
     IsolationTooWeak,
+    JournalTooNew,
     JournalUnreadable,
     JournalUnwritable,
     UnknownName,
@@ -127,6 +130,25 @@ def test_a_shared_deployment_takes_gvisor_by_itself(open_cockpit, project, tmp_p
     handle.subscribe(events.append)
     assert handle.result(300).error == ""
     assert [event.isolation for event in events if isinstance(event, BoxStarted)] == ["gvisor"]
+
+
+def test_wrong_settings_are_told_all_at_once(open_cockpit):
+    with pytest.raises(ConfigurationError) as caught:
+        open_cockpit(KAGURA_POOL_SIZE="many", KAGURA_WRITE="sometimes")
+    assert len(caught.value.problems) == 2
+
+
+def test_a_journal_of_a_newer_version_is_left_alone(open_cockpit, tmp_path):
+    open_cockpit().close()
+    place = tmp_path / "home" / "kagura" / "journal.db"
+    connection = sqlite3.connect(place)
+    table = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE '%version%'").fetchone()[0]
+    column = connection.execute(f"SELECT name FROM pragma_table_info('{table}')").fetchone()[0]
+    connection.execute(f"UPDATE {table} SET {column} = 999 WHERE {column} = (SELECT max({column}) FROM {table})")
+    connection.commit()
+    connection.close()
+    with pytest.raises(JournalTooNew, match="999"):
+        open_cockpit()
 
 
 def test_a_file_that_is_no_journal_is_left_alone(open_cockpit, tmp_path):

@@ -245,6 +245,16 @@ def test_runs_in_the_background_can_be_steered_and_awaited(kernel):
     assert error["ename"] == "RunKilled"
 
 
+def test_twenty_runs_at_once_finish(kernel):
+    for number in range(20):
+        kernel.run(f"%%sandbox bash --bg --new\necho number {number}", person=True)
+    messages = kernel.run(
+        "for run in [value for value in Out.values() if hasattr(value, 'kill')]:\n    print((await run).text.strip())"
+    )
+    text = "".join(message["content"]["text"] for message in messages if message["msg_type"] == "stream")
+    assert text.splitlines() == [f"number {number}" for number in range(20)]
+
+
 def test_the_magic_called_by_its_name_waits_and_asks_nobody(kernel):
     cassette(kernel.project, ("bash", {"command": "touch not-allowed", **HOST}))
     code = "outcome = get_ipython().run_cell_magic('kagura', '--replay c.jsonl', 'Go.')\nprint(outcome.status)"

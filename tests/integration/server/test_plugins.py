@@ -104,6 +104,16 @@ def test_each_session_has_its_own_state(server, journal, name, session):
     assert [use["session_id"] for use in other["sessions"]] == [session]
 
 
+def test_what_a_process_that_is_gone_had_enabled_is_enabled_no_more(server, journal, name):
+    session_id = f"ses-gone-{next(_numbers)}"
+    audit(journal, name)
+    journal.append(changed(now(), "enabled", session_id, plugin=name, state="enabled", owner=gone_owner()))
+    found = server.get(f"plugins?session={session_id}")
+    assert found["session"]["live"] is False
+    assert one(server, name, f"session={session_id}")["state"] == "audited"
+    assert one(server, name)["sessions"] == []
+
+
 def test_a_notebooks_session_is_found_by_its_kernel_and_by_its_name(server, session):
     by_kernel = server.get(f"plugins?kernel=kernel-{session}&notebook=/renamed.ipynb")["session"]
     by_name = server.get(f"plugins?notebook={NOTEBOOK}")["session"]
