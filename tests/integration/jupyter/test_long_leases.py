@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +15,6 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.credential_service import Call, Reply
 from kagura_kernel.testing.patience import wait_until
 from tests.support.credential_cloudflare import PARENT, FakeCloudflare
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow, pytest.mark.timeout(300)]
 
