@@ -184,7 +184,7 @@ def test_an_agent_sees_the_inputs_and_hands_results_back(kernel):
     )
     messages = kernel.run("%%kagura --replay c.jsonl -i df -o result,note\nCount.")
     assert errors(messages) == []
-    assert value(kernel, "result.to_dict('list'), note") == "{'city': ['Oslo', 'Oslo'], 'n': [1, 3]} x"
+    assert value(kernel, "result.to_dict('list'), note") == "{'city': ['Oslo', 'Oslo'], 'n': [2, 4]} x"
     assert crossed(kernel) == [
         ["in", "df", "frame", ""],
         ["out", "result", "frame", ""],
