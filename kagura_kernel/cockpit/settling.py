@@ -9,7 +9,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ChangeConflict, RunUnknown, UnknownName
 from kagura_kernel.domain.events import ChangesSettled, RunStarted
 from kagura_kernel.domain.events.run import changes_after
-from kagura_kernel.domain.outcome import FileChange, in_order
+from kagura_kernel.domain.outcome import FileChange, by_path, in_order
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.project import ProjectFiles
@@ -113,7 +113,7 @@ def _read(journal: Journal, run_id: str) -> tuple[RunStarted, list[FileChange]]:
 
 
 def _pick(changes: Sequence[FileChange], paths: Sequence[str] | None) -> list[FileChange]:
-    open_ones = {change.path: change for change in changes if change.state in ("proposed", "conflict")}
+    open_ones = by_path(change for change in changes if change.state in ("proposed", "conflict"))
     if paths is None:
         return [change for change in open_ones.values() if change.state == "proposed"]
     for path in paths:

@@ -19,12 +19,12 @@ import pandas as pd
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.records import Board, CostReport, LeaseView
 from kagura_kernel.domain.approvals import ApprovalRequest, asked_fields
-from kagura_kernel.domain.errors import ApprovalError, KaguraError
+from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.jupyter.charts.figures import cost_chart
 from kagura_kernel.jupyter.errors import calm
-from kagura_kernel.jupyter.slots import Slot, Tell, press_lease, write_once
+from kagura_kernel.jupyter.slots import Slot, Tell, press_lease, told, write_once
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
 from kagura_kernel.jupyter.tables import board_table
 from kagura_kernel.render.blocks import Blocks
@@ -143,7 +143,7 @@ ENDED = 5
 def press_board(cockpit: Cockpit, content: Mapping[str, Any], tell: Tell) -> None:
     """Act on a button of a board; what cannot be done is told, not raised. From any thread."""
     act, ident = content.get("act"), str(content.get("id") or "")
-    try:
+    with told(tell, ident):
         match act:
             case "allow" | "deny":
                 cockpit.decide(ident, allow=act == "allow", by=person(), via="board")
@@ -153,10 +153,6 @@ def press_board(cockpit: Cockpit, content: Mapping[str, Any], tell: Tell) -> Non
                 cockpit.kill(ident, by=person())
             case _:
                 tell(f"This board has no button {act!r}.", "")
-    except ApprovalError as error:
-        tell(error.message, ident)
-    except KaguraError as error:
-        tell(error.message, "")
 
 
 class RunBoard(LiveBoard[RunLine]):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import ApprovalError, KaguraError
@@ -147,6 +147,17 @@ Tell = Callable[[str, str], None]
 """Takes a remark and the approval or lease it is about (or nothing)."""
 
 
+@contextlib.contextmanager
+def told(tell: Tell, ident: str) -> Iterator[None]:
+    """Tell what cannot be done instead of raising it: beside the approval where it is about that."""
+    try:
+        yield
+    except ApprovalError as error:
+        tell(error.message, ident)
+    except KaguraError as error:
+        tell(error.message, "")
+
+
 def press(cockpit: Cockpit, run_id: str, content: Mapping[str, Any], tell: Tell) -> None:
     """Act on a button of a run card.
 
@@ -155,7 +166,7 @@ def press(cockpit: Cockpit, run_id: str, content: Mapping[str, Any], tell: Tell)
     """
     act, ident = content.get("act"), str(content.get("id") or "")
     answer = str(content.get("answer") or "")
-    try:
+    with told(tell, ident):
         match act:
             case "allow" | "answer" | "deny":
                 cockpit.decide(ident, allow=act != "deny", by=person(), via="cell", answer=answer)
@@ -169,10 +180,6 @@ def press(cockpit: Cockpit, run_id: str, content: Mapping[str, Any], tell: Tell)
                 press_lease(cockpit, content, tell)
             case _:
                 tell(f"This card has no button {act!r}.", "")
-    except ApprovalError as error:
-        tell(error.message, ident)
-    except KaguraError as error:
-        tell(error.message, "")
 
 
 def press_lease(cockpit: Cockpit, content: Mapping[str, Any], tell: Tell) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, replace
 
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
-from kagura_kernel.domain.outcome import ChangeState, FileChange, in_order
+from kagura_kernel.domain.outcome import ChangeState, FileChange, by_path, in_order
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.changes import LEFT, Collector
@@ -88,9 +88,8 @@ class RunChanges:
                 fresh = [change for change in changes if self._is_fresh(change)]
                 self._tell(fresh)
             self._take_back({change.path for change in changes})
-            by_path = {change.path: change for change in fresh if not _is_left(change)}
-            if by_path:
-                await self._apply(by_path)
+            if free := by_path(change for change in fresh if not _is_left(change)):
+                await self._apply(free)
             return self._remark([change.path for change in fresh])
 
     def _take_back(self, there: Container[str]) -> None:
@@ -188,7 +187,7 @@ class RunChanges:
     def _tell(self, changes: list[FileChange]) -> None:
         for part in in_parts(changes):
             self._recorder.record(ChangesCollected, changes=part)
-        self._settled |= {change.path: change for change in changes}
+        self._settled |= by_path(changes)
 
 
 def _is_left(change: FileChange) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from kagura_kernel.domain.errors import ApprovalAborted, JournalError, KaguraErr
 from kagura_kernel.domain.events import ChildEnded, ChildStarted, MemoryWritten
 from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.memory import Author, Draft, Memory, Source
-from kagura_kernel.domain.outcome import FileChange, RunOutcome
+from kagura_kernel.domain.outcome import FileChange, RunOutcome, by_path
 from kagura_kernel.domain.patterns import HANDOFF, HANDOFF_KEPT, Handoff
 from kagura_kernel.domain.policy import PermissionMode, WriteMode
 from kagura_kernel.domain.tools import ToolResult
@@ -57,7 +57,7 @@ def child_delta(before: Sequence[FileChange], after: Sequence[FileChange]) -> tu
         before: What its workspace began with beside the project.
         after: How its workspace differed from the project at its end.
     """
-    began, ended = _by_path(before), _by_path(after)
+    began, ended = by_path(before), by_path(after)
     changed = [one for path, one in ended.items() if not _same(began.get(path), one)]
     return changed, [path for path in began if path not in ended]
 
@@ -88,7 +88,7 @@ async def take_over(
     # What its end does not tell because it may not be shown was not undone.
     hidden = {one.path for one in after} - {one.path for one in to_lay(after)}
     wanted = [*changed, *[await _of_project(project, blobs, path) for path in undone if path not in hidden]]
-    here, then = _by_path(now), _by_path(before)
+    here, then = by_path(now), by_path(before)
     lying = [one for one in wanted if not _same(here.get(one.path), one)]
     free = [one for one in lying if _same(here.get(one.path), then.get(one.path))]
     await lay_changes(box, free, blobs)
@@ -111,10 +111,6 @@ async def _of_project(project: ProjectFiles, blobs: BlobStore, path: str) -> Fil
 
 async def _once(content: bytes) -> AsyncIterator[bytes]:
     yield content
-
-
-def _by_path(changes: Iterable[FileChange]) -> Mapping[str, FileChange]:
-    return {one.path: one for one in changes}
 
 
 def _same(one: FileChange | None, other: FileChange | None) -> bool:

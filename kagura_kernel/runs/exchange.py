@@ -113,7 +113,7 @@ class ExchangeDirectory:
         """
         call = PurePosixPath(self.shown(call_id)).name
         given = (path, call, first, ",".join(self.inputs), ",".join(self.outputs), str(self.room))
-        return ("python3", "-u", f"{self.root}/lib/{ENTRY}", *given)
+        return (*self._runner, *given)
 
     def finding(self, search: SearchPaths | None) -> ExchangeDirectory:
         """The same, with programs that look there."""
@@ -144,18 +144,27 @@ class ExchangeDirectory:
 
     async def python_call(self, call_id: str, code: bytes) -> Command:
         """Put the code of a python call into the box; the command that runs it in the run's own Python session."""
-        path = f"{self.root}/calls/{PurePosixPath(self.shown(call_id)).name}.py"
+        call = PurePosixPath(self.shown(call_id)).name
+        path = f"{self.root}/calls/{call}.py"
         await asyncio.gather(self.box.files.write(path, code), self.open_call(call_id))
-        return Command(self.python(path, call_id)[3:], resident=self._session)
+        return Command((path, call, ",".join(self.inputs)), resident=(*self._runner, "--stay"))
+
+    async def had_session(self) -> bool:
+        """Whether the run has had a Python session: only python calls leave their code in its folder."""
+        try:
+            await self.box.files.stat(f"{self.root}/calls")
+        except BoxFileError:
+            return False
+        return True
 
     @property
     def keeping(self) -> Command:
         """What keeps the outputs of the Python session, when nothing more comes."""
-        return Command(("--keep", ",".join(self.outputs), str(self.room)), resident=self._session)
+        return Command(("--keep", ",".join(self.outputs), str(self.room)), resident=(*self._runner, "--stay"))
 
     @property
-    def _session(self) -> tuple[str, ...]:
-        return ("python3", "-u", f"{self.root}/lib/{ENTRY}", "--stay")
+    def _runner(self) -> tuple[str, ...]:
+        return ("python3", "-u", f"{self.root}/lib/{ENTRY}")
 
 
 MAX_RESULTS = 20

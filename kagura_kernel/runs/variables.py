@@ -249,7 +249,7 @@ async def collect_outputs(context: RunContext, exchange: ExchangeDirectory) -> B
     """
     if not exchange.outputs:
         return Brought()
-    if context.order.brain is not None:
+    if await exchange.had_session():
         # What takes too long is missing, and said to be.
         with contextlib.suppress(SandboxCommandTimeout, SandboxIdleTimeout):
             await context.box.run(replace(exchange.keeping, limits=CommandLimits(CONVERT_SECONDS, None)))

@@ -111,10 +111,10 @@ class Session:
                 if os.environ.get(name) == env[name]:
                     os.environ.pop(name) if old is None else os.environ.update({name: old})
 
-    def _program(self, path: str, call: str, first: str, inputs: str, _outputs: str, _room: str) -> int:
+    def _program(self, path: str, call: str, inputs: str) -> int:
         us, folder = self._us, f"{self._us.ROOT}/shown/{call}"
         if self._screen is None:
-            self._screen, self._namespace = us.prepare(path, first, folder)
+            self._screen, self._namespace = us.prepare(path, ".", folder)
             self._inputs = us.names(inputs)
         self._screen.begin(folder)
         _own_streams()

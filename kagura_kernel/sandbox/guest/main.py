@@ -114,16 +114,18 @@ class Guest:
 
     def _start(self, stream: int, request: dict[str, Any]) -> None:
         marker = f"{self._secret}-{stream}"
+        stays = request.get("resident")
         env = dict(self._env)
         for key, value in request.get("env", {}).items():
             # A program that stays has each call's variables for that call alone: secrets may be among them.
-            if not request.get("resident") or key in ("PATH", "PYTHONPATH"):
+            if not stays or key in ("PATH", "PYTHONPATH"):
                 env[text_bytes(key)] = text_bytes(value)
         env[b"KAGURA_COMMAND"] = marker.encode()
         told = b"KAGURA_COMMAND=" + marker.encode() + b"\0"
         cwd = self._path(request.get("cwd") or ".")
-        running = Running(self._loop, self._link, stream, told, self._done)
-        if request.get("resident"):
+        if not stays:
+            running = Running(self._loop, self._link, stream, told, self._done)
+        else:
             from . import resident
 
             self._residents = self._residents or resident.Residents(self._loop, self._stays)
