@@ -21,7 +21,8 @@ from typing import Any, BinaryIO, Literal, TypeVar
 
 from kagura_kernel.brain.provider import BrainDone
 from kagura_kernel.domain.cost import Usage
-from kagura_kernel.domain.errors import CassetteBroken, CassetteMissing
+from kagura_kernel.domain.errors import CassetteBroken, CassetteMissing, UsageError
+from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.tools import ToolCall
 
 LIMIT = 64 * 2**20
@@ -128,6 +129,13 @@ class Spoken:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """What a person said meanwhile, where the brain took it up."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Called:
     """One tool call, or several that were under way at once."""
 
@@ -152,7 +160,7 @@ class Finished:
     stopped: Literal["", "budget", "turns"] = ""
 
 
-Entry = Spoken | Called | Counted | Finished
+Entry = Spoken | Heard | Called | Counted | Finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +207,13 @@ def header_line(header: CassetteHeader) -> str:
     return _dump({"kagura_cassette": VERSION, **asdict(header)})
 
 
-def entry_line(entry: Spoken | Called | Counted | BrainDone) -> str:
+def entry_line(entry: Spoken | Heard | Called | Counted | BrainDone) -> str:
     """The line of an entry, without its end."""
     match entry:
         case Spoken(text):
             return _dump({"text": text})
+        case Heard(text):
+            return _dump({"said": text})
         case Called((call,)):
             return _dump({"call": _call_value(call)})
         case Called(several):
@@ -271,19 +281,23 @@ def _header(path: Path, number: int, line: str) -> CassetteHeader:
 
 def _entry(path: Path, number: int, value: Mapping[str, Any]) -> Entry:
     if len(value) != 1:
-        raise CassetteBroken(str(path), number, "it does not hold exactly one of text, call, calls, usage, done")
+        raise CassetteBroken(str(path), number, f"it does not hold exactly one of {', '.join(_READERS)}")
     kind, content = next(iter(value.items()))
     reader = _READERS.get(kind)
     if reader is None:
-        raise CassetteBroken(str(path), number, f"{kind!r} is none of text, call, calls, usage, done")
+        raise CassetteBroken(str(path), number, f"{kind!r} is none of {', '.join(_READERS)}")
     try:
         return reader(content)
-    except (TypeError, KeyError, ValueError) as error:
+    except (TypeError, KeyError, ValueError, UsageError) as error:
         raise CassetteBroken(str(path), number, f"its {kind!r} is not as it should be ({error})") from error
 
 
 def _read_text(content: Any) -> Entry:
     return Spoken(_typed(content, str))
+
+
+def _read_said(content: Any) -> Entry:
+    return Heard(Sentence(_typed(content, str)).text)
 
 
 def _read_call(content: Any) -> Entry:
@@ -320,6 +334,7 @@ def _read_done(content: Any) -> Entry:
 
 _READERS: Mapping[str, Callable[[Any], Entry]] = {
     "text": _read_text,
+    "said": _read_said,
     "call": _read_call,
     "calls": _read_calls,
     "usage": _read_usage,

@@ -68,8 +68,8 @@ class ClaudeBrain:
         return auth
 
     def capabilities(self) -> BrainCapabilities:
-        """It streams, resumes, says what it costs and keeps to a budget."""
-        return BrainCapabilities(streaming=True, resume=True, reports_cost=True, budget=True)
+        """It streams, resumes, listens, says what it costs and keeps to a budget."""
+        return BrainCapabilities(streaming=True, resume=True, reports_cost=True, budget=True, listens=True)
 
     async def run(self, turn: Turn) -> AsyncGenerator[BrainEvent, None]:
         """Think until done. Cancelling, or closing the iterator, ends the program and its whole process group.

@@ -107,6 +107,8 @@ def command_line(program: Path, turn: Turn, system_file: str) -> list[str]:
         "--input-format=stream-json",
         "--output-format=stream-json",
         "--include-partial-messages",
+        # It says of each message when it takes it up: of the task, and of what a person says later.
+        "--replay-user-messages",
         f"--system-prompt-file={system_file}",
         "--system-prompt-snapshot=off",
         "--tools",

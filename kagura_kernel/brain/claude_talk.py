@@ -25,17 +25,20 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from claude_agent_sdk import (
     ClaudeAgentOptions,
     ClaudeSDKClient,
     CLIConnectionError,
     McpSdkServerConfig,
+    Message,
     ProcessError,
     ResultMessage,
     SdkMcpTool,
     ToolAnnotations,
     Transport,
+    UserMessage,
     create_sdk_mcp_server,
 )
 
@@ -48,9 +51,10 @@ from kagura_kernel.brain.claude_auth import (
     with_death_signal,
 )
 from kagura_kernel.brain.claude_events import NAME, Reader, Reading, split_session, without
-from kagura_kernel.brain.provider import BrainDone, BrainEvent, Turn
+from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainHeard, Turn
 from kagura_kernel.domain.errors import BrainError, BrainForgot, BrainLost
 from kagura_kernel.domain.identity import new_call_id
+from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 
 _CHUNK = 2**16
@@ -354,6 +358,7 @@ class Talk:
         self._heard = 0.0
         self._leaving = False
         self._task: asyncio.Task[None] | None = None
+        self._unheard: dict[str, Sentence] = {}
 
     async def events(self) -> AsyncGenerator[BrainEvent, None]:
         """The events; the program is gone before `BrainDone` is yielded."""
@@ -430,12 +435,15 @@ class Talk:
         try:
             await client.connect()
             await client.query(self._turn.task)
-            async for message in client.receive_messages():
-                self._hear()
-                for event in self._reading.read(message):
-                    self._queue.put_nowait(event)
-                if isinstance(message, ResultMessage):
-                    return
+            passing_on = asyncio.create_task(self._pass_on(client), name="claude-sentences")
+            try:
+                async for message in client.receive_messages():
+                    self._hear()
+                    if self._is_last(message):
+                        return
+            finally:
+                passing_on.cancel()
+                await asyncio.wait({passing_on})
             self._fail(await self._lost())
         except BrainError as error:
             self._fail(error)
@@ -448,6 +456,40 @@ class Talk:
             self._leaving = True
             await self._tools.stop()
             await self._leave(client)
+
+    async def _pass_on(self, client: ClaudeSDKClient) -> None:
+        """Hand over what a person says as it comes; the program takes it up by itself, at its next turn."""
+
+        async def message(name: str, sentence: Sentence) -> AsyncIterator[dict[str, Any]]:
+            said = {"role": "user", "content": sentence.text}
+            yield {"type": "user", "uuid": name, "message": said, "parent_tool_use_id": None}
+
+        # The program may be gone; whoever reads from it says why.
+        with suppress(CLIConnectionError):
+            while True:
+                sentence = await self._turn.sentences.get()
+                name = str(uuid4())
+                self._unheard[name] = sentence
+                await client.query(message(name, sentence))
+
+    def _is_last(self, message: Message) -> bool:
+        """Take a message; whether the program has nothing more to say."""
+        if isinstance(message, UserMessage) and (heard := self._unheard.pop(message.uuid or "", None)):
+            self._queue.put_nowait(BrainHeard(heard.text, heard.id))
+        for event in self._reading.read(message):
+            if isinstance(event, BrainDone) and self._goes_on(event):
+                return False
+            self._queue.put_nowait(event)
+        return isinstance(message, ResultMessage)
+
+    def _goes_on(self, done: BrainDone) -> bool:
+        """Whether it takes up what it was told at its end, in a further round."""
+        if done.stopped or self._turn.max_turns is not None:
+            # It would count its rounds anew, so it must not even begin with what it has.
+            if self._unheard:
+                self._program.kill()
+            return False
+        return bool(self._unheard) or not self._turn.sentences.empty()
 
     async def _leave(self, client: ClaudeSDKClient) -> None:
         try:

@@ -6,6 +6,7 @@ runs anything itself, sees no box, no journal and no approval: all of that stand
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -15,6 +16,7 @@ from kagura_kernel.brain.openai_compatible import KNOWN, split_model
 from kagura_kernel.brain.openai_compatible import NAME as COMPATIBLE
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured, UnknownName, UsageError
+from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.tools import CallTool, ToolSpec
 
@@ -39,6 +41,7 @@ class BrainCapabilities:
     # Whether the model that is asked for may say where it thinks, so that a turn can do without what is configured
     by_model: bool = False
     sealed: bool = False  # Whether it thinks in the box of its run, with tools of its own; see `inside.ThinksInside`
+    listens: bool = False  # Whether it takes what a person says while it works
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Turn:
     max_turns: int | None = None  # How often it may go round its loop; None is no limit
     resume: str = ""  # What an earlier `BrainDone.session` said, to go on from there; empty starts afresh
     inside: InsideBox | None = None  # The box, for a brain that thinks there; None for every other
+    # What a person says meanwhile. A brain that listens takes each at its next turn, and yields a `BrainHeard` then
+    sentences: asyncio.Queue[Sentence] = field(default_factory=asyncio.Queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,14 @@ class BrainSession:
 
 
 @dataclass(frozen=True, slots=True)
+class BrainHeard:
+    """The brain has taken up what a person said; in a cassette, what was said when it was recorded."""
+
+    text: str
+    id: str = ""  # The sentence's; empty where it is a cassette's
+
+
+@dataclass(frozen=True, slots=True)
 class BrainToolCalled:
     """A brain that thinks in its box uses a tool of its own there; on the box's word, and bounded."""
 
@@ -113,7 +126,7 @@ class BrainToolFinished:
     known: bool = False
 
 
-BrainEvent = BrainText | BrainUsage | BrainSession | BrainDone | BrainToolCalled | BrainToolFinished
+BrainEvent = BrainText | BrainUsage | BrainSession | BrainHeard | BrainDone | BrainToolCalled | BrainToolFinished
 """What a brain yields. Calls of our tools do not appear: they go through `Turn.call_tool`, which records them."""
 
 

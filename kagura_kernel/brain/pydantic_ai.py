@@ -86,7 +86,7 @@ class PydanticAIBrain:
 
     def capabilities(self) -> BrainCapabilities:
         """It streams and keeps to a budget where the price is known; it cannot resume and reports no money."""
-        return BrainCapabilities(streaming=True, budget=True, by_model=True)
+        return BrainCapabilities(streaming=True, budget=True, by_model=True, listens=True)
 
     def thinks_with(self, model: str = "") -> tuple[Endpoint, str]:
         """The endpoint and the model, as the service knows it, that a turn with this model would use.

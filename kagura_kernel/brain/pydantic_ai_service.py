@@ -79,11 +79,12 @@ class Exchange:
     said: Any  # What the model said, as its library holds it
     size: int  # Bytes of it
     answers: tuple[Answer, ...] = ()  # What its calls were answered, in their order
+    heard: tuple[str, ...] = ()  # What a person has said by then
 
     @property
     def whole(self) -> int:
         """Bytes of all of it."""
-        return self.size + sum(map(_size, self.answers))
+        return self.size + sum(map(_size, self.answers)) + sum(map(bytes_of, self.heard))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,8 @@ def fit(exchanges: Sequence[Exchange], room: int) -> Fitted:
     _empty_old_answers(left, wanted)
     dropped = 0
     while len(left) > 1 and _whole(left) > wanted:
-        del left[0]
+        # What a person has said stays, like the task.
+        left[:2] = [replace(left[1], heard=(*left[0].heard, *left[1].heard))]
         dropped += 1
     if left and _whole(left) > room:
         left[-1] = _cut(left[-1], wanted)
@@ -302,7 +304,8 @@ class Service:
         messages: list[ModelMessage] = [ModelRequest([SystemPromptPart(self._turn.system), UserPromptPart(task)])]
         for exchange in exchanges:
             messages.append(exchange.said)
-            messages.append(ModelRequest([_returned(answer) for answer in exchange.answers]))
+            heard = [UserPromptPart(text) for text in exchange.heard]
+            messages.append(ModelRequest([*(_returned(answer) for answer in exchange.answers), *heard]))
         return messages
 
     def _answered(self, response: ModelResponse) -> Answered:

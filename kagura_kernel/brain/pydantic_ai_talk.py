@@ -17,7 +17,7 @@ from pydantic_ai.exceptions import (
 )
 
 from kagura_kernel.brain.openai_compatible import NAME, Endpoint, Price, joined_model, without
-from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainText, BrainUsage, Turn
+from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainHeard, BrainText, BrainUsage, Turn
 from kagura_kernel.brain.pydantic_ai_service import (
     FIRST_GUESS,
     Answer,
@@ -33,6 +33,7 @@ from kagura_kernel.brain.pydantic_ai_service import (
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainError, BrainLost, BrainRefused
 from kagura_kernel.domain.identity import new_call_id
+from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 
 
@@ -207,11 +208,16 @@ class Talk:
                 if answered is None:  # `_round` ends with an answer, or raises
                     raise BrainLost(NAME, f"{self._endpoint.where} said nothing")
                 yield self._counted(answered)
-                if not answered.wishes:
+                if not answered.wishes and (self._turn.sentences.empty() or self._limit()):
                     break
                 stopped = self._limit()
                 if not stopped:
-                    await self._answer(answered)
+                    answers = await self._answers(answered.wishes)
+                    heard = self._told_meanwhile()
+                    said = tuple(sentence.text for sentence in heard)
+                    self._exchanges = (*self._exchanges, Exchange(answered.said, answered.size, answers, said))
+                    for sentence in heard:
+                        yield BrainHeard(sentence.text, sentence.id)
         yield BrainDone(
             text=self._text,
             usage=self._usage,
@@ -310,9 +316,12 @@ class Talk:
         self._spent += price or 0.0
         return BrainUsage(usage, self._answered_by)
 
-    async def _answer(self, answered: Answered) -> None:
-        """Make the calls that were asked for, and keep what they were answered for the next round."""
-        wishes = answered.wishes
+    def _told_meanwhile(self) -> list[Sentence]:
+        """What a person has said since the last round."""
+        return [self._turn.sentences.get_nowait() for _ in range(self._turn.sentences.qsize())]
+
+    async def _answers(self, wishes: Sequence[Wish]) -> tuple[Answer, ...]:
+        """Make the calls that were asked for: what they were answered, for the next round."""
         calls = [ToolCall(new_call_id(), wish.tool, wish.arguments) for wish in wishes if wish.arguments is not None]
         results = iter(await make_calls(self._turn, calls))
         answers: list[Answer] = []
@@ -322,7 +331,7 @@ class Talk:
                 continue
             result = next(results)
             answers.append(Answer(wish.call_id, wish.tool, result.text, failed=result.is_error))
-        self._exchanges = (*self._exchanges, Exchange(answered.said, answered.size, tuple(answers)))
+        return tuple(answers)
 
 
 def _no_json(wish: Wish) -> Answer:

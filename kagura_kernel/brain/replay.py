@@ -3,8 +3,9 @@
 A replay costs nothing: no tokens are counted and the reported cost is 0, so that a ledger never counts the recorded
 money again. It does not look at a budget or a limit of turns, since it ends where the recording ended.
 
-The cassette holds the task, what the brain said and which tools it called with which arguments, without the secrets
-that were found in them. What the tools answered is not in it. Only a run that came to its end leaves a file.
+The cassette holds the task, what the brain said, what it was told meanwhile, and which tools it called with which
+arguments, without the secrets that were found in them. What the tools answered is not in it. Only a run that came to
+its end leaves a file.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from kagura_kernel.brain.cassette import (
     Cassette,
     CassetteHeader,
     Counted,
+    Heard,
     Spoken,
     entry_line,
     header_line,
@@ -36,6 +38,7 @@ from kagura_kernel.brain.provider import (
     BrainCapabilities,
     BrainDone,
     BrainEvent,
+    BrainHeard,
     BrainProvider,
     BrainText,
     BrainUsage,
@@ -88,6 +91,8 @@ class ReplayBrain:
                     yield BrainText(piece, partial=True)
                     await asyncio.sleep(self._delay)
                 yield BrainText(entry.text)
+            elif isinstance(entry, Heard):
+                yield BrainHeard(entry.text)
             elif isinstance(entry, Called):
                 await _call_all(turn, entry.calls)
         yield _done(cassette)
@@ -132,7 +137,7 @@ def open_cassette(path: Path) -> tuple[ReplayBrain, str]:
 
 Redact = Callable[[Any], Any]
 """A text, or a mapping with texts in it, without its secrets; of the same type. It may take a while."""
-Line = CassetteHeader | Spoken | Called | Counted | BrainDone
+Line = CassetteHeader | Spoken | Heard | Called | Counted | BrainDone
 
 
 class RecordingBrain:
@@ -199,6 +204,8 @@ def _record(tape: _Tape, event: BrainEvent) -> None:
     match event:
         case BrainText(text, partial=False):
             tape.write(Spoken(text))
+        case BrainHeard(text):
+            tape.write(Heard(text))
         case BrainUsage(usage, model):
             tape.write(Counted(usage, model))
         case BrainDone():
@@ -287,6 +294,8 @@ def _without_secrets(line: Line, redact: Redact) -> Line:
             return replace(line, task=redact(task))
         case Spoken(text):
             return Spoken(redact(text))
+        case Heard(text):
+            return Heard(redact(text))
         case Called(calls):
             return Called(tuple(replace(call, arguments=redact(dict(call.arguments))) for call in calls))
         case BrainDone(text=text):

@@ -80,8 +80,8 @@ class SealedBrain:
         return AuthContext(ready=True, method="api key", reason=f"{variable} is set, and stays outside of the box")
 
     def capabilities(self) -> BrainCapabilities:
-        """It streams and thinks in the box; its conversation is gone with that, and its costs are counted outside."""
-        return BrainCapabilities(streaming=True, sealed=True)
+        """It streams and listens in the box; its conversation is gone with that, and its costs are counted outside."""
+        return BrainCapabilities(streaming=True, sealed=True, listens=True)
 
     def sealed_needs(self) -> SealedNeeds:
         """Its program, its service and its key.

@@ -45,6 +45,7 @@ def command_line(turn: Turn) -> list[str]:
         "--input-format=stream-json",
         "--output-format=stream-json",
         "--include-partial-messages",
+        "--replay-user-messages",
         "--append-system-prompt-file={system}",
         "--tools",
         ",".join(OWN_TOOLS),

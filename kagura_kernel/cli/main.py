@@ -35,7 +35,7 @@ _HOMES = {
     for home, words in (
         ("changes", ("apply", "discard")),
         ("approvals", ("approve", "deny")),
-        ("runs", ("cost", "kill", "sessions")),
+        ("runs", ("cost", "kill", "say", "sessions")),
         ("trust", ("graduation",)),
         ("memory", ("lessons", "recall")),
         ("plugin_enabling", ("plugin audit", "plugin enable")),

@@ -14,10 +14,12 @@ from kagura_kernel.cockpit.naming import here_of, named_run, run_to_stop
 from kagura_kernel.cockpit.status import spent
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.events import RunFinished
+from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import ask_to_stop
 from kagura_kernel.journal.owner import mark_lost, owner_alive
 from kagura_kernel.journal.precedents import estimated
+from kagura_kernel.journal.sentences import say as say_to_run
 from kagura_kernel.journal.session_registry import sessions as known
 from kagura_kernel.journal.spending import with_children
 from kagura_kernel.jupyter.surface import person
@@ -216,6 +218,24 @@ def kill(arguments: SimpleNamespace) -> int:
     lines = [f"{end.run_id}: {end.said}" for end in ends]
     tell(arguments, list(map(asdict, ends)), "\n".join(lines) or "No run is going on.")
     return ALL_OVER if all(end.over for end in ends) else SOME_GO_ON
+
+
+def say(arguments: SimpleNamespace) -> int:
+    """Say something to a run; 0 when its brain will hear it.
+
+    Raises:
+        RunUnknown: there is no such run.
+        RunOver: it has ended.
+        NotHeard: its brain takes nothing while it works, or its process does not answer.
+        UsageError: nothing goes on here, or nothing was said; or there is no journal.
+        JournalError: the journal cannot be used.
+    """
+    sentence = Sentence(" ".join(arguments.text), person(), "terminal")
+    with open_journal(place_of(arguments)) as journal:
+        run_id = run_to_stop(journal, arguments.run, here_of())
+        say_to_run(journal, run_id, sentence)
+    tell(arguments, {"run_id": run_id, "sentence_id": sentence.id}, f"{run_id} hears it at its next turn.")
+    return 0
 
 
 def contain(

@@ -32,7 +32,8 @@ from kagura_kernel.domain.errors.memory import MemoryStoreError
 from kagura_kernel.domain.events import ChangesSettled, RunFinished
 from kagura_kernel.domain.identity import new_session_id
 from kagura_kernel.domain.outcome import FileChange
-from kagura_kernel.journal import views
+from kagura_kernel.domain.sentences import Sentence
+from kagura_kernel.journal import sentences, views
 from kagura_kernel.journal.leases import LeaseRow
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import owner_alive
@@ -306,6 +307,22 @@ class Cockpit:
                 raise errors.RunOver(run_id, ends[-1].event.status)
             raise errors.RunUnknown(run_id)
         self._mailbox.send(run_id, "kill", by=by)
+
+    def say(self, run_id: str, sentence: Sentence) -> None:
+        """Tell a run something while it goes on, of this process or of another one; blocks until that is stored.
+
+        Raises:
+            RunUnknown: there is no such run.
+            RunOver: it has ended.
+            NotHeard: its brain takes nothing while it works.
+            JournalError: it could not be stored, so that nobody is told.
+        """
+        handle = self.handle(run_id)
+        if handle is None:
+            sentences.say(self._parts.journal, run_id, sentence)
+        elif why := handle.say(sentence).result(sentences.ANSWERED_WITHIN):
+            sentences.check_goes_on(self._parts.journal, run_id)
+            raise errors.NotHeard(run_id, why)
 
     def pending(self) -> list[ApprovalRequest]:
         """Approvals that wait, of every process on this journal, oldest first."""

@@ -194,6 +194,18 @@ _ANSWER_COMMANDS = (
         detail="In a terminal the exit code is 0 when all are over, 1 when one goes on.",
     ),
     Command(
+        "say",
+        "say something to a run, which hears it at its next turn",
+        BOTH,
+        (
+            _RUN._replace(help="an id or the end of one; `last` is this place’s newest that goes on"),
+            Argument("text", Kind.TEXT, "what it is to know, in as many words as you like", many=True),
+        ),
+        _BOOKS,
+        ("say last use the second sheet, not the first",),
+        detail="It stands in the journal and in the run’s card. It allows nothing: it is your word, like a task.",
+    ),
+    Command(
         "revoke",
         "give a credential back at once",
         BOTH,

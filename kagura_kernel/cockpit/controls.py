@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import JournalError, KaguraError
 from kagura_kernel.journal.mailbox import plugin_words_wait
+from kagura_kernel.journal.sentences import take_sentences
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.engine import Engine
@@ -154,4 +155,7 @@ class Controls:
                 handle.kill(message.by)
             elif handle.leasing is not None:
                 handle.leasing.look(message.by)
+        for run_id, sentence in take_sentences(self.plugins.journal, list(handles)):
+            # Whoever said it reads in the journal what comes of it.
+            handles[run_id].say(sentence)
         await self.plugins.hear(self.sessions())

@@ -24,6 +24,7 @@ from kagura_kernel.domain.events import (
     ToolFinished,
 )
 from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.membrane.leasing import Leasing
 
 if TYPE_CHECKING:
@@ -168,6 +169,13 @@ class RunHandle:
         """Stop the run; returns at once. Nothing happens when it is over."""
         self._stopping = True
         self._engine.post(self._run.kill, by)
+
+    def say(self, sentence: Sentence) -> concurrent.futures.Future[str]:
+        """Tell its brain something; the result is why that cannot be, as a clause, and empty where it can.
+
+        The result raises `JournalError` where it could not be stored, so that the brain was not told.
+        """
+        return self._engine.submit(self._run.say(sentence))
 
     async def wait(self) -> RunOutcome:
         """How it ended. Cancelling the wait does not stop the run.

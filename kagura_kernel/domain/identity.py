@@ -73,6 +73,11 @@ def new_lease_id() -> LeaseId:
     return LeaseId(_stamp("lea"))
 
 
+def new_sentence_id() -> str:
+    """A fresh id of something that a person says to a run, `say-…`."""
+    return _stamp("say")
+
+
 def new_memory_id() -> MemoryId:
     """A fresh memory id, `mem-…`."""
     return MemoryId(_stamp("mem"))

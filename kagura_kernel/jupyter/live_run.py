@@ -19,6 +19,7 @@ from kagura_kernel.views.changes import changes_blocks, changes_text, wanted
 from kagura_kernel.views.head import head_blocks, head_line
 from kagura_kernel.views.record import changes_bundle, run_bundle
 from kagura_kernel.views.run import RunView
+from kagura_kernel.views.said import say_blocks
 from kagura_kernel.views.status import run_label
 
 FILES = 24
@@ -217,6 +218,7 @@ _BLOCKS = {
     "leases": card.leases,
     "many": card.many,
     "net": card.network,
+    "say": say_blocks,
 }
 
 

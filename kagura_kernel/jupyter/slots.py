@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.domain.errors import ApprovalError, KaguraError
+from kagura_kernel.domain.errors import ApprovalError, KaguraError, NotHeard
+from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.render.html import Bundle
 from kagura_kernel.views.approvals import THIS_RUN
+from kagura_kernel.views.said import ABOUT
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -176,10 +178,23 @@ def press(cockpit: Cockpit, run_id: str, content: Mapping[str, Any], tell: Tell)
                 cockpit.abort(ident, by=person(), via="cell")
             case "stop":
                 cockpit.kill(run_id, by=person())
+            case "say":
+                aside(lambda: _say(cockpit, run_id, answer, tell))
             case "revoke" | "extend":
                 press_lease(cockpit, content, tell)
             case _:
                 tell(f"This card has no button {act!r}.", "")
+
+
+def _say(cockpit: Cockpit, run_id: str, text: str, tell: Tell) -> None:
+    try:
+        cockpit.say(run_id, Sentence(text, person(), "cell"))
+        tell("", ABOUT)
+    except NotHeard:
+        # The card has it as a line of its own, with what can be done.
+        tell("", ABOUT)
+    except KaguraError as error:
+        tell(error.message, ABOUT)
 
 
 def press_lease(cockpit: Cockpit, content: Mapping[str, Any], tell: Tell) -> None:

@@ -68,6 +68,7 @@ class Entry:
     value: str = ""
     placeholder: str = ""
     is_budget: bool = False  # an amount, sent along with the button that is pressed
+    longest: int = 0  # characters that fit; 0 for any number
 
 
 @dataclass(frozen=True, slots=True)

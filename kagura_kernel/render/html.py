@@ -136,7 +136,9 @@ def _clock(clock: ui.Clock) -> Markup:
 def _entry(entry: ui.Entry) -> Markup:
     typed = {"type": "text", "placeholder": entry.placeholder}
     if not entry.is_budget:
-        return _void("input", class_="kg-input", aria_label=entry.label, **typed)
+        return _void(
+            "input", class_="kg-input", aria_label=entry.label, maxlength=str(entry.longest or "") or None, **typed
+        )
     field = _void(
         "input", class_="kg-input kg-short", data_budget=True, inputmode="decimal", value=entry.value, **typed
     )

@@ -27,6 +27,7 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.plugins import PluginAudit
+from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.domain.variables import CellPlace
@@ -199,6 +200,10 @@ class AuditRun:
     def kill(self, by: str) -> None:
         """Stop it, on the run's own loop; no report is made. May be called twice."""
         self._work.stop(RunKilled(self.order.run_id, by))
+
+    async def say(self, _sentence: Sentence) -> str:
+        """Why nobody can be told anything: an audit is one question, and its report is for our parser."""
+        return "it is an audit, whose one question is fixed"
 
     def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, to the end. Closing the iterator early stops the run.

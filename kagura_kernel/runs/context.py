@@ -16,6 +16,7 @@ from kagura_kernel.runs.asking import RecordedApprover
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.checkpointing import Checkpointing
 from kagura_kernel.runs.exchange import ExchangeDirectory
+from kagura_kernel.runs.hearing import Hearing
 from kagura_kernel.runs.kit import OpenKit
 from kagura_kernel.runs.learning import Learning
 from kagura_kernel.runs.ledger import Account
@@ -52,6 +53,7 @@ class RunContext:
         self.recorder = Recorder(parts.journal, parts.clock, order.run_id, order.session_id)  # Its record
         record = self.recorder.record
         self.redacting = Redacting(parts.redactor)  # Takes secrets out of what is shown
+        self.hearing = Hearing(order, record, self._heard)  # What a person says to it
         self.account = Account(order.budget_usd)  # Its money
         # What it knows of earlier runs
         self.memory = RunMemory(order, parts, record, self.redacting, parts.clock)
@@ -127,6 +129,10 @@ class RunContext:
     def shown(self, text: str) -> str:
         """A text without the secrets that the run has had, and without what looks like one."""
         return self.redacting.text(self.membrane.scrubber.scrub(text))
+
+    async def _heard(self, text: str) -> str:
+        await self.redacting.ready()
+        return await self.redacting.words(self.membrane.scrubber.scrub(text))
 
     def _is_marked(self) -> bool:
         # Anything in the box of a sealed brain could be what asks.

@@ -12,6 +12,7 @@ from kagura_kernel.brain.inside import ThinksInside
 from kagura_kernel.brain.provider import (
     BrainDone,
     BrainEvent,
+    BrainHeard,
     BrainProvider,
     BrainSession,
     BrainText,
@@ -281,6 +282,7 @@ def _turn(context: RunContext, toolbox: Toolbox, results: Results, toolsets: str
         budget_usd=context.account.budget_usd,
         max_turns=order.max_turns,
         resume=order.resume,
+        sentences=context.hearing.sentences,
     )
 
 
@@ -364,11 +366,14 @@ async def _listen(context: RunContext, brain: BrainProvider, turn: Turn) -> Endi
                     context.account.check()
                 case BrainSession(session):
                     context.checkpoints.brain_session(session)
+                case BrainHeard():
+                    context.hearing.heard(event)
                 case BrainToolCalled():
                     own.called(event)
                 case BrainToolFinished():
                     await own.finished(event)
                 case BrainDone():
+                    context.hearing.thought()
                     books.close(event)
                     return _done(context, event)
     raise BrainLost(brain.name, "it fell silent without finishing")

@@ -39,6 +39,7 @@ from kagura_kernel.domain.events import (
     ToolFinished,
 )
 from kagura_kernel.domain.outcome import FileChange, RunOutcome
+from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.membrane.changes import LEFT
 from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.membrane.membrane import Membrane
@@ -179,6 +180,14 @@ class Run:
         """Stop it, on the run's own loop: commands end, changes are still collected. May be called twice."""
         self._stop(RunKilled(self.order.run_id, by))
 
+    async def say(self, sentence: Sentence) -> str:
+        """Tell its brain something, on the run's own loop: why that cannot be, as a clause; empty where it can.
+
+        Raises:
+            JournalError: it could not be stored; the brain is not told.
+        """
+        return await self._context.hearing.take(sentence)
+
     def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, to the end. Closing the iterator early stops the run.
 
@@ -193,6 +202,7 @@ class Run:
         # What it says first is looked at beside the loop, since the rules may not be compiled yet.
         await self._context.redacting.words(self.order.task)
         self._record_start()
+        self._context.hearing.begin()
         ending = Ending("killed", error=RunKilled(self.order.run_id, "the end of its process"))
         changes: tuple[FileChange, ...] = ()
         try:
@@ -429,6 +439,7 @@ class Run:
 
     def _finish(self, ending: Ending, changes: tuple[FileChange, ...], duration: float) -> None:
         context = self._context
+        context.hearing.end()
         account, estimate = context.account, context.planned.estimate
         status = ending.status
         self.outcome = RunOutcome(

@@ -18,6 +18,7 @@ from kagura_kernel.brain.provider import (
     BrainCapabilities,
     BrainDone,
     BrainEvent,
+    BrainHeard,
     BrainSession,
     BrainText,
     BrainUsage,
@@ -47,13 +48,18 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
+class Listen:
+    """Wait until a person says something, and take it up."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hang:
     """Silence, for `seconds` or until it is cancelled."""
 
     seconds: float | None = None
 
 
-PlainStep = str | Ask | Together | Hang | Exception
+PlainStep = str | Ask | Together | Listen | Hang | Exception
 Step = PlainStep | Callable[[Sequence[ToolResult]], PlainStep]
 
 
@@ -61,7 +67,7 @@ class FakeBrain:
     """Yields its script: a text is a text, an `Ask` is a tool call, an exception is raised, a callable is asked.
 
     A callable is given the results of all tool calls so far. Every tool call and the last text end a round, which is
-    counted as `PER_ROUND`.
+    counted as `PER_ROUND`. It takes what a person says at its `Listen` steps, and without one not at all.
     """
 
     def __init__(
@@ -108,7 +114,8 @@ class FakeBrain:
     def capabilities(self) -> BrainCapabilities:
         """It streams; with a price it reports costs and keeps to a budget."""
         priced = self._price is not None
-        return BrainCapabilities(streaming=True, resume=True, reports_cost=priced, budget=priced)
+        listens = any(isinstance(step, Listen) for step in self._script)
+        return BrainCapabilities(streaming=True, resume=True, reports_cost=priced, budget=priced, listens=listens)
 
     async def run(self, turn: Turn) -> AsyncGenerator[BrainEvent, None]:
         """Follow the script.
@@ -146,6 +153,9 @@ class FakeBrain:
                     if stopped := progress.stopped():
                         yield progress.done(stopped)
                         return
+                case Listen():
+                    said = await turn.sentences.get()
+                    yield BrainHeard(said.text, said.id)
                 case Hang():
                     await asyncio.sleep(step.seconds if step.seconds is not None else 3600)
                 case Exception():

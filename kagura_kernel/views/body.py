@@ -22,8 +22,9 @@ from kagura_kernel.render.images import MIMES, RASTER, SVG, Image, NoImageError,
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views import status
 from kagura_kernel.views.approvals import ask_block, ask_text
-from kagura_kernel.views.parts import Ask, Call, Check, Item, Note, Part, Passage, Printout, Result, Withheld
+from kagura_kernel.views.parts import Ask, Call, Check, Item, Note, Part, Passage, Printout, Result, Said, Withheld
 from kagura_kernel.views.run import RunView
+from kagura_kernel.views.said import said_block
 
 FROM_THE_BOX = "Output of the box"
 """Stands over every result, so that nothing in one can be taken for a card's own words."""
@@ -136,13 +137,15 @@ def _latest(passage: Passage) -> str:
     return f"… what came before is shown when it is whole …\n\n{end[end.find(chr(10)) + 1 :]}"
 
 
-def _told(item: Note | Result | Withheld | Check | Part, *, steady: bool) -> ui.Block:
+def _told(item: Note | Said | Result | Withheld | Check | Part, *, steady: bool) -> ui.Block:
     """What says in text what it says on the card."""
     match item:
         case Note():
             return ui.Line(
                 (ui.Span(item.text, "prose"),), f"note{' grave' if item.grave else ''}", plain=f"! {item.text}"
             )
+        case Said():
+            return said_block(item)
         case Result():
             return result_block(item.said)
         case Withheld():

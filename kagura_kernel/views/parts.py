@@ -61,6 +61,16 @@ class Note:
 
 
 @dataclass(slots=True)
+class Said:
+    """What a person said while it went on; `heard` once the brain has taken it up, `over` when it never will."""
+
+    key: str
+    event: ev.PersonSaid
+    heard: bool = False
+    over: bool = False
+
+
+@dataclass(slots=True)
 class Printout:
     """What the program of a `%%sandbox` cell prints; bounded while it runs."""
 
@@ -103,7 +113,7 @@ class Part:
     ended: ev.ChildEnded | None = None
 
 
-Item = Passage | Call | Ask | Note | Printout | Result | Withheld | Check | Part
+Item = Passage | Call | Ask | Note | Said | Printout | Result | Withheld | Check | Part
 
 
 def kept(said: ev.ResultShown, taken: int) -> ev.ResultShown:

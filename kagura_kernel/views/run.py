@@ -91,6 +91,10 @@ class RunView:
         return None if None in known else sum(usd for usd in known if usd is not None)
 
     @property
+    def _said(self) -> list[parts.Said]:
+        return [item for item in self.items if isinstance(item, parts.Said)]
+
+    @property
     def _parts(self) -> list[parts.Part]:
         return [item for item in self.items if isinstance(item, parts.Part)]
 
@@ -149,7 +153,7 @@ class RunView:
         match event:
             case ev.RunStarted():
                 self.started = event
-                self._dirty.add("head")
+                self._dirty.update(("head", "say"))
             case ev.RunGranted():
                 self.granted = event
                 self._dirty.add("head")
@@ -189,6 +193,8 @@ class RunView:
                     if item.started.child == event.child:
                         item.ended = event
                         self._dirty.update((item.key, "head"))
+            case _:
+                self._sentence(event)
 
     def _text(self, event: ev.TextStreamed | ev.TextWritten) -> None:
         if self.auditing:
@@ -254,6 +260,16 @@ class RunView:
         rest.bytes += event.bytes
         self._dirty.add(rest.key)
 
+    def _sentence(self, event: ev.Event) -> None:
+        if isinstance(event, ev.PersonSaid):
+            self._settle_text()
+            self._add(parts.Said(self._key(), event))
+        elif isinstance(event, ev.PersonHeard):
+            for said in self._said:
+                if said.event.sentence_id == event.sentence_id:
+                    said.heard = True
+                    self._dirty.add(said.key)
+
     def _approval(self, event: ev.ApprovalRequested | ev.ApprovalDecided) -> None:
         self._dirty.add("head")
         if len(self.pending) + isinstance(event, ev.ApprovalRequested) > 1:
@@ -310,7 +326,11 @@ class RunView:
         self._dirty.add("head")
         self._dirty.update(call.key for call in self.calls if call.finished is None)
         self._dirty.update(ask.key for ask in self.pending)
+        for sentence in self._said:
+            sentence.over = not sentence.heard
+            self._dirty.add(sentence.key)
         self._dirty.update(["end", "many"] if len(self.pending) > 1 else ["end"])
+        self._dirty.add("say")
         self._dirty.update(name for name, part in (("leases", self.leases), ("net", self.network)) if part)
 
     def _settle_text(self) -> None:

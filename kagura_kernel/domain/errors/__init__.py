@@ -102,6 +102,7 @@
         ├── CellFailed                   ERR_CELL_FAILED
         ├── TurnsExhausted               ERR_TURNS_EXHAUSTED
         ├── RunUnknown                   ERR_RUN_UNKNOWN
+        ├── NotHeard                     ERR_NOT_HEARD
         ├── RunOver                      ERR_RUN_OVER
         ├── RunDenied                    ERR_RUN_DENIED
         ├── RunFailed                    ERR_RUN_FAILED
@@ -194,6 +195,7 @@ from kagura_kernel.domain.errors.run import (
     JournalTooNew,
     JournalUnreadable,
     JournalUnwritable,
+    NotHeard,
     ResumeRefused,
     RunDenied,
     RunError,
@@ -294,6 +296,7 @@ __all__ = [
     "MemoryStoreError",
     "MemoryUnavailable",
     "MemoryUnknown",
+    "NotHeard",
     "NotThisTime",
     "OutputUnwritable",
     "PathNotShown",

@@ -204,13 +204,26 @@ class RunUnknown(RunError):
         self.run_id = run_id
 
 
+class NotHeard(RunError):
+    """The run goes on, and its brain takes nothing while it works."""
+
+    code = "ERR_NOT_HEARD"
+
+    def __init__(self, run_id: str, why: str) -> None:
+        super().__init__(
+            f"{run_id} was not told: {why}. Stop it and say this as a task of its own: in the same session it goes on."
+        )
+        self.run_id = run_id
+        self.why = why
+
+
 class RunOver(RunError):
-    """The run has already ended; there is nothing to stop."""
+    """The run has already ended; there is nothing to stop, and nobody to tell anything."""
 
     code = "ERR_RUN_OVER"
 
-    def __init__(self, run_id: str, status: str) -> None:
-        super().__init__(f"{run_id} has already ended: {status}.")
+    def __init__(self, run_id: str, status: str, what_now: str = "") -> None:
+        super().__init__(f"{run_id} has already ended: {status}.{what_now and f' {what_now}'}")
         self.run_id = run_id
         self.status = status
 

@@ -57,6 +57,8 @@ from kagura_kernel.domain.events.run import (
     MessageRefused,
     Noted,
     OutputStreamed,
+    PersonHeard,
+    PersonSaid,
     ResultShown,
     RunFinished,
     RunStarted,
@@ -98,6 +100,8 @@ __all__ = [
     "MountRow",
     "Noted",
     "OutputStreamed",
+    "PersonHeard",
+    "PersonSaid",
     "PluginAudited",
     "PluginCalled",
     "PluginChanged",
@@ -137,6 +141,8 @@ AnyEvent = Annotated[
     | VariableCrossed
     | ApprovalRequested
     | ApprovalDecided
+    | PersonSaid
+    | PersonHeard
     | MessageRefused
     | EgressDecided
     | EgressClosed

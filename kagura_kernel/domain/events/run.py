@@ -160,6 +160,24 @@ class ApprovalDecided(Event):
     waited: float = 0.0  # Seconds
 
 
+class PersonSaid(Event):
+    """A person said something to the run while it went on; stored before its brain is told."""
+
+    kind: Literal["person.said"] = "person.said"
+    sentence_id: Exact
+    text: str
+    by: str = ""  # Who; empty where it was said when the cassette was recorded
+    via: Exact = ""  # Where: `cell`, `command`, `terminal`, `sidebar`, a chat's name, or `cassette`
+    refused: str = ""  # Why the brain is not told, one clause; empty when it is
+
+
+class PersonHeard(Event):
+    """The brain has taken up what a person said."""
+
+    kind: Literal["person.heard"] = "person.heard"
+    sentence_id: Exact
+
+
 class MessageRefused(Event):
     """Something that came over a chat and was not done. `run_id` is empty where it was about no run."""
 

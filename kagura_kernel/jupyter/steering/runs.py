@@ -12,13 +12,15 @@ from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.naming import named_approval, named_run, only, read_time, run_to_stop, told_run
 from kagura_kernel.domain.grammar import Surface as Typed
 from kagura_kernel.domain.outcome import by_path
+from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import views
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.journal.precedents import estimated
 from kagura_kernel.journal.session_registry import sessions as known
 from kagura_kernel.journal.spending import with_children
 from kagura_kernel.jupyter.status import StatusText
-from kagura_kernel.jupyter.steering import Asked, say
+from kagura_kernel.jupyter.steering import Asked
+from kagura_kernel.jupyter.steering import say as tell
 from kagura_kernel.jupyter.surface import Surface, person, surface_of
 from kagura_kernel.render.escape import shown_path
 
@@ -33,7 +35,7 @@ _LATEST, _LATEST_COSTS = 100, 1000
 
 def help(asked: Asked) -> None:  # noqa: A001 - a command is the function of its name
     """All commands, or one."""
-    say(help_for(asked["word"], Typed.NOTEBOOK, prefix=asked.prefix))
+    tell(help_for(asked["word"], Typed.NOTEBOOK, prefix=asked.prefix))
 
 
 def status(asked: Asked) -> Any:
@@ -96,7 +98,7 @@ def _calibration(asked: Asked) -> pd.DataFrame:
     named = _named(asked)
     limit = len(named) or asked["limit"] or _LATEST_COSTS
     rows = calibrate(estimated(asked.cockpit.journal, limit=limit, run_ids=named or None))
-    say(calibration_line(rows))
+    tell(calibration_line(rows))
     return for_text(calibration_table(rows), CalibratedText, asked.shell)
 
 
@@ -187,7 +189,7 @@ def brain(asked: Asked) -> pd.DataFrame:
 
     journal = asked.cockpit.journal
     reports = brain_reports(os.environ, load_settings(os.environ), data_home(os.environ), journal, model=asked["model"])
-    say(turn_words(reports))
+    tell(turn_words(reports))
     return brain_table(reports)
 
 
@@ -205,7 +207,7 @@ def _decide(asked: Asked, *, allow: bool) -> None:
     approval_id = named_approval(asked.cockpit.journal, asked["approval"], asked.here)
     answer = " ".join(asked["answer"])
     decision = asked.cockpit.decide(approval_id, allow=allow, by=person(), via="command", answer=answer)
-    say(f"{decision.approval_id}: {'allowed' if decision.allowed else 'denied'}.")
+    tell(f"{decision.approval_id}: {'allowed' if decision.allowed else 'denied'}.")
 
 
 def kill(asked: Asked) -> None:
@@ -213,21 +215,29 @@ def kill(asked: Asked) -> None:
     cockpit = asked.cockpit
     for run_id in dict.fromkeys([run_to_stop(cockpit.journal, word, asked.here) for word in asked["run"]]):
         cockpit.kill(run_id, by=person())
-        say(f"{told_run(cockpit.journal, run_id)} is being stopped.")
+        tell(f"{told_run(cockpit.journal, run_id)} is being stopped.")
+
+
+def say(asked: Asked) -> None:
+    """Say something to a run that goes on."""
+    journal = asked.cockpit.journal
+    run_id = run_to_stop(journal, asked["run"], asked.here)
+    asked.cockpit.say(run_id, Sentence(" ".join(asked["text"]), person(), "command"))
+    tell(f"{told_run(journal, run_id)} hears it at its next turn.")
 
 
 def revoke(asked: Asked) -> None:
     """Give a lease back."""
     lease_id = _lease_id(asked, asked["lease"])
     asked.cockpit.revoke_lease(lease_id, by=person())
-    say(f"{lease_id} is being given back.")
+    tell(f"{lease_id} is being given back.")
 
 
 def extend(asked: Asked) -> None:
     """Ask for more time for a lease."""
     lease_id = _lease_id(asked, asked["lease"])
     asked.cockpit.extend_lease(lease_id, by=person())
-    say(f"The run of {lease_id} asks for more time: answer in its card.")
+    tell(f"The run of {lease_id} asks for more time: answer in its card.")
 
 
 def _lease_id(asked: Asked, target: str) -> str:
@@ -255,12 +265,12 @@ def changes(asked: Asked) -> None:
     found = by_path(asked.cockpit.changes(run_id))
     run = told_run(asked.cockpit.journal, run_id)
     if not found:
-        say(f"{run} changed no files.")
+        tell(f"{run} changed no files.")
         return
     surface = surface_of(asked.shell)
     # What differs every time is no output where nobody looks and the next execution is compared with this one.
     if surface is not Surface.HEADLESS:
-        say(f"{run}:")
+        tell(f"{run}:")
     show_changes(asked.cockpit, run_id, found, surface)
 
 
@@ -287,7 +297,7 @@ def _settle(asked: Asked, *, apply: bool) -> None:
         refresh_changes(cockpit, run_id)
     # What differs every time is no output where nobody looks and the next execution is compared with this one.
     headless = surface_of(asked.shell) is Surface.HEADLESS
-    say(told(settled, "" if headless else told_run(cockpit.journal, run_id)))
+    tell(told(settled, "" if headless else told_run(cockpit.journal, run_id)))
 
 
 def told(settled: ChangesSettled, run: str) -> str:
@@ -309,4 +319,4 @@ def export(asked: Asked) -> None:
     from kagura_kernel.jupyter.exporting import export_notebook
 
     written = export_notebook(asked["notebook"], asked["output"], force=asked["force"])
-    say(f"{written} was written.")
+    tell(f"{written} was written.")

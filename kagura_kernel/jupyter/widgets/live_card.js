@@ -15,7 +15,7 @@ const GRAVE = '[data-act="allow"], [data-act="allow-all"], [data-act="revoke"]';
 const WAITS = '[data-act="allow"]';
 const NOT_READ = "Read it to its end first: it can be allowed once the end has been on screen.";
 const ABOVE = ["head", "kit", "learned", "leases"];
-const BELOW = ["many", "net"];
+const BELOW = ["say", "many", "net"];
 
 const two = (number) => String(number).padStart(2, "0");
 const face = (seconds) => {
@@ -206,7 +206,7 @@ export default () => {
   const tell = (id, text) => {
     for (const root of views) {
       const about = CSS.escape(id);
-      const block = id ? root.querySelector(`[data-approval="${about}"], [data-lease="${about}"]`) : root;
+      const block = id ? root.querySelector(`[data-approval="${about}"], [data-lease="${about}"], [data-block="${about}"]`) : root;
       const told = (block ?? root).querySelector(".kg-told");
       if (told) told.textContent = text;
       for (const button of (block ?? root).querySelectorAll("[data-act]")) button.disabled = false;
@@ -297,8 +297,8 @@ export default () => {
         if (button.dataset.answer !== undefined) content.answer = button.dataset.answer;
         const fields = [...block.querySelectorAll("[data-field]")];
         if (fields.length) content.fields = Object.fromEntries(fields.map((one) => [one.dataset.field, one.value]));
-        if (content.act === "answer") {
-          const input = block.querySelector(".kg-input");
+        const input = block.querySelector(".kg-input");
+        if (content.act === "answer" || content.act === "say") {
           content.answer ??= input.value;
           if (!content.answer.trim()) return input.focus();
         }
@@ -325,6 +325,8 @@ export default () => {
         unheard.add(() => {
           clearTimeout(silent);
           if (!gone) remark(root, "");
+          // What was said is the kernel's now; what is typed since stays.
+          if (content.act === "say" && input.value === content.answer) input.value = "";
         });
         waits.free = free;
         unanswered.add(waits);
@@ -348,7 +350,8 @@ export default () => {
         }
         if (event.key !== "Enter" || !event.target.matches("input.kg-input")) return;
         event.preventDefault();
-        const sends = event.target.closest("[data-approval]").querySelector('[data-act="answer"], [data-enter]');
+        const block = event.target.closest("[data-approval], [data-block]");
+        const sends = block.querySelector('[data-act="answer"], [data-act="say"], [data-enter]');
         if (sends && !sends.disabled && !gone) press(sends);
       });
       root.addEventListener(

@@ -24,9 +24,19 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainProvider, BrainSession, BrainText, BrainUsage, Turn
+from kagura_kernel.brain.provider import (
+    BrainDone,
+    BrainEvent,
+    BrainHeard,
+    BrainProvider,
+    BrainSession,
+    BrainText,
+    BrainUsage,
+    Turn,
+)
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import NotThisTime
+from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.tools import CallTool, ToolCall, ToolResult, ToolSpec
 from kagura_kernel.testing.patience import eventually
 
@@ -255,6 +265,47 @@ class BrainConformance:
             assert child_processes() == before
             # A library may need a turn or two of the loop to hear that it was cancelled.
             await eventually(lambda: asyncio.all_tasks() == {asyncio.current_task()}, patience=5)
+
+    async def test_it_takes_what_a_person_says_at_its_next_turn(self, brain_for: BrainFor) -> None:
+        """What is said during a call is taken up before the next words; a brain that cannot says that it does not."""
+        said = Sentence("The second, please.")
+        unsaid = [said]
+
+        async def call_tool(_call: ToolCall) -> ToolResult:
+            if unsaid:
+                turn.sentences.put_nowait(unsaid.pop())
+            # A program of its own has to read it while it waits for the answer.
+            await asyncio.sleep(0.3)
+            return ToolResult("one")
+
+        turn = a_turn(call_tool)
+        with brain_for(TALK) as brain:
+            events = await all_events(brain, turn)
+        heard = [event for event in events if isinstance(event, BrainHeard)]
+        assert heard == ([BrainHeard(said.text, said.id)] if brain.capabilities().listens else [])
+        if heard:
+            assert events.index(heard[0]) < events.index(BrainText("The answer came."))
+
+    async def test_what_is_said_with_its_last_words_is_worth_a_turn_more(self, brain_for: BrainFor) -> None:
+        """It is not done while something waits that it was told."""
+        first, second = Sentence("And why?"), Sentence("And where?")
+        turn = a_turn(ToolLog())
+        spoken: list[BrainEvent] = []
+        slow = Round("word " * 40, slow=True)
+        with brain_for([slow, slow, slow]) as brain:
+            async for event in brain.run(turn):
+                if isinstance(event, BrainText) and not any(isinstance(one, BrainText) for one in spoken):
+                    turn.sentences.put_nowait(first)
+                    turn.sentences.put_nowait(second)
+                spoken.append(event)
+        if not brain.capabilities().listens:
+            return
+        assert [event.id for event in spoken if isinstance(event, BrainHeard)] == [first.id, second.id]
+        done = spoken[-1]
+        assert isinstance(done, BrainDone)
+        rounds = [event.usage for event in spoken if isinstance(event, BrainUsage)]
+        assert len(rounds) > 1
+        assert done.usage == sum(rounds, Usage())
 
     async def test_two_runs_at_once(self, brain_for: BrainFor) -> None:
         """They do not disturb each other."""

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.brain.cassette import Called, Counted, Finished, Spoken, read_cassette
-from kagura_kernel.brain.provider import BrainDone, BrainText, BrainUsage
+from kagura_kernel.brain.cassette import Called, Counted, Finished, Heard, Spoken, read_cassette
+from kagura_kernel.brain.provider import BrainDone, BrainHeard, BrainText, BrainUsage
 from kagura_kernel.brain.replay import RecordingBrain, ReplayBrain, check_recording
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import CassetteBroken, CassetteMissing, UsageError
+from kagura_kernel.domain.sentences import LONGEST, Sentence
 from kagura_kernel.domain.tools import ToolCall, ToolResult
-from kagura_kernel.testing.brain import PER_ROUND, Ask, FakeBrain, Hang, Together
+from kagura_kernel.testing.brain import PER_ROUND, Ask, FakeBrain, Hang, Listen, Together
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events
 
 
@@ -251,3 +252,22 @@ def test_it_is_the_brain_that_it_records(tmp_path):
     assert brain.name == "claude"
     assert brain.resolve_auth() == inner.resolve_auth()
     assert brain.capabilities() == inner.capabilities()
+
+
+async def test_what_a_person_said_is_on_the_tape_where_it_was_taken_up_and_is_told_there_again(tmp_path):
+    turn = a_turn(ToolLog())
+    turn.sentences.put_nowait(Sentence("The second, please."))
+    brain = FakeBrain(["Which?", Listen(), Ask("echo", {"word": "two"}), "Done."])
+    await all_events(RecordingBrain(brain, tmp_path / "run.jsonl"), turn)
+    entries = read_cassette(tmp_path / "run.jsonl").entries
+    kinds = [type(entry) for entry in entries if not isinstance(entry, Counted)]
+    assert kinds == [Spoken, Heard, Called, Spoken, Finished]
+    log = ToolLog()
+    first, second = [await all_events(ReplayBrain(tmp_path / "run.jsonl"), a_turn(log)) for _ in range(2)]
+    assert first == second
+    assert first[:2] == [BrainText("Which?"), BrainHeard("The second, please.")]
+
+
+def test_what_is_said_on_a_tape_is_bounded(tape):
+    with pytest.raises(CassetteBroken, match="too many to say"):
+        read_cassette(tape({"said": "x" * (LONGEST + 1)}, {"done": {"text": ""}}))

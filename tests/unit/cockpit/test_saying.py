@@ -1,0 +1,133 @@
+"""What a person says to a run that goes on: stored, told to its brain, refused where nobody listens."""
+
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.domain.errors import NotHeard, RunOver, RunUnknown, UsageError
+from kagura_kernel.domain.events import PersonHeard, PersonSaid
+from kagura_kernel.domain.sentences import LONGEST, Sentence
+from kagura_kernel.journal import sentences
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.runs.request import RunRequest
+from kagura_kernel.testing.brain import FakeBrain, Hang, Listen
+from kagura_kernel.views.body import item_text
+from kagura_kernel.views.run import RunView
+from tests.support.redactors import shared_redactor
+
+TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+LISTENING = [Listen(), "As you say."]
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """The journal as another process has it."""
+    journal = Journal.open(tmp_path / "home")
+    yield journal
+    journal.close()
+
+
+def begun(cockpit, project: Path, **fields) -> RunHandle:
+    handle = cockpit.launch(RunRequest(task="go", project=project, **fields))
+    handle.wait_begun()
+    return handle
+
+
+def said(cockpit, run_id: str) -> list[PersonSaid]:
+    return [row.event for row in cockpit.journal.events(run_id=run_id, kinds=("person.said",))]
+
+
+def test_it_is_stored_before_the_brain_hears_it_and_says_who_spoke_where(cockpit_with, project):
+    cockpit = cockpit_with(LISTENING)
+    handle = begun(cockpit, project)
+    cockpit.say(handle.run_id, Sentence("the second sheet", "ann", "cell"))
+    assert handle.result(60).text == "As you say."
+    rows = cockpit.journal.events(run_id=handle.run_id, kinds=("person.said", "person.heard"))
+    told, heard = (row.event for row in rows)
+    assert isinstance(told, PersonSaid)
+    assert isinstance(heard, PersonHeard)
+    assert (told.text, told.by, told.via, told.refused) == ("the second sheet", "ann", "cell", "")
+    assert heard.sentence_id == told.sentence_id
+
+
+def test_another_process_says_it_and_nothing_of_it_stays_in_the_mailbox(cockpit_with, project, elsewhere):
+    cockpit = cockpit_with(LISTENING)
+    handle = begun(cockpit, project)
+    sentences.say(elsewhere, handle.run_id, Sentence("the second sheet", "bob", "terminal"))
+    assert handle.result(60).text == "As you say."
+    assert [(one.text, one.by, one.via) for one in said(cockpit, handle.run_id)] == [
+        ("the second sheet", "bob", "terminal")
+    ]
+    assert elsewhere.read(sentences.LEFT) == []
+
+
+def test_a_secret_in_it_is_nowhere_but_in_the_hand_that_wrote_it(cockpit_with, project):
+    brain = FakeBrain(LISTENING)
+    cockpit = cockpit_with(brain, redactor=shared_redactor())
+    handle = begun(cockpit, project)
+    cockpit.say(handle.run_id, Sentence(f"the token is {TOKEN}", "ann", "cell"))
+    handle.result(60)
+    assert TOKEN not in said(cockpit, handle.run_id)[0].text
+
+
+def test_a_recorded_sentence_stands_in_the_card_of_every_replay_in_its_place(cockpit_with, project, tmp_path):
+    tape = tmp_path / "run.jsonl"
+    cockpit = cockpit_with(["Which?", Listen(), "As you say."])
+    handle = begun(cockpit, project, record=tape)
+    cockpit.say(handle.run_id, Sentence("the second sheet", "ann", "cell"))
+    handle.result(60)
+    texts = []
+    for _ in range(2):
+        played = begun(cockpit, project, replay=tape)
+        played.result(60)
+        view = RunView().apply_all(row.event for row in cockpit.journal.events(run_id=played.run_id))
+        texts.append([item_text(item) for item in view.items])
+    assert (
+        texts[0]
+        == texts[1]
+        == [
+            "Which?",
+            "< the second sheet  (said when this was recorded; heard)",
+            "As you say.",
+        ]
+    )
+
+
+def test_a_brain_that_cannot_take_it_says_so_in_the_record_and_to_whoever_spoke(cockpit_with, project, elsewhere):
+    cockpit = cockpit_with([Hang()])
+    handle = begun(cockpit, project)
+    with pytest.raises(NotHeard, match="the fake brain takes nothing while it works"):
+        cockpit.say(handle.run_id, Sentence("stop that", "ann", "cell"))
+    with pytest.raises(NotHeard, match="the fake brain takes nothing while it works"):
+        sentences.say(elsewhere, handle.run_id, Sentence("stop that", "bob", "terminal"))
+    assert [one.refused != "" for one in said(cockpit, handle.run_id)] == [True, True]
+
+
+def test_after_the_end_it_is_told_what_to_do_instead(cockpit_with, project):
+    cockpit = cockpit_with()
+    handle = begun(cockpit, project)
+    handle.result(60)
+    with pytest.raises(RunOver, match=r"already ended: done\. Say it as a task of its own"):
+        cockpit.say(handle.run_id, Sentence("one more thing", "ann", "command"))
+    with pytest.raises(RunUnknown):
+        cockpit.say("run-nothing", Sentence("one more thing", "ann", "command"))
+
+
+def test_what_nobody_takes_in_time_is_not_told_and_taken_back(cockpit_with, project, elsewhere, monkeypatch):
+    cockpit = cockpit_with(LISTENING)
+    handle = begun(cockpit, project)
+    monkeypatch.setattr(RunHandle, "say", lambda *_: pytest.fail("it was taken back"))
+    monkeypatch.setattr("kagura_kernel.cockpit.controls.take_sentences", lambda *_: [])
+    with pytest.raises(NotHeard, match="its process has not answered"):
+        sentences.say(elsewhere, handle.run_id, Sentence("hello?", "bob", "terminal"), seconds=0.1)
+    assert elsewhere.read(sentences.LEFT) == []
+    handle.kill("the end of the test")
+
+
+def test_nothing_and_too_much_are_refused_before_they_go_anywhere():
+    with pytest.raises(UsageError, match="Nothing was said"):
+        Sentence("  ")
+    with pytest.raises(UsageError, match="into a file"):
+        Sentence("x" * (LONGEST + 1))
+    assert Sentence("x" * LONGEST).id.startswith("say-")
