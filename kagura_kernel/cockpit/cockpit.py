@@ -31,6 +31,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors.memory import MemoryStoreError
 from kagura_kernel.domain.events import ChangesSettled, RunFinished
 from kagura_kernel.domain.identity import new_session_id
+from kagura_kernel.domain.notebook import ContextMode
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import sentences, views
@@ -186,6 +187,11 @@ class Cockpit:
     def room(self) -> int:
         """Bytes that the variables of one cell may have, in each direction."""
         return self._parts.choices.settings.variables_mib * 2**20
+
+    @property
+    def context(self) -> ContextMode:
+        """What runs are shown of their notebook where their cell does not say so."""
+        return self._parts.choices.settings.context
 
     @property
     def blobs(self) -> BlobStore:

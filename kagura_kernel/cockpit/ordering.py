@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from kagura_kernel.cockpit.naming import here_of, working_directory
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError, VariableRefused
 from kagura_kernel.domain.identity import new_run_id
+from kagura_kernel.domain.notebook import CONTEXT_MODES, LEAST_TOKENS, MOST_TOKENS, ContextMode, ContextTerms
 from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms, TrustTerms
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
@@ -63,6 +64,8 @@ class Choices:
     replay: Callable[[Path], tuple[BrainProvider, str]]
     record: Callable[[BrainProvider, Path], BrainProvider]  # A brain and a path to the same brain, recorded
     check_project: Callable[[Path], Path]  # A directory to the project root; raises `WorkspaceError`
+    # Session and brain to what their conversation knows of its notebook; None where it was told nothing
+    known_cells: Callable[[str, str], Mapping[str, str] | None]
     resume: Callable[[str, str], str]  # Session and brain to what that brain needs to go on; empty to start afresh
     owner: str  # Identifies this process
     check_credentials: Callable[[Sequence[Grant]], None]  # Raises when one of these is given by no provider
@@ -233,6 +236,9 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
         ),
         max_turns=request.max_turns if request.max_turns is not None else wanted.budget.turns,
         resume=resume,
+        context=_context(
+            request, settings, lambda: choices.known_cells(order.session_id, brain.name), goes_on=bool(resume)
+        ),
         verify=(request.verify or "").strip(),
         plan=PlanTerms(
             request.plan, settings.plan_above_usd, settings.plan_above_seconds, request.budget_usd is not None
@@ -245,6 +251,27 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
         leaves=request.replay is None or request.remember,
         trust=TrustTerms(settings.trust_successes, settings.trust_tasks, settings.trust_days),
     )
+
+
+def _context(
+    request: RunRequest, settings: Settings, known: Callable[[], Mapping[str, str] | None], *, goes_on: bool
+) -> ContextTerms:
+    """What it is shown of its notebook. A replay's words were said already, and look at nothing."""
+    said = request.context
+    mode: ContextMode = settings.context if request.replay is None else "none"
+    tokens = settings.context_tokens
+    if said is not None and said.isdecimal():
+        mode, tokens = settings.context, int(said)
+    elif said is not None:
+        found = next((one for one in CONTEXT_MODES if one == said), None)
+        if found is None:
+            raise UsageError(f"--context takes none, names, cells, all, or a number of tokens, not {said!r}.")
+        mode = found
+    if not LEAST_TOKENS <= tokens <= MOST_TOKENS:
+        raise UsageError(f"--context takes {LEAST_TOKENS} to {MOST_TOKENS:,} tokens, not {tokens:,}.")
+    if request.notebook is None or mode == "none":
+        return ContextTerms()
+    return ContextTerms(mode, tokens, known() if goes_on else None)
 
 
 def _brain(request: RunRequest, wanted: AgentDefinition, choices: Choices) -> tuple[BrainProvider, str, str]:

@@ -172,6 +172,12 @@ class Settings:
     recall: int = _setting(
         5, "how many memories a run starts with at most, beside pinned ones; 0 for none", ge=0, le=50
     )
+    context: Literal["none", "names", "cells", "all"] = _setting(
+        "cells",
+        "what a run is shown of the [notebook](notebook.md) that asks for it: nothing, the names of its variables and "
+        "the last error, the cells above besides, or those below too",
+    )
+    context_tokens: int = _setting(4000, "how much that may be", unit="tokens", ge=200, le=100_000)
     plan_above_usd: float | None = _setting(
         None, "show the [plan](planning.md) of every run that is expected to cost more, and ask", unit="USD", gt=0
     )

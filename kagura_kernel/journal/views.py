@@ -7,7 +7,7 @@ requests with leased credentials are read from the events themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -23,6 +23,7 @@ from kagura_kernel.domain.events import (
     EgressDecided,
     Event,
     LeaseUsed,
+    NotebookShown,
 )
 from kagura_kernel.journal import schema
 from kagura_kernel.journal.encoding import as_text, decode, stamp
@@ -244,12 +245,24 @@ def session_last_brain_session(journal: Journal, session_id: str, *, brain: str 
 
     With `brain`, only that brain's runs count: nobody can go on from another one's word.
     """
+    found = _last_that_goes_on(journal, session_id, brain)
+    return found.brain_session if found is not None else ""
+
+
+def session_known_cells(journal: Journal, session_id: str, *, brain: str) -> Mapping[str, str] | None:
+    """What the conversation that goes on in this session knows of its notebook; None where it was told nothing."""
+    found = _last_that_goes_on(journal, session_id, brain)
+    rows = journal.events(run_id=found.run_id, kinds=("notebook.shown",)) if found is not None else ()
+    return next((row.event.known for row in reversed(rows) if isinstance(row.event, NotebookShown)), None)
+
+
+def _last_that_goes_on(journal: Journal, session_id: str, brain: str) -> Row[Any] | None:
     ours = (schema.runs.c.session_id == session_id) & (schema.runs.c.brain_session != "")
     if brain:
         ours &= schema.runs.c.brain == brain
-    newest = select(schema.runs.c.brain_session).where(ours).order_by(schema.runs.c.first_seq.desc()).limit(1)
-    found = journal.read(newest)
-    return found[0].brain_session if found else ""
+    newest = select(schema.runs.c.run_id, schema.runs.c.brain_session).where(ours)
+    found = journal.read(newest.order_by(schema.runs.c.first_seq.desc()).limit(1))
+    return found[0] if found else None
 
 
 def conversation_now(journal: Journal, word: str, *, brain: str) -> str:

@@ -14,11 +14,13 @@ from kagura_kernel.cockpit.lines.words import Word, unquoted, words_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.errors import calm, check
 from kagura_kernel.jupyter.follow import wait_in_thread
+from kagura_kernel.jupyter.notebook import notebook_of
 from kagura_kernel.jupyter.surface import Surface, loop_runs, place_of, surface_of
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.views.run import INSIDE_MAGIC
 
 if TYPE_CHECKING:
+    from kagura_kernel.domain.notebook import ContextMode
     from kagura_kernel.domain.outcome import RunOutcome
     from kagura_kernel.jupyter.background import BackgroundRun
 
@@ -126,7 +128,10 @@ async def run_cell(
         from kagura_kernel.jupyter.live_run import display_for
 
         cockpit = get_cockpit()
-        handle = cockpit.launch(from_cell(request, place, shell=shell))
+        asked = from_cell(request, place, shell=shell)
+        if wants_context(request, cockpit.context):
+            asked = asked._replace(notebook=await notebook_of(shell, place_of(shell), place))
+        handle = cockpit.launch(asked)
         display = display_for(place, cockpit, handle.run_id)
         if request.background:
             from kagura_kernel.jupyter.background import BackgroundRun
@@ -140,6 +145,13 @@ async def run_cell(
         if request.outputs:
             _arrive(shell, request, outcome)
         return outcome
+
+
+def wants_context(request: RunRequest, usual: ContextMode) -> bool:
+    """Whether somebody will look at the notebook: a brain, which in a replay has said everything already."""
+    if request.language:
+        return False
+    return (request.context or (usual if request.replay is None else "none")) != "none"
 
 
 def _arrive(shell: Any, request: RunRequest, outcome: RunOutcome) -> None:

@@ -218,6 +218,7 @@ _BLOCKS = {
     "leases": card.leases,
     "many": card.many,
     "net": card.network,
+    "notebook": card.notebook,
     "say": say_blocks,
 }
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.jupyter import dialect
 from kagura_kernel.jupyter.completion.matcher import plug_in, unplug
 from kagura_kernel.jupyter.errors import calm
+from kagura_kernel.jupyter.notebook import unwatch, watch
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -81,6 +82,7 @@ def register(shell: InteractiveShell) -> None:
     add(magics.sandbox, "cell", "sandbox")
     register_outcome(shell)
     plug_in(shell)
+    watch(shell)
 
 
 def unregister(shell: InteractiveShell) -> None:
@@ -89,6 +91,7 @@ def unregister(shell: InteractiveShell) -> None:
     while dialect.rewrite in transforms:
         transforms.remove(dialect.rewrite)
     unplug(shell)
+    unwatch(shell)
     for entry in dialect.ENTRIES:
         shell.__dict__.pop(entry, None)
     for kind in ("line", "cell"):

@@ -33,6 +33,7 @@ from kagura_kernel.runs.delegating import delegation_tools
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.exchange import Results
 from kagura_kernel.runs.ledger import Books
+from kagura_kernel.runs.notebook import notebook_tools, show_notebook
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.sealing import OwnTools, offered, open_inside, paced
 from kagura_kernel.runs.toolsets import OpenToolsets, open_toolsets
@@ -208,7 +209,7 @@ async def converse(context: RunContext) -> Ending:
     )
     if context.kit.skills:
         toolbox.add(SkillTool(runtime, context.kit.skills))
-    toolbox.add(*_learned_tools(context))
+    toolbox.add(*_learned_tools(context), *notebook_tools(context))
     if order.request.inputs:
         # What they are called and hold is told to the brain at once.
         await context.redacting.ready()
@@ -219,6 +220,8 @@ async def converse(context: RunContext) -> Ending:
         toolbox.add(*own_tools(context.parts.tools, runtime, [spec.name for spec in toolbox.specs()]))
         brain = context.checkpoints.thinking(order.brain)
         turn = _turn(context, toolbox, results, toolsets.briefing)
+        if told := await show_notebook(context):
+            turn = replace(turn, task=f"{told}\n\n## The task\n\n{turn.task}")
         if isinstance(order.brain, ThinksInside):
             place = await open_inside(context, exchange)
             call_tool = paced(turn.call_tool, context.parts.clock)

@@ -12,6 +12,7 @@ from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.notebook import ContextTerms
 from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.domain.patterns import Checkpoint, DelegationTerms, Handoff, PlanTerms, TrustTerms
 from kagura_kernel.domain.policy import CommandLimits, WriteMode
@@ -131,6 +132,7 @@ class RunOrder:
     owner: str = ""  # The process that runs it
     room: int = DEFAULTS.variables_mib * 2**20  # Bytes that may be brought back
     place: CellPlace = field(default_factory=CellPlace)  # The cell that asked
+    context: ContextTerms = field(default_factory=ContextTerms)  # What it is shown of the notebook that asked
     verify: str = ""  # A command that says whether the work is good; empty for none
     plan: PlanTerms = field(default_factory=PlanTerms)  # When its plan is shown, and asked about
     recall: int = DEFAULTS.recall  # How many memories it starts with at most, beside pinned ones

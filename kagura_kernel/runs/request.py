@@ -15,6 +15,7 @@ from kagura_kernel.domain.grammar import NOTEBOOK, Argument, InputRequest, Kind,
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kagura_kernel.domain.notebook import Notebook
     from kagura_kernel.domain.outcome import FileChange
     from kagura_kernel.domain.patterns import Handoff
     from kagura_kernel.domain.settings import WriteMode
@@ -91,6 +92,18 @@ class RunRequest(NamedTuple):
             otherwise="those of its agent too",
         ),
     ] = False
+    context: Annotated[
+        "str | None",
+        Option(
+            ("--context",),
+            "what it is shown of the notebook: `none`; `names` of variables, and the last error; the `cells` above as "
+            "well; `all`, those below too; or a number of tokens",
+            Kind.TEXT,
+            metavar="none|names|cells|all|N",
+            otherwise="`cells`, in 4,000 tokens; the settings `context` and `context_tokens`; nothing with --replay",
+            surfaces=NOTEBOOK,
+        ),
+    ] = None
     budget_usd: Annotated[
         "float | None",
         Option(
@@ -329,6 +342,7 @@ class RunRequest(NamedTuple):
     started_by: str = ""  # who asks, as that front door has made sure, `slack:U123`; empty for the login's own person
     run_id: str = ""  # for those who have to know it before it begins; empty for a new one
     place: "CellPlace | None" = None  # the cell that asks
+    notebook: "Notebook | None" = None  # what that cell stands in, as far as it is known
     handoff: "Handoff | None" = None  # what it was given by the run that it works for; None for a person's own
     changes: "tuple[FileChange, ...]" = ()  # what its workspace begins with; the contents wait in the blob store
 

@@ -11,12 +11,13 @@ from kagura_kernel.views.kit import kit_blocks
 from kagura_kernel.views.learned import learned_blocks
 from kagura_kernel.views.leases import leases_blocks
 from kagura_kernel.views.network import network_blocks
+from kagura_kernel.views.notebook import notebook_blocks
 from kagura_kernel.views.run import RunView
 
 
 def run_blocks(view: RunView) -> Blocks:
     """A run as it stays in the notebook."""
-    above = [block for section in (head_blocks, kit, learned, leases) for block in section(view, live=False)]
+    above = [block for section in (head_blocks, notebook, kit, learned, leases) for block in section(view, live=False)]
     inside = [block for item in view.items for block in item_blocks(item, view, live=False)]
     body = Group((*inside, *end_blocks(view)), "body")
     return (*above, *([body] if body.inside else []), *network(view, live=False))
@@ -24,7 +25,7 @@ def run_blocks(view: RunView) -> Blocks:
 
 def run_text(view: RunView) -> str:
     """The same in text. Nothing here differs between two runs of the same thing: no ids, times or durations."""
-    lines = [line for section in (head_blocks, kit, learned) for line in lines_of(section(view, live=False))]
+    lines = [line for section in (head_blocks, notebook, kit, learned) for line in lines_of(section(view, live=False))]
     for item in view.items:
         text = item_text(item)
         lines.extend(["", *text.split("\n")] if text else [])
@@ -36,6 +37,11 @@ def run_text(view: RunView) -> str:
 def crossings_text(view: RunView) -> list[str]:
     """What crossed the wall: connections and leases, a line each."""
     return lines_of([*network_blocks(view.network, steady=True), *leases(view, live=False)])
+
+
+def notebook(view: RunView, *, live: bool) -> Blocks:  # noqa: ARG001 - a section's shape
+    """What its brain was shown of the notebook."""
+    return notebook_blocks(view.notebook)
 
 
 def kit(view: RunView, *, live: bool) -> Blocks:

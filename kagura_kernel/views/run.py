@@ -34,6 +34,7 @@ class RunView:
     items: list[parts.Item] = field(default_factory=list)  # passages, calls, approvals and notes in their order
     changes: dict[str, FileChange] = field(default_factory=dict)  # files it would change, with what became of each
     granted: ev.RunGranted | None = None  # what it was given, once that is known
+    notebook: ev.NotebookShown | None = None  # what its brain was shown of the notebook that asked
     kit: Kitted = field(default_factory=Kitted)  # what its agent brought: skills, prompt files, toolsets
     network: Network = field(default_factory=Network)  # its connections, made and refused
     # Its leases by id, in the order of their first credentials.
@@ -180,6 +181,9 @@ class RunView:
             case ev.MemoriesSeen() | ev.MemoriesShown() | ev.MemoryWritten() | ev.RunPlanned() | ev.RunCheckpointed():
                 self.learned.apply(event)
                 self._dirty.add("learned")
+            case ev.NotebookShown():
+                self.notebook = event
+                self._dirty.add("notebook")
             case ev.RunVerified():
                 self._add(parts.Check(self._key(), event))
             case ev.RunResumed():

@@ -1,5 +1,6 @@
 import { commandsPlugin } from './plugins/commands.js';
 import { liveCardsPlugin } from './plugins/liveCards.js';
+import { notebookPlugin } from './plugins/notebook.js';
 import { notificationsPlugin } from './plugins/notifications.js';
 import { panelPlugin, sectionsPlugin } from './plugins/panel.js';
 import { servicePlugin } from './plugins/service.js';
@@ -15,5 +16,6 @@ export default [
   commandsPlugin,
   statusBarPlugin,
   notificationsPlugin,
-  liveCardsPlugin
+  liveCardsPlugin,
+  notebookPlugin
 ];

@@ -176,7 +176,7 @@ class Stage:
             self.home,
             backend=self.backend,
             brains=[TaskBrain(self._scripts), FakeAuditor(name="auditor")],
-            settings=Settings(plan_above_usd=None, plan_above_seconds=None),
+            settings=Settings(plan_above_usd=None, plan_above_seconds=None, context="none"),
             clock=self.clock,
             registry=self._registry,
             resolver=lambda: _nobody_knows,

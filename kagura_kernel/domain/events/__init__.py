@@ -55,6 +55,7 @@ from kagura_kernel.domain.events.run import (
     ChangesCollected,
     ChangesSettled,
     MessageRefused,
+    NotebookShown,
     Noted,
     OutputStreamed,
     PersonHeard,
@@ -98,6 +99,7 @@ __all__ = [
     "MessageRefused",
     "ModelCalled",
     "MountRow",
+    "NotebookShown",
     "Noted",
     "OutputStreamed",
     "PersonHeard",
@@ -138,6 +140,7 @@ AnyEvent = Annotated[
     | OutputStreamed
     | ToolFinished
     | ResultShown
+    | NotebookShown
     | VariableCrossed
     | ApprovalRequested
     | ApprovalDecided

@@ -79,6 +79,22 @@ class ResultShown(Event):
     note: str = ""  # Why it is not here whole; empty when it is
 
 
+class NotebookShown(Event):
+    """The brain was told what stands in the notebook that asked for the run."""
+
+    kind: Literal["notebook.shown"] = "notebook.shown"
+    source: Literal["live", "file", "kernel"]  # Where it was read; see `domain.notebook.NotebookSource`
+    text: str = ""  # All that the brain was told, as it was told
+    sha256: Exact = ""  # The hash of that
+    known: dict[Exact, Exact] = Field(default_factory=dict)  # What the conversation knows by now: ids and digests
+    cells: int = 0  # How many it was shown
+    unchanged: int = 0  # How many were not shown again, since it knew them
+    left_out: int = 0  # How many there was no room for
+    private: int = 0  # How many are never shown
+    errors: int = 0
+    names: int = 0  # How many names of variables
+
+
 class VariableCrossed(Event):
     """A variable was copied into the box, or out of it."""
 

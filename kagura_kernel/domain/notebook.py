@@ -1,0 +1,70 @@
+"""A notebook as an agent is shown it: its cells, its last error, and the names of its variables."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+ContextMode = Literal["none", "names", "cells", "all"]
+"""How much of the notebook a run is shown: nothing; names and the last error; the cells above as well; those below too.
+"""
+
+CONTEXT_MODES: tuple[ContextMode, ...] = ("none", "names", "cells", "all")
+
+LEAST_TOKENS, MOST_TOKENS = 200, 100_000
+"""Between these is how much a run may be shown."""
+
+PRIVATE = "private"
+"""The tag of a cell that no agent is ever shown."""
+
+NotebookSource = Literal["live", "file", "kernel"]
+"""Where it was read: what the front end shows now, the file as it was saved, or what the kernel has run itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookCell:
+    """One cell."""
+
+    id: str
+    kind: Literal["code", "markdown", "raw"] = "code"
+    source: str = ""
+    count: int | None = None  # Its execution count; None where it has not run
+    output: str = ""  # What it showed, as text
+    error: str = ""  # The error it ended with and the person's own lines on the way there; empty for none
+
+    @property
+    def digest(self) -> str:
+        """Tells whether it is the same as it was."""
+        said = f"{self.kind}\0{self.source}\0{self.output}\0{self.error}"
+        return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedValue:
+    """A variable of the person's, without its value."""
+
+    name: str
+    about: str  # Its type, and where that is cheap to tell its size and columns: `DataFrame, 90 × 3: day, city, sales`
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """A notebook when a cell of it asked for a run. Cells that are private are not in it."""
+
+    name: str  # Of its file; empty where nobody knows
+    source: NotebookSource
+    cells: tuple[NotebookCell, ...] = ()  # In their order; in that of their runs where the kernel alone knows them
+    asking: str = ""  # The id of the cell that asked; empty where nobody knows
+    names: tuple[NamedValue, ...] = ()
+    private: int = 0  # How many cells were left out because they are private
+
+
+class ContextTerms(NamedTuple):
+    """What a run is shown of it."""
+
+    mode: ContextMode = "none"
+    tokens: int = 4000  # At most
+    # What its conversation knows already, cells' ids and digests; None where it begins
+    earlier: Mapping[str, str] | None = None

@@ -1,0 +1,315 @@
+"""The notebook around a cell, as the front end shows it, as its file has it, or as this kernel has run it.
+
+The front end knows best: Markdown, cells that nobody has run, and what is not saved yet. It is asked over a comm of its
+own for each run, and our JupyterLab extension answers. Where nobody answers, the notebook's file is read, and what this
+kernel has run counts more than what the file says of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import json
+import re
+import types
+from collections.abc import Container, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+from kagura_kernel.domain.notebook import PRIVATE, NamedValue, Notebook, NotebookCell
+from kagura_kernel.domain.variables import CellPlace
+from kagura_kernel.jupyter.surface import Surface
+
+TARGET = "kagura.notebook"
+"""The comm under which our JupyterLab extension is asked about the notebook that it shows."""
+
+ANSWER_SECONDS = 1.5
+"""How long it may take. Who did not answer once is not asked again."""
+
+KEPT = 200
+"""Cells of which it is known what ran last."""
+
+LONGEST = 50_000
+"""Characters of a source or an output that are kept."""
+
+MOST_CELLS = 5_000
+LARGEST_FILE = 64 * 2**20
+MOST_NAMES = 200
+MOST_COLUMNS = 30
+
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_LIBRARY = re.compile(r"(?:site|dist)-packages|[/\\]lib[/\\]python3|<frozen |kagura_kernel[/\\]")
+_LOG = "kagura_ran"
+_AGENTS_OWN = re.compile(r"\s*%%(?:kagura|sandbox)\b")
+
+
+class CellLog:
+    """What this kernel has run."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._cells: dict[str, NotebookCell] = {}
+        self._private: dict[str, frozenset[str]] = {}  # Private cells, with the names that they have given
+        self._silent: set[str] = set()  # Front ends, by their session, that know nothing of our questions
+
+    def ran(self, result: Any) -> None:
+        """IPython calls this after every cell."""
+        info = result.info
+        ident = str(getattr(info, "cell_id", None) or "")
+        if not ident or not getattr(info, "store_history", True):
+            return
+        self._cells.pop(ident, None)
+        self._private.pop(ident, None)
+        if PRIVATE in _tags(_parent(self._shell)):
+            self._private[ident] = _given_names(self._shell, str(info.raw_cell))
+            return
+        error = ""
+        failed = result.error_before_exec or result.error_in_exec
+        if failed is not None:
+            told = getattr(self._shell, "_last_traceback", None) or ()
+            error = error_text(type(failed).__name__, str(failed), [str(one) for one in told])
+        source = str(info.raw_cell)[:LONGEST]
+        self._cells[ident] = NotebookCell(ident, "code", source, result.execution_count, "", error)
+        while len(self._cells) > KEPT:
+            del self._cells[next(iter(self._cells))]
+
+    def notebook(self, place: CellPlace) -> Notebook:
+        """What is known without anybody's answer."""
+        name = PurePath(place.notebook).name
+        read = _of_file(place.notebook)
+        if read is None:
+            ran = tuple(cell for cell in self._cells.values() if cell.id != place.cell_id)
+            return Notebook(name, "kernel", ran, place.cell_id, (), len(self._private))
+        cells, private = read
+        private |= self._private.keys()
+        known = {cell.id for cell in cells}
+        found = [self._newer(cell) for cell in cells]
+        at = next((at for at, cell in enumerate(found) if cell.id == place.cell_id), len(found))
+        found[at:at] = [cell for cell in self._cells.values() if cell.id not in known and cell.id != place.cell_id]
+        shown = tuple(cell for cell in found if cell.id not in private)
+        return Notebook(name, "file", shown, place.cell_id, (), len(private))
+
+    def _newer(self, cell: NotebookCell) -> NotebookCell:
+        ran = self._cells.get(cell.id)
+        if ran is None or (ran.source == cell.source and ran.count == cell.count):
+            return cell
+        return ran
+
+    @property
+    def private_names(self) -> frozenset[str]:
+        """Names that private cells have given."""
+        return frozenset[str]().union(*self._private.values())
+
+    async def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """What the front end answers; None where none knows how to."""
+        client = str((_parent(self._shell).get("header") or {}).get("session", ""))
+        if client in self._silent:
+            return None
+        answer = await _asked(question)
+        if answer is None:
+            self._silent.add(client)
+        return answer
+
+
+async def notebook_of(shell: Any, place: CellPlace, surface: Surface) -> Notebook | None:
+    """The notebook that a cell stands in; None in a terminal, which has none."""
+    log = getattr(shell, _LOG, None)
+    if not isinstance(log, CellLog) or getattr(shell, "kernel", None) is None:
+        return None
+    found = None
+    if surface is Surface.NOTEBOOK and place.cell_id:
+        answer = await log.ask({"ask": "read", "cell": place.cell_id})
+        found = _of_front_end(answer, place) if answer is not None else None
+    found = found or log.notebook(place)
+    names = named_values(shell, log.private_names)
+    return Notebook(found.name, found.source, found.cells, found.asking, names, found.private)
+
+
+def watch(shell: Any) -> None:
+    """Begin to note what runs; nothing happens when that has begun."""
+    if not isinstance(getattr(shell, _LOG, None), CellLog):
+        log = CellLog(shell)
+        setattr(shell, _LOG, log)
+        shell.events.register("post_run_cell", log.ran)
+
+
+def unwatch(shell: Any) -> None:
+    """End it."""
+    log = shell.__dict__.pop(_LOG, None)
+    if log is not None:
+        with contextlib.suppress(ValueError):
+            shell.events.unregister("post_run_cell", log.ran)
+
+
+def cells_of(raw: object) -> tuple[list[NotebookCell], set[str]]:
+    """Cells as notebook files write them, without private ones, and the ids of these; what is no cell is left out."""
+    cells: list[NotebookCell] = []
+    private: set[str] = set()
+    for number, one in enumerate(raw if isinstance(raw, list) else ()):
+        if not isinstance(one, dict) or number >= MOST_CELLS:
+            continue
+        kind, ident = one.get("cell_type"), str(one.get("id") or f"cell-{number + 1}")
+        if PRIVATE in _tags(one):
+            private.add(ident)
+        elif kind in ("code", "markdown", "raw"):
+            cells.append(_cell(one, ident, kind))
+    return cells, private
+
+
+def _cell(one: Mapping[str, Any], ident: str, kind: Any) -> NotebookCell:
+    source = _joined(one.get("source"))[:LONGEST]
+    count = one.get("execution_count")
+    outputs = one.get("outputs")
+    told = [output for output in outputs if isinstance(output, dict)] if isinstance(outputs, list) else []
+    error = next((output for output in told if output.get("output_type") == "error"), None)
+    # What an agent has answered there is its conversation, which goes on by itself.
+    texts = [] if _AGENTS_OWN.match(source) else [_output_text(output) for output in told]
+    return NotebookCell(
+        ident,
+        kind,
+        source,
+        count if isinstance(count, int) else None,
+        "\n".join(filter(None, texts))[:LONGEST],
+        "" if error is None else error_text(error.get("ename"), error.get("evalue"), error.get("traceback")),
+    )
+
+
+def _output_text(output: Mapping[str, Any]) -> str:
+    match output.get("output_type"):
+        case "stream":
+            return _ANSI.sub("", _joined(output.get("text"))).rstrip("\n")
+        case "execute_result" | "display_data":
+            data = output.get("data")
+            return _joined(data.get("text/plain")) if isinstance(data, dict) else ""
+    return ""
+
+
+def error_text(name: object, value: object, traceback: object) -> str:
+    """An error as its last line, below those parts of its traceback that lie in the person's own code."""
+    frames = [_ANSI.sub("", str(one)).strip() for one in traceback] if isinstance(traceback, Sequence) else []
+    own = [one for one in frames if one.startswith(("Cell In", "File ")) and not _LIBRARY.search(one.split("\n", 1)[0])]
+    return "\n".join([*own, f"{name}: {value}"])[:LONGEST]
+
+
+def _of_front_end(answer: Mapping[str, Any], place: CellPlace) -> Notebook | None:
+    if not isinstance(answer.get("cells"), list):
+        return None
+    cells, private = cells_of(answer["cells"])
+    name = PurePath(str(answer.get("name") or place.notebook)).name
+    return Notebook(name, "live", tuple(cells), place.cell_id, (), len(private))
+
+
+def _of_file(path: str) -> tuple[list[NotebookCell], set[str]] | None:
+    """Of the file that a server names; None where it cannot be read as a notebook."""
+    file = Path(path)
+    if not path or file.suffix != ".ipynb":
+        return None
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        if file.stat().st_size <= LARGEST_FILE:
+            whole = json.loads(file.read_bytes())
+            return cells_of(whole["cells"]) if isinstance(whole, dict) and "cells" in whole else None
+    return None
+
+
+def _given_names(shell: Any, source: str) -> frozenset[str]:
+    """The names that a cell gives to something."""
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+        tree = ast.walk(ast.parse(shell.transform_cell(source)))
+        return frozenset(
+            node.id if isinstance(node, ast.Name) else node.name
+            for node in tree
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        )
+    return frozenset()
+
+
+def named_values(shell: Any, private: Container[str] = ()) -> tuple[NamedValue, ...]:
+    """The person's variables, without modules and without private ones: what each is, never what it holds."""
+    hidden = getattr(shell, "user_ns_hidden", {})
+    found = []
+    for name, value in list(shell.user_ns.items()):
+        if name.startswith("_") or name in hidden or name in private or isinstance(value, types.ModuleType):
+            continue
+        found.append(NamedValue(name, about(value)))
+        if len(found) == MOST_NAMES:
+            break
+    return tuple(found)
+
+
+def about(value: object) -> str:
+    """What a value is: its type, and of a few kinds size and columns. No code of another class runs for it."""
+    kind = type(value)
+    home = kind.__module__.partition(".")[0]
+    match value:
+        case type():
+            return "class"
+        case types.FunctionType():
+            code = value.__code__
+            return f"function({', '.join(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])})"
+        case str() | bytes() | list() | tuple() | dict() | set() | frozenset():
+            return f"{kind.__name__}, {len(value):,}"
+    # A library's own property may fail on a half-made object.
+    with contextlib.suppress(Exception):
+        if home in _WITH_COLUMNS and kind.__name__ == "DataFrame":
+            return _frame(value)
+        if home in _WITH_SHAPE:
+            shape = " × ".join(f"{size:,}" for size in getattr(value, "shape", ()))
+            return f"{kind.__name__} of {getattr(value, 'dtype', '?')}, {shape or 'a single value'}"
+    return kind.__name__ if home == "builtins" else f"{home}.{kind.__name__}"
+
+
+_WITH_COLUMNS = frozenset({"pandas", "polars", "geopandas"})
+_WITH_SHAPE = frozenset({"numpy", "pandas", "polars", "torch", "jax", "jaxlib"})
+
+
+def _frame(frame: Any) -> str:
+    columns = [" ".join(str(column).split())[:60] for column in list(frame.columns)[:MOST_COLUMNS]]
+    more = f" and {len(frame.columns) - MOST_COLUMNS:,} more" if len(frame.columns) > MOST_COLUMNS else ""
+    return f"DataFrame, {frame.shape[0]:,} × {frame.shape[1]:,}: {', '.join(columns)}{more}"
+
+
+async def _asked(question: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    from comm import create_comm
+
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[Mapping[str, Any] | None] = loop.create_future()
+
+    def settle(answer: object) -> None:
+        if not answered.done():
+            answered.set_result(answer if isinstance(answer, dict) else None)
+
+    def hear(message: Mapping[str, Any]) -> None:
+        # A subshell's thread: the cell that waits has this kernel's first one.
+        answer = (message.get("content") or {}).get("data")
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, answer)
+
+    comm = create_comm(target_name=TARGET, data=dict(question))
+    comm.on_msg(hear)
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await answered
+    except TimeoutError:
+        return None
+    finally:
+        comm.close()
+
+
+def _parent(shell: Any) -> Mapping[str, Any]:
+    kernel = getattr(shell, "kernel", None)
+    return (kernel.get_parent("shell") or {}) if kernel is not None else {}
+
+
+def _tags(message: Mapping[str, Any]) -> Sequence[object]:
+    """Of a cell, or of the request to run one."""
+    metadata = message.get("metadata")
+    tags = metadata.get("tags") if isinstance(metadata, Mapping) else None
+    return tags if isinstance(tags, list) else ()
+
+
+def _joined(text: object) -> str:
+    if isinstance(text, list):
+        return "".join(map(str, text))
+    return text if isinstance(text, str) else ""

@@ -1,0 +1,96 @@
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
+import type { IOutput } from '@jupyterlab/nbformat';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import type { JSONObject, JSONValue, PartialJSONObject } from '@lumino/coreutils';
+import { DisposableDelegate } from '@lumino/disposable';
+import { text } from '../api/decode.js';
+
+/** The comm under which a kernel asks about the notebook around a cell. */
+const TARGET = 'kagura.notebook';
+
+/** Characters of a source or an output that a kernel is told. */
+const LONGEST = 50_000;
+
+/** What JupyterLab's comms have beside what their interface tells. */
+interface IOnSubshell extends Kernel.IComm {
+  readonly subshellStarted?: Promise<unknown>;
+}
+
+export const notebookPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'kagura-kernel:notebook',
+  description: 'Tells a kernel what stands in the notebook that asks for a run, as it is on screen.',
+  autoStart: true,
+  activate: (app: JupyterFrontEnd) => {
+    app.docRegistry.addWidgetExtension('Notebook', {
+      createNew: (panel: NotebookPanel) => {
+        const { sessionContext } = panel;
+        const register = () => {
+          const kernel = sessionContext.session?.kernel;
+          // Not waited for: until this returns, no other message of the kernel is heard.
+          kernel?.registerCommTarget(TARGET, (comm, message) => void answer(panel, kernel, comm, message));
+        };
+        sessionContext.kernelChanged.connect(register);
+        register();
+        return new DisposableDelegate(() => sessionContext.kernelChanged.disconnect(register));
+      }
+    });
+  }
+};
+
+async function answer(
+  panel: NotebookPanel,
+  kernel: Kernel.IKernelConnection,
+  comm: Kernel.IComm,
+  message: KernelMessage.ICommOpenMsg
+): Promise<void> {
+  const cell = text((message.content.data as JSONObject)['cell']);
+  const found = cellsAround(panel, cell);
+  if (!found) {
+    return;
+  }
+  // The cell that asks has the kernel's first shell, so the answer has to come by another one.
+  if (kernel.supportsSubshells) {
+    await (comm as IOnSubshell).subshellStarted;
+  }
+  comm.send({ name: panel.context.path, cells: found as JSONValue });
+}
+
+/** All cells of the notebook, if this one is among them; private ones by their id and tags alone. */
+function cellsAround(panel: NotebookPanel, cell: string): PartialJSONObject[] | null {
+  const cells = [...(panel.content.model?.cells ?? [])];
+  return cells.some(model => model.id === cell) ? cells.map(told) : null;
+}
+
+function told(model: ICellModel): PartialJSONObject {
+  const tags: unknown = model.getMetadata('tags');
+  if (Array.isArray(tags) && tags.includes('private')) {
+    return { id: model.id, metadata: { tags: ['private'] } };
+  }
+  const source = model.sharedModel.getSource().slice(0, LONGEST);
+  const cell = { id: model.id, cell_type: model.type, source };
+  if (model.type !== 'code') {
+    return cell;
+  }
+  const { executionCount, outputs } = model as ICodeCellModel;
+  const shown = Array.from({ length: outputs.length }, (_, at) => outputs.get(at).toJSON());
+  return { ...cell, execution_count: executionCount, outputs: shown.map(inWords) };
+}
+
+/** An output without anything but its text. */
+function inWords(output: IOutput): PartialJSONObject {
+  const { output_type, text: printed, data, ename, evalue, traceback } = output as PartialJSONObject;
+  if (output_type === 'error') {
+    return { output_type, ename, evalue, traceback };
+  }
+  if (output_type === 'stream') {
+    return { output_type, text: joined(printed) };
+  }
+  return { output_type, data: { 'text/plain': joined((data as JSONObject | undefined)?.['text/plain']) } };
+}
+
+function joined(value: unknown): string {
+  const whole = Array.isArray(value) ? value.join('') : value;
+  return typeof whole === 'string' ? whole.slice(0, LONGEST) : '';
+}

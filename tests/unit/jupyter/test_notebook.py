@@ -1,0 +1,158 @@
+"""The notebook around a cell: from what the kernel ran, from its file, and from a front end's answer."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from kagura_kernel.domain.variables import CellPlace
+from kagura_kernel.jupyter import notebook as module
+from kagura_kernel.jupyter.notebook import about, cells_of, error_text, notebook_of, unwatch, watch
+from kagura_kernel.jupyter.surface import Surface
+
+
+class Kernel:
+    """As much of a kernel as is asked: the request that it carries out."""
+
+    def __init__(self):
+        self.parent = {}
+
+    def get_parent(self, _channel="shell"):
+        return self.parent
+
+
+class Shell(InteractiveShell):
+    """Keeps a traceback as that of ipykernel does."""
+
+    def _showtraceback(self, _kind, _value, told):
+        self._last_traceback = told
+
+
+@pytest.fixture
+def shell(monkeypatch):
+    monkeypatch.setattr("IPython.core.history.HistoryAccessor.enabled", False)
+    made = Shell()
+    made.kernel = Kernel()
+    watch(made)
+    yield made
+    unwatch(made)
+
+
+def run(shell, source, ident, *tags):
+    shell.kernel.parent = {"metadata": {"tags": list(tags)}}
+    return shell.run_cell(source, store_history=True, cell_id=ident)
+
+
+async def seen(shell, notebook="", cell="here", surface=Surface.HEADLESS):
+    return await notebook_of(shell, CellPlace(notebook, "", cell), surface)
+
+
+async def test_what_the_kernel_ran_is_known_with_its_errors_and_without_values(shell):
+    run(shell, "rows = [1, 2, 3]\nsecret_word = 'correct horse'", "a")
+    run(shell, "rows['x']", "b")
+    run(shell, "rows.append(4)", "a")
+    found = await seen(shell)
+    assert (found.source, [cell.id for cell in found.cells]) == ("kernel", ["b", "a"])
+    assert found.cells[0].error.endswith("TypeError: list indices must be integers or slices, not str")
+    assert "rows['x']" in found.cells[0].error
+    names = {one.name: one.about for one in found.names}
+    assert names == {"rows": "list, 4", "secret_word": "str, 13"}
+
+
+async def test_a_private_cell_is_not_there_and_neither_are_the_names_that_it_gave(shell):
+    run(shell, "password = 'x'\ndef unlock(): pass", "a", "private")
+    run(shell, "n = 1", "b")
+    found = await seen(shell)
+    assert ([cell.id for cell in found.cells], [one.name for one in found.names]) == (["b"], ["n"])
+    assert found.private == 1
+
+
+async def test_of_the_file_what_ran_since_counts_and_what_is_not_saved_stands_before_the_asking_cell(shell, tmp_path):
+    file = tmp_path / "work.ipynb"
+    printed = {"output_type": "stream", "name": "stdout", "text": ["41\n"]}
+    cells = [
+        {"cell_type": "markdown", "id": "m", "source": ["# Title\n", "text"]},
+        {"cell_type": "code", "id": "a", "source": "n = 1", "execution_count": 1, "outputs": [printed]},
+        {"cell_type": "code", "id": "p", "source": "token", "metadata": {"tags": ["private"]}},
+        {"cell_type": "code", "id": "here", "source": "%%kagura\nlook"},
+    ]
+    file.write_text(json.dumps({"cells": cells, "nbformat": 4}))
+    run(shell, "n = 2", "a")
+    run(shell, "n + 1", "new")
+    found = await seen(shell, str(file))
+    assert (found.source, found.name, found.private) == ("file", "work.ipynb", 1)
+    assert [(cell.id, cell.source, cell.output) for cell in found.cells] == [
+        ("m", "# Title\ntext", ""),
+        ("a", "n = 2", ""),
+        ("new", "n + 1", ""),
+        ("here", "%%kagura\nlook", ""),
+    ]
+
+
+async def test_the_front_end_is_asked_first_and_not_again_when_it_knows_nothing(shell, monkeypatch):
+    asked = []
+
+    async def answer(question):
+        asked.append(question)
+        return {"name": "w.ipynb", "cells": [{"cell_type": "code", "id": "here", "source": "x"}]} if asked[1:] else None
+
+    monkeypatch.setattr(module, "_asked", answer)
+    shell.kernel.parent = {"header": {"session": "old"}}
+    assert (await seen(shell, surface=Surface.NOTEBOOK)).source == "kernel"
+    assert (await seen(shell, surface=Surface.NOTEBOOK)).source == "kernel"
+    assert len(asked) == 1
+    shell.kernel.parent = {"header": {"session": "ours"}}
+    found = await seen(shell, surface=Surface.NOTEBOOK)
+    assert (found.source, found.name) == ("live", "w.ipynb")
+
+
+def test_a_traceback_keeps_the_persons_own_lines():
+    told = [
+        "\x1b[31m---\x1b[39m",
+        "\x1b[31mKeyError\x1b[39m  Traceback (most recent call last)",
+        "Cell \x1b[32mIn[5]\x1b[39m, line 1\n----> 1 frame['b']",
+        "File \x1b[32m/venv/lib/python3.11/site-packages/pandas/core/frame.py:4102\x1b[39m, in get\n  4102 raise",
+        "File /home/ada/mine.py:3, in load\n----> 3 return frame['b']",
+        "KeyError: 'b'",
+    ]
+    text = error_text("KeyError", "'b'", told)
+    own = ["Cell In[5], line 1", "----> 1 frame['b']", "File /home/ada/mine.py:3, in load", "----> 3 return frame['b']"]
+    assert text.split("\n") == [*own, "KeyError: 'b'"]
+
+
+@pytest.mark.parametrize("raw", [None, {}, [1, None, {"cell_type": "odd"}], [{"cell_type": "code", "outputs": 3}]])
+def test_what_is_no_cell_is_passed_over(raw):
+    cells, private = cells_of(raw)
+    assert (len(cells), private) == (int(isinstance(raw, list) and len(raw) == 1), set())
+
+
+def test_what_an_agent_answered_is_no_output_of_a_cell():
+    shown = {"output_type": "display_data", "data": {"text/plain": "the whole card"}}
+    cells, _ = cells_of([{"cell_type": "code", "id": "k", "source": "%%kagura\nlook", "outputs": [shown]}])
+    assert cells[0].output == ""
+
+
+class Odd:
+    def __len__(self):
+        raise RuntimeError("no code of the person's own is run")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (pd.DataFrame({"day": [1, 2], "amount": [3, 4]}), "DataFrame, 2 × 2: day, amount"),
+        (np.zeros((2, 3)), "ndarray of float64, 2 × 3"),
+        (pd.Series([1.5]), "Series of float64, 1"),
+        ({"a": 1}, "dict, 1"),
+        (41, "int"),
+        (SimpleNamespace(), "types.SimpleNamespace"),
+        (error_text, "function(name, value, traceback)"),
+        (Odd, "class"),
+        (Odd(), "tests.Odd"),
+    ],
+)
+def test_a_value_is_told_by_what_it_is(value, told):
+    assert about(value) == told
