@@ -56,14 +56,24 @@ def run(arguments: SimpleNamespace) -> int:
         UsageError: there is no task, or several; or an option cannot be understood.
         KaguraError: the run could not begin.
     """
+    return _told(lambda: intent_of(arguments, task_of(arguments)), as_json=arguments.json)
+
+
+def carry_out_here(request: RunRequest, *, as_json: bool) -> int:
+    """The same for what another command asks for; raises as `run`."""
+    request = request._replace(headless=not somebody_is_here(), origin=ORIGIN)
+    return _told(lambda: request, as_json=as_json)
+
+
+def _told(intent: Callable[[], RunRequest], *, as_json: bool) -> int:
     try:
-        outcome, code = _carried_out(arguments)
+        outcome, code = _carried_out(intent)
     except KaguraError as error:
-        if arguments.json:
+        if as_json:
             _tell_refusal(error)
         raise
     try:
-        tell(outcome, as_json=arguments.json)
+        tell(outcome, as_json=as_json)
     except BrokenPipeError:
         # Whoever read has seen enough; the exit code says the rest.
         drop_output()
@@ -75,13 +85,11 @@ def run(arguments: SimpleNamespace) -> int:
     return code
 
 
-def _carried_out(arguments: SimpleNamespace) -> tuple[RunOutcome, int]:
-    task = task_of(arguments)
+def _carried_out(intent: Callable[[], RunRequest]) -> tuple[RunOutcome, int]:
+    asked = intent()
     warm()
-
-    intent = intent_of(arguments, task)
     try:
-        return carry_out(get_cockpit(one_run=True), intent)
+        return carry_out(get_cockpit(one_run=True), asked)
     finally:
         close_cockpit()
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
 from kagura_kernel.cli.printing import as_json, cut, moment, span, table, tell, tell_rows
+from kagura_kernel.cockpit.instead import going_on
 from kagura_kernel.cockpit.naming import here_of, named_run, run_to_stop
 from kagura_kernel.cockpit.status import spent
-from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.errors import NotHeard, UsageError
 from kagura_kernel.domain.events import RunFinished
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import views
@@ -189,6 +190,7 @@ def _sum(rows: list[CostRow]) -> str:
 
 ALL_OVER, SOME_GO_ON = 0, 1
 _GLANCE = 0.1
+_STOPS_WITHIN = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,9 +235,20 @@ def say(arguments: SimpleNamespace) -> int:
     sentence = Sentence(" ".join(arguments.text), person(), "terminal")
     with open_journal(place_of(arguments)) as journal:
         run_id = run_to_stop(journal, arguments.run, here_of())
+        if arguments.instead:
+            return _instead(journal, run_id, sentence, as_json=arguments.json)
         say_to_run(journal, run_id, sentence)
     tell(arguments, {"run_id": run_id, "sentence_id": sentence.id}, f"{run_id} hears it at its next turn.")
     return 0
+
+
+def _instead(journal: Journal, run_id: str, sentence: Sentence, *, as_json: bool) -> int:
+    """Stop it, and carry out here what goes on in its place; the exit code of a run."""
+    from kagura_kernel.cli.run import carry_out_here
+
+    if not all(end.over for end in contain(journal, [run_id], by=sentence.by, seconds=_STOPS_WITHIN)):
+        raise NotHeard(run_id, f"it still goes on {_STOPS_WITHIN:g} s after it was stopped")
+    return carry_out_here(going_on(journal, run_id, sentence.text), as_json=as_json)
 
 
 def contain(

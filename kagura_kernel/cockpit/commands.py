@@ -201,8 +201,11 @@ _ANSWER_COMMANDS = (
             _RUN._replace(help="an id or the end of one; `last` is this place’s newest that goes on"),
             Argument("text", Kind.TEXT, "what it is to know, in as many words as you like", many=True),
         ),
-        _BOOKS,
-        ("say last use the second sheet, not the first",),
+        (
+            Option(("--instead",), "stop the run, and go on in the same conversation with this as its task"),
+            *_BOOKS,
+        ),
+        ("say last use the second sheet, not the first", "say --instead last begin with the second sheet"),
         detail="It stands in the journal and in the run’s card. It allows nothing: it is your word, like a task.",
     ),
     Command(

@@ -20,7 +20,7 @@ STOP = frozenset({"stop", "kill", "abort"})
 GO_ON = frozenset({"resume"})
 """Words that mean something when they are all that was said."""
 
-COMMANDS = ("approve", "apply", "changes", "deny", "discard", "help", "kill", "resume", "status")
+COMMANDS = ("approve", "apply", "changes", "deny", "discard", "help", "instead", "kill", "resume", "status")
 """What a chat has of the one list of commands."""
 
 _AT_ONCE = frozenset({"approve", "deny", "kill", "status"})
@@ -69,6 +69,14 @@ class StopSaid:
 
 
 @dataclass(frozen=True, slots=True)
+class SentenceSaid:
+    """Something that the run that goes on is to know."""
+
+    run_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class CommandSaid:
     """A command, without its first character; the one list of commands says the rest."""
 
@@ -82,8 +90,7 @@ class Unclear:
     text: str  # What was said
     # `which approval`: several wait for such an answer; `which option`: a question waits, and this names none of its
     # answers; `asked later`: what waits was asked after it was written; `nothing waits`: there is nothing to answer;
-    # `nothing runs`: there is nothing to stop; `while it runs`: a task, or a word to the run that goes on; `nothing
-    # said`
+    # `nothing runs`: there is nothing to stop; `while it runs`: to go on from a run that still goes on; `nothing said`
     why: Literal[
         "which approval",
         "which option",
@@ -96,7 +103,7 @@ class Unclear:
     choices: tuple[str, ...] = ()  # Ids of what it may be about
 
 
-Meaning = TaskSaid | StatusAsked | AnswerSaid | StopSaid | CommandSaid | Unclear
+Meaning = TaskSaid | StatusAsked | AnswerSaid | StopSaid | SentenceSaid | CommandSaid | Unclear
 
 
 def waits_for_nobody(text: str) -> bool:
@@ -122,7 +129,7 @@ def understand(text: str, standing: Standing) -> Meaning:
         return StopSaid(standing.running) if standing.running else Unclear(said, "nothing runs")
     if word in GO_ON and not standing.running:
         return CommandSaid(word)
-    return _answer(said, word, standing) or _task(said, standing)
+    return _answer(said, word, standing) or _task(said, word, standing)
 
 
 def chosen(said: str, options: Sequence[str]) -> str | None:
@@ -180,7 +187,9 @@ def _power(said: str, standing: Standing, *, allow: bool) -> AnswerSaid | Unclea
     return Unclear(said, "asked later", later) if later else Unclear(said, "nothing waits")
 
 
-def _task(said: str, standing: Standing) -> TaskSaid | Unclear:
-    if standing.running:
+def _task(said: str, word: str, standing: Standing) -> TaskSaid | SentenceSaid | Unclear:
+    if standing.running and word in GO_ON:
         return Unclear(said, "while it runs", (standing.running,))
+    if standing.running:
+        return SentenceSaid(standing.running, said)
     return TaskSaid(said, goes_on=standing.ran)

@@ -13,14 +13,15 @@ from collections.abc import Callable, Coroutine, Generator
 from html import escape
 from typing import Any
 
-from kagura_kernel.cockpit.attaching import Feed
+from kagura_kernel.cockpit.attaching import Feed, LiveFeed
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Event, RunFinished
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.jupyter.errors import calm, check, shown_as
-from kagura_kernel.jupyter.follow import Attach, Watched, follow, interruptible, wait_in_thread
+from kagura_kernel.jupyter.follow import Watched, follow, interruptible, wait_in_thread
+from kagura_kernel.jupyter.launching import successor
 from kagura_kernel.jupyter.live_run import HeadlessDisplay, NotebookDisplay, RunDisplay
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
 from kagura_kernel.jupyter.terminal import TerminalDisplay, ring
@@ -166,12 +167,13 @@ class BackgroundRun:
         shell: Any,
         surface: Surface,
         arrive: Callable[[RunOutcome], None] | None = None,
-        attach: Attach | None = None,
+        cockpit: Cockpit | None = None,
     ) -> None:
         self.run_id = handle.run_id  # `run-…`, for `%kagura attach` and `%kagura kill`
         self._handle = handle
         self._arrive = arrive
-        self._attach = attach
+        self._cockpit = cockpit
+        self._shell = shell
         self._bell = Bell(handle, shell, surface)
         self._late: LateCard | None = None
         if surface is Surface.HEADLESS:
@@ -254,10 +256,13 @@ class BackgroundRun:
 
     async def _show(self, display: RunDisplay) -> None:
         try:
-            await follow(self._handle, display, foreground=False, attach=self._attach)
+            attach = self._cockpit.attach if self._cockpit is not None else None
+            await follow(self._handle, display, foreground=False, attach=attach)
         except KaguraError:
             # The card says so, and whoever awaits the run is told.
             return
+        if self._cockpit is not None:
+            await _go_on(self._cockpit, self._shell, self.run_id)
 
 
 def _code(text: str) -> str:
@@ -283,18 +288,18 @@ def attach(cockpit: Cockpit, shell: Any, run_id: str) -> None:
         parent = shell.kernel.get_parent("shell") or {}
         # The id of the cell that runs now, or of its request where the front end names no cells.
         cell = (parent.get("metadata") or {}).get("cellId") or (parent.get("header") or {}).get("msg_id")
-        _show(cockpit, feed, str(cell or ""))
+        _show(cockpit, shell, feed, str(cell or ""))
     else:
         _show_once(cockpit, feed)
 
 
-def _show(cockpit: Cockpit, feed: Feed, cell: str) -> None:
+def _show(cockpit: Cockpit, shell: Any, feed: Feed, cell: str) -> None:
     """Begin a live card, which outlives the cell."""
     key = (cell, feed.run_id)
     if (before := _shown.pop(key, None)) is not None:
         before.cancel()
     # The task carries the cell's context, so that what it shows lands in this cell.
-    task = asyncio.ensure_future(_live(cockpit, feed, NotebookDisplay(cockpit, feed.run_id)))
+    task = asyncio.ensure_future(_live(cockpit, feed, NotebookDisplay(cockpit, feed.run_id), shell=shell))
     _shown[key] = task
 
     def forget(done: asyncio.Task[None]) -> None:
@@ -304,7 +309,9 @@ def _show(cockpit: Cockpit, feed: Feed, cell: str) -> None:
     task.add_done_callback(forget)
 
 
-async def _live(cockpit: Cockpit, feed: Feed, display: RunDisplay, leave: Callable[[], None] = lambda: None) -> None:
+async def _live(
+    cockpit: Cockpit, feed: Feed, display: RunDisplay, leave: Callable[[], None] = lambda: None, shell: Any = None
+) -> None:
     """Show a run until its end; when that is called off, `leave` takes away what waits on the display."""
     watched = Watched(feed, display, cockpit.attach)
     ending = asyncio.ensure_future(feed.ended())
@@ -316,6 +323,19 @@ async def _live(cockpit: Cockpit, feed: Feed, display: RunDisplay, leave: Callab
         ending.cancel()
         raise
     watched.finish(ending.result())
+    if shell is not None:
+        await _go_on(cockpit, shell, feed.run_id)
+
+
+async def _go_on(cockpit: Cockpit, shell: Any, run_id: str) -> None:
+    """Show below a run that is over what goes on in its place, where a person has wanted that."""
+    try:
+        after = await asyncio.to_thread(successor, cockpit, run_id, Surface.NOTEBOOK, shell)
+    except KaguraError as error:
+        print(error.message)  # noqa: T201  # nobody waits for it who could be raised at
+        return
+    if after is not None:
+        await _live(cockpit, LiveFeed(after), NotebookDisplay(cockpit, after.run_id), shell=shell)
 
 
 def _print(cockpit: Cockpit, feed: Feed) -> None:

@@ -14,10 +14,10 @@ from kagura_kernel.cockpit.lines.words import Word, unquoted, words_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.errors import calm, check
 from kagura_kernel.jupyter.follow import wait_in_thread
+from kagura_kernel.jupyter.launching import from_cell, successor
 from kagura_kernel.jupyter.notebook import notebook_of
 from kagura_kernel.jupyter.surface import Surface, loop_runs, place_of, surface_of
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.views.run import INSIDE_MAGIC
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.notebook import ContextMode
@@ -121,30 +121,44 @@ async def run_cell(
             print(help_text(magic))  # noqa: T201  # a magic answers by printing
             return None
         request = parse_cell(magic, line, body)
-        place = surface or surface_of(shell)
-        # From here on it costs: the first cell brings the engine, the journal and the displays in.
-        from kagura_kernel.assembly import get_cockpit
-        from kagura_kernel.jupyter.follow import follow
-        from kagura_kernel.jupyter.live_run import display_for
+        return await carry_out(shell, request, surface or surface_of(shell), at_once=at_once)
 
-        cockpit = get_cockpit()
-        asked = from_cell(request, place, shell=shell)
-        if wants_context(request, cockpit.context):
-            asked = asked._replace(notebook=await notebook_of(shell, place_of(shell), place))
-        handle = cockpit.launch(asked)
-        display = display_for(place, cockpit, handle.run_id)
-        if request.background:
-            from kagura_kernel.jupyter.background import BackgroundRun
 
-            arrive = partial(_arrive, shell, request) if request.outputs else None
-            background = BackgroundRun(handle, display, shell, place, arrive, cockpit.attach)
-            if not at_once:
-                await background.begun()
-            return background
-        outcome = check(await follow(handle, display, attach=cockpit.attach))
-        if request.outputs:
-            _arrive(shell, request, outcome)
-        return outcome
+async def carry_out(
+    shell: Any, request: RunRequest, place: Surface, *, at_once: bool = False
+) -> RunOutcome | BackgroundRun:
+    """Launch what a cell asks for and show it, to its end or, in the background, from its beginning on.
+
+    Raises:
+        KaguraError: it could not start, failed, or was stopped; shown as one line.
+    """
+    # From here on it costs: the first cell brings the engine, the journal and the displays in.
+    from kagura_kernel.assembly import get_cockpit
+    from kagura_kernel.jupyter.follow import follow
+    from kagura_kernel.jupyter.live_run import display_for
+
+    cockpit = get_cockpit()
+    asked = from_cell(request, place, shell=shell)
+    if wants_context(request, cockpit.context):
+        asked = asked._replace(notebook=await notebook_of(shell, place_of(shell), place))
+    handle = cockpit.launch(asked)
+    display = display_for(place, cockpit, handle.run_id)
+    if request.background:
+        from kagura_kernel.jupyter.background import BackgroundRun
+
+        arrive = partial(_arrive, shell, request) if request.outputs else None
+        background = BackgroundRun(handle, display, shell, place, arrive, cockpit)
+        if not at_once:
+            await background.begun()
+        return background
+    outcome = await follow(handle, display, attach=cockpit.attach)
+    while (after := successor(cockpit, handle.run_id, place, shell, asked)) is not None:
+        handle = after
+        outcome = await follow(handle, display_for(place, cockpit, handle.run_id), attach=cockpit.attach)
+    outcome = check(outcome)
+    if request.outputs:
+        _arrive(shell, request, outcome)
+    return outcome
 
 
 def wants_context(request: RunRequest, usual: ContextMode) -> bool:
@@ -190,26 +204,6 @@ def parse_cell(magic: str, line: str, body: str) -> RunRequest:
     return request._replace(task=body if request.language else body.strip())
 
 
-def from_cell(request: RunRequest, surface: Surface, *, shell: Any = None) -> RunRequest:
-    """The request with where it comes from; with a shell, its variables and its place go along.
-
-    Raises:
-        VariableError: a variable is not there, or cannot cross.
-    """
-    origins = {Surface.TERMINAL: "terminal", Surface.CONSOLE: "terminal", Surface.INSIDE: INSIDE_MAGIC}
-    request = request._replace(
-        headless=surface in {Surface.HEADLESS, Surface.INSIDE}, origin=origins.get(surface, "notebook")
-    )
-    if shell is None:
-        return request._replace(outputs=())
-    request = request._replace(place=place_of(shell))
-    if request.expressions or request.outputs:
-        from kagura_kernel.jupyter.variables import inputs_of
-
-        request = request._replace(inputs=inputs_of(shell, request))
-    return request
-
-
 def run_blocking(shell: Any, magic: str, line: str, body: str) -> Any:
     """The same as `run_cell`, waited for.
 
@@ -223,6 +217,17 @@ def run_blocking(shell: Any, magic: str, line: str, body: str) -> Any:
             return run
         surface = Surface.INSIDE if place in {Surface.NOTEBOOK, Surface.CONSOLE} else place
         return wait_in_thread(run_cell(shell, magic, line, body, surface=surface), "kagura cell")
+
+
+def begin(shell: Any, request: RunRequest) -> Any:
+    """Launch what a command asks for: in the background where a card can live on, otherwise waited for."""
+    place = surface_of(shell)
+    with calm():
+        if not loop_runs():
+            return wait_in_thread(carry_out(shell, request, place), "kagura cell")
+        run = _begun(carry_out(shell, request._replace(background=True), place, at_once=True))
+        run.wait_begun()
+        return run
 
 
 def _in_background(magic: str, line: str, body: str) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import ApprovalError, KaguraError, NotHeard
 from kagura_kernel.domain.sentences import Sentence
+from kagura_kernel.jupyter.launching import want
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.render.html import Bundle
 from kagura_kernel.views.approvals import THIS_RUN
@@ -178,6 +179,8 @@ def press(cockpit: Cockpit, run_id: str, content: Mapping[str, Any], tell: Tell)
                 cockpit.abort(ident, by=person(), via="cell")
             case "stop":
                 cockpit.kill(run_id, by=person())
+            case "instead":
+                want(cockpit, run_id, answer)
             case "say":
                 aside(lambda: _say(cockpit, run_id, answer, tell))
             case "revoke" | "extend":

@@ -24,7 +24,7 @@ from kagura_kernel.views import status
 from kagura_kernel.views.approvals import ask_block, ask_text
 from kagura_kernel.views.parts import Ask, Call, Check, Item, Note, Part, Passage, Printout, Result, Said, Withheld
 from kagura_kernel.views.run import RunView
-from kagura_kernel.views.said import said_block
+from kagura_kernel.views.said import said_block, said_blocks
 
 FROM_THE_BOX = "Output of the box"
 """Stands over every result, so that nothing in one can be taken for a card's own words."""
@@ -51,6 +51,8 @@ def item_blocks(item: Item, view: RunView, *, live: bool) -> ui.Blocks:
             return () if asked else (call_block(item, view),)
         case Ask():
             return (ask_block(item, view.calls, view.now, can_answer=live and view.finished is None),)
+        case Said():
+            return said_blocks(item, live=live and view.finished is None)
         case Printout():
             return _output(item.text, item.spill, following=view.finished is None)
         case _:

@@ -19,8 +19,17 @@ def say_blocks(view: RunView, *, live: bool) -> ui.Blocks:
     if not live or view.started is None or view.finished is not None or not view.agent or view.auditing:
         return ()
     field = ui.Entry("Say something to this run", placeholder="Say something to this run", longest=LONGEST)
-    send = ui.Button("Send", "say", {"id": ABOUT}, hint="Its brain hears it at its next turn")
+    send = ui.Button("Send", "say", hint="Its brain hears it at its next turn")
     return (ui.Group((ui.Line((field, send), "buttons"), ui.Told()), "say", data={"block": ABOUT}),)
+
+
+def said_blocks(said: Said, *, live: bool) -> ui.Blocks:
+    """One sentence, and where the brain is not told and the run goes on, what can be done instead."""
+    if not live or not said.event.refused:
+        return (said_block(said),)
+    hint = "Stops the run, and goes on in the same conversation with this as its task"
+    instead = ui.Button("Stop and go on with this", "instead", {"answer": said.event.text}, hint=hint)
+    return said_block(said), ui.Line((instead,), "buttons")
 
 
 def said_block(said: Said) -> ui.Line:

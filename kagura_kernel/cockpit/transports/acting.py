@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING
 from kagura_kernel.cockpit import understanding
 from kagura_kernel.cockpit.attaching import LiveFeed
 from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.instead import stopped
 from kagura_kernel.cockpit.transports.followers import Followers
 from kagura_kernel.cockpit.transports.posting import Posting
 from kagura_kernel.cockpit.transports.telling import IN_FULL, fits, listed, one_line, status_text, whole_file
 from kagura_kernel.cockpit.transports.transport import Clicked, Heard, Post, PostRefused, Said, SentFile, Turn, Turns
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.approvals import ApprovalRequest, Decision
+from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.variables import MAX_VARIABLES, PackedVariable
 from kagura_kernel.domain.visible import printed
 from kagura_kernel.journal import views
@@ -124,7 +126,8 @@ ANYWHERE = frozenset({"approve", "deny", "help", "kill", "status"})
 """Those that need no thread."""
 
 HELP = (
-    "A message begins a run, or goes on from the one before in this thread. /status · /kill [RUN] · "
+    "A message begins a run, goes on from the one before in this thread, or is said to the one that goes on here. "
+    "/status · /kill [RUN] · /instead TASK: stop it and go on with this · "
     "/approve [APPROVAL] [ANSWER] · /deny [APPROVAL] [REMARK] · /changes · /apply [FILES] · /discard [FILES] · "
     "/resume [RUN]. A word alone does too: yes, no, status, stop, resume."
 )
@@ -195,6 +198,8 @@ class Acting:
                 told = await self._status(place)
             case understanding.StopSaid():
                 told = await self._stop(await self._runs_meant((), place), place)
+            case understanding.SentenceSaid(run_id=run_id, text=text):
+                told = await self._say(run_id, text, place)
             case understanding.CommandSaid(line=line):
                 told = await self._command(line, place)
             case understanding.Unclear(why="which approval", choices=choices):
@@ -204,6 +209,27 @@ class Acting:
             case understanding.TaskSaid():
                 raise TypeError("a task is launched, not told")
         return told
+
+    async def stopped(self, place: Place) -> str:
+        """Stop the run of a thread, and return when it is over; which it was.
+
+        Raises:
+            NotThisTime: nothing goes on there.
+        """
+        ours = self.followers.running(place.thread)
+        run_id = (await asyncio.to_thread(self._standing, place.session or "", ours)).running
+        if not run_id:
+            raise errors.NotThisTime("Nothing goes on in this thread. Write the task without `/instead`.")
+        await stopped(self.cockpit, run_id, by=place.by)
+        return run_id
+
+    async def _say(self, run_id: str, text: str, place: Place) -> str:
+        sentence = Sentence(text, place.by, self.deciding.via)
+        try:
+            await asyncio.to_thread(self.cockpit.say, run_id, sentence)
+        except errors.NotHeard as error:
+            return f"{run_id} was not told: {error.why}. `/instead` and a task stops it and goes on with that."
+        return f"{run_id} hears it at its next turn."
 
     def last_run(self, session: str) -> str:
         """The newest run of a session; empty where there was none. Blocks."""

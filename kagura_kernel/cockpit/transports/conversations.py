@@ -13,11 +13,12 @@ import logging
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.instead import going_on
 from kagura_kernel.cockpit.transports.acting import (
     Acting,
     Begin,
@@ -45,7 +46,7 @@ from kagura_kernel.cockpit.transports.transport import (
     Turn,
     Turns,
 )
-from kagura_kernel.cockpit.understanding import CommandSaid, TaskSaid, waits_for_nobody
+from kagura_kernel.cockpit.understanding import CommandSaid, SentenceSaid, TaskSaid, waits_for_nobody
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import JournalError, KaguraError
 from kagura_kernel.domain.events import MessageRefused
@@ -105,8 +106,21 @@ class Messages:
                     return "There was no run in this thread yet."
                 await self.launching.begin(Begin(key, session, place.by, turn, resume=run_id))
                 return None
+            case CommandSaid(line=line) if line.split()[0].casefold() == "instead":
+                task = line.partition(" ")[2].strip()
+                return await self._instead(Begin(key, session, place.by, turn, task=task, files=said.files), place)
+            case SentenceSaid() if said.files:
+                return "A run goes on here, and files cannot be said to it. Wait for it, or say stop first."
             case _:
                 return await self.acting.tell(meaning, place)
+
+    async def _instead(self, begin: Begin, place: Place) -> str | None:
+        if not begin.task:
+            return "/instead needs the task to go on with behind it."
+        over = await self.acting.stopped(place)
+        intent = await asyncio.to_thread(going_on, self.acting.cockpit.journal, over, begin.task)
+        await self.launching.begin(replace(begin, resume=intent.resume or ""))
+        return None
 
 
 INTERRUPTED = "I was restarted while I was at this, and do not do it a second time. See /status, and say it again."

@@ -211,7 +211,7 @@ class NotHeard(RunError):
 
     def __init__(self, run_id: str, why: str) -> None:
         super().__init__(
-            f"{run_id} was not told: {why}. Stop it and say this as a task of its own: in the same session it goes on."
+            f"{run_id} was not told: {why}. `say --instead` stops it and goes on in the same conversation with this."
         )
         self.run_id = run_id
         self.why = why

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly.brains import brain_reports
 from kagura_kernel.cockpit.brains import turn_words
+from kagura_kernel.cockpit.instead import going_on, stopped
 from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.naming import named_approval, named_run, only, read_time, run_to_stop, told_run
 from kagura_kernel.domain.grammar import Surface as Typed
@@ -218,12 +219,23 @@ def kill(asked: Asked) -> None:
         tell(f"{told_run(cockpit.journal, run_id)} is being stopped.")
 
 
-def say(asked: Asked) -> None:
-    """Say something to a run that goes on."""
+def say(asked: Asked) -> Any:
+    """Say something to a run that goes on, or go on with it in the run's place."""
     journal = asked.cockpit.journal
     run_id = run_to_stop(journal, asked["run"], asked.here)
-    asked.cockpit.say(run_id, Sentence(" ".join(asked["text"]), person(), "command"))
-    tell(f"{told_run(journal, run_id)} hears it at its next turn.")
+    sentence = Sentence(" ".join(asked["text"]), person(), "command")
+    if asked["instead"]:
+        return _instead(asked, run_id, sentence)
+    asked.cockpit.say(run_id, sentence)
+    return tell(f"{told_run(journal, run_id)} hears it at its next turn.")
+
+
+def _instead(asked: Asked, run_id: str, sentence: Sentence) -> Any:
+    from kagura_kernel.jupyter.cell import begin
+    from kagura_kernel.jupyter.follow import wait_in_thread
+
+    wait_in_thread(stopped(asked.cockpit, run_id, by=sentence.by), "kagura say")
+    return begin(asked.shell, going_on(asked.cockpit.journal, run_id, sentence.text))
 
 
 def revoke(asked: Asked) -> None:

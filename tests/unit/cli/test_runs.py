@@ -14,10 +14,12 @@ import pytest
 from kagura_kernel.cli.main import main
 from kagura_kernel.cli.runs import contain
 from kagura_kernel.domain.errors import RunUnknown
+from kagura_kernel.domain.events import PersonSaid
 from kagura_kernel.domain.identity import new_run_id
-from kagura_kernel.journal import views
+from kagura_kernel.journal import sentences, views
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
+from kagura_kernel.journal.sentences import take_sentences
 from kagura_kernel.memory.opening import FILE
 from tests.support.sample_run import SampleRun
 
@@ -367,3 +369,28 @@ def test_what_runs_waits_is_lost_and_was_paid_today_is_told(journal, running, go
     assert [row["run_id"] for row in told["running"]] == [live.run_id]
     assert [row["id"] for row in told["pending"]] == ["app-7"]
     assert (told["gone"], told["cost_today_usd"], told["unpriced_today"], told["leases"]) == (["run-lost"], 0.25, 0, 0)
+
+
+def test_who_speaks_to_a_run_that_is_over_or_to_none_is_told_so(journal, gone, refuses):
+    journal.append(SampleRun("run-1").started())
+    journal.append(SampleRun("run-1").finished())
+    journal.append(SampleRun("run-2").started(owner=gone))
+    assert "already ended: done. Say it as a task of its own" in refuses("say", "run-1", "one", "more", "thing")
+    assert "already ended: lost" in refuses("say", "run-2", "hello?")
+    assert "ERR_RUN_UNKNOWN" in refuses("say", "run-9", "hello?")
+    assert "ERR_USAGE" in refuses("say", "run-1")
+
+
+def test_what_is_said_reaches_the_runs_own_process(running, journal, prints, monkeypatch):
+    live = running()
+
+    def heard(_seconds: float) -> None:
+        for run_id, said in take_sentences(journal, [live.run_id]):
+            told = {"sentence_id": said.id, "text": said.text, "by": said.by, "via": said.via}
+            journal.append(PersonSaid(run_id=run_id, session_id="ses-1", at=datetime.now(UTC), **told))
+
+    monkeypatch.setattr(sentences.say, "__kwdefaults__", {"seconds": 10.0, "pause": heard})
+    said = json.loads(prints("say", live.run_id, "the", "second", "--json"))
+    (row,) = journal.events(kinds=("person.said",))
+    assert isinstance(row.event, PersonSaid)
+    assert (row.event.text, row.event.via, row.event.sentence_id) == ("the second", "terminal", said["sentence_id"])

@@ -9,6 +9,7 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.understanding import (
     AnswerSaid,
     CommandSaid,
+    SentenceSaid,
     Standing,
     StatusAsked,
     StopSaid,
@@ -305,9 +306,9 @@ def test_a_no_is_a_word_to_a_question_and_a_denial_of_what_gives_power():
     assert understand("no", going(question(), power())) == AnswerSaid("app-1", allow=False)
 
 
-def test_a_text_while_a_run_goes_on_is_left_to_whoever_can_tell():
-    assert understand("Use tabs.", going()) == Unclear("Use tabs.", "while it runs", ("run-1",))
-    assert understand("Use tabs.", going(power())) == Unclear("Use tabs.", "while it runs", ("run-1",))
+def test_a_text_while_a_run_goes_on_is_said_to_that_run():
+    assert understand("Use tabs.", going()) == SentenceSaid("run-1", "Use tabs.")
+    assert understand("Use tabs.", going(power())) == SentenceSaid("run-1", "Use tabs.")
 
 
 def test_nothing_means_nothing():

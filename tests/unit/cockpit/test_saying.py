@@ -5,15 +5,23 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.cockpit.instead import going_on, stopped
 from kagura_kernel.domain.errors import NotHeard, RunOver, RunUnknown, UsageError
 from kagura_kernel.domain.events import PersonHeard, PersonSaid
 from kagura_kernel.domain.sentences import LONGEST, Sentence
 from kagura_kernel.journal import sentences
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.jupyter.launching import successor, want
+from kagura_kernel.jupyter.live_run import live_parts
+from kagura_kernel.jupyter.slots import press
+from kagura_kernel.jupyter.surface import Surface
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.testing.brain import FakeBrain, Hang, Listen
+from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Listen
+from kagura_kernel.testing.memory import FakeMemory
+from kagura_kernel.testing.patience import wait_until
 from kagura_kernel.views.body import item_text
 from kagura_kernel.views.run import RunView
+from kagura_kernel.views.said import ABOUT
 from tests.support.redactors import shared_redactor
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -131,3 +139,63 @@ def test_nothing_and_too_much_are_refused_before_they_go_anywhere():
     with pytest.raises(UsageError, match="into a file"):
         Sentence("x" * (LONGEST + 1))
     assert Sentence("x" * LONGEST).id.startswith("say-")
+
+
+# ------------------------------------------------------------------ stop and go on with this
+
+
+async def test_what_goes_on_instead_goes_on_in_the_same_session_with_what_was_asked_for_before(cockpit_with, project):
+    cockpit = cockpit_with([Hang()])
+    asked = RunRequest(task="go", project=project, outputs=("table",), max_turns=7)
+    handle = cockpit.launch(asked)
+    handle.wait_begun()
+    await stopped(cockpit, handle.run_id, by="ann")
+    await stopped(cockpit, handle.run_id, by="ann")
+    request = going_on(cockpit.journal, handle.run_id, "the second sheet", asked)
+    assert (request.task, request.session, request.resume) == ("the second sheet", handle.session_id, None)
+    assert (request.project, request.outputs, request.max_turns) == (project, ("table",), 7)
+    assert cockpit.runs()[0].status == "killed"
+
+
+def test_where_it_is_kept_how_far_a_run_had_come_it_goes_on_from_there(cockpit_with, project):
+    cockpit = cockpit_with([Ask("bash", {"command": "echo half > half.txt"}), Hang()], memory=FakeMemory())
+    handle = begun(cockpit, project)
+    wait_until(lambda: "tool.finished" in [row.event.kind for row in cockpit.journal.events(run_id=handle.run_id)])
+    want(cockpit, handle.run_id, "the second sheet")
+    assert handle.result(60).status == "killed"
+    after = successor(cockpit, handle.run_id, Surface.NOTEBOOK, None)
+    assert after is not None
+    after.wait_begun()
+    (began,) = cockpit.journal.events(run_id=after.run_id, kinds=("run.started",))
+    assert began.event.resumes == handle.run_id
+    assert began.event.session_id == handle.session_id
+    assert began.event.task.endswith("the second sheet")
+    assert successor(cockpit, handle.run_id, Surface.NOTEBOOK, None) is None
+    after.kill("the end of the test")
+
+
+def test_nothing_goes_on_in_the_place_of_a_run_that_had_ended_by_itself(cockpit_with, project):
+    cockpit = cockpit_with()
+    handle = begun(cockpit, project)
+    handle.result(60)
+    with pytest.raises(RunOver):
+        want(cockpit, handle.run_id, "the second sheet")
+    assert successor(cockpit, handle.run_id, Surface.NOTEBOOK, None) is None
+
+
+def test_the_card_offers_it_below_what_the_brain_is_not_told_as_long_as_the_run_goes_on(cockpit_with, project):
+    cockpit = cockpit_with([Hang()])
+    handle = begun(cockpit, project)
+    told: list[tuple[str, str]] = []
+    press(cockpit, handle.run_id, {"act": "say", "answer": "stop that"}, lambda *what: told.append(what))
+    wait_until(lambda: bool(told))
+    assert told == [("", ABOUT)]
+    view = RunView().apply_all(row.event for row in cockpit.journal.events(run_id=handle.run_id))
+    assert 'data-act="instead"' in live_parts(view)["i0"]
+    press(cockpit, handle.run_id, {"act": "say", "answer": " "}, lambda *what: told.append(what))
+    wait_until(lambda: len(told) > 1)
+    assert told[1][0].startswith("Nothing was said")
+    handle.kill("the end of the test")
+    handle.result(60)
+    view = RunView().apply_all(row.event for row in cockpit.journal.events(run_id=handle.run_id))
+    assert "data-act" not in "".join(live_parts(view).values())

@@ -33,7 +33,7 @@ def test_a_card_tells_where_the_thinking_and_the_doing_took_place_and_why(story,
 def test_a_live_card_ticks_and_can_be_stopped_and_a_finished_one_cannot(story, view_of):
     view = view_of(story.started(), story.box())
     page = live(view)
-    assert [button["data-act"] for button in page.buttons] == ["stop"]
+    assert [button["data-act"] for button in page.buttons] == ["stop", "say"]
     assert "data-elapsed" in dict(page.attributes)
     view.apply(story.ends())
     assert live(view).buttons == []

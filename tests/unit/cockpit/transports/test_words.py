@@ -24,10 +24,10 @@ from kagura_kernel.cockpit.transports.conversations import (
 from kagura_kernel.cockpit.transports.transport import Post, Said
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import UsageError
-from kagura_kernel.domain.events import ChangesCollected, RunFinished, RunStarted
+from kagura_kernel.domain.events import ChangesCollected, PersonSaid, RunFinished, RunStarted
 from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.outcome import FileChange
-from kagura_kernel.testing.brain import Ask, Hang, Step
+from kagura_kernel.testing.brain import Ask, Hang, Listen, Step
 from kagura_kernel.testing.chat import FakeChat, Shown
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
@@ -340,3 +340,40 @@ def test_what_is_shorter_names_nothing(word):
 def test_what_fits_none_is_none():
     assert the_one("run-89abcd", "app", [FIRST]) == ""
     assert ending("run-89ABCD", "run") == "89abcd"
+
+
+async def test_a_reply_while_a_run_goes_on_is_said_to_it(talk_of):
+    talk = await talk_of([Listen(), "As you say."])
+    thread = await talk.chat.say(ANN, "go")
+    await eventually(lambda: bool(talk.cockpit.runs()))
+    run_id = talk.cockpit.runs()[0].run_id
+    await talk.chat.say(BOB, "the second sheet", thread=thread)
+    await talk.says(thread, f"{run_id} hears it at its next turn")
+    await talk.says(thread, "As you say.")
+    (said,) = (row.event for row in talk.cockpit.journal.events(kinds=("person.said",)))
+    assert isinstance(said, PersonSaid)
+    assert (said.run_id, said.text) == (run_id, "the second sheet")
+    assert (said.by, said.via) == (f"{talk.chat.name}:{BOB}", talk.chat.name)
+
+
+async def test_where_the_brain_takes_nothing_the_thread_can_stop_it_and_go_on_with_the_reply(talk_of):
+    talk = await talk_of([Hang()])
+    thread = await talk.chat.say(ANN, "go")
+    await eventually(lambda: bool(talk.cockpit.runs()))
+    first = talk.cockpit.runs()[0]
+    await talk.chat.say(ANN, "the second sheet", thread=thread)
+    await talk.says(thread, "`/instead` and a task stops it")
+    await talk.chat.say(ANN, "/instead the second sheet", thread=thread)
+    await eventually(lambda: len(talk.cockpit.runs()) == 2)
+    after, before = talk.cockpit.runs()
+    assert (before.run_id, before.status) == (first.run_id, "killed")
+    assert (after.session_id, after.task) == (first.session_id, "the second sheet")
+    talk.cockpit.kill(after.run_id, by=ANN)
+
+
+async def test_instead_needs_a_run_and_a_task(talk_of):
+    talk = await talk_of()
+    thread = await talk.chat.say(ANN, "/instead")
+    await talk.says(thread, "needs the task")
+    await talk.chat.say(ANN, "/instead begin", thread=thread)
+    await talk.says(thread, "Nothing goes on in this thread")
