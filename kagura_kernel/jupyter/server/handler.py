@@ -246,6 +246,7 @@ _STATUS: tuple[tuple[type[errors.KaguraError], int], ...] = (
     (MemoryUnknown, 404),
     (errors.ApprovalAlreadyDecided, 409),
     (errors.RunOver, 409),
+    (errors.NotHeard, 409),
     (errors.LeaseEnded, 409),
     (errors.SessionGone, 409),
     (errors.PluginError, 409),

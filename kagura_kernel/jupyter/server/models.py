@@ -287,6 +287,13 @@ class Killed(TypedDict):
     ]
 
 
+class Told(TypedDict):
+    """Something that a person said to a run, and that its brain hears at its next turn."""
+
+    run_id: str
+    sentence_id: str
+
+
 class Revoked(TypedDict):
     """A lease that was taken back."""
 

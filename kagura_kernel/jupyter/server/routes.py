@@ -16,6 +16,10 @@ NAMES = {"memory_id": "[A-Za-z0-9_.:-]{1,128}"}
 
 OPENAPI = Path(__file__).with_name("openapi.yaml")
 
+_NOT_TOLD = (
+    "It has ended already (`ERR_RUN_OVER`), or its brain takes nothing while it works, or its process does not answer "
+    "(`ERR_NOT_HEARD`)."
+)
 _ENDED = "It has ended already (`ERR_RUN_OVER`, `ERR_LEASE_ENDED`)."
 _NOT_NOW = (
     "No process that still runs holds the session (`ERR_SESSION_GONE`), the files are not those that were shown "
@@ -33,6 +37,7 @@ ROUTES = (
     Route("GET", "/runs/{run_id}/card", _RUNS, "runs:run_card"),
     Route("GET", "/runs/{run_id}/events", _RUNS, "runs:run_events"),
     Route("POST", "/runs/{run_id}/kill", _RUNS, "runs:kill", 202, _ENDED),
+    Route("POST", "/runs/{run_id}/sentences", _RUNS, "runs:say", 202, _NOT_TOLD),
     Route("GET", "/approvals", _APPROVALS, "runs:approvals"),
     Route("GET", "/approvals/{approval_id}", _APPROVALS, "runs:approval"),
     Route(

@@ -14,7 +14,8 @@ from kagura_kernel import __version__
 from kagura_kernel.domain.approvals import Decision, Verdict
 from kagura_kernel.domain.asked import asked
 from kagura_kernel.domain.errors import ApprovalAlreadyDecided, JournalUnreadable, RunLost, RunOver
-from kagura_kernel.journal import pages
+from kagura_kernel.domain.sentences import LONGEST, Sentence
+from kagura_kernel.journal import pages, sentences
 from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.leases import leases_out, revoke_lease
 from kagura_kernel.journal.mailbox import Mailbox, ask_to_stop
@@ -29,6 +30,7 @@ from kagura_kernel.jupyter.server.asking import Choice, Cursor, Number, Said, Te
 from kagura_kernel.jupyter.server.handler import refusal
 
 VIA = "sidebar"
+_HEARD_WITHIN = 5.0
 Limit = Annotated[int, Number(50, 500, says="How many items at most.")]
 Before = Annotated[str, Cursor()]
 
@@ -151,6 +153,27 @@ def kill(journal: Journal, run_id: str, by: str) -> models.Killed:
     told = ask_to_stop(journal, [run_id], by=by)
     state = "stopping" if run_id in told else pages.one_run(journal, run_id).status
     return shaped(models.Killed, was, state=state)
+
+
+def say(
+    journal: Journal,
+    run_id: str,
+    by: str,
+    *,
+    text: Annotated[str, Text(LONGEST, says="What it is to know.")],
+) -> models.Told:
+    """Say something to a run of any process; answered once that process has stored it.
+
+    Raises:
+        RunUnknown: there is no such run.
+        RunOver: it has ended.
+        NotHeard: its brain takes nothing while it works, or its process does not answer.
+        UsageError: there is nothing in the text.
+        JournalError: it could not be written down.
+    """
+    sentence = Sentence(text, by, VIA)
+    sentences.say(journal, run_id, sentence, seconds=_HEARD_WITHIN)
+    return {"run_id": run_id, "sentence_id": sentence.id}
 
 
 def approvals(

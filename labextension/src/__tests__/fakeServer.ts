@@ -22,6 +22,9 @@ export class FakeServer {
   seq = 1;
   /** Whether it answers at all. */
   up = true;
+  /** What was said to runs, and whether their brains listen. */
+  readonly said: [string, string][] = [];
+  listens = true;
   /** Who answers every approval just before we do; empty for nobody. */
   faster = '';
   readonly send: Send = async (path, request) => {
@@ -115,6 +118,10 @@ export class FakeServer {
         row['run_id'] === id ? { ...row, live: false, status: 'killed' } : row
       );
       return json(202, {});
+    }
+    if (act === 'runs/sentences') {
+      this.said.push([id, String((JSON.parse(body) as IRow)['text'])]);
+      return this.listens ? json(202, {}) : json(409, { code: 'ERR_NOT_HEARD', message: 'Nobody listens.' });
     }
     if (act === 'leases/revoke') {
       this.leases = this.leases.filter(row => row['lease_id'] !== id);

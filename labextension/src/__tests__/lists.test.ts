@@ -151,6 +151,20 @@ test('a run that is told to stop says so until it has ended', async () => {
   assert.equal(model.items[0]?.status, 'killed');
 });
 
+test('what is said to a run is sent as it is, and it is told when nobody listens', async () => {
+  const { server, client } = withServer();
+  server.runs = [aRun(1, { live: true, status: 'running' })];
+  const model = new RunsModel(client);
+  assert.equal(await model.say('run-1', 'the second sheet'), true);
+  server.listens = false;
+  assert.equal(await model.say('run-1', 'hello?'), false);
+  assert.equal(model.problem?.message, 'Nobody listens.');
+  assert.deepEqual(server.said, [
+    ['run-1', 'the second sheet'],
+    ['run-1', 'hello?']
+  ]);
+});
+
 test('a lease is taken back, and a failure is told', async () => {
   const { server, client } = withServer();
   server.leases = [

@@ -101,6 +101,11 @@ export class KaguraClient {
     return this._post(`runs/${encodeURIComponent(id)}/kill`, {}, () => null);
   }
 
+  /** Says something to a run that goes on. */
+  say(id: string, text: string): Promise<Result<null>> {
+    return this._post(`runs/${encodeURIComponent(id)}/sentences`, { text }, () => null);
+  }
+
   approvals(state: 'pending' | 'decided', limit: number): Promise<Result<IPage<IApproval>>> {
     return this._get(`approvals${queryText({ state, limit })}`, schema.readApprovals);
   }

@@ -108,6 +108,14 @@ export class RunsModel {
     }
   }
 
+  /** Says something to a run that goes on; whether its brain will hear it. */
+  async say(id: string, text: string): Promise<boolean> {
+    const result = await this._client.say(id, text);
+    this._problem = result.ok ? null : result.problem;
+    this._changed.emit();
+    return result.ok;
+  }
+
   async stop(id: string): Promise<void> {
     this._stopping.add(id);
     this._changed.emit();

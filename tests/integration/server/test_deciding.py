@@ -2,6 +2,8 @@
 
 import asyncio
 import sqlite3
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
@@ -11,10 +13,12 @@ import pytest
 from kagura_kernel.cockpit.desk import Desk
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.domain.events import PersonSaid
 from kagura_kernel.domain.identity import new_approval_id
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
+from kagura_kernel.journal.sentences import take_sentences
 from tests.support.jupyter_server import minted
 from tests.support.sample_run import SampleRun
 
@@ -141,6 +145,34 @@ def test_a_run_that_has_ended_cannot_be_stopped_and_none_that_never_was(server):
     assert server.ask("POST", "runs/run-ended/kill").json["code"] == "ERR_RUN_OVER"
     assert server.ask("POST", "runs/run-none/kill").json["code"] == "ERR_RUN_UNKNOWN"
     assert server.ask("POST", "runs/run-live/kill", {"force": True}).json["code"] == "ERR_USAGE"
+
+
+@pytest.mark.parametrize(("refused", "status"), [("", 202), ("it only thinks", 409)])
+def test_what_is_said_to_a_run_is_answered_as_its_process_has_stored_it(server, told, refused, status):
+    def listen() -> None:
+        while not (heard := take_sentences(told.journal, ["run-live"])):
+            time.sleep(0.02)
+        ((run_id, said),) = heard
+        fields = {"sentence_id": said.id, "text": said.text, "by": said.by, "via": said.via, "refused": refused}
+        told.journal.append(PersonSaid(run_id=run_id, session_id="ses-live", at=SystemClock().now(), **fields))
+
+    process = threading.Thread(target=listen)
+    process.start()
+    answer = server.ask("POST", "runs/run-live/sentences", {"text": "the second sheet"})
+    process.join(10)
+    assert answer.status == status
+    assert answer.json.get("code") == ("ERR_NOT_HEARD" if refused else None)
+    event = told.journal.events(kinds=("person.said",))[-1].event
+    assert isinstance(event, PersonSaid)
+    assert (event.text, event.via) == ("the second sheet", "sidebar")
+    assert not event.by.startswith("Anonymous")
+
+
+def test_nothing_is_said_to_a_run_that_has_ended_and_nothing_empty_to_any(server):
+    over = server.ask("POST", "runs/run-ended/sentences", {"text": "one more thing"})
+    assert (over.status, over.json["code"]) == (409, "ERR_RUN_OVER")
+    assert server.ask("POST", "runs/run-live/sentences", {"text": " "}).json["code"] == "ERR_USAGE"
+    assert server.ask("POST", "runs/run-live/sentences", {}).status == 400
 
 
 def test_a_lease_is_taken_back_and_its_run_told(server, told, mailbox):

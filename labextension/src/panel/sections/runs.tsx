@@ -1,5 +1,5 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useCallback, useRef, type KeyboardEvent } from 'react';
+import { useCallback, useRef, useState, type KeyboardEvent } from 'react';
 import type { Kagura } from '../../model/kagura.js';
 import { oneLine, visible } from '../../model/visible.js';
 import { ago, clockFace, lasted, money, roundMoney, runState } from '../../model/words.js';
@@ -14,6 +14,9 @@ import { VirtualList } from '../virtualList.js';
 export const RUNS_ID = 'runs';
 
 const ROW_HEIGHT = 52;
+
+/** Characters that a sentence may have. */
+const LONGEST_SENTENCE = 4000;
 
 /** All runs of the journal, those that go on first. */
 export function runsSection(kagura: Kagura, trans: TranslationBundle): ISection {
@@ -82,6 +85,13 @@ function RunRow({ run, stopping, current, claimsFocus, onFocus }: IRunRowProps) 
   const { word, tone } = runState(trans, run.status);
   const task = oneLine(run.task) || (run.flavour === 'sandbox' ? trans.__('Sandbox cell') : trans.__('Run'));
   const tab = current ? 0 : -1;
+  const [saying, setSaying] = useState(false);
+  const [told, setTold] = useState(false);
+  const say = async (text: string) => {
+    setSaying(false);
+    row.current?.focus();
+    setTold(text.trim() !== '' && (await kagura.runs.say(run.run_id, text)));
+  };
   useClaimedFocus(row, claimsFocus, { preventScroll: true });
   const enter = onActivate(jump);
   const keys = (event: KeyboardEvent) => {
@@ -106,11 +116,13 @@ function RunRow({ run, stopping, current, claimsFocus, onFocus }: IRunRowProps) 
       onDoubleClick={jump}
     >
       <span className={`kgs-dot kgs-tone-${tone}`} aria-hidden="true" />
-      <div className="kgs-run-words">
+      {saying && run.live && <SayField about={task} onSay={say} />}
+      <div className="kgs-run-words" hidden={saying && run.live}>
         <div className="kgs-run-task">{task}</div>
         <div className="kgs-run-facts">
           <span className={`kgs-tone-${tone}`}>{stopping ? trans.__('Stopping …') : word}</span>
           <When run={run} />
+          {told && run.live && <span role="status">{trans.__('Heard at its next turn')}</span>}
           {run.verified !== null && (
             <span className={run.verified ? 'kgs-tone-good' : 'kgs-tone-bad'}>
               {run.verified ? trans.__('Verified') : trans.__('Not verified')}
@@ -141,6 +153,17 @@ function RunRow({ run, stopping, current, claimsFocus, onFocus }: IRunRowProps) 
             onClick={jump}
           />
         )}
+        {run.live && run.flavour === 'agent' && (
+          <button
+            type="button"
+            className="kgs-icon kgs-icon-say"
+            aria-label={trans.__('Say something to: %1', task)}
+            title={trans.__('Say something to this run')}
+            disabled={stopping}
+            tabIndex={tab}
+            onClick={() => setSaying(!saying)}
+          />
+        )}
         {run.live && (
           <button
             type="button"
@@ -154,6 +177,38 @@ function RunRow({ run, stopping, current, claimsFocus, onFocus }: IRunRowProps) 
         )}
       </div>
     </div>
+  );
+}
+
+interface ISayFieldProps {
+  readonly about: string;
+  /** Told what was typed once it is sent; an empty text when it is called off. */
+  readonly onSay: (text: string) => Promise<void>;
+}
+
+/** A line in the place of a run's own words: Enter sends it, Escape calls it off. */
+function SayField({ about, onSay }: ISayFieldProps) {
+  const { trans } = usePanel();
+  const keys = (event: KeyboardEvent<HTMLInputElement>) => {
+    // The list's keys move through its rows.
+    event.stopPropagation();
+    if (event.key === 'Escape') {
+      void onSay('');
+    } else if (event.key === 'Enter' && !event.nativeEvent.isComposing && event.currentTarget.value.trim()) {
+      event.preventDefault();
+      void onSay(event.currentTarget.value);
+    }
+  };
+  return (
+    <input
+      className="kgs-input"
+      type="text"
+      autoFocus
+      maxLength={LONGEST_SENTENCE}
+      aria-label={trans.__('Say something to: %1', about)}
+      placeholder={trans.__('Say something to this run')}
+      onKeyDown={keys}
+    />
   );
 }
 
