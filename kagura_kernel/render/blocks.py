@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from kagura_kernel.render.images import Image
+    from kagura_kernel.domain.images import Image
 
 Kind = Literal["", "item", "prose", "code", "strong", "title", "soft", "chip", "pill", "name", "quote", "mark"]
 

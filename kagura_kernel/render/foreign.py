@@ -15,10 +15,11 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from kagura_kernel.domain.images import Image, NoImageError
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render.escape import escaped, one_line
 from kagura_kernel.render.figures import counted
-from kagura_kernel.render.images import Image, NoImageError, decoded, image_of
+from kagura_kernel.render.images import decoded, image_of
 
 if TYPE_CHECKING:
     import nh3

@@ -9,12 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import struct
-from dataclasses import dataclass
 from urllib.parse import unquote
 from xml.parsers import expat
 
-RASTER = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+from kagura_kernel.domain.images import RASTER, Image, NoImageError, measured, starts_as_image
+
 SVG = "image/svg+xml"
 MIMES = RASTER | {SVG}
 
@@ -42,25 +41,6 @@ MAX_CARRIED = 20
 """Raster images inside one drawing."""
 
 
-class NoImageError(ValueError):
-    """The bytes are no image that is shown; the message says why, as half a sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """An image that may be shown."""
-
-    mime: str  # what the bytes are, whatever they were called
-    width: int  # pixels; of an SVG those it asks for
-    height: int  # likewise
-    data: bytes  # the bytes
-
-    @property
-    def address(self) -> str:
-        """It as a `data:` address."""
-        return f"data:{self.mime};base64,{base64.b64encode(self.data).decode('ascii')}"
-
-
 def image_of(data: bytes) -> Image:
     """The image that these bytes are.
 
@@ -84,49 +64,9 @@ def decoded(text: str) -> bytes:
 
 
 def _measured(data: bytes) -> tuple[str, int, int]:
-    try:
-        if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR":
-            return "image/png", *struct.unpack(">II", data[16:24])
-        if data.startswith(b"\xff\xd8\xff"):
-            return "image/jpeg", *_jpeg(data)
-        if data[:6] in {b"GIF87a", b"GIF89a"}:
-            return "image/gif", *struct.unpack("<HH", data[6:10])
-        if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-            return "image/webp", *_webp(data)
-    except (struct.error, IndexError) as error:
-        raise NoImageError("it is broken off") from error
-    if b"<svg" in data[:4096] or b":svg" in data[:4096]:
+    if not starts_as_image(data) and (b"<svg" in data[:4096] or b":svg" in data[:4096]):
         return SVG, *_svg(data)
-    raise NoImageError("its bytes are no image")
-
-
-def _jpeg(data: bytes) -> tuple[int, int]:
-    """Width and height from the first frame header."""
-    at = 2
-    while data[at] == 0xFF:  # noqa: PLR2004  # every segment begins with it
-        kind = data[at + 1]
-        if kind == 0xFF:  # noqa: PLR2004  # padding
-            at += 1
-            continue
-        if 0xC0 <= kind <= 0xCF and kind not in {0xC4, 0xC8, 0xCC}:  # noqa: PLR2004  # start of frame
-            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
-            return width, height
-        (length,) = struct.unpack(">H", data[at + 2 : at + 4])
-        at += 2 + max(2, length)
-    raise NoImageError("it is broken")
-
-
-def _webp(data: bytes) -> tuple[int, int]:
-    match data[12:16]:
-        case b"VP8X":
-            return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
-        case b"VP8L":
-            bits = int.from_bytes(data[21:25], "little")
-            return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
-        case b"VP8 ":
-            width, height = struct.unpack("<HH", data[26:30])
-            return width & 0x3FFF, height & 0x3FFF
-    raise NoImageError("it is broken")
+    return measured(data)
 
 
 def _svg(data: bytes) -> tuple[int, int]:

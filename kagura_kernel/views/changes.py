@@ -14,13 +14,14 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
+from kagura_kernel.domain.images import NoImageError
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.diff import counts
 from kagura_kernel.render.escape import one_line, shown_path
 from kagura_kernel.render.figures import counted, data_size
-from kagura_kernel.render.images import NoImageError, image_of
+from kagura_kernel.render.images import image_of
 
 Previews = Mapping[str, bytes]
 """By path, the beginning of what a file holds now: as much as `wanted` asked for."""

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kagura_kernel.domain.images import NoImageError
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.render.html import html_of
-from kagura_kernel.render.images import MAX_SIDE, NoImageError, decoded, image_of
+from kagura_kernel.render.images import MAX_SIDE, decoded, image_of
 from kagura_kernel.views.body import result_block, result_text
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.changes import IMAGE_BYTES, TABLE_BYTES, changes_blocks, preview_blocks, wanted

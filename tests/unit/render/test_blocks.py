@@ -2,6 +2,7 @@
 
 import pytest
 
+from kagura_kernel.domain.images import Image
 from kagura_kernel.render.blocks import (
     SPRING,
     Bullets,
@@ -30,7 +31,6 @@ from kagura_kernel.render.blocks import (
     soft,
 )
 from kagura_kernel.render.html import html_of
-from kagura_kernel.render.images import Image
 from kagura_kernel.render.text import lines_of
 from tests.support.card_page import Page
 
