@@ -21,7 +21,7 @@ from kagura_kernel.brain.claude_auth import (
     program_file,
     resolve,
 )
-from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
+from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn, all_images
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ class ClaudeBrain:
 
     def capabilities(self) -> BrainCapabilities:
         """It streams, resumes, listens, says what it costs and keeps to a budget."""
-        return BrainCapabilities(streaming=True, resume=True, reports_cost=True, budget=True, listens=True)
+        return BrainCapabilities(
+            streaming=True, resume=True, reports_cost=True, budget=True, listens=True, images=all_images
+        )
 
     async def run(self, turn: Turn) -> AsyncGenerator[BrainEvent, None]:
         """Think until done. Cancelling, or closing the iterator, ends the program and its whole process group.

@@ -9,8 +9,10 @@ brain's place could say anything, and as much of it as it likes.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from claude_agent_sdk import AssistantMessage, CLIConnectionError, Message, ToolResultBlock, ToolUseBlock, UserMessage
@@ -32,6 +34,7 @@ from kagura_kernel.brain.provider import (
 from kagura_kernel.brain.sealed_command import OWN_TOOLS
 from kagura_kernel.domain.errors import BrainLost
 from kagura_kernel.domain.identity import new_call_id
+from kagura_kernel.domain.images import Image, read_image
 from kagura_kernel.domain.nesting import one_level_in
 
 NAME = "sealed"
@@ -121,7 +124,11 @@ class SealedReading:
     def _finished(self, block: ToolResultBlock) -> BrainToolFinished:
         call_id, name = self._under_way.pop(block.tool_use_id)
         text = self._bounded(_text(block.content), LONGEST_RESULT)
-        return BrainToolFinished(call_id, name, text, is_error=bool(block.is_error), known=name in OWN_TOOLS)
+        images = tuple(_images(block.content))
+        self._count(0, events=len(images))
+        return BrainToolFinished(
+            call_id, name, text, is_error=bool(block.is_error), known=name in OWN_TOOLS, images=images
+        )
 
     def _bounded(self, text: str, most: int, *, counts: bool = True) -> str:
         short = shortened(text, most)
@@ -166,6 +173,15 @@ def _text(content: str | list[dict[str, Any]] | None) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     return "\n".join(_part(part) for part in content)
+
+
+def _images(content: str | list[dict[str, Any]] | None) -> Iterator[Image]:
+    """The images in a result; what is none is passed over."""
+    for part in content if isinstance(content, list) else ():
+        match part:
+            case {"type": "image", "source": {"type": "base64", "data": str() as data}}:
+                with suppress(ValueError):  # no base64, or no image
+                    yield read_image(base64.b64decode(data, validate=True))
 
 
 def _part(part: Mapping[str, Any]) -> str:

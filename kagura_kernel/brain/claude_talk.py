@@ -279,7 +279,8 @@ class ToolServer:
             raise
         finally:
             self._alive()
-        return {"content": [{"type": "text", "text": result.text}], "is_error": result.is_error}
+        shown = [{"type": "image", "data": image.base64, "mimeType": image.mime} for image in result.images]
+        return {"content": [{"type": "text", "text": result.text}, *shown], "is_error": result.is_error}
 
 
 # The SDK logs a program that ended as an error; here it becomes an error of ours, and a cell's output stays clean.
@@ -288,7 +289,8 @@ logging.getLogger("claude_agent_sdk").addHandler(logging.NullHandler())
 # The program adds a note of its own about where it runs, which the model must not take for where its tools act.
 _ABOUT_THE_NOTE = (
     "\n\nA note about an environment, a working directory or an operating system may follow. It is about the program "
-    "that you think in, not about the place where your tools act; use none of its paths."
+    "that you think in, not about the place where your tools act; use none of its paths, nor any "
+    "beside an image."
 )
 
 

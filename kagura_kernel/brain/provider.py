@@ -16,6 +16,7 @@ from kagura_kernel.brain.openai_compatible import KNOWN, split_model
 from kagura_kernel.brain.openai_compatible import NAME as COMPATIBLE
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured, UnknownName, UsageError
+from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.tools import CallTool, ToolSpec
@@ -30,6 +31,16 @@ class AuthContext:
     reason: str  # Half a sentence: what was found, or what is missing and how to get it
 
 
+def no_images(_model: str) -> bool:
+    """Of a brain none of whose models takes images."""
+    return False
+
+
+def all_images(_model: str) -> bool:
+    """Of one all of whose models do."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class BrainCapabilities:
     """What a brain can do beside thinking."""
@@ -42,6 +53,8 @@ class BrainCapabilities:
     by_model: bool = False
     sealed: bool = False  # Whether it thinks in the box of its run, with tools of its own; see `inside.ThinksInside`
     listens: bool = False  # Whether it takes what a person says while it works
+    # Whether a model, as it is asked for, takes images with the task and in results; empty is its usual one
+    images: Callable[[str], bool] = no_images
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +137,7 @@ class BrainToolFinished:
     text: str
     is_error: bool = False
     known: bool = False
+    images: tuple[Image, ...] = ()  # What its model was shown beside the text
 
 
 BrainEvent = BrainText | BrainUsage | BrainSession | BrainHeard | BrainDone | BrainToolCalled | BrainToolFinished

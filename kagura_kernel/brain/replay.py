@@ -43,6 +43,7 @@ from kagura_kernel.brain.provider import (
     BrainText,
     BrainUsage,
     Turn,
+    all_images,
 )
 from kagura_kernel.domain.errors import BrainError, UsageError
 from kagura_kernel.domain.identity import new_call_id
@@ -74,8 +75,8 @@ class ReplayBrain:
         return AuthContext(ready=False, method="none needed", reason=f"there is no cassette {self._path}")
 
     def capabilities(self) -> BrainCapabilities:
-        """It says what it costs, which is nothing."""
-        return BrainCapabilities(streaming=self._delay > 0, reports_cost=True)
+        """It says what it costs, which is nothing, and is shown whatever another brain would be."""
+        return BrainCapabilities(streaming=self._delay > 0, reports_cost=True, images=all_images)
 
     async def run(self, turn: Turn) -> AsyncGenerator[BrainEvent, None]:
         """Play the cassette. The whole file is checked before its first word.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.claude_auth import INSTALL, program_file
 from kagura_kernel.brain.inside import SealedNeeds
-from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
+from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn, all_images
 from kagura_kernel.brain.sealed_command import ABOUT_THE_PLACE, box_environ, command_line
 from kagura_kernel.domain.errors import BrainNotConfigured
 from kagura_kernel.domain.policy import PROGRAM_DIR
@@ -81,7 +81,7 @@ class SealedBrain:
 
     def capabilities(self) -> BrainCapabilities:
         """It streams and listens in the box; its conversation is gone with that, and its costs are counted outside."""
-        return BrainCapabilities(streaming=True, sealed=True, listens=True)
+        return BrainCapabilities(streaming=True, sealed=True, listens=True, images=all_images)
 
     def sealed_needs(self) -> SealedNeeds:
         """Its program, its service and its key.

@@ -290,7 +290,8 @@ def _webp_size(data: bytes) -> tuple[int, int]:
 def _clean_webp(data: bytes) -> Iterator[bytes]:
     (whole,) = struct.unpack_from("<I", data, 4)
     _taken(data, 0, 8 + whole)
-    at, parts = 12, []
+    at = 12
+    parts: list[bytes] = []
     while at < 8 + whole and len(parts) < _MOST_PARTS:
         kind, length = struct.unpack_from("<4sI", data, at)
         part = _taken(data, at, 8 + length)

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from kagura_kernel.domain.images import Image
+
 FileKind = Literal["file", "directory", "link", "other"]
 
 
@@ -94,7 +96,14 @@ class ToolResult:
     route: str = "sandbox"  # `sandbox` or `host`; empty for tools that run nothing
     spill: str | None = None  # Name of the file with the full output, if it was cut
     recorded: str | None = None  # What the journal says instead of the text; None for the text itself
+    images: tuple[Image, ...] = ()  # What the brain looks at beside the text; for one that takes images
 
+
+ShowImage = Callable[[str, Image], Awaitable[Image]]
+"""Makes an image ready for the brain and records that it is sent, with the id of the call that it answers.
+
+Raises `NoImageError` where it is not sent.
+"""
 
 CallTool = Callable[[ToolCall], Awaitable[ToolResult]]
 """How a brain reaches the toolbox. Raises only what must end the run; a refusal is a result."""

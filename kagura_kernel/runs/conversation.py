@@ -31,7 +31,8 @@ from kagura_kernel.membrane.egress.hosts import ASK
 from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.delegating import delegation_tools
 from kagura_kernel.runs.ending import Ending
-from kagura_kernel.runs.exchange import Results
+from kagura_kernel.runs.exchange import Results, Shown
+from kagura_kernel.runs.images import ModelImages
 from kagura_kernel.runs.ledger import Books
 from kagura_kernel.runs.notebook import notebook_tools, show_notebook
 from kagura_kernel.runs.recorder import Recorder
@@ -74,7 +75,7 @@ class Hands:
         recorder: The run's record.
         clock: For durations.
         fatal: Told what must end the run, before it is raised: a brain's own program may swallow the exception.
-        shown: A call's id to words about what its programs showed to the person, which the brain reads too.
+        shown: A call's id to what its programs showed to the person, which the brain learns too.
         after: Called when a call has been carried out; its words, if any, are added to what the brain reads, and what
             it raises is fatal too.
         scrub: Takes live secrets out of what the brain reads.
@@ -91,7 +92,7 @@ class Hands:
         clock: Clock,
         *,
         fatal: Callable[[BaseException], None],
-        shown: Callable[[str], Awaitable[str]] | None = None,
+        shown: Callable[[str], Awaitable[Shown]] | None = None,
         after: Callable[[], Awaitable[str]] | None = None,
         scrub: Callable[[str], str] = str,
         redact: Callable[[str], Awaitable[str]] | None = None,
@@ -132,8 +133,8 @@ class Hands:
             result = ToolResult(f"{call.name} was not called: its arguments are {TOO_DEEP}.", is_error=True, route="")
         else:
             result = await self._use(call, streamer(self._recorder, call.id))
-        if self._shown is not None and call.name in SHOWING and (words := await self._shown(call.id)):
-            result = replace(result, text=f"{result.text}\n{words}")
+        if self._shown is not None and call.name in SHOWING and (shown := await self._shown(call.id)).words:
+            result = replace(result, text=f"{result.text}\n{shown.words}", images=(*result.images, *shown.images))
         if self._after is not None and (remark := await self._after()):
             result = replace(result, text=f"{result.text}\n{remark}")
         result = replace(result, text=await self._shown_to_brain(result.text))
@@ -202,10 +203,13 @@ async def converse(context: RunContext) -> Ending:
     longest = LONGEST_SECONDS if order.request.command_timeout is None else max(1, int(order.request.command_timeout))
     times = ToolTimes(order.limits, longest)
     exchange = context.exchange = context.plugins.laid(await make_exchange(context, for_shell=True))
-    results = Results(exchange, context.recorder, context.membrane.scrubber, context.redacting)
-    programs = BoxPrograms(exchange.environment, exchange.python_call, exchange.open_call)
+    scrubber = context.membrane.scrubber
+    takes_images = order.brain.capabilities().images(order.model)
+    show = ModelImages(exchange, context.recorder, scrubber).show if takes_images else None
+    results = Results(exchange, context.recorder, scrubber, context.redacting, show)
+    programs = BoxPrograms(exchange.environment, exchange.python_call, exchange.open_call, sees=takes_images)
     toolbox = standard_toolbox(
-        runtime, times=times, leases=_leases(context), programs=programs, spill_dir=context.spill_dir
+        runtime, times=times, leases=_leases(context), programs=programs, spill_dir=context.spill_dir, show=show
     )
     if context.kit.skills:
         toolbox.add(SkillTool(runtime, context.kit.skills))

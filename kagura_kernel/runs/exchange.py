@@ -21,12 +21,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import BoxFileError
 from kagura_kernel.domain.events import ResultShown
+from kagura_kernel.domain.images import RASTER, Image, NoImageError, read_image
 from kagura_kernel.domain.settings import DEFAULTS
-from kagura_kernel.domain.tools import FileStat
+from kagura_kernel.domain.tools import FileStat, ShowImage
 from kagura_kernel.domain.variables import is_free_in_a_shell
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.runs.box_runner.crossing import CannotCross, readable_size
@@ -179,7 +181,6 @@ MAX_RUN_BYTES = 10 * 2**20
 MAX_HEAD = 256 * 1024
 MAX_TEXT = 20_000
 FOR_THE_BRAIN = 4000
-RASTER = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXTS = ("text/html", "text/markdown", "text/plain", "image/svg+xml")
 _BY_SUFFIX = {
     "html": "text/html",
@@ -203,6 +204,13 @@ class _Found:
     text: str
 
 
+class Shown(NamedTuple):
+    """What a brain learns of what a program showed."""
+
+    words: str = ""
+    images: tuple[Image, ...] = ()  # For one that takes images
+
+
 class Results:
     """Collects what the programs of one run show.
 
@@ -211,19 +219,26 @@ class Results:
         recorder: The run's record.
         scrubber: Knows what must not be shown; texts are scrubbed where they are recorded.
         redacting: Takes secrets out of texts; pictures stay as they are.
+        show: Shows pictures to the brain as well; None for one that takes none.
     """
 
     def __init__(
-        self, exchange: ExchangeDirectory, recorder: Recorder, scrubber: Scrubber, redacting: Redacting
+        self,
+        exchange: ExchangeDirectory,
+        recorder: Recorder,
+        scrubber: Scrubber,
+        redacting: Redacting,
+        show: ShowImage | None = None,
     ) -> None:
         self._exchange = exchange
         self._recorder = recorder
         self._scrubber = scrubber
         self._redacting = redacting
+        self._show = show
         self._left = MAX_RUN_BYTES
 
-    async def collect(self, call_id: str) -> str:
-        """Record what the program of a call showed; the same in words, for a brain.
+    async def collect(self, call_id: str) -> Shown:
+        """Record what the program of a call showed; the same for a brain.
 
         Raises:
             SandboxError: the box is gone, or broke the protocol.
@@ -231,30 +246,39 @@ class Results:
         try:
             entries = await self._exchange.box.files.list_dir(self._exchange.shown(call_id))
         except BoxFileError:
-            return ""
+            return Shown()
         files = sorted((one for one in entries if one.kind == "file" and _mime_of(one.path)), key=lambda one: one.path)
-        words = [await self._one(call_id, entry) for entry in files[:MAX_RESULTS]]
+        found = [await self._one(call_id, entry) for entry in files[:MAX_RESULTS]]
         if (more := len(files) - MAX_RESULTS) > 0:
             self._note(call_id, f"{more:,} more results were not kept: a call may show {MAX_RESULTS}.")
-        return "\n".join(words)
+        return Shown("\n".join(one.words for one in found), tuple(image for one in found for image in one.images))
 
-    async def _one(self, call_id: str, entry: FileStat) -> str:
+    async def _one(self, call_id: str, entry: FileStat) -> Shown:
         try:
             found = await self._read(entry)
             self._check(found)
         except CannotCross as why:
             self._note(call_id, f"A result was not kept: {why}.", _mime_of(entry.path), entry.size)
-            return f"A result was not shown: {why}."
+            return Shown(f"A result was not shown: {why}.")
         except BoxFileError as error:
             self._note(call_id, f"A result was not kept: {error.message}")
-            return "A result was not shown."
+            return Shown("A result was not shown.")
         raster = found.mime in RASTER
         data = base64.b64encode(found.data).decode() if raster else await self._text(found.data)
         size = len(found.data)
         self._left -= size
         self._recorder.record(ResultShown, call_id=call_id, mime=found.mime, data=data, bytes=size, text=found.text)
-        words = f"Shown to the person: {found.mime}, {readable_size(size)}."
-        return f"{words}\n{found.text[:FOR_THE_BRAIN]}" if found.text else words
+        told = Shown(f"Shown to the person: {found.mime}, {readable_size(size)}.")
+        if raster and self._show is not None:
+            told = await self._shown_to_brain(call_id, found.data, told.words, self._show)
+        return told._replace(words=f"{told.words}\n{found.text[:FOR_THE_BRAIN]}") if found.text else told
+
+    async def _shown_to_brain(self, call_id: str, data: bytes, words: str, show: ShowImage) -> Shown:
+        try:
+            image = await show(call_id, read_image(data))
+        except NoImageError as why:
+            return Shown(f"{words} Not shown to you: {why}.")
+        return Shown(f"{words} You see it as well, {image.width} × {image.height}.", (image,))
 
     async def _read(self, entry: FileStat) -> _Found:
         boxed = entry.path.endswith(".shown")
@@ -280,7 +304,7 @@ class Results:
             raise CannotCross("it holds a secret that this run has leased")
 
     def _note(self, call_id: str, note: str, mime: str = "", size: int = 0) -> None:
-        mime = mime if mime in (*RASTER, *TEXTS) else "text/plain"
+        mime = mime if mime in RASTER or mime in TEXTS else "text/plain"
         self._recorder.record(ResultShown, call_id=call_id, mime=mime, bytes=size, note=note)
 
 
@@ -302,6 +326,6 @@ def _unboxed(data: bytes) -> _Found:
         mime, text = head["mime"], head["text"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CannotCross("what was shown cannot be understood") from error
-    if mime not in (*RASTER, *TEXTS) or not isinstance(text, str):
+    if (mime not in RASTER and mime not in TEXTS) or not isinstance(text, str):
         raise CannotCross("what was shown cannot be understood")
     return _Found(mime, data[end + 1 :], _CONTROL.sub("", text[:MAX_TEXT]))

@@ -17,12 +17,13 @@ from kagura_kernel.brain.provider import BrainToolCalled, BrainToolFinished
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BudgetExhausted, KaguraError, NotThisTime
-from kagura_kernel.domain.events import ToolCalled, ToolFinished
+from kagura_kernel.domain.events import ImageSent, ToolCalled, ToolFinished
 from kagura_kernel.domain.tools import CallTool, ToolCall, ToolResult, ToolSpec
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.egress.stream import SHORTEST, Pace
 from kagura_kernel.membrane.grant import Mount, RunGrant
 from kagura_kernel.membrane.membrane import Membrane
+from kagura_kernel.runs.images import sent_fields
 from kagura_kernel.runs.ledger import Books
 from kagura_kernel.runs.order import Price
 from kagura_kernel.sandbox.backend import Box, BoxSpec
@@ -220,6 +221,8 @@ class OwnTools:
         context = self._context
         began, call = self._began.pop(event.id)
         text = await context.redacting.words(context.membrane.scrubber.scrub(event.text))
+        for image in event.images:
+            context.recorder.record(ImageSent, **sent_fields(event.id, image))
         context.recorder.record(
             ToolFinished,
             call_id=event.id,

@@ -82,6 +82,7 @@ class BoxPrograms:
     python: Callable[[str, bytes], Awaitable[Command]] | None = None
     # Called with a call's id before its shell line runs in the box
     open_call: Callable[[str], Awaitable[None]] | None = None
+    sees: bool = False  # Whether the model is shown images as well
 
     @property
     def sentence(self) -> str:
@@ -91,9 +92,10 @@ class BoxPrograms:
                 "print what you want to see; a last expression is not shown. Each call is a fresh interpreter with the "
                 "packages of the sandbox"
             )
+        seen = "the person and, as images, to you" if self.sees else "the person"
         return (
             "print what you want to see; a last expression is shown as in a notebook, and display(obj) and figures of "
-            "matplotlib are shown to the person. Variables, imports and the working directory stay from call to call, "
+            f"matplotlib are shown to {seen}. Variables, imports and the working directory stay from call to call, "
             "`await` works at the top level, and modules of the workspace are read again when they have changed. "
             "restart=true begins anew"
         )

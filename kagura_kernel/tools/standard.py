@@ -13,7 +13,8 @@ from typing import Any
 from kagura_kernel.domain.approvals import LIMIT, ApprovalKind, Verdict
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import ApprovalRequired
-from kagura_kernel.domain.tools import FileStat, FileSystem, ToolResult, ToolSpec
+from kagura_kernel.domain.images import MAX_BYTES, NoImageError, read_image, starts_as_image
+from kagura_kernel.domain.tools import FileStat, FileSystem, ShowImage, ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Asker, Runtime
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.fences import TEXT_BYTES, shorten_middle
@@ -92,28 +93,40 @@ _FARTHEST = 64 << 20
 
 
 class ReadFileTool(FileTool):
-    """Shows a part of a text file with line numbers."""
+    """Shows a part of a text file with line numbers, or an image to a model that takes images.
 
-    spec = ToolSpec(
-        "read_file",
-        "Read a text file of the workspace, with line numbers as `cat -n` prints them (they and the tab are not part "
-        f"of the file). At most {MOST_LINES} lines at once; offset and limit choose others. Binary files are refused.",
-        schema.arguments(
-            "path",
-            path=schema.text("Path in the workspace."),
-            offset=schema.whole("First line to show; 1 when left out."),
-            limit=schema.whole(f"How many lines; {MOST_LINES} when left out.", maximum=MOST_LINES),
-        ),
-        read_only=True,
-    )
+    Args:
+        runtime: Whose files are read.
+        show: Shows an image to the model; None for one that takes none.
+    """
 
-    async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
+    def __init__(self, runtime: Runtime, show: ShowImage | None = None) -> None:
+        super().__init__(runtime)
+        self._show = show
+        images = "PNG, JPEG, GIF and WebP are shown to you as images, other binary files" if show else "Binary files"
+        self.spec = ToolSpec(
+            "read_file",
+            "Read a text file of the workspace, with line numbers as `cat -n` prints them (they and the tab are not "
+            f"part of the file). At most {MOST_LINES} lines at once; offset and limit choose others. {images} are "
+            "refused.",
+            schema.arguments(
+                "path",
+                path=schema.text("Path in the workspace."),
+                offset=schema.whole("First line to show; 1 when left out."),
+                limit=schema.whole(f"How many lines; {MOST_LINES} when left out.", maximum=MOST_LINES),
+            ),
+            read_only=True,
+        )
+
+    async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         """Read, number and bound the lines."""
         files = self._runtime.files
         path = readable_path(files.root, arguments["path"])
         first = int(arguments.get("offset", 1))
         wanted = int(arguments.get("limit", MOST_LINES))
         data, complete = await _read_lines(files, path, first + wanted)
+        if self._show is not None and starts_as_image(data):
+            return await self._look(path, arguments["path"], context.call_id, self._show)
         if is_binary(data):
             return ToolResult(f"{arguments['path']} is a binary file; look at it with bash or python.", is_error=True)
         if not data:
@@ -122,6 +135,14 @@ class ReadFileTool(FileTool):
         if first > len(lines):
             return ToolResult(f"The file has {len(lines)} lines; there is no line {first}.", is_error=True)
         return ToolResult(_numbered(lines, first, wanted, complete=complete))
+
+    async def _look(self, path: str, name: str, call_id: str, show: ShowImage) -> ToolResult:
+        try:
+            data = await self._runtime.files.read(path, limit=MAX_BYTES + 1)
+            image = await show(call_id, read_image(data, name))
+        except NoImageError as why:
+            return ToolResult(f"{name} is an image that is not shown to you: {why}.", is_error=True)
+        return ToolResult(f"{name}: {image.mime}, {image.width} × {image.height}.", images=(image,))
 
 
 class ListFilesTool(FileTool):
@@ -286,14 +307,16 @@ def standard_toolbox(
     leases: CommandLeases | None = None,
     programs: BoxPrograms | None = None,
     spill_dir: Path | None = None,
+    show: ShowImage | None = None,
 ) -> Toolbox:
     """The tools that work with this runtime; without a box, and without full control, only those that ask."""
     ask = AskUserTool(runtime.asker)
     if not runtime.has_files:
         return Toolbox([BashTool(runtime, times), ask], spill_dir=spill_dir)
-    own = (ReadFileTool, WriteFileTool, EditFileTool, ListFilesTool, GlobTool, GrepTool)
+    own = (WriteFileTool, EditFileTool, ListFilesTool, GlobTool, GrepTool)
     given = runtime, times, leases, programs
-    tools: list[Tool] = [BashTool(*given), PythonTool(*given), *(make(runtime) for make in own), ask]
+    read = ReadFileTool(runtime, show)
+    tools: list[Tool] = [BashTool(*given), PythonTool(*given), read, *(make(runtime) for make in own), ask]
     return Toolbox(tools, spill_dir=spill_dir)
 
 

@@ -23,7 +23,20 @@ from kagura_kernel.render.images import MIMES, SVG, decoded, image_of
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views import status
 from kagura_kernel.views.approvals import ask_block, ask_text
-from kagura_kernel.views.parts import Ask, Call, Check, Item, Note, Part, Passage, Printout, Result, Said, Withheld
+from kagura_kernel.views.parts import (
+    Ask,
+    Call,
+    Check,
+    Item,
+    Note,
+    Part,
+    Passage,
+    Printout,
+    Result,
+    Said,
+    Withheld,
+    image_words,
+)
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.said import said_block, said_blocks
 
@@ -101,6 +114,7 @@ def call_block(call: Call, view: RunView) -> ui.Fold:
         inside += [ui.label(name), ui.Pre(_pieces(bounded(_argument(value), lines=200)))]
     text = finished.text if finished is not None else call.printed
     inside += _output(text, finished.spill if finished else None, following=finished is None)
+    inside += [ui.label(f"Seen by the model: {image_words(one)}") for one in call.images]
     inside += [ui.label(status.OUT_OF_MEMORY)] if finished and status.was_killed(finished.exit_code) else []
     is_open = finished is not None and finished.route == "host"
     return ui.Fold(line, tuple(inside), call.key, "call", is_open=is_open)
@@ -168,6 +182,8 @@ def _chips(call: Call, view: RunView) -> ui.Words:
         shown.append(ui.chip(f"exit {finished.exit_code}", "good" if finished.exit_code == 0 else "bad"))
     elif word := status.failure_word(call):
         shown.append(ui.chip(word, "bad"))
+    if call.images:
+        shown.append(ui.chip(counted(len(call.images), "image")))
     if not view.repeatable:
         shown.append(ui.Span(seconds(finished.duration), look="took"))
     return tuple(shown)

@@ -7,6 +7,7 @@ from kagura_kernel.domain.visible import shown_word
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import clock_face, seconds, tokens, whole_cost
+from kagura_kernel.views.parts import image_words
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.status import TONES, ended_badly, status_of, status_words
 
@@ -91,7 +92,15 @@ def _places(view: RunView, *, live: bool) -> ui.Blocks:
         parts += [ui.Line((note,), "caution", plain="") for note in box_notes(view, here=here)]
     elif view.finished is None and not view.auditing:
         parts.append(ui.Line((ui.strong("Box"), "starting …"), plain=""))
-    return (*parts, *granted_blocks(view, here=here), *variables_blocks(view))
+    return (*parts, *granted_blocks(view, here=here), *variables_blocks(view), *_images(view))
+
+
+def _images(view: RunView) -> ui.Blocks:
+    """The images that came with the task, on one quiet line."""
+    told = "; ".join(map(image_words, view.images))
+    return (
+        (ui.Line((ui.strong("Seen by the model"), told), "vars", plain=f"= seen by the model: {told}"),) if told else ()
+    )
 
 
 def granted_blocks(view: RunView, *, here: bool) -> ui.Blocks:

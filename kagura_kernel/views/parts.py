@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kagura_kernel.domain import events as ev
 from kagura_kernel.domain.plugins import PluginAudit, Severity, line_of, report_of
+from kagura_kernel.render.escape import one_line
+from kagura_kernel.render.figures import counted
 
 KEPT_OUTPUT = 24_000
 """Characters of a running command's output that a live card holds."""
@@ -31,13 +33,23 @@ class Passage:
 
 @dataclass(slots=True)
 class Call:
-    """A tool call: what was asked, what it printed so far, what came of it; `refused` when an approval denied it."""
+    """A tool call: what was asked, what it printed so far, what came of it; `refused` when an approval denied it.
+
+    `images` are those that the brain was shown with its result.
+    """
 
     key: str
     asked: ev.ToolCalled
     printed: str = ""
     finished: ev.ToolFinished | None = None
     refused: bool = False
+    images: list[ev.ImageSent] = field(default_factory=list)
+
+
+def image_words(sent: ev.ImageSent) -> str:
+    """An image that a brain was shown: `plot.png, 640 × 480, about 410 tokens`."""
+    name = f"{one_line(sent.name, 200)}, " if sent.name else ""
+    return f"{name}{sent.width:,} × {sent.height:,}, about {counted(sent.tokens, 'token')}"
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from kagura_kernel.domain.events import ResultShown
+from kagura_kernel.domain.events import ImageSent, ResultShown
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.render.html import Bundle, framed, html_of
@@ -205,6 +205,7 @@ def run_record(view: RunView) -> dict[str, Any]:
     more = crossings_record(view) | {"kit": kit_record(view.kit), "learned": learned_record(view)}
     more["audit"] = audit_record(view.audit) if view.audit else {}
     crossed = view.variables.values()
+    more["images"] = [image_record(one) for one in view.images]
     more["variables"] = [picked(one, "name", "direction", "form", "summary", "error") for one in crossed]
     # What an ordinary run has none of is left out, so that its record stays as short as it is.
     cleaned: dict[str, Any] = clean(record | {name: facts for name, facts in more.items() if facts})
@@ -251,11 +252,7 @@ def _step(item: object) -> dict[str, Any] | None:  # noqa: PLR0911 - one for eac
         case Passage():
             return {"kind": "text", "text": item.text}
         case Call():
-            step: dict[str, Any] = {"kind": "tool", "tool": item.asked.tool, "arguments": dict(item.asked.arguments)}
-            if item.finished is not None:
-                step |= picked(item.finished, "route", "exit_code", "is_error")
-                step["output"] = item.finished.text[:_OUTPUT_KEPT]
-            return step
+            return _call_record(item)
         case Ask():
             decision, parts = item.decision, asked(item.request)
             return {
@@ -278,6 +275,21 @@ def _step(item: object) -> dict[str, Any] | None:  # noqa: PLR0911 - one for eac
         case Part():
             return {"kind": "child", "status": item.ended.status if item.ended is not None else "running"}
     return None
+
+
+def _call_record(call: Call) -> dict[str, Any]:
+    step: dict[str, Any] = {"kind": "tool", "tool": call.asked.tool, "arguments": dict(call.asked.arguments)}
+    if call.finished is not None:
+        step |= picked(call.finished, "route", "exit_code", "is_error")
+        step["output"] = call.finished.text[:_OUTPUT_KEPT]
+    if call.images:
+        step["images"] = [image_record(one) for one in call.images]
+    return step
+
+
+def image_record(sent: ImageSent) -> dict[str, Any]:
+    """An image that the brain was shown; its bytes may differ from machine to machine."""
+    return picked(sent, "name", "mime", "width", "height")
 
 
 def result_record(said: ResultShown) -> dict[str, Any]:

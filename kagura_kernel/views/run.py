@@ -41,6 +41,7 @@ class RunView:
     leases: dict[str, Holding] = field(default_factory=dict)
     # What was copied in and out, by direction and name.
     variables: dict[tuple[str, str], ev.VariableCrossed] = field(default_factory=dict)
+    images: list[ev.ImageSent] = field(default_factory=list)  # those that its brain was shown with the task
     audit: PluginAudit | None = None  # of a plugin's examination: the report, once it is there
     learned: Learned = field(default_factory=Learned)  # its plan, what it was shown of the memory, and what it left
     finished: ev.RunFinished | None = None  # its last event
@@ -133,9 +134,8 @@ class RunView:
                 self._dirty.add("kit")
             case ev.ResultShown():
                 self._result(event)
-            case ev.VariableCrossed():
-                self.variables[event.direction, event.name] = event
-                self._dirty.add("head")
+            case ev.VariableCrossed() | ev.ImageSent():
+                self._crossed(event)
             case _:
                 self._course(event)
 
@@ -249,6 +249,15 @@ class RunView:
             case ev.ToolFinished():
                 printout.text, printout.spill = event.text, event.spill
         self._dirty.add(printout.key)
+
+    def _crossed(self, event: ev.VariableCrossed | ev.ImageSent) -> None:
+        if isinstance(event, ev.VariableCrossed):
+            self.variables[event.direction, event.name] = event
+            self._dirty.add("head")
+            return
+        call = self._by_call.get(event.call_id)
+        (self.images if call is None else call.images).append(event)
+        self._dirty.add("head" if call is None else call.key)
 
     def _result(self, event: ev.ResultShown) -> None:
         shown = [item for item in self.items if isinstance(item, parts.Result)]

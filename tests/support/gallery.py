@@ -21,6 +21,7 @@ from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.events import (
     ChangesCollected,
     Event,
+    ImageSent,
     OutputStreamed,
     ResultShown,
     TextStreamed,
@@ -90,6 +91,14 @@ def shown(mime: str, data: str | bytes, **fields: Any) -> ResultShown:
     facts: dict[str, Any] = {"run_id": sample.run_id, "session_id": sample.session_id, "at": sample.at}
     facts |= {"call_id": "call-1"}
     return ResultShown(**{**facts, "mime": mime, "data": text, "bytes": len(data)} | fields)
+
+
+def sent_image(call_id: str, name: str = "") -> ImageSent:
+    """An image that the model was shown."""
+    sample = SampleRun()
+    facts: dict[str, Any] = {"run_id": sample.run_id, "session_id": sample.session_id, "at": sample.at}
+    facts |= {"width": 1500, "height": 480, "bytes": 9, "tokens": 960, "sha256": "ab" * 32}
+    return ImageSent(**facts, call_id=call_id, name=name, mime="image/png")
 
 
 def crossed(name: str, direction: str, **fields: Any) -> VariableCrossed:

@@ -140,6 +140,19 @@ def tool_results(request: Request) -> list[tuple[str, bool]]:
     ]
 
 
+def images_in(request: Request) -> list[tuple[str, str]]:
+    """Where each image in the request stands, `tool_result` or `user`, and its bytes in base64; in their order."""
+    found = []
+    for message in request.get("messages", []):
+        content = message["content"] if isinstance(message["content"], list) else []
+        for block in content:
+            inner = block.get("content") if block.get("type") == "tool_result" else None
+            within = inner if isinstance(inner, list) else [block]
+            where = "tool_result" if block.get("type") == "tool_result" else message["role"]
+            found += [(where, part["source"]["data"]) for part in within if part.get("type") == "image"]
+    return found
+
+
 def offered_tools(request: Request) -> list[str]:
     return [tool["name"] for tool in request.get("tools", [])]
 

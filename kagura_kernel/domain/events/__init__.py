@@ -54,6 +54,7 @@ from kagura_kernel.domain.events.run import (
     BoxStarted,
     ChangesCollected,
     ChangesSettled,
+    ImageSent,
     MessageRefused,
     NotebookShown,
     Noted,
@@ -88,6 +89,7 @@ __all__ = [
     "EgressDecided",
     "EgressEnd",
     "Event",
+    "ImageSent",
     "KitStaged",
     "LeaseChange",
     "LeaseChanged",
@@ -141,6 +143,7 @@ AnyEvent = Annotated[
     | ToolFinished
     | ResultShown
     | NotebookShown
+    | ImageSent
     | VariableCrossed
     | ApprovalRequested
     | ApprovalDecided

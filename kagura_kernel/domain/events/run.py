@@ -95,6 +95,20 @@ class NotebookShown(Event):
     names: int = 0  # How many names of variables
 
 
+class ImageSent(Event):
+    """An image was handed to the brain: a fact about bytes that the journal does not keep."""
+
+    kind: Literal["image.sent"] = "image.sent"
+    call_id: Exact  # The tool call whose result it belongs to, or `task` for one that came with the task
+    name: str = ""  # What it is called: a file's path; empty for what a program has shown
+    mime: Exact
+    width: int  # Pixels
+    height: int
+    bytes: int  # How large it was when it was sent
+    sha256: Exact  # Of these bytes
+    tokens: int  # About how many it is read as
+
+
 class VariableCrossed(Event):
     """A variable was copied into the box, or out of it."""
 

@@ -1,6 +1,7 @@
 """The Claude brain and its real program, offline: what the program gets, what it is refused, and how it ends."""
 
 import asyncio
+import base64
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 from kagura_kernel.brain.claude import ClaudeBrain
 from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainSession, BrainText, BrainUsage, Turn
 from kagura_kernel.domain.errors import BrainForgot, BrainLost, BrainNotConfigured, BrainRefused
+from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 from kagura_kernel.runs.checkpointing import OrAfresh
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events, child_processes, first_word
@@ -28,6 +30,7 @@ from tests.support.model_script import (
     Silence,
     by_conversation,
     calls,
+    images_in,
     offered_tools,
     says,
     tool_results,
@@ -36,6 +39,9 @@ from tests.support.model_server import ModelServer
 
 KEY = "dummy-key-0123456789-never-real"
 ECHO = {"word": "one"}
+DOT = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 # Each test starts the program, and none needs another: two workers share the file.
 SECOND = pytest.mark.xdist_group("claude: the service and its ending")
 
@@ -199,6 +205,20 @@ async def test_a_long_result_reaches_the_model_whole(tmp_path):
     with ModelServer([calls("echo", ECHO), see]) as server:
         await done_of(brain_at(server, tmp_path), a_turn(long))
     assert answers == [(whole, False)]
+
+
+async def test_an_image_in_a_result_reaches_the_model_as_it_is(tmp_path):
+    picture = Image("image/png", 1, 1, DOT)
+
+    async def draw(_call: ToolCall) -> ToolResult:
+        return ToolResult("drawn", images=(picture,))
+
+    with ModelServer([calls("echo", ECHO), says("a dot")]) as server:
+        await done_of(brain_at(server, tmp_path), a_turn(draw))
+        request = server.turns[-1].body
+    assert images_in(request) == [("tool_result", picture.base64)]
+    ((text, is_error),) = tool_results(request)
+    assert (text.startswith("drawn"), is_error) == (True, False)
 
 
 async def test_it_uses_the_model_it_is_asked_for(tmp_path):

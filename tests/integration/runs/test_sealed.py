@@ -1,6 +1,7 @@
 """The real Claude program in real boxes: free in there, held at the wall, and without its key."""
 
 import asyncio
+import base64
 import os
 import shutil
 import subprocess
@@ -13,16 +14,20 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from kagura_kernel.brain.claude import ClaudeBrain
 from kagura_kernel.domain.approvals import ApprovalKind, Verdict
 from kagura_kernel.domain.events import (
     EgressDecided,
+    ImageSent,
     ModelCalled,
+    ResultShown,
     RunFinished,
     RunGranted,
     ToolCalled,
     ToolFinished,
     TurnCounted,
 )
+from kagura_kernel.domain.images import read_image
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
@@ -36,7 +41,8 @@ from tests.integration.runs.sealed import KEY, SealedRuns, a_web_server, box_mat
 from tests.support.docker_images import PYTHON
 from tests.support.earned_trust import earn_trust, trust_row
 from tests.support.effort import EVERYTHING
-from tests.support.model_script import ModelTurn, Refusal, Silence, calls, offered_tools, says, tool_results
+from tests.support.gallery import png
+from tests.support.model_script import ModelTurn, Refusal, Silence, calls, images_in, offered_tools, says, tool_results
 from tests.support.model_server import ModelServer
 from tests.support.plugins import FakePlugin, FakePlugins
 
@@ -148,6 +154,29 @@ async def test_it_mends_a_project_is_denied_a_host_and_is_given_another(sealed):
     assert ("its brain’s program", "/kagura/claude", "read") in {
         (mount.source, mount.target, mount.mode) for mount in granted.mounts
     }
+
+
+@anywhere
+@pytest.mark.parametrize("inside", [True, False], ids=["sealed", "on the host"])
+async def test_it_is_shown_a_figure_that_python_has_drawn_and_an_image_file(sealed, tmp_path, inside):
+    (sealed.project / "plan.png").write_bytes(png(20, 10))
+    look = {"file_path": "/workspace/plan.png"} if inside else {"path": "plan.png"}
+    draw = {"code": "import matplotlib.pyplot as plt; plt.plot([1, 3, 2]); plt.show()"}
+    script = [calls("python", draw), calls("Read" if inside else "read_file", look), says("A peak.")]
+    with ModelServer(script, key=KEY) as server:
+        environ = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+        ended = await sealed.run(server, brain=None if inside else ClaudeBrain(environ, tmp_path / "claude"))
+        images = images_in(server.turns[-1].body)
+    assert ended.outcome.status == "done", ended.outcome.error
+    (figure,) = ended.of(ResultShown)
+    assert [where for where, _ in images] == ["tool_result"] * 2
+    drawn, read = (read_image(base64.b64decode(data)) for _, data in images)
+    assert drawn.data == read_image(base64.b64decode(figure.data)).data
+    assert (read.width, read.height) == (20, 10)
+    # The journal says what was sent, by its hash.
+    facts = [(one.call_id, one.width, one.height, one.sha256) for one in ended.of(ImageSent)]
+    ids = [one.call_id for one in ended.of(ToolCalled)]
+    assert facts == [(call, one.width, one.height, one.sha256) for call, one in zip(ids, (drawn, read), strict=True)]
 
 
 @anywhere

@@ -23,7 +23,7 @@ KINDS = {
 def made(kind: str, size: tuple[int, int] = (31, 17), mode: str = "RGB", **more: object) -> bytes:
     picture = Pillow.effect_noise(size, 90).convert(mode)
     out = io.BytesIO()
-    picture.save(out, kind.split()[0], **{**KINDS[kind], **more})
+    picture.save(out, kind.split(maxsplit=1)[0], **{**KINDS[kind], **more})
     return out.getvalue()
 
 

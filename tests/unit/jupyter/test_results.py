@@ -18,7 +18,7 @@ from kagura_kernel.views.changes import IMAGE_BYTES, TABLE_BYTES, changes_blocks
 from kagura_kernel.views.parts import KEPT_OF_RESULTS, KEPT_RESULT, KEPT_RESULTS
 from kagura_kernel.views.record import RUN_MIME, run_bundle, run_html
 from tests.support.card_page import Page
-from tests.support.gallery import DRAWING, FRAME, crossed, png, shown
+from tests.support.gallery import DRAWING, FRAME, crossed, png, sent_image, shown
 
 
 def test_an_image_stands_in_a_frame_of_the_box_and_reserves_its_room():
@@ -62,6 +62,19 @@ def test_results_in_a_terminal_are_text(story, view_of):
     assert result_text(shown("text/markdown", "**a**\x1b[2J")) == "**a**⟨U+001B⟩[2J"
     view = view_of(story.started(), shown("text/plain", "two\nlines"), story.ends())
     assert "\n\ntwo\nlines" in run_text(view)
+
+
+def test_a_card_says_which_images_the_model_was_shown_with_the_task_and_by_a_call(story, view_of):
+    calls = (story.calls("python", code="plot()"), sent_image("c1"), story.answers())
+    view = view_of(story.started(), sent_image("task", "plan.png"), *calls, story.ends())
+    text = Page(run_html(view)).text
+    assert "Seen by the model plan.png, 1,500 × 480, about 960 tokens" in text
+    assert "Seen by the model: 1,500 × 480, about 960 tokens" in text
+    assert "1 image" in text
+    assert "= seen by the model: plan.png, 1,500 × 480" in run_text(view)
+    record = run_bundle(view)[0][RUN_MIME]
+    image = {"name": "", "mime": "image/png", "width": 1500, "height": 480}
+    assert (record["images"], record["steps"][0]["images"]) == ([{**image, "name": "plan.png"}], [image])
 
 
 def test_the_saved_record_has_no_data_of_results_and_stays_small(story, view_of):

@@ -18,11 +18,13 @@ from kagura_kernel.domain.errors import (
     TurnsExhausted,
 )
 from kagura_kernel.domain.events import ResultShown, ToolCalled, ToolFinished
+from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.runs.asking import _PATIENCE, RecordedApprover
 from kagura_kernel.runs.conversation import MAX_DEPTH, Hands, is_deeper_than
 from kagura_kernel.runs.ending import ending_of
+from kagura_kernel.runs.exchange import Shown
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runtime.router import Asker, require_allowed, use_approver
 from kagura_kernel.testing.approver import ScriptedApprover
@@ -116,13 +118,16 @@ def test_depth_counts_lists_and_objects(depth, deeper):
 
 
 async def test_what_a_program_showed_is_recorded_before_its_result_and_the_brain_reads_of_it(recorder, journal):
-    async def shown(call_id: str) -> str:
+    picture = Image("image/png", 4, 3, b"bytes")
+
+    async def shown(call_id: str) -> Shown:
         recorder.record(ResultShown, call_id=call_id, mime="text/html", data="<b>")
-        return "Shown to the person: text/html."
+        return Shown("Shown to the person: text/html.", (picture,))
 
     hands = Hands(echo, recorder, SystemClock(), fatal=pytest.fail, shown=shown)
     result = await hands.call(ToolCall("c1", "python", {"code": "x"}))
     assert result.text == "did python\nShown to the person: text/html."
+    assert result.images == (picture,)
     assert [row.event.kind for row in journal.events()] == ["tool.called", "result.shown", "tool.finished"]
     assert (await hands.call(ToolCall("c2", "read_file", {}))).text == "did read_file"
 

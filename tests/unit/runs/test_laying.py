@@ -11,6 +11,7 @@ import pytest
 
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceError
+from kagura_kernel.domain.images import Image, NoImageError
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.changes import Collector
@@ -155,7 +156,8 @@ async def test_more_names_than_fit_into_one_line_are_removed(project, backend, t
     assert await shape(second) == await shape(first)
 
 
-PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 2, 3) + b"rest"
+PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 2, 3) + b"kindsCRC."
+END = struct.pack(">I4sI", 0, b"IEND", 0)
 
 
 def boxed(mime, data, text="plain"):
@@ -179,12 +181,33 @@ async def put(exchange, **files):
 
 async def test_what_a_program_shows_is_recorded_in_its_order(stage, exchange, results):
     await put(exchange, b0002__shown=boxed("text/html", b"<b>"), a0001__shown=boxed("image/png", PNG, ""))
-    words = await results.collect("c1")
+    words, images = await results.collect("c1")
     first, second = stage.recorder.results
     assert (first.mime, base64.b64decode(first.data), first.bytes, first.call_id) == ("image/png", PNG, len(PNG), "c1")
     assert (second.mime, second.data, second.text) == ("text/html", "<b>", "plain")
-    assert words == "Shown to the person: image/png, 28 bytes.\nShown to the person: text/html, 3 bytes.\nplain"
-    assert await results.collect("c2") == ""
+    assert words == "Shown to the person: image/png, 33 bytes.\nShown to the person: text/html, 3 bytes.\nplain"
+    assert images == ()
+    assert (await results.collect("c2")).words == ""
+
+
+async def test_an_image_is_shown_to_a_brain_as_well_or_it_is_told_why_not(stage, exchange):
+    async def show(_call_id: str, image: Image) -> Image:
+        if stage.recorder.results[-1].data == base64.b64encode(PNG + END).decode():
+            return image
+        raise NoImageError("it is too much")
+
+    both = Results(exchange, stage.recorder, stage.membrane.scrubber, Redacting(None), show)
+    await put(exchange, a__shown=boxed("image/png", PNG + END, ""), b__shown=boxed("image/png", PNG + END + b"x"))
+    await put(exchange, c__shown=boxed("image/png", PNG))
+    words, images = await both.collect("c1")
+    assert [(one.width, one.height, one.data) for one in images] == [(2, 3, PNG + END)]
+    assert words.splitlines() == [
+        "Shown to the person: image/png, 45 bytes. You see it as well, 2 × 3.",
+        "Shown to the person: image/png, 46 bytes. Not shown to you: it is too much.",
+        "plain",
+        "Shown to the person: image/png, 33 bytes. Not shown to you: it is broken off.",
+        "plain",
+    ]
 
 
 async def test_files_of_other_programs_are_shown_by_the_end_of_their_name(stage, exchange, results):
@@ -227,7 +250,7 @@ async def test_what_is_wrong_or_too_large_leaves_a_note_and_nothing_else(stage, 
     told = await results.collect("c1")
     [row] = stage.recorder.results
     assert words in row.note
-    assert words in told
+    assert words in told.words
     assert (row.data, row.text) == ("", "")
 
 
@@ -256,7 +279,7 @@ async def test_links_folders_and_pipes_among_the_results_are_passed_over(stage, 
     await stage.box.run(
         shell_command(f"mkdir -p {folder}/d.png; ln -s /etc/hostname {folder}/l.txt; mkfifo {folder}/p.md")
     )
-    assert await results.collect("c1") == ""
+    assert await results.collect("c1") == ("", ())
     assert stage.recorder.results == []
 
 

@@ -1,6 +1,15 @@
 from __future__ import annotations
 
+import base64
+
+from kagura_kernel.domain.images import Image, NoImageError
 from kagura_kernel.tools.fences import TEXT_BYTES
+from kagura_kernel.tools.standard import ReadFileTool
+from kagura_kernel.tools.toolbox import CallContext
+
+DOT = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 async def test_lines_are_numbered_like_cat_n(hand):
@@ -32,6 +41,37 @@ async def test_binary_files_are_refused(hand):
     result = await hand("read_file", path="a.bin")
     assert result.is_error
     assert "binary" in result.text
+
+
+async def test_an_image_is_shown_to_a_model_that_takes_images_and_refused_to_any_other(hand):
+    shown: list[tuple[str, Image]] = []
+
+    async def show(call_id: str, image: Image) -> Image:
+        shown.append((call_id, image))
+        return image
+
+    await hand.put("plots/dot.png", DOT)
+    tool = ReadFileTool(hand.runtime, show)
+    result = await tool.call({"path": "plots/dot.png"}, CallContext("c1"))
+    dot = Image("image/png", 1, 1, DOT, "plots/dot.png")
+    assert (result.text, result.images, shown) == ("plots/dot.png: image/png, 1 × 1.", (dot,), [("c1", dot)])
+    assert "shown to you as images" in tool.spec.description
+
+    assert "binary" in (await hand("read_file", path="plots/dot.png")).text
+
+
+async def test_an_image_that_is_not_shown_is_an_error_that_says_why(hand):
+    async def show(_call_id: str, _image: Image) -> Image:
+        raise NoImageError("it is the last straw")
+
+    await hand.put("whole.png", DOT)
+    await hand.put("torn.png", DOT[:-20])
+    tool = ReadFileTool(hand.runtime, show)
+    results = [await tool.call({"path": path}, CallContext("c1")) for path in ("whole.png", "torn.png")]
+    assert [(one.text, one.is_error, one.images) for one in results] == [
+        ("whole.png is an image that is not shown to you: it is the last straw.", True, ()),
+        ("torn.png is an image that is not shown to you: it is broken off.", True, ()),
+    ]
 
 
 async def test_a_long_file_is_bounded_and_can_be_read_to_its_end(hand):
