@@ -140,6 +140,7 @@ def _endpoint(name: str, given: EndpointSettings, environ: Mapping[str, str]) ->
         model=given.model,
         key=_key(name, given, environ),
         window=given.context_tokens,
+        images=given.images,
         start=known.start if known is not None and url == known.url else "",
     )
 

@@ -119,6 +119,7 @@ class CassetteHeader:
     brain: str = ""  # Which brain spoke
     model: str = ""  # Which model it was asked to use; empty was its own choice
     task: str = ""  # What it was asked
+    pictures: str = ""  # What it was shown with the task: names and hashes, in lines; a replay does not show it again
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,8 @@ def read_cassette(path: Path, tools: Sequence[str] | None = None) -> Cassette:
 
 def header_line(header: CassetteHeader) -> str:
     """The first line, without its end."""
-    return _dump({"kagura_cassette": VERSION, **asdict(header)})
+    facts = {name: value for name, value in asdict(header).items() if value or name != "pictures"}
+    return _dump({"kagura_cassette": VERSION, **facts})
 
 
 def entry_line(entry: Spoken | Heard | Called | Counted | BrainDone) -> str:

@@ -283,6 +283,16 @@ class ToolServer:
         return {"content": [{"type": "text", "text": result.text}, *shown], "is_error": result.is_error}
 
 
+async def _task(turn: Turn) -> AsyncIterator[dict[str, Any]]:
+    """A task with images, each behind its name."""
+    content: list[dict[str, Any]] = []
+    for image in turn.images:
+        source = {"type": "base64", "media_type": image.mime, "data": image.base64}
+        content += [{"type": "text", "text": f"{image.name or 'An image'}:"}, {"type": "image", "source": source}]
+    said = {"role": "user", "content": [*content, {"type": "text", "text": turn.task}]}
+    yield {"type": "user", "message": said, "parent_tool_use_id": None}
+
+
 # The SDK logs a program that ended as an error; here it becomes an error of ours, and a cell's output stays clean.
 logging.getLogger("claude_agent_sdk").addHandler(logging.NullHandler())
 
@@ -436,7 +446,7 @@ class Talk:
         client = ClaudeSDKClient(options, transport=self._program)
         try:
             await client.connect()
-            await client.query(self._turn.task)
+            await client.query(_task(self._turn) if self._turn.images else self._turn.task)
             passing_on = asyncio.create_task(self._pass_on(client), name="claude-sentences")
             try:
                 async for message in client.receive_messages():

@@ -74,6 +74,7 @@ class Endpoint:
     key: Key | None = None  # Where its key is; None for one that needs none
     window: int | None = None  # Tokens that its models take; None where nobody has said so
     start: str = ""  # What makes it answer; may be empty
+    images: bool = False  # Whether its models take images
 
     @property
     def where(self) -> str:

@@ -70,6 +70,7 @@ class Turn:
     max_turns: int | None = None  # How often it may go round its loop; None is no limit
     resume: str = ""  # What an earlier `BrainDone.session` said, to go on from there; empty starts afresh
     inside: InsideBox | None = None  # The box, for a brain that thinks there; None for every other
+    images: Sequence[Image] = ()  # What comes with the task; for a model that takes images
     # What a person says meanwhile. A brain that listens takes each at its next turn, and yields a `BrainHeard` then
     sentences: asyncio.Queue[Sentence] = field(default_factory=asyncio.Queue)
 

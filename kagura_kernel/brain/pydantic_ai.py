@@ -86,7 +86,13 @@ class PydanticAIBrain:
 
     def capabilities(self) -> BrainCapabilities:
         """It streams and keeps to a budget where the price is known; it cannot resume and reports no money."""
-        return BrainCapabilities(streaming=True, budget=True, by_model=True, listens=True)
+        return BrainCapabilities(streaming=True, budget=True, by_model=True, listens=True, images=self._takes_images)
+
+    def _takes_images(self, model: str) -> bool:
+        try:
+            return self.thinks_with(model)[0].images
+        except BrainNotConfigured:
+            return False
 
     def thinks_with(self, model: str = "") -> tuple[Endpoint, str]:
         """The endpoint and the model, as the service knows it, that a turn with this model would use.

@@ -20,6 +20,7 @@ import httpx2
 from openai import AsyncOpenAI
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -36,6 +37,7 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolCallPartDelta,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
 )
 from pydantic_ai.models import Model, ModelRequestParameters
@@ -51,6 +53,7 @@ from kagura_kernel.brain.openai_compatible import NAME, Endpoint
 from kagura_kernel.brain.provider import Turn
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainLost
+from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.tools import ToolSpec
 
 _SPARE = 0.75  # of the room is filled when something had to go, so that not every round begins differently
@@ -70,6 +73,7 @@ class Answer:
     tool: str  # The tool's name
     text: str  # What the model reads
     failed: bool = False  # Whether it is to be taken as a failure
+    images: tuple[Image, ...] = ()  # What it looks at
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,12 @@ def _whole(exchanges: Sequence[Exchange]) -> int:
 
 
 def _size(answer: Answer) -> int:
-    return bytes_of(answer.text)
+    return bytes_of(answer.text) + size_of(answer.images)
+
+
+def size_of(images: Sequence[Image]) -> int:
+    """How many bytes of text images are as long as, for a model."""
+    return int(sum(image.tokens for image in images) * FIRST_GUESS)
 
 
 def _empty_old_answers(exchanges: list[Exchange], room: int) -> None:
@@ -150,7 +159,8 @@ def _empty_old_answers(exchanges: list[Exchange], room: int) -> None:
         for place, answer in enumerate(answers):
             if over <= 0:
                 break
-            note = replace(answer, text=f"[An older answer of {_size(answer)} bytes was left out for lack of room.]")
+            text = f"[An older answer of {_size(answer)} bytes was left out for lack of room.]"
+            note = replace(answer, text=text, images=())
             if _size(note) < _size(answer):
                 over -= _size(answer) - _size(note)
                 answers[place] = note
@@ -167,6 +177,9 @@ def _without_middle(answer: Answer, room: int) -> Answer:
     size = _size(answer)
     if size <= room:
         return answer
+    if answer.images:
+        text = f"{answer.text}\n[Its images were left out for lack of room.]"
+        return _without_middle(replace(answer, text=text, images=()), room)
     note = f"\n[… {size - room} bytes of {size} were left out here for lack of room …]\n"
     half = max(0, room - bytes_of(note)) // 2
     data = answer.text.encode("utf-8", "surrogatepass")
@@ -247,8 +260,8 @@ class Service:
         tools = [_offered(spec) for spec in turn.tools]
         self._parameters = ModelRequestParameters(function_tools=tools)
         offered = json.dumps([[tool.name, tool.description, tool.parameters_json_schema] for tool in tools])
-        self.fixed = bytes_of(turn.system) + bytes_of(turn.task) + bytes_of(offered)
-        """Bytes that every request has: the system prompt, the task and the tools."""
+        self.fixed = bytes_of(turn.system) + bytes_of(turn.task) + size_of(turn.images) + bytes_of(offered)
+        """Bytes that every request has: the system prompt, the task with its images, and the tools."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -301,11 +314,14 @@ class Service:
         task = self._turn.task
         if dropped:
             task += f"\n\n[The first {dropped} rounds of work on this were left out here for lack of room.]"
-        messages: list[ModelMessage] = [ModelRequest([SystemPromptPart(self._turn.system), UserPromptPart(task)])]
+        asked = UserPromptPart([*_looked_at(self._turn.images), task] if self._turn.images else task)
+        messages: list[ModelMessage] = [ModelRequest([SystemPromptPart(self._turn.system), asked])]
         for exchange in exchanges:
             messages.append(exchange.said)
             heard = [UserPromptPart(text) for text in exchange.heard]
-            messages.append(ModelRequest([*(_returned(answer) for answer in exchange.answers), *heard]))
+            # A tool's answer is text to these services, so that images come as if a person showed them.
+            shown = [_shown(answer) for answer in exchange.answers if answer.images]
+            messages.append(ModelRequest([*(_returned(answer) for answer in exchange.answers), *shown, *heard]))
         return messages
 
     def _answered(self, response: ModelResponse) -> Answered:
@@ -362,6 +378,19 @@ def _returned(answer: Answer) -> ToolReturnPart:
         tool_call_id=answer.call_id,
         outcome="failed" if answer.failed else "success",
     )
+
+
+def _shown(answer: Answer) -> UserPromptPart:
+    return UserPromptPart([f"[Shown by {answer.tool}, call {answer.call_id}]", *_looked_at(answer.images)])
+
+
+def _looked_at(images: Sequence[Image]) -> list[UserContent]:
+    """Images, each behind its name where it has one."""
+    found: list[UserContent] = []
+    for image in images:
+        found += [f"{image.name}:"] if image.name else []
+        found.append(BinaryContent(image.data, media_type=image.mime))
+    return found
 
 
 def _sendable(part: ModelResponsePart) -> ModelResponsePart:

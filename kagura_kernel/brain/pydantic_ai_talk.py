@@ -330,7 +330,7 @@ class Talk:
                 answers.append(_no_json(wish))
                 continue
             result = next(results)
-            answers.append(Answer(wish.call_id, wish.tool, result.text, failed=result.is_error))
+            answers.append(Answer(wish.call_id, wish.tool, result.text, failed=result.is_error, images=result.images))
         return tuple(answers)
 
 

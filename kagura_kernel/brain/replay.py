@@ -183,7 +183,9 @@ class RecordingBrain:
             KaguraError: what the other brain raises.
         """
         tape = _Tape(self._path, self._redact)
-        header = CassetteHeader(datetime.now(UTC).isoformat(timespec="seconds"), self.name, turn.model, turn.task)
+        shown = "\n".join(f"{image.name} sha256:{image.sha256}" for image in turn.images)
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        header = CassetteHeader(at, self.name, turn.model, turn.task, shown)
         tape.write(header)
         calls = _CallGroups(turn, tape)
         events = self._inner.run(replace(turn, call_tool=calls.call))

@@ -16,6 +16,7 @@ from kagura_kernel.cockpit.naming import here_of, working_directory
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError, VariableRefused
 from kagura_kernel.domain.identity import new_run_id
+from kagura_kernel.domain.images import MAX_BYTES, Image, NoImageError, read_image
 from kagura_kernel.domain.notebook import CONTEXT_MODES, LEAST_TOKENS, MOST_TOKENS, ContextMode, ContextTerms
 from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms, TrustTerms
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
@@ -38,6 +39,7 @@ from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
 if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.redactor import Redactor
 
+_MOST_PICTURES = 20
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -141,7 +143,7 @@ def _check_box(request: RunRequest, choices: Choices) -> None:
     if request.image and box in WITHOUT_IMAGES:
         raise NotThisTime(
             f"Boxes of {box} have no images: they show this machine's own programs. Leave `--image {request.image}` "
-            "out, or use `--box docker`."
+            "out, or use `--box docker`. A picture is shown to the model with `--picture FILE`."
         )
 
 
@@ -249,8 +251,34 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
         delegation=agents.delegation_terms(settings, request.workers, request.handoff),
         # The words of a replay are those of an earlier run, which has left what there was to learn.
         leaves=request.replay is None or request.remember,
+        pictures=_pictures(request, order.project, brain, model),
         trust=TrustTerms(settings.trust_successes, settings.trust_tasks, settings.trust_days),
     )
+
+
+def _pictures(request: RunRequest, project: Path, brain: BrainProvider, model: str) -> tuple[Image, ...]:
+    """What the model is shown with the task. One from outside of the project goes by its name, not by its path."""
+    if len(request.pictures) > _MOST_PICTURES:
+        raise UsageError(f"A task has at most {_MOST_PICTURES} pictures, not {len(request.pictures)}.")
+    if request.pictures and not brain.capabilities().images(model):
+        raise UsageError(
+            f"The brain {brain.name} does not say that {model or 'its model'} takes images. Leave `--picture` out, use "
+            "another brain, or say `images = true` in the settings of its endpoint."
+        )
+    return tuple(_picture(path, project) for path in request.pictures)
+
+
+def _picture(path: Path, project: Path) -> Image:
+    whole = project / path.expanduser()
+    try:
+        if not whole.is_file():
+            raise UsageError(f"`--picture {path}`: there is no such file. A path counts from the project, {project}.")
+        with whole.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        return read_image(data, whole.name if path.is_absolute() else path.as_posix())
+    except (OSError, NoImageError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"`--picture {path}` cannot be shown: {why}. Name a PNG, JPEG, GIF or WebP file.") from error
 
 
 def _context(

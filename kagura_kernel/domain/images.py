@@ -29,6 +29,10 @@ SENT_BYTES = 3_750_000
 """What a model is sent: 5 MB in base64."""
 
 _PIXELS_A_TOKEN = 750
+
+MOST_TOKENS = SENT_SIDE * SENT_SIDE // _PIXELS_A_TOKEN
+"""Of one image that is sent."""
+
 _MOST_PARTS = 100_000
 _PNG_START = b"\x89PNG\r\n\x1a\n"
 

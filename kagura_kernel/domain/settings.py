@@ -68,6 +68,7 @@ class EndpointSettings:
         ge=0,
     )
     output_usd: float | None = _setting(None, "likewise, of those written", unit="USD", ge=0)
+    images: bool = _setting(False, "whether its models take images")
     key_env: str = _setting("", "the variable that holds its key")
     key_file: str = _setting("", "the file that holds it, which nobody else may read")
     key_keyring: str = _setting("", "the keychain's entry that holds it, `service/username`")

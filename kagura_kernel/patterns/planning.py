@@ -86,6 +86,7 @@ def plan_detail(
     *,
     left_out: Sequence[str] = (),
     why_again: str = "",
+    pictures: str = "",
 ) -> str:
     """All of it, a fact a line.
 
@@ -96,6 +97,7 @@ def plan_detail(
         budget_usd: The budget that is proposed.
         left_out: Ids of lessons that fit it too, and that `with lessons` does not trust.
         why_again: Why an answer could not be read, if one could not.
+        pictures: What the task's pictures cost; empty without any.
     """
     lines = [why_again] if why_again else []
     lines += _figures(estimate) if estimate is not None else ["No run of a similar task is known yet."]
@@ -111,6 +113,7 @@ def plan_detail(
             f"{'it' if one else 'them'} out: {', '.join(left_out)}. `memory show` tells what such a lesson says, "
             "`memory promote` trusts it."
         )
+    lines += [pictures] if pictures else []
     lines.append("Budget: none" if budget_usd is None else f"Budget: {dollars(budget_usd)}")
     lines.append(HOW_TO_ANSWER if lessons else HOW_TO_ANSWER.partition("; add")[0] + ".")
     return "\n".join(lines)

@@ -23,18 +23,20 @@ from kagura_kernel.brain.provider import (
 )
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.commands import OutputChunk, OutputListener
-from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BudgetExhausted, TurnsExhausted
+from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BudgetExhausted, TurnsExhausted, UsageError
 from kagura_kernel.domain.events import OutputStreamed, TextStreamed, TextWritten, ToolCalled, ToolFinished
+from kagura_kernel.domain.images import Image, NoImageError
 from kagura_kernel.domain.nesting import one_level_in
-from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
+from kagura_kernel.domain.tools import ShowImage, ToolCall, ToolResult, ToolSpec
 from kagura_kernel.membrane.egress.hosts import ASK
 from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.delegating import delegation_tools
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.exchange import Results, Shown
-from kagura_kernel.runs.images import ModelImages
+from kagura_kernel.runs.images import WITH_THE_TASK, ModelImages
 from kagura_kernel.runs.ledger import Books
 from kagura_kernel.runs.notebook import notebook_tools, show_notebook
+from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.sealing import OwnTools, offered, open_inside, paced
 from kagura_kernel.runs.toolsets import OpenToolsets, open_toolsets
@@ -224,6 +226,7 @@ async def converse(context: RunContext) -> Ending:
         toolbox.add(*own_tools(context.parts.tools, runtime, [spec.name for spec in toolbox.specs()]))
         brain = context.checkpoints.thinking(order.brain)
         turn = _turn(context, toolbox, results, toolsets.briefing)
+        turn = replace(turn, images=await _pictures(order, show))
         if told := await show_notebook(context):
             turn = replace(turn, task=f"{told}\n\n## The task\n\n{turn.task}")
         if isinstance(order.brain, ThinksInside):
@@ -237,6 +240,22 @@ async def converse(context: RunContext) -> Ending:
         await toolsets.close()
         # Not the runtime: its box is still needed, to bring the changes out.
         await host.close()
+
+
+async def _pictures(order: RunOrder, show: ShowImage | None) -> tuple[Image, ...]:
+    """What comes with the task.
+
+    Raises:
+        UsageError: one of them cannot be sent.
+    """
+    sent: list[Image] = []
+    for picture in order.pictures:
+        assert show is not None, "an order has pictures only for a brain that takes images"  # noqa: S101 - for the type checker
+        try:
+            sent.append(await show(WITH_THE_TASK, picture))
+        except NoImageError as why:
+            raise UsageError(f"The picture {picture.name} was not sent: {why}. Nothing was asked.") from why
+    return tuple(sent)
 
 
 def _turn(context: RunContext, toolbox: Toolbox, results: Results, toolsets: str) -> Turn:

@@ -12,6 +12,7 @@ from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.notebook import ContextTerms
 from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.domain.patterns import Checkpoint, DelegationTerms, Handoff, PlanTerms, TrustTerms
@@ -140,6 +141,7 @@ class RunOrder:
     handoff: Handoff = field(default_factory=Handoff)  # What it was given by the run that it works for
     delegation: DelegationTerms = field(default_factory=DelegationTerms)  # How much of its work it may hand on
     trust: TrustTerms = field(default_factory=TrustTerms)  # What has to be shown before a power is proposed
+    pictures: tuple[Image, ...] = ()  # What it is shown with the task, read and without metadata
     leaves: bool = True  # Whether it leaves what later runs learn from: a summary of its outcome, and lessons
     git: GitRules | None = None  # What git reads and runs of the project; None where nobody asked it
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kagura_kernel.domain.approvals import ApprovalKind, Approver, Decision
+from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import ApprovalDenied
 from kagura_kernel.domain.events import MemoriesShown, MemoryChanged, RunPlanned
+from kagura_kernel.domain.images import MOST_TOKENS
 from kagura_kernel.domain.memory import ShownMemory, Tier
 from kagura_kernel.domain.patterns import Estimate, PlanTerms
 from kagura_kernel.journal.precedents import Precedent
@@ -158,13 +160,13 @@ async def _agreed(
 ) -> tuple[PlanAnswer, Decision]:
     asker = Asker(order.run_id, order.session_id, parts.clock, order.routing.approval_deadline)
     said = (plan.estimate, plan.similar, plan.offered, plan.budget_usd)
-    why = ""
+    pictures, why = _pictures(order, parts), ""
     for _ in range(MOST_QUESTIONS):
         with use_approver(approver):
             decision = await asker.ask(
                 ApprovalKind.PLAN,
                 plan_title(plan.estimate),
-                plan_detail(*said, left_out=plan.left_out, why_again=why),
+                plan_detail(*said, left_out=plan.left_out, why_again=why, pictures=pictures),
                 subject=_SUBJECT,
                 arguments=plan_arguments(*said, fixes=fixes),
             )
@@ -176,6 +178,16 @@ async def _agreed(
         except ValueError as error:
             why = str(error)
     raise ApprovalDenied(_SUBJECT, f"{MOST_QUESTIONS} answers to it could not be read; nothing was spent")
+
+
+def _pictures(order: RunOrder, parts: RunParts) -> str:
+    """What the images that come with the task are read as, and cost, in each turn; empty without any."""
+    tokens = sum(min(picture.tokens, MOST_TOKENS) for picture in order.pictures)
+    if not tokens:
+        return ""
+    usd, _ = parts.price(Usage(input_tokens=tokens), order.model, parts.clock.now())
+    cost = "" if usd is None else f", {dollars(usd)}"
+    return f"Its pictures: about {tokens:,} tokens{cost}, for each turn that no cache serves"
 
 
 def _nobody(terms: PlanTerms, plan: _Plan) -> str:

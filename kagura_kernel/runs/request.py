@@ -92,6 +92,17 @@ class RunRequest(NamedTuple):
             otherwise="those of its agent too",
         ),
     ] = False
+    pictures: Annotated[
+        "tuple[Path, ...]",
+        Option(
+            ("--picture",),
+            "show the model this PNG, JPEG, GIF or WebP file with the task, without its metadata; the option again for "
+            "more",
+            Kind.FILE,
+            many=True,
+            otherwise="it sees the images that its tools make and read",
+        ),
+    ] = ()
     context: Annotated[
         "str | None",
         Option(

@@ -23,6 +23,8 @@ from kagura_kernel.brain.provider import (
     BrainText,
     BrainUsage,
     Turn,
+    all_images,
+    no_images,
 )
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured
@@ -80,6 +82,7 @@ class FakeBrain:
         usd_per_round: float | None = 0.003,
         slow_to_stop: float = 0.0,
         session: str = "",
+        images: bool = False,
     ) -> None:
         """A brain.
 
@@ -91,6 +94,7 @@ class FakeBrain:
             usd_per_round: What a round costs; None reports no cost and keeps to no budget.
             slow_to_stop: Seconds that it takes to go when it is cancelled or closed.
             session: What it says at once that it needs to go on; empty says nothing before the end.
+            images: Whether it takes images.
         """
         self._script = tuple(script)
         self._name = name
@@ -99,6 +103,7 @@ class FakeBrain:
         self._price = usd_per_round
         self._slow = slow_to_stop
         self._session = session
+        self._images = images
         self.turns: list[Turn] = []  # Every turn it was given, in order
 
     @property
@@ -115,7 +120,14 @@ class FakeBrain:
         """It streams; with a price it reports costs and keeps to a budget."""
         priced = self._price is not None
         listens = any(isinstance(step, Listen) for step in self._script)
-        return BrainCapabilities(streaming=True, resume=True, reports_cost=priced, budget=priced, listens=listens)
+        return BrainCapabilities(
+            streaming=True,
+            resume=True,
+            reports_cost=priced,
+            budget=priced,
+            listens=listens,
+            images=all_images if self._images else no_images,
+        )
 
     async def run(self, turn: Turn) -> AsyncGenerator[BrainEvent, None]:
         """Follow the script.

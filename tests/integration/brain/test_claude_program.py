@@ -221,6 +221,21 @@ async def test_an_image_in_a_result_reaches_the_model_as_it_is(tmp_path):
     assert (text.startswith("drawn"), is_error) == (True, False)
 
 
+async def test_images_of_a_task_come_before_it_and_it_is_still_taken_as_it_was_written(tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the-canary-in-the-file")
+    picture = Image("image/png", 1, 1, DOT, "dot.png")
+    for task in (f"@{secret} what is in it?", "/compact"):
+        with ModelServer([says("ok")]) as server:
+            turn = Turn(task=task, system="s", tools=[], call_tool=ToolLog(), images=[picture])
+            await done_of(brain_at(server, tmp_path / "state"), turn)
+            (request,) = server.turns
+        assert images_in(request.body) == [("user", picture.base64)]
+        assert "the-canary-in-the-file" not in json.dumps(request.body)
+        name, _, said, *_ = request.body["messages"][0]["content"]
+        assert (name["text"], said["text"].strip()) == ("dot.png:", task)
+
+
 async def test_it_uses_the_model_it_is_asked_for(tmp_path):
     with ModelServer([says("ok")]) as server:
         done = await done_of(brain_at(server, tmp_path), a_turn(ToolLog(), model="claude-sonnet-4-5"))

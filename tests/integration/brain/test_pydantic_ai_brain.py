@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
 from typing import Any
@@ -16,6 +17,7 @@ from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainText, Brain
 from kagura_kernel.brain.pydantic_ai import PydanticAIBrain
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BrainRefused, NotThisTime, SecretUnavailable
+from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 from kagura_kernel.testing.conformance.brain import ECHO as ECHO_TOOL
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events
@@ -140,6 +142,23 @@ async def test_answers_go_back_to_their_calls_and_failures_are_told():
     assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == ["call-a", "call-b"]
     assert seen[0] == "said one"
     assert "said two" in seen[1]
+
+
+async def test_images_come_with_the_task_and_after_the_answers_that_they_belong_to():
+    picture = Image("image/png", 1, 1, b"bytes of a picture", "plan.png")
+
+    async def draw(call: ToolCall) -> ToolResult:
+        return ToolResult(f"drew {call.arguments['word']}", images=(Image("image/png", 1, 1, b"bytes of a figure"),))
+
+    with OpenAIServer([calls("echo", ECHO), says("ok")]) as server:
+        await done_of(brain_at(server), replace(a_turn(draw), images=[picture]))
+        _, task, _, answer, shown = server.turns[1].body["messages"]
+    assert [part.get("text", "an image") for part in task["content"]] == ["plan.png:", "an image", "Say something."]
+    assert task["content"][1]["image_url"]["url"] == picture.address
+    assert (answer["role"], answer["content"]) == ("tool", "drew one")
+    said, image = shown["content"]
+    assert said["text"].startswith("[Shown by echo, call ")
+    assert image["image_url"]["url"] == Image("image/png", 1, 1, b"bytes of a figure").address
 
 
 async def test_calls_that_may_change_something_are_made_one_after_the_other():

@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.brain.openai_compatible import KNOWN, is_loopback, name_of, problem_with_url, split_model, without
-from kagura_kernel.brain.pydantic_ai_service import Answer, Exchange, bytes_of, fit, measured, room_in
+from kagura_kernel.brain.pydantic_ai_service import FIRST_GUESS, Answer, Exchange, bytes_of, fit, measured, room_in
+from kagura_kernel.domain.images import Image
 
 
 @pytest.mark.parametrize(
@@ -112,6 +113,18 @@ def test_last_of_all_the_newest_answers_lose_their_middle():
     assert long.text.endswith("END")
     assert "were left out here" in long.text
     assert short.text == "short"
+
+
+def test_images_count_as_what_they_are_read_as_and_go_with_their_answers():
+    large = Answer("a", "python", "drawn", images=(Image("image/png", 1500, 1000, b""),))
+    rounds = [Exchange("one", 10, (large,)), Exchange("two", 10, (large,))]
+    assert rounds[0].whole == 10 + len("drawn") + 2000 * FIRST_GUESS
+    assert fit(rounds, 13_000).exchanges == tuple(rounds)
+    old, new = fit(rounds, 9_000).exchanges
+    assert (old.answers[0].images, new.answers) == ((), (large,))
+    assert "left out" in old.answers[0].text
+    (last,) = fit(rounds[:1], 1_000).exchanges
+    assert (last.answers[0].images, last.answers[0].text) == ((), "drawn\n[Its images were left out for lack of room.]")
 
 
 def test_what_cannot_be_made_to_fit_is_told():
