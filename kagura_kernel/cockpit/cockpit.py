@@ -31,7 +31,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors.memory import MemoryStoreError
 from kagura_kernel.domain.events import ChangesSettled, RunFinished
 from kagura_kernel.domain.identity import new_session_id
-from kagura_kernel.domain.notebook import ContextMode
+from kagura_kernel.domain.notebook import ContextMode, WriteCells
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import sentences, views
@@ -401,9 +401,11 @@ class Cockpit:
         """The beginning of a changed file's new content; see `ChangeDesk.content`."""
         return self._changes.content(sha256, limit)
 
-    def apply_changes(self, run_id: str, paths: Sequence[str] | None = None, *, by: str) -> ChangesSettled:
-        """Bring changes into the project; see `ChangeDesk.apply`."""
-        return self._changes.apply(run_id, paths, by=by)
+    def apply_changes(
+        self, run_id: str, paths: Sequence[str] | None = None, *, by: str, write_cells: WriteCells | None = None
+    ) -> ChangesSettled:
+        """Bring changes into the project, and cells into their notebook; see `ChangeDesk.apply`."""
+        return self._changes.apply(run_id, paths, by=by, write_cells=write_cells)
 
     def discard_changes(self, run_id: str, paths: Sequence[str] | None = None, *, by: str) -> ChangesSettled:
         """Give changes up; see `ChangeDesk.discard`."""

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import ChangeConflict, RunUnknown, UnknownName
-from kagura_kernel.domain.events import ChangesSettled, RunStarted
+from kagura_kernel.domain.errors import ChangeConflict, RunUnknown, UnknownName, WorkspaceUnreadable
+from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunStarted
 from kagura_kernel.domain.events.run import changes_after
+from kagura_kernel.domain.notebook import WriteCells, cell_path, split_cell_path
 from kagura_kernel.domain.outcome import FileChange, by_path, in_order
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.cells import cell_edits, write_file
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.membrane.protection import apply_changes
 
@@ -41,8 +43,12 @@ class ChangeDesk:
         except OSError:
             return None
 
-    def apply(self, run_id: str, paths: Sequence[str] | None, *, by: str) -> ChangesSettled:
+    def apply(
+        self, run_id: str, paths: Sequence[str] | None, *, by: str, write_cells: WriteCells | None = None
+    ) -> ChangesSettled:
         """Bring changes into the project: all that are proposed, or those at `paths`.
+
+        Cells go into the notebook that `write_cells` reaches, else into its file.
 
         Raises:
             RunUnknown: there is no such run.
@@ -53,11 +59,37 @@ class ChangeDesk:
         started, changes = _read(self._journal, run_id)
         wanted = _pick(changes, paths)
         project = ProjectFiles(Path(started.project))
-        done = apply_changes(project, self._blobs, wanted, protected=started.protected)
-        settled = self._record(started, applied=done.applied, conflicts=done.conflicts, by=by)
-        if done.conflicts and not done.applied:
-            raise ChangeConflict(done.conflicts)
+        files = [change for change in wanted if not change.is_cell]
+        done = apply_changes(project, self._blobs, files, protected=started.protected)
+        applied, conflicts = list(done.applied), list(done.conflicts)
+        cells = [change for change in wanted if change.is_cell]
+        refused = self._write_cells(started, cells, write_cells)
+        applied += [change.path for change in cells if change.path not in refused]
+        conflicts += refused
+        settled = self._record(started, applied=tuple(applied), conflicts=tuple(conflicts), by=by)
+        if conflicts and not applied:
+            raise ChangeConflict(tuple(conflicts))
         return settled
+
+    def _write_cells(
+        self, started: RunStarted, changes: Sequence[FileChange], write: WriteCells | None
+    ) -> dict[str, str]:
+        """Change cells, of each notebook all at once: those that were not changed, by path, each with the reason."""
+        notebooks: dict[str, list[FileChange]] = {}
+        for change in changes:
+            notebooks.setdefault(split_cell_path(change.path)[0], []).append(change)
+        applied = _applied_before(self._journal, started.run_id) if changes else {}
+        refused: dict[str, str] = {}
+        for name, cells in notebooks.items():
+            place = Path(started.project, name)
+            edits = cell_edits(cells, self._blobs, applied)
+            told = write(str(place), edits) if write is not None else None
+            try:
+                told = write_file(place, edits) if told is None else told
+            except OSError as error:
+                raise WorkspaceUnreadable(str(place), error.strerror or "it cannot be written") from error
+            refused |= {cell_path(name, cell): why for cell, why in told.items()}
+        return refused
 
     def discard(self, run_id: str, paths: Sequence[str] | None, *, by: str) -> ChangesSettled:
         """Give changes up: all that are proposed, or those at `paths`.
@@ -110,6 +142,20 @@ def _read(journal: Journal, run_id: str) -> tuple[RunStarted, list[FileChange]]:
     if started is None:
         raise RunUnknown(run_id)
     return started, in_order(changes.values())
+
+
+def _applied_before(journal: Journal, run_id: str) -> dict[str, list[str]]:
+    """Hashes of what a run has made of cells that were applied, by path: what it goes on from."""
+    proposed: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
+    for row in journal.events(run_id=run_id, kinds=("changes.collected", "changes.settled")):
+        if isinstance(row.event, ChangesCollected):
+            proposed |= {change.path: change.new_sha256 for change in row.event.changes if change.is_cell}
+        elif isinstance(row.event, ChangesSettled):
+            for path in row.event.applied:
+                if proposed.get(path):
+                    found.setdefault(path, []).append(proposed[path])
+    return found
 
 
 def _pick(changes: Sequence[FileChange], paths: Sequence[str] | None) -> list[FileChange]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -68,3 +68,37 @@ class ContextTerms(NamedTuple):
     tokens: int = 4000  # At most
     # What its conversation knows already, cells' ids and digests; None where it begins
     earlier: Mapping[str, str] | None = None
+
+
+TOP = "^"
+"""Stands for the id of the cell above where there is none."""
+
+
+class CellEdit(NamedTuple):
+    """A change of one cell, to be made in its notebook."""
+
+    action: Literal["insert", "edit", "delete"]
+    cell: str  # Its id, also of one that is new
+    kind: str = "code"
+    source: str = ""  # Afterwards
+    # What it may say now: as it was when the change was proposed, or as the same run has changed it since
+    was: tuple[str, ...] = ()
+    above: str = ""  # The cell that it stands below afterwards, or `TOP`; empty where it stays
+
+
+WriteCells = Callable[[str, Sequence[CellEdit]], "Mapping[str, str] | None"]
+"""Changes cells of a notebook, named by its path: those that were not changed, each with the reason.
+
+None where this notebook cannot be reached this way. Blocks; never on the engine's thread.
+"""
+
+
+def cell_path(notebook: str, cell: str) -> str:
+    """What names a cell among a run's changes."""
+    return f"{notebook}#{cell}"
+
+
+def split_cell_path(path: str) -> tuple[str, str]:
+    """The notebook and the cell's id."""
+    notebook, _, cell = path.rpartition("#")
+    return notebook, cell

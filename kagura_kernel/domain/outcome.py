@@ -16,11 +16,12 @@ ChangeState = Literal["proposed", "applied", "discarded", "conflict", "protected
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file that a run added, changed or removed."""
+    """One file that a run added, changed or removed, or one cell of a notebook that it would."""
 
-    path: Exact  # Relative to the project root, with `/`
+    path: Exact  # Relative to the project root, with `/`; of a cell its notebook, `#`, and the cell's id
     status: ChangeStatus  # What happened to it
-    kind: Literal["file", "link"] = "file"  # A regular file or a symbolic link
+    # A regular file, a symbolic link, or the type of a cell, whose content is its source
+    kind: Literal["file", "link", "code", "markdown", "raw"] = "file"
     size: int = 0  # Bytes afterwards; 0 when deleted
     mode: int = 0o644  # Permission bits afterwards
     old_sha256: Exact = ""  # Content in the project when the change was collected; empty when there was none
@@ -29,11 +30,17 @@ class FileChange:
     binary: bool = False  # Whether either side is not text
     # Whether it has reached the project; `handed` is what the run that this one works for takes over
     state: ChangeState = "proposed"
-    target: Exact = ""  # Where a link points afterwards
+    # Where a link points afterwards; of a cell that is new or has moved the id of the one above, and `^` at the top
+    target: Exact = ""
     # Why it is protected, in half a sentence, where that does not follow from its path; otherwise empty
     reason: str = ""
     # Who would run or obey it unasked, in half a sentence; empty for most files. Such a change always waits.
     runs: str = ""
+
+    @property
+    def is_cell(self) -> bool:
+        """Whether it is a cell of a notebook."""
+        return self.kind not in ("file", "link")
 
 
 def in_order(changes: Iterable[FileChange]) -> list[FileChange]:

@@ -15,7 +15,7 @@ from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.errors import calm, check
 from kagura_kernel.jupyter.follow import wait_in_thread
 from kagura_kernel.jupyter.launching import from_cell, successor
-from kagura_kernel.jupyter.notebook import notebook_of
+from kagura_kernel.jupyter.notebook import cells_writer, notebook_of
 from kagura_kernel.jupyter.surface import Surface, loop_runs, place_of, surface_of
 from kagura_kernel.runs.request import RunRequest
 
@@ -140,9 +140,10 @@ async def carry_out(
     cockpit = get_cockpit()
     asked = from_cell(request, place, shell=shell)
     if wants_context(request, cockpit.context):
-        asked = asked._replace(notebook=await notebook_of(shell, place_of(shell), place))
+        notebook = await notebook_of(shell, place_of(shell), place)
+        asked = asked._replace(notebook=notebook, write_cells=cells_writer(shell) if notebook else None)
     handle = cockpit.launch(asked)
-    display = display_for(place, cockpit, handle.run_id)
+    display = display_for(place, cockpit, handle.run_id, asked.write_cells)
     if request.background:
         from kagura_kernel.jupyter.background import BackgroundRun
 
@@ -154,7 +155,8 @@ async def carry_out(
     outcome = await follow(handle, display, attach=cockpit.attach)
     while (after := successor(cockpit, handle.run_id, place, shell, asked)) is not None:
         handle = after
-        outcome = await follow(handle, display_for(place, cockpit, handle.run_id), attach=cockpit.attach)
+        display = display_for(place, cockpit, handle.run_id, asked.write_cells)
+        outcome = await follow(handle, display, attach=cockpit.attach)
     outcome = check(outcome)
     if request.outputs:
         _arrive(shell, request, outcome)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import ChangeConflict, KaguraError
+from kagura_kernel.domain.events import Event
+from kagura_kernel.domain.notebook import WriteCells
 from kagura_kernel.domain.outcome import FileChange, by_path
 from kagura_kernel.jupyter.slots import Slot, aside, press, write_once
 from kagura_kernel.jupyter.surface import Surface, person
@@ -51,12 +54,18 @@ LABEL = "Changes of a run"
 _open: dict[str, ChangeCard] = {}
 
 
-def show_changes(cockpit: Cockpit, run_id: str, changes: Mapping[str, FileChange], surface: Surface) -> None:
+def show_changes(
+    cockpit: Cockpit,
+    run_id: str,
+    changes: Mapping[str, FileChange],
+    surface: Surface,
+    write_cells: WriteCells | None = None,
+) -> None:
     """Put a run's changes below the cell; with buttons where a person can press them and something waits."""
     if not changes:
         return
     if surface is Surface.NOTEBOOK and any(change.state == "proposed" for change in changes.values()):
-        _open[run_id] = ChangeCard(cockpit, run_id, changes)
+        _open[run_id] = ChangeCard(cockpit, run_id, changes, write_cells)
     else:
         write_once(changes_bundle(changes, run_id=run_id, previews=previews_of(cockpit, changes)))
 
@@ -68,11 +77,29 @@ def refresh_changes(cockpit: Cockpit, run_id: str) -> None:
         card.refresh(by_path(cockpit.changes(run_id)))
 
 
+def settle(cockpit: Cockpit, run_id: str, act: str, paths: list[str] | None, write_cells: WriteCells | None) -> str:
+    """Apply or discard changes of a run, as a button says; what is to be told beside it, or nothing."""
+    try:
+        if act == "apply":
+            cockpit.apply_changes(run_id, paths, by=person(), write_cells=write_cells)
+        else:
+            cockpit.discard_changes(run_id, paths, by=person())
+    except ChangeConflict:
+        # The change's own line says so.
+        return ""
+    except KaguraError as error:
+        return error.message
+    return ""
+
+
 class ChangeCard:
     """A live change card."""
 
-    def __init__(self, cockpit: Cockpit, run_id: str, changes: Mapping[str, FileChange]) -> None:
+    def __init__(
+        self, cockpit: Cockpit, run_id: str, changes: Mapping[str, FileChange], write_cells: WriteCells | None = None
+    ) -> None:
         self._cockpit = cockpit
+        self._write_cells = write_cells
         self._run_id = run_id
         self._changes = dict(changes)
         self._previews = previews_of(cockpit, changes)
@@ -107,17 +134,7 @@ class ChangeCard:
         aside(lambda: self._settle(str(act), paths))
 
     def _settle(self, act: str, paths: list[str] | None) -> None:
-        told = ""
-        try:
-            if act == "apply":
-                self._cockpit.apply_changes(self._run_id, paths, by=person())
-            else:
-                self._cockpit.discard_changes(self._run_id, paths, by=person())
-        except ChangeConflict:
-            # The file's own line says so.
-            pass
-        except KaguraError as error:
-            told = error.message
+        told = settle(self._cockpit, self._run_id, act, paths, self._write_cells)
         try:
             now = by_path(self._cockpit.changes(self._run_id))
         except KaguraError as error:
@@ -150,9 +167,11 @@ RunDisplay = Display[RunView]
 class NotebookDisplay:
     """A live card, replaced by its static form; then the changes with their buttons."""
 
-    def __init__(self, cockpit: Cockpit, run_id: str) -> None:
+    def __init__(self, cockpit: Cockpit, run_id: str, write_cells: WriteCells | None = None) -> None:
         self._cockpit = cockpit
         self._run_id = run_id
+        self._write_cells = write_cells
+        self._settled: deque[Event] = deque()  # What was decided here about cells; no event of the run says so
         self._slot = Slot()
         self._opened = 0.0
         self._told: set[str] = set()
@@ -160,6 +179,8 @@ class NotebookDisplay:
 
     def refresh(self, view: RunView) -> None:
         """Send the parts that changed."""
+        while self._settled:
+            view.apply(self._settled.popleft())
         parts = live_parts(view)
         if self._slot.live:
             self._slot.show(parts)
@@ -177,7 +198,7 @@ class NotebookDisplay:
         # Those who listen hear of the end from the live card.
         self._slot.show(live_parts(view))
         self._slot.write(run_bundle(view))
-        show_changes(self._cockpit, self._run_id, view.changes, Surface.NOTEBOOK)
+        show_changes(self._cockpit, self._run_id, view.changes, Surface.NOTEBOOK, self._write_cells)
 
     def _tell_in_words(self, view: RunView) -> None:
         """A front end without widgets shows no buttons: say how to answer without them."""
@@ -192,7 +213,20 @@ class NotebookDisplay:
                 write_once(({"text/plain": f"{item_text(ask)}\n  {how}"}, {}))
 
     def _pressed(self, content: Mapping[str, Any]) -> None:
-        press(self._cockpit, self._run_id, content, self._slot.tell)
+        act, path = str(content.get("act")), content.get("path")
+        if act in {"apply", "discard"}:
+            aside(lambda: self._settle(act, path if isinstance(path, str) else None))
+        else:
+            press(self._cockpit, self._run_id, content, self._slot.tell)
+
+    def _settle(self, act: str, path: str | None) -> None:
+        """Decide about cells while the run goes on."""
+        changes = by_path(self._cockpit.changes(self._run_id))
+        cells = [one.path for one in changes.values() if one.is_cell and one.state in ("proposed", "conflict")]
+        paths = [one for one in cells if path in (None, one)]
+        self._slot.tell(settle(self._cockpit, self._run_id, act, paths, self._write_cells))
+        rows = self._cockpit.journal.events(run_id=self._run_id, kinds=("changes.settled",))
+        self._settled.extend(row.event for row in rows)
 
 
 class HeadlessDisplay:
@@ -218,6 +252,7 @@ _BLOCKS = {
     "leases": card.leases,
     "many": card.many,
     "net": card.network,
+    "cells": card.cells,
     "notebook": card.notebook,
     "say": say_blocks,
 }
@@ -233,11 +268,11 @@ def live_parts(view: RunView) -> dict[str, str]:
     return parts
 
 
-def display_for(surface: Surface, cockpit: Cockpit, run_id: str) -> RunDisplay:
+def display_for(surface: Surface, cockpit: Cockpit, run_id: str, write_cells: WriteCells | None = None) -> RunDisplay:
     """The display that fits the place."""
     match surface:
         case Surface.NOTEBOOK:
-            return NotebookDisplay(cockpit, run_id)
+            return NotebookDisplay(cockpit, run_id, write_cells)
         case Surface.TERMINAL:
             from kagura_kernel.jupyter.terminal import TerminalDisplay
 

@@ -13,11 +13,12 @@ import contextlib
 import json
 import re
 import types
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
 from pathlib import Path, PurePath
 from typing import Any
 
-from kagura_kernel.domain.notebook import PRIVATE, NamedValue, Notebook, NotebookCell
+from kagura_kernel.domain.notebook import PRIVATE, CellEdit, NamedValue, Notebook, NotebookCell, WriteCells
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter.surface import Surface
 
@@ -26,6 +27,9 @@ TARGET = "kagura.notebook"
 
 ANSWER_SECONDS = 1.5
 """How long it may take. Who did not answer once is not asked again."""
+
+WRITE_SECONDS = 10.0
+"""The same for cells to be changed."""
 
 KEPT = 200
 """Cells of which it is known what ran last."""
@@ -270,29 +274,47 @@ def _frame(frame: Any) -> str:
     return f"DataFrame, {frame.shape[0]:,} × {frame.shape[1]:,}: {', '.join(columns)}{more}"
 
 
+def cells_writer(shell: Any) -> WriteCells | None:
+    """What changes cells of the notebook on screen; None where there is no kernel that a front end could have."""
+    if getattr(shell, "kernel", None) is None:
+        return None
+
+    def write(notebook: str, edits: Sequence[CellEdit]) -> Mapping[str, str] | None:
+        question = {"ask": "write", "notebook": notebook, "edits": [edit._asdict() for edit in edits]}
+        with _asking(question) as answer, contextlib.suppress(TimeoutError):
+            refused = (answer.result(WRITE_SECONDS) or {}).get("refused")
+            if isinstance(refused, dict):
+                return {str(cell): str(why) for cell, why in refused.items()}
+        return None
+
+    return write
+
+
 async def _asked(question: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    with _asking(question) as answer:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await asyncio.wrap_future(answer)
+        except TimeoutError:
+            return None
+
+
+@contextlib.contextmanager
+def _asking(question: Mapping[str, Any]) -> Iterator[Future[Mapping[str, Any] | None]]:
+    """Ask the front end: its answer, which comes in another thread. Whoever answers first counts."""
     from comm import create_comm
 
-    loop = asyncio.get_running_loop()
-    answered: asyncio.Future[Mapping[str, Any] | None] = loop.create_future()
-
-    def settle(answer: object) -> None:
-        if not answered.done():
-            answered.set_result(answer if isinstance(answer, dict) else None)
+    answered: Future[Mapping[str, Any] | None] = Future()
 
     def hear(message: Mapping[str, Any]) -> None:
-        # A subshell's thread: the cell that waits has this kernel's first one.
         answer = (message.get("content") or {}).get("data")
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, answer)
+        with contextlib.suppress(InvalidStateError):
+            answered.set_result(answer if isinstance(answer, dict) else None)
 
     comm = create_comm(target_name=TARGET, data=dict(question))
     comm.on_msg(hear)
     try:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            return await answered
-    except TimeoutError:
-        return None
+        yield answered
     finally:
         comm.close()
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
+from kagura_kernel.domain.notebook import split_cell_path
 from kagura_kernel.domain.outcome import ChangeState, FileChange, by_path, in_order
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.blobs import BlobStore
@@ -49,6 +50,7 @@ class RunChanges:
         self._ours: dict[str, str] = {}
         self._protected = order.spec.policy.read_only_subpaths
         self._settled: dict[str, FileChange] = {}
+        self._cells: dict[str, FileChange] = {}
         self._order = asyncio.Lock()
         self._collector = Collector(
             self._project,
@@ -146,6 +148,28 @@ class RunChanges:
         """What differs from the project now; nothing is recorded, and contents are stored."""
         async with self._order:
             return await self._collector.collect(box, self._ours)
+
+    @property
+    def cells(self) -> Mapping[str, FileChange]:
+        """Cells of its notebook that it would change, by path."""
+        return self._cells
+
+    def propose(self, changes: Sequence[FileChange], *, withdrawn: Sequence[str] = ()) -> None:
+        """Tell of cells that it would change, and of those that it would not change any more."""
+        for part in in_parts(changes):
+            self._recorder.record(ChangesCollected, changes=part)
+        self._cells |= by_path(changes)
+        if withdrawn:
+            self._recorder.record(ChangesSettled, discarded=tuple(withdrawn), by="the agent")
+            self._cells = {path: change for path, change in self._cells.items() if path not in withdrawn}
+
+    def cells_settled(self, changes: Sequence[FileChange], refused: Mapping[str, str]) -> None:
+        """Tell what became of cells that were written through."""
+        left = [change.path for change in changes if split_cell_path(change.path)[1] in refused]
+        applied = [change.path for change in changes if change.path not in left]
+        states = dict.fromkeys(applied, "applied") | dict.fromkeys(left, "conflict")
+        self._cells |= {path: replace(self._cells[path], state=state) for path, state in states.items()}  # type: ignore[arg-type]
+        self._recorder.record(ChangesSettled, applied=tuple(applied), conflicts=tuple(left), by="write through")
 
     @property
     def left(self) -> tuple[FileChange, ...]:

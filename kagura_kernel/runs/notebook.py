@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 
 from kagura_kernel.domain.events import NotebookShown
+from kagura_kernel.domain.notebook import CellEdit, cell_path
+from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.membrane.cells import cell_edits, notebook_name
+from kagura_kernel.membrane.changes import unified_diff
 from kagura_kernel.runs.context import RunContext
+from kagura_kernel.tools.cells import Draft, cell_tools
 from kagura_kernel.tools.notebook import ReadNotebook, seen
 from kagura_kernel.tools.toolbox import Tool
 
@@ -40,6 +47,82 @@ async def show_notebook(context: RunContext) -> str:
 
 
 def notebook_tools(context: RunContext) -> list[Tool]:
-    """The tool that reads more of it, where cells may be shown."""
+    """What reads more of it and proposes other cells, where cells may be shown."""
     notebook, mode = context.order.request.notebook, context.order.context.mode
-    return [ReadNotebook(notebook, context.shown)] if notebook is not None and mode in ("cells", "all") else []
+    if notebook is None or mode not in ("cells", "all"):
+        return []
+    tools: list[Tool] = [ReadNotebook(notebook, context.shown)]
+    if notebook.name and context.order.place.notebook:
+        draft = Draft(notebook)
+        tools += cell_tools(draft, CellProposals(context, draft).tell)
+    return tools
+
+
+class CellProposals:
+    """What a run would change in its notebook, told as its other changes are.
+
+    With `ask` it waits for a person, with `through` it is made at once, with `none` it is only told.
+    """
+
+    def __init__(self, context: RunContext, draft: Draft) -> None:
+        order = context.order
+        self._context = context
+        self._draft = draft
+        self._notebook = notebook_name(order.place.notebook, order.project)
+        self._order = asyncio.Lock()
+
+    async def tell(self) -> str:
+        """Record what differs now from what was told; a sentence for the brain."""
+        async with self._order:
+            changes = [await self._change(edit) for edit in self._draft.edits()]
+            told = self._context.changes.cells
+            fresh = [one for one in changes if not _is_told(told.get(one.path), one)]
+            gone = sorted(told.keys() - {one.path for one in changes})
+            self._context.changes.propose(fresh, withdrawn=gone)
+            mode = self._context.order.write_mode
+            if mode is WriteMode.THROUGH:
+                return await self._write(fresh)
+            return "proposed." if mode is WriteMode.ASK else "noted; this run changes nothing."
+
+    async def _change(self, edit: CellEdit) -> FileChange:
+        scrub = self._context.membrane.scrubber.scrub
+        path = cell_path(self._notebook, edit.cell)
+        old, new = "".join(edit.was).encode("utf-8", "replace"), scrub(edit.source).encode("utf-8", "replace")
+        is_new, is_gone = edit.action == "insert", edit.action == "delete"
+        return FileChange(
+            path,
+            "added" if is_new else "deleted" if is_gone else "modified",
+            edit.kind,  # type: ignore[arg-type]
+            size=len(new),
+            old_sha256="" if is_new else await self._kept(old),
+            new_sha256="" if is_gone else await self._kept(new),
+            diff=unified_diff(path, _lines(old), _lines(new)),
+            state="discarded" if self._context.order.write_mode is WriteMode.NONE else "proposed",
+            target=edit.above,
+        )
+
+    async def _kept(self, content: bytes) -> str:
+        async def whole() -> AsyncIterator[bytes]:
+            yield content
+
+        return (await self._context.parts.blobs.put(whole()))[0]
+
+    async def _write(self, changes: Sequence[FileChange]) -> str:
+        write, blobs = self._context.order.request.write_cells, self._context.parts.blobs
+        place = self._context.order.place.notebook
+        edits = cell_edits(changes, blobs, {})
+        refused = await asyncio.to_thread(write, place, edits) if write is not None else None
+        if refused is None:
+            return "proposed; the notebook could not be reached, so it waits for a person."
+        self._context.changes.cells_settled(changes, refused)
+        why = "; ".join(sorted(set(refused.values())))
+        return f"not in the notebook: {why}." if refused else "in the notebook now, and not run."
+
+
+def _lines(source: bytes) -> bytes:
+    """A source as lines that end: that a cell's last one does not says nothing."""
+    return source + b"\n" if source and not source.endswith(b"\n") else source
+
+
+def _is_told(told: FileChange | None, now: FileChange) -> bool:
+    return told is not None and (told.new_sha256, told.target, told.status) == (now.new_sha256, now.target, now.status)

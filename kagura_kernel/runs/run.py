@@ -449,7 +449,7 @@ class Run:
             text=context.shown(ending.text),
             cost=account.cost,
             usage=account.usage,
-            changes=context.redacting.value(changes),
+            changes=context.redacting.value((*changes, *context.changes.cells.values())),
             duration=duration,
             error_code=ending.error_code,
             error=context.shown(ending.error_text),

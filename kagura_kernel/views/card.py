@@ -6,6 +6,7 @@ from kagura_kernel.render.blocks import Blocks, Group
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import many_block
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
+from kagura_kernel.views.changes import changes_blocks
 from kagura_kernel.views.head import head_blocks
 from kagura_kernel.views.kit import kit_blocks
 from kagura_kernel.views.learned import learned_blocks
@@ -42,6 +43,14 @@ def crossings_text(view: RunView) -> list[str]:
 def notebook(view: RunView, *, live: bool) -> Blocks:  # noqa: ARG001 - a section's shape
     """What its brain was shown of the notebook."""
     return notebook_blocks(view.notebook)
+
+
+def cells(view: RunView, *, live: bool) -> Blocks:
+    """What it would change in the notebook, while it goes on: then the card of its changes has them."""
+    found = {path: change for path, change in view.changes.items() if change.is_cell}
+    if not live or view.finished is not None or not found:
+        return ()
+    return (Group(changes_blocks(found, live=True), "changing", "Cells"),)
 
 
 def kit(view: RunView, *, live: bool) -> Blocks:

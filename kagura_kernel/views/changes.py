@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from kagura_kernel.domain.images import NoImageError
+from kagura_kernel.domain.notebook import split_cell_path
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui
@@ -61,6 +62,7 @@ _STATES = {
     "handed": ("soft", "handed to the run that it works for"),
     "protected": ("warn", "protected: this path is never written"),
 }
+ID_SHOWN = 15
 _OPEN_BELOW = 60
 _OPEN_FILES = 3
 _SHOWN_FILES = 200
@@ -79,7 +81,7 @@ def changes_blocks(
     waiting = any(change.state == "proposed" for change in changes.values())
     alone = len(changes) == 1
     buttons = _buttons("", alone=alone) if live and waiting else ()
-    top = ui.head(counted(len(changes), "changed file"), figures, ui.soft(summary(changes)), ui.SPRING, *buttons)
+    top = ui.head(changed(changes), figures, ui.soft(summary(changes)), ui.SPRING, *buttons)
     few = len(changes) <= _OPEN_FILES
     shown = first_what_runs(changes)[:_SHOWN_FILES]
     files = [_file(change, previews.get(change.path, b""), live=live and not alone, few=few) for change in shown]
@@ -92,7 +94,7 @@ def changes_blocks(
 
 def changes_text(changes: Mapping[str, FileChange]) -> str:
     """The card in text."""
-    lines = [f"[{counted(len(changes), 'changed file')}: {summary(changes)}]"]
+    lines = [f"[{changed(changes)}: {summary(changes)}]"]
     for change in first_what_runs(changes):
         added, removed = counts(change.diff)
         figures = f"  +{added} -{removed}" if change.diff else ""
@@ -101,6 +103,17 @@ def changes_text(changes: Mapping[str, FileChange]) -> str:
         state = "" if change.state == "proposed" else f"  ({state_word(change.state)}{why})"
         lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{badge}{state}")
     return "\n".join(lines)
+
+
+def changed(changes: Mapping[str, FileChange]) -> str:
+    """`2 changed files`, `1 changed cell`, or both."""
+    cells = sum(change.is_cell for change in changes.values())
+    files = len(changes) - cells
+    parts = [
+        counted(files, "changed file") if files or not cells else "",
+        counted(cells, "changed cell") if cells else "",
+    ]
+    return " and ".join(filter(None, parts))
 
 
 def first_what_runs(changes: Mapping[str, FileChange]) -> list[FileChange]:
@@ -114,7 +127,8 @@ def summary(changes: Mapping[str, FileChange]) -> str:
     waiting = states.pop("proposed", 0)
     words = [f"{number} {state_word(state)}" for state, number in states.items()]
     if waiting:
-        words.insert(0, "not in the project yet" if waiting == len(changes) else f"{waiting} not in the project yet")
+        where = "notebook" if all(change.is_cell for change in changes.values()) else "project"
+        words.insert(0, f"not in the {where} yet" if waiting == len(changes) else f"{waiting} not in the {where} yet")
     return ", ".join(words)
 
 
@@ -133,12 +147,14 @@ def _file(change: FileChange, data: bytes, *, live: bool, few: bool) -> ui.Group
     state_tone, state = _STATES.get(change.state, ("soft", change.state))
     if change.reason and change.state == "protected":
         state = f"{change.state}: {change.reason}"
+    if change.is_cell and change.state == "conflict":
+        state = "conflict: the cell was changed meanwhile and was left alone"
     added, removed = counts(change.diff)
     line: ui.Words = (
         ui.Span(sign, look="sign", tone=tone, hint=change.status),
-        ui.code(shown_path(change.path), "path"),
+        ui.code(_label(change), "path"),
         *([plus_minus(added, removed)] if change.diff else []),
-        *([ui.figure(data_size(change.size))] if change.size else []),
+        *([ui.figure(data_size(change.size))] if change.size and not change.is_cell else []),
         *([ui.chip(RUNS, "warn", change.runs)] if change.runs else []),
         *([ui.chip(state, state_tone)] if state_tone else []),
     )
@@ -147,6 +163,14 @@ def _file(change: FileChange, data: bytes, *, live: bool, few: bool) -> ui.Group
     fold = ui.Fold(line, _content(change, data), f"file:{change.path}", is_open=is_open, is_bare=True)
     # Buttons inside a summary could not be told from it by a screen reader.
     return ui.Group((fold, *([ui.Line(_buttons(change.path), "acts")] if live and waits else [])), "file")
+
+
+def _label(change: FileChange) -> str:
+    """What a change is called: a path, or a cell by its notebook and the beginning of its id."""
+    if not change.is_cell:
+        return shown_path(change.path)
+    notebook, cell = split_cell_path(change.path)
+    return f"{shown_path(notebook)} · {change.kind} cell {visible(cell[:ID_SHOWN])}"
 
 
 def _content(change: FileChange, data: bytes) -> ui.Blocks:

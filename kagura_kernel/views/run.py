@@ -315,7 +315,7 @@ class RunView:
         changes = changes_after(self.changes, event)
         if changes is not self.changes:
             self.changes = dict(sorted(changes.items()))
-            self._dirty.add("changes")
+            self._dirty.update(("changes", "cells"))
 
     def _count(self, event: ev.TurnCounted) -> None:
         self.input_tokens += event.input_tokens

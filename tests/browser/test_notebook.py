@@ -2,10 +2,12 @@
 
 import json
 
+import nbformat
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.model_script import says
+from kagura_kernel.testing.patience import wait_until
+from tests.support.model_script import calls, says
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -48,3 +50,55 @@ def test_the_agent_sees_the_notebook_on_screen_without_its_private_cells(open_no
     notebook.done(5)
     assert seen[1].count("Sales of the **north**") == 1
     assert seen[1].count("Cells as you know them") == 1
+
+
+SOURCES = (
+    """() => window.jupyterapp.shell.currentWidget.content.widgets.map(one => one.model.sharedModel.getSource())"""
+)
+_IDS = """() => window.jupyterapp.shell.currentWidget.content.widgets.map(one => one.model.id)"""
+
+
+def test_proposed_cells_are_applied_to_the_notebook_on_screen_and_undone_by_its_own_undo(open_notebook, lab):
+    ids = []
+
+    def proposes(*made):
+        return [*(lambda _, one=one: calls(one[0], one[1](ids)) for one in made), says("Proposed.")]
+
+    lab.model.turns[:] = proposes(
+        ("edit_cell", lambda at: {"cell": at[1], "source": "total = 1 + 1\ntotal"}),
+        ("insert_cell", lambda at: {"below": at[1], "source": "# Result", "kind": "markdown"}),
+        ("delete_cell", lambda at: {"cell": at[2]}),
+    )
+    notebook = open_notebook(LOAD, "total = 1 +", "left = 'over'", "%%kagura\nMend the sum.")
+    ids[:] = notebook.page.evaluate(_IDS)
+    notebook.done(0)
+    card = notebook.done(3)
+    expect(card).to_contain_text("3 changed cells")
+    expect(card).to_contain_text("not in the notebook yet")
+    notebook.picture("cells")
+    before = notebook.page.evaluate(SOURCES)
+    card.get_by_role("button", name="Apply all changes").click()
+    expect(card).to_contain_text("3 applied")
+    after = notebook.page.evaluate(SOURCES)
+    assert after == [LOAD, "total = 1 + 1\ntotal", "# Result", "%%kagura\nMend the sum."]
+    # Nothing was run or saved by that.
+    expect(notebook.prompt(1)).to_have_text("[ ]:")
+    assert [cell.source for cell in nbformat.read(notebook.path, as_version=4).cells] == before
+    notebook.page.locator(".jp-Notebook").click(position={"x": 5, "y": 5})
+    notebook.command("notebook:undo-cell-action")
+    wait_until(lambda: notebook.page.evaluate(SOURCES) == before)
+    notebook.command("notebook:redo-cell-action")
+    wait_until(lambda: notebook.page.evaluate(SOURCES) == after)
+
+
+def test_a_cell_that_a_person_has_changed_meanwhile_is_left_alone(open_notebook, lab):
+    ids = []
+    lab.model.turns[:] = [lambda _: calls("edit_cell", {"cell": ids[1], "source": "mine = 2"}), says("Proposed.")]
+    notebook = open_notebook(LOAD, "mine = 1", "%%kagura\nMake it two.")
+    ids[:] = notebook.page.evaluate(_IDS)
+    notebook.done(0)
+    card = notebook.done(2)
+    notebook.write(1, "mine = 3")
+    card.get_by_role("button", name="Apply all changes").click()
+    expect(card).to_contain_text("the cell was changed meanwhile and was left alone")
+    assert notebook.page.evaluate(SOURCES)[1] == "mine = 3"

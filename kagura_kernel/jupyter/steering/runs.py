@@ -298,13 +298,16 @@ def discard(asked: Asked) -> None:
 
 def _settle(asked: Asked, *, apply: bool) -> None:
     from kagura_kernel.jupyter.live_run import refresh_changes
+    from kagura_kernel.jupyter.notebook import cells_writer
 
     cockpit = asked.cockpit
     run_id = named_run(cockpit.journal, asked["run"], asked.here)
     paths = list(asked["paths"]) or None
     try:
-        settle = cockpit.apply_changes if apply else cockpit.discard_changes
-        settled = settle(run_id, paths, by=person())
+        if apply:
+            settled = cockpit.apply_changes(run_id, paths, by=person(), write_cells=cells_writer(asked.shell))
+        else:
+            settled = cockpit.discard_changes(run_id, paths, by=person())
     finally:
         refresh_changes(cockpit, run_id)
     # What differs every time is no output where nobody looks and the next execution is compared with this one.

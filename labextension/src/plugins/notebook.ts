@@ -13,6 +13,9 @@ const TARGET = 'kagura.notebook';
 /** Characters of a source or an output that a kernel is told. */
 const LONGEST = 50_000;
 
+/** A notebook as all who look at it share it. */
+type ISharedNotebook = NonNullable<NotebookPanel['content']['model']>['sharedModel'];
+
 /** What JupyterLab's comms have beside what their interface tells. */
 interface IOnSubshell extends Kernel.IComm {
   readonly subshellStarted?: Promise<unknown>;
@@ -20,7 +23,8 @@ interface IOnSubshell extends Kernel.IComm {
 
 export const notebookPlugin: JupyterFrontEndPlugin<void> = {
   id: 'kagura-kernel:notebook',
-  description: 'Tells a kernel what stands in the notebook that asks for a run, as it is on screen.',
+  description:
+    'Tells a kernel what stands in the notebook on screen, and changes its cells when a person says so.',
   autoStart: true,
   activate: (app: JupyterFrontEnd) => {
     app.docRegistry.addWidgetExtension('Notebook', {
@@ -45,16 +49,92 @@ async function answer(
   comm: Kernel.IComm,
   message: KernelMessage.ICommOpenMsg
 ): Promise<void> {
-  const cell = text((message.content.data as JSONObject)['cell']);
-  const found = cellsAround(panel, cell);
-  if (!found) {
+  const asked = message.content.data as JSONObject;
+  const said = text(asked['ask']) === 'write' ? written(panel, asked) : read(panel, text(asked['cell']));
+  if (!said) {
     return;
   }
   // The cell that asks has the kernel's first shell, so the answer has to come by another one.
   if (kernel.supportsSubshells) {
     await (comm as IOnSubshell).subshellStarted;
   }
-  comm.send({ name: panel.context.path, cells: found as JSONValue });
+  comm.send(said as JSONValue);
+}
+
+function read(panel: NotebookPanel, cell: string): PartialJSONObject | null {
+  const cells = cellsAround(panel, cell);
+  return cells && { name: panel.context.path, cells };
+}
+
+/** Changes cells, all in one step for undoing; answers which were not changed, each with the reason. */
+function written(panel: NotebookPanel, asked: JSONObject): PartialJSONObject | null {
+  const notebook = panel.content.model?.sharedModel;
+  const place = panel.context.path.replace(/^[^/]*:/, '');
+  if (!notebook || !`/${text(asked['notebook'])}`.endsWith(`/${place}`)) {
+    return null;
+  }
+  const refused: Record<string, string> = {};
+  notebook.transact(() => {
+    for (const edit of (asked['edits'] ?? []) as unknown as ICellEdit[]) {
+      const why = change(notebook, edit);
+      if (why) {
+        refused[edit.cell] = why;
+      }
+    }
+  });
+  return { refused };
+}
+
+/** A change of one cell, as `domain.notebook.CellEdit` has it. */
+interface ICellEdit {
+  action: 'insert' | 'edit' | 'delete';
+  cell: string;
+  kind: 'code' | 'markdown' | 'raw';
+  source: string;
+  was: string[];
+  above: string;
+}
+
+const TOP = '^';
+
+/** Makes one change; returns why it cannot be made. */
+function change(notebook: ISharedNotebook, edit: ICellEdit): string {
+  const at = place(notebook, edit.cell);
+  if (edit.above && edit.above !== TOP && place(notebook, edit.above) < 0) {
+    return 'the cell above it is not in the notebook any more';
+  }
+  if (edit.action === 'insert') {
+    if (at >= 0) {
+      return 'the cell was changed meanwhile';
+    }
+    const { kind: cell_type, cell: id, source } = edit;
+    notebook.insertCell(place(notebook, edit.above) + 1, { cell_type, id, source });
+    return '';
+  }
+  if (at < 0) {
+    return 'the cell is not in the notebook any more';
+  }
+  const cell = notebook.getCell(at);
+  if (!edit.was.includes(cell.getSource())) {
+    return 'the cell was changed meanwhile';
+  }
+  if (edit.action === 'delete') {
+    notebook.deleteCell(at);
+    return '';
+  }
+  if (cell.getSource() !== edit.source) {
+    cell.setSource(edit.source);
+  }
+  if (edit.above) {
+    const above = place(notebook, edit.above);
+    notebook.moveCell(at, above < at ? above + 1 : above);
+  }
+  return '';
+}
+
+/** Where a cell stands; -1 for one that is not there, and for the top. */
+function place(notebook: ISharedNotebook, cell: string): number {
+  return notebook.cells.findIndex(one => one.getId() === cell);
 }
 
 /** All cells of the notebook, if this one is among them; private ones by their id and tags alone. */

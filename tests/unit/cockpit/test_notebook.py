@@ -1,15 +1,19 @@
 """A run is shown its notebook: on the record first, without secrets, and in a conversation only once."""
 
 import hashlib
+import json
 
 import pytest
 
-from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.errors import ChangeConflict, UsageError
 from kagura_kernel.domain.notebook import NamedValue, Notebook, NotebookCell
+from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.views.card import run_text
+from kagura_kernel.views.changes import changes_text
 from kagura_kernel.views.run import RunView
 from tests.support.redactors import shared_redactor
 
@@ -70,3 +74,86 @@ def test_more_of_it_is_read_by_a_tool(cockpit_with, project):
 def test_a_word_that_means_nothing_is_an_error_before_anything_runs(cockpit_with, project, word):
     with pytest.raises(UsageError, match="--context takes"):
         asked(cockpit_with(), project, context=word)
+
+
+def proposing(cockpit_with, project, *script, **options):
+    """A run that proposes cells of a notebook that lies in the project; the cockpit, the outcome and the file."""
+    file = project / "work.ipynb"
+    cells = [{"cell_type": "code", "id": cell.id, "metadata": {}, "source": cell.source} for cell in NOTEBOOK.cells]
+    file.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    cockpit = cockpit_with([*script, lambda results: results[-1].text])
+    place = CellPlace(str(file), "", "here")
+    outcome, _, events = asked(cockpit, project, place=place, **options)
+    return cockpit, outcome, file, events
+
+
+MENDED = Ask("edit_cell", {"cell": "a", "source": "rows = [1]"})
+
+
+def sources(file):
+    return ["".join(cell["source"]) for cell in json.loads(file.read_text())["cells"]]
+
+
+def test_proposed_cells_wait_and_are_written_into_the_file_where_no_front_end_is(cockpit_with, project):
+    cockpit, outcome, file, events = proposing(cockpit_with, project, MENDED)
+    assert outcome.text == "a: proposed."
+    (change,) = outcome.changes
+    assert (change.path, change.kind, change.state) == ("work.ipynb#a", "code", "proposed")
+    assert "+rows = [1]" in change.diff
+    assert sources(file)[0] == LOAD.source
+    settled = cockpit.apply_changes(outcome.run_id, by="ann")
+    assert settled.applied == ("work.ipynb#a",)
+    assert sources(file)[0] == "rows = [1]"
+    assert "1 changed cell" in changes_text(RunView().apply_all(events).changes)
+
+
+def test_what_a_person_has_changed_is_a_conflict_and_a_withdrawn_proposal_is_gone(cockpit_with, project):
+    back = Ask("edit_cell", {"cell": "a", "source": LOAD.source})
+    _, outcome, _, _ = proposing(cockpit_with, project, MENDED, back)
+    assert outcome.changes == ()
+    cockpit, outcome, file, _ = proposing(cockpit_with, project, MENDED)
+    file.write_text(file.read_text().replace("load()", "reload()"))
+    with pytest.raises(ChangeConflict):
+        cockpit.apply_changes(outcome.run_id, by="ann")
+    assert "reload()" in sources(file)[0]
+
+
+def test_the_notebook_on_screen_comes_first_and_a_second_edit_fits_what_the_first_has_made(cockpit_with, project):
+    live = {"a": LOAD.source}
+
+    def write(_notebook, edits):
+        refused = {edit.cell: "changed" for edit in edits if live[edit.cell] not in edit.was}
+        live.update({edit.cell: edit.source for edit in edits if edit.cell not in refused})
+        return refused
+
+    held = []
+
+    def meanwhile(_results):
+        (cockpit,) = held
+        cockpit.apply_changes(cockpit.runs()[0].run_id, by="ann", write_cells=write)
+        return Ask("edit_cell", {"cell": "a", "source": "rows = [1, 2]"})
+
+    def keep(script):
+        held.append(cockpit_with(script))
+        return held[0]
+
+    cockpit, outcome, file, _ = proposing(keep, project, MENDED, meanwhile)
+    assert live["a"] == "rows = [1]"
+    cockpit.apply_changes(outcome.run_id, by="ann", write_cells=write)
+    assert live["a"] == "rows = [1, 2]"
+    assert sources(file)[0] == LOAD.source
+
+
+def test_with_write_through_they_are_written_at_once_and_with_none_never(cockpit_with, project):
+    written = []
+
+    def write(_notebook, edits):
+        written.extend(edit.source for edit in edits)
+        return {}
+
+    _, outcome, _, _ = proposing(cockpit_with, project, MENDED, write_mode=WriteMode.THROUGH, write_cells=write)
+    assert (outcome.text, written) == ("a: in the notebook now, and not run.", ["rows = [1]"])
+    assert outcome.changes[0].state == "applied"
+    _, outcome, _, _ = proposing(cockpit_with, project, MENDED, write_mode=WriteMode.NONE, write_cells=write)
+    assert (outcome.text, outcome.changes[0].state) == ("a: noted; this run changes nothing.", "discarded")
+    assert len(written) == 1

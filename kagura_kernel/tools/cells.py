@@ -1,0 +1,181 @@
+"""Tools that propose changes to the cells of the person's notebook. Nothing of it runs, and a person decides.
+
+The run works on a draft of its own. What differs between the draft and the notebook as it was is what is proposed, a
+change for each cell: a cell that is edited twice is one change, and one that is taken back is none.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from kagura_kernel.domain.notebook import TOP, CellEdit, Notebook
+from kagura_kernel.domain.tools import ToolResult, ToolSpec
+from kagura_kernel.tools import schema
+from kagura_kernel.tools.toolbox import CallContext
+
+LONGEST_SOURCE = 200_000
+MOST_CHANGES = 500
+HIDDEN = "[REDACTED"
+"""How a mark begins that stands where a brain is not shown something."""
+
+CellKind = Literal["code", "markdown", "raw"]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftCell:
+    """One cell of a draft."""
+
+    id: str
+    kind: str
+    source: str
+
+
+class Draft:
+    """A notebook as the run would have it."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        cells = [DraftCell(cell.id, cell.kind, cell.source) for cell in notebook.cells]
+        self._before = {cell.id: cell for cell in cells}
+        self._order = [cell.id for cell in cells]
+        self._cells = cells
+        self._moved: set[str] = set()
+
+    def find(self, ident: str) -> DraftCell | None:
+        """A cell by its id."""
+        return next((cell for cell in self._cells if cell.id == ident), None)
+
+    def insert(self, kind: CellKind, source: str, above: str) -> str:
+        """A new cell below this one, or at the top; its id."""
+        fresh = DraftCell(f"kagura-{secrets.token_hex(4)}", kind, source)
+        self._cells.insert(self._below(above), fresh)
+        return fresh.id
+
+    def edit(self, ident: str, source: str) -> None:
+        """Give a cell another source."""
+        self._cells = [replace(cell, source=source) if cell.id == ident else cell for cell in self._cells]
+
+    def delete(self, ident: str) -> None:
+        """Take a cell out."""
+        self._cells = [cell for cell in self._cells if cell.id != ident]
+
+    def move(self, ident: str, above: str) -> None:
+        """Put a cell below another one, or to the top."""
+        cell = next(cell for cell in self._cells if cell.id == ident)
+        self.delete(ident)
+        self._cells.insert(self._below(above), cell)
+        self._moved.add(ident)
+
+    def edits(self) -> list[CellEdit]:
+        """What differs from the notebook as it was, in the draft's order; cells that are gone come last."""
+        found = []
+        for at, cell in enumerate(self._cells):
+            before = self._before.get(cell.id)
+            above = self._cells[at - 1].id if at else TOP
+            if before is None:
+                found.append(CellEdit("insert", cell.id, cell.kind, cell.source, (), above))
+            elif cell != before or cell.id in self._moved:
+                place = above if cell.id in self._moved else ""
+                found.append(CellEdit("edit", cell.id, cell.kind, cell.source, (before.source,), place))
+        there = {cell.id for cell in self._cells}
+        gone = [cell for ident, cell in self._before.items() if ident not in there]
+        return [*found, *(CellEdit("delete", cell.id, cell.kind, "", (cell.source,)) for cell in gone)]
+
+    def _below(self, above: str) -> int:
+        return next((at + 1 for at, cell in enumerate(self._cells) if cell.id == above), 0)
+
+
+Propose = Callable[[], Awaitable[str]]
+"""Tells the person of what the draft has changed by now: a sentence for the brain about what becomes of it."""
+
+_WAITS = "A person decides about it; nothing of it is run."
+
+
+class CellTool:
+    """One way to change the draft.
+
+    Args:
+        name: `insert_cell`, `edit_cell`, `delete_cell` or `move_cell`.
+        draft: What is changed.
+        propose: Tells of it.
+    """
+
+    def __init__(self, name: str, draft: Draft, propose: Propose) -> None:
+        self._name = name
+        self._draft = draft
+        self._propose = propose
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Name, description and schema."""
+        what, required, fields = _SPECS[self._name]
+        return ToolSpec(self._name, f"{what} {_WAITS}", schema.arguments(*required, **fields))
+
+    async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
+        """Change the draft and propose it."""
+        source = str(arguments.get("source", ""))
+        above = str(arguments.get("below", ""))
+        unknown = [
+            one for one in (arguments.get("cell", ""), above) if one not in ("", TOP) and not self._draft.find(one)
+        ]
+        if unknown:
+            return _refused(f"There is no cell {unknown[0]!r}; read_notebook lists the cells.")
+        if self._name == "edit_cell" and HIDDEN in source:
+            return _refused(
+                "That source holds a mark in the place of a secret: leave the cell, and insert another one."
+            )
+        if len(source) > LONGEST_SOURCE:
+            return _refused(f"A cell may have {LONGEST_SOURCE:,} characters, not {len(source):,}.")
+        if above and above == arguments.get("cell"):
+            return _refused("A cell cannot stand below itself.")
+        if self._name == "insert_cell" and len(self._draft.edits()) >= MOST_CHANGES:
+            return _refused(f"A run may change {MOST_CHANGES} cells.")
+        ident = self._change(arguments, source, above)
+        return ToolResult(f"{ident}: {await self._propose()}", route="")
+
+    def _change(self, arguments: Mapping[str, Any], source: str, above: str) -> str:
+        match self._name:
+            case "insert_cell":
+                return self._draft.insert(arguments.get("kind", "code"), source, above)
+            case "edit_cell":
+                self._draft.edit(arguments["cell"], source)
+            case "delete_cell":
+                self._draft.delete(arguments["cell"])
+            case _:
+                self._draft.move(arguments["cell"], above)
+        return str(arguments["cell"])
+
+
+def cell_tools(draft: Draft, propose: Propose) -> Sequence[CellTool]:
+    """All of them."""
+    return [CellTool(name, draft, propose) for name in _SPECS]
+
+
+def _refused(why: str) -> ToolResult:
+    return ToolResult(why, is_error=True, route="")
+
+
+_CELL = schema.text("The cell's id.")
+_SOURCE = schema.text("The whole source of the cell.", empty=True)
+_BELOW = schema.text(f"The id of the cell that it stands below, `{TOP}` for the top of the notebook.")
+_KIND = {"type": "string", "enum": ["code", "markdown", "raw"], "description": "What it is; code when left out."}
+_SPECS: Mapping[str, tuple[str, tuple[str, ...], dict[str, dict[str, Any]]]] = {
+    "insert_cell": (
+        "Propose a new cell in the person's notebook.",
+        ("source", "below"),
+        {"source": _SOURCE, "below": _BELOW, "kind": _KIND},
+    ),
+    "edit_cell": (
+        "Propose another source for a cell of the person's notebook; to mend a cell, edit it instead of adding one.",
+        ("cell", "source"),
+        {"cell": _CELL, "source": _SOURCE},
+    ),
+    "delete_cell": ("Propose to delete a cell of the person's notebook.", ("cell",), {"cell": _CELL}),
+    "move_cell": (
+        "Propose another place for a cell of the person's notebook.",
+        ("cell", "below"),
+        {"cell": _CELL, "below": _BELOW},
+    ),
+}
