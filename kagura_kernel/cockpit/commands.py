@@ -248,7 +248,19 @@ _ANSWER_COMMANDS = (
     ),
 )
 
+_CELL = Argument("cell", Kind.TEXT, "its id; the one that failed last when left out", required=False, metavar="CELL")
+
 _WORK_COMMANDS = (
+    Command(
+        "fix",
+        "have an agent find out why a cell failed, and propose a mended one",
+        NOTEBOOK,
+        (_CELL,),
+        examples=("fix",),
+        detail="It is a run like that of a `%%kagura` cell, with the settings’ brain and limits. The mended cell is a "
+        "change that waits for you; nothing of it is run.",
+    ),
+    Command("explain", "have an agent explain why a cell failed", NOTEBOOK, (_CELL,), examples=("explain",)),
     Command("attach", "show a run of any notebook, live or over", NOTEBOOK, (_RUN,), examples=("attach last",)),
     Command("changes", "what a run would change", BOTH, (_RUN,), _BOOKS, ("changes last",)),
     Command(

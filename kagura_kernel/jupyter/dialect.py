@@ -41,7 +41,7 @@ ENTRY_INSIDE = "kagura_cell_inside"
 ENTRY_COMMAND = "kagura_command"
 """The same for a line that asks a person and waits for the answer."""
 
-_AWAITED = re.compile(r"plugin[ \t]+(enable|audit)(?=[ \t]|$)")
+_AWAITED = re.compile(r"(?:plugin[ \t]+(?:enable|audit)|fix|explain)(?=[ \t]|$)")
 _COMMAND = re.compile(r"%kagura[ \t]+(?P<line>.*)")
 
 _FIRST_LINE = re.compile(rf"%%(?P<magic>{'|'.join(CELL_MAGICS)})(?P<line>[ \t].*)?$")

@@ -53,8 +53,9 @@ def _facts(outcome: RunOutcome) -> list[str]:
         facts.append("verified" if outcome.verified else "verification did not pass")
     if outcome.changes:
         from kagura_kernel.render.figures import counted
+        from kagura_kernel.views.changes import changed
 
-        facts.append(counted(len(outcome.changes), "changed file"))
+        facts.append(changed(outcome.changes))
         if conflicts := sum(change.state == "conflict" for change in outcome.changes):
             facts.append(counted(conflicts, "conflict"))
     if outcome.children or outcome.cost.usd is not None:

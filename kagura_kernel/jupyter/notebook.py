@@ -101,6 +101,11 @@ class CellLog:
         return ran
 
     @property
+    def failed(self) -> str:
+        """The cell that failed last, if it has not run well since; empty for none."""
+        return next((cell.id for cell in reversed(self._cells.values()) if cell.error), "")
+
+    @property
     def private_names(self) -> frozenset[str]:
         """Names that private cells have given."""
         return frozenset[str]().union(*self._private.values())
@@ -128,6 +133,12 @@ async def notebook_of(shell: Any, place: CellPlace, surface: Surface) -> Noteboo
     found = found or log.notebook(place)
     names = named_values(shell, log.private_names)
     return Notebook(found.name, found.source, found.cells, found.asking, names, found.private)
+
+
+def failed_cell(shell: Any) -> str:
+    """The id of the cell that failed last in this kernel and has not run well since; empty for none."""
+    log = getattr(shell, _LOG, None)
+    return log.failed if isinstance(log, CellLog) else ""
 
 
 def watch(shell: Any) -> None:

@@ -9,7 +9,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
@@ -81,7 +81,7 @@ def changes_blocks(
     waiting = any(change.state == "proposed" for change in changes.values())
     alone = len(changes) == 1
     buttons = _buttons("", alone=alone) if live and waiting else ()
-    top = ui.head(changed(changes), figures, ui.soft(summary(changes)), ui.SPRING, *buttons)
+    top = ui.head(changed(changes.values()), figures, ui.soft(summary(changes)), ui.SPRING, *buttons)
     few = len(changes) <= _OPEN_FILES
     shown = first_what_runs(changes)[:_SHOWN_FILES]
     files = [_file(change, previews.get(change.path, b""), live=live and not alone, few=few) for change in shown]
@@ -94,7 +94,7 @@ def changes_blocks(
 
 def changes_text(changes: Mapping[str, FileChange]) -> str:
     """The card in text."""
-    lines = [f"[{changed(changes)}: {summary(changes)}]"]
+    lines = [f"[{changed(changes.values())}: {summary(changes)}]"]
     for change in first_what_runs(changes):
         added, removed = counts(change.diff)
         figures = f"  +{added} -{removed}" if change.diff else ""
@@ -105,9 +105,9 @@ def changes_text(changes: Mapping[str, FileChange]) -> str:
     return "\n".join(lines)
 
 
-def changed(changes: Mapping[str, FileChange]) -> str:
+def changed(changes: Collection[FileChange]) -> str:
     """`2 changed files`, `1 changed cell`, or both."""
-    cells = sum(change.is_cell for change in changes.values())
+    cells = sum(change.is_cell for change in changes)
     files = len(changes) - cells
     parts = [
         counted(files, "changed file") if files or not cells else "",

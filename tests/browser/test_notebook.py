@@ -102,3 +102,30 @@ def test_a_cell_that_a_person_has_changed_meanwhile_is_left_alone(open_notebook,
     card.get_by_role("button", name="Apply all changes").click()
     expect(card).to_contain_text("the cell was changed meanwhile and was left alone")
     assert notebook.page.evaluate(SOURCES)[1] == "mine = 3"
+
+
+def test_a_cell_that_failed_is_mended_by_its_button_and_works(open_notebook, lab):
+    told = []
+
+    def mends(request):
+        told.append(json.dumps(request["messages"]))
+        return calls(
+            "edit_cell", {"cell": told[0].split("Cell ")[-1].split()[0], "source": "prices['total'] = 2\nprices"}
+        )
+
+    lab.model.turns[:] = [mends, says("The key was missing.")]
+    # The extension is not loaded: the button sees to that.
+    notebook = open_notebook("prices = {'amount': 1}", "prices['total']")
+    notebook.done(0)
+    notebook.run(1)
+    expect(notebook.error(1)).to_contain_text("KeyError")
+    notebook.cell(1).locator(".cm-content").click()
+    notebook.cell(1).get_by_role("button", name="Fix this cell").click()
+    card = notebook.output(2)
+    expect(card).to_contain_text("The key was missing.")
+    assert "KeyError: 'total'" in told[0]
+    notebook.picture("fix")
+    card.get_by_role("button", name="Apply all changes").click()
+    expect(card).to_contain_text("1 applied")
+    expect(notebook.done(1)).to_contain_text("{'amount': 1, 'total': 2}")
+    expect(notebook.cell(1).get_by_role("button", name="Fix this cell")).to_have_count(0)

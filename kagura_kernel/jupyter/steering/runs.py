@@ -11,6 +11,7 @@ from kagura_kernel.cockpit.brains import turn_words
 from kagura_kernel.cockpit.instead import going_on, stopped
 from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.naming import named_approval, named_run, only, read_time, run_to_stop, told_run
+from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.grammar import Surface as Typed
 from kagura_kernel.domain.outcome import by_path
 from kagura_kernel.domain.sentences import Sentence
@@ -284,6 +285,39 @@ def changes(asked: Asked) -> None:
     if surface is not Surface.HEADLESS:
         tell(f"{run}:")
     show_changes(asked.cockpit, run_id, found, surface)
+
+
+_FIX = (
+    "Cell {cell} of this notebook failed, as its error shows. Find out why. Try a mended version in your sandbox where "
+    "that is possible, and propose it with edit_cell as the source of that very cell; propose changes of other cells "
+    "only where the fault lies there. Say in a sentence or two what was wrong."
+)
+_EXPLAIN = (
+    "Cell {cell} of this notebook failed, as its error shows. Explain in a few sentences why, and what would mend it. "
+    "Propose no changes."
+)
+
+
+async def fix(asked: Asked) -> Any:
+    """Have an agent propose a mended version of a cell that failed."""
+    return await _about_error(asked, _FIX)
+
+
+async def explain(asked: Asked) -> Any:
+    """Have an agent explain an error."""
+    return await _about_error(asked, _EXPLAIN)
+
+
+async def _about_error(asked: Asked, task: str) -> Any:
+    from kagura_kernel.jupyter.cell import run_cell
+    from kagura_kernel.jupyter.notebook import failed_cell
+
+    cell = asked["cell"] or failed_cell(asked.shell)
+    if not cell:
+        raise UsageError("No cell has failed since this kernel began. Run the cell first, or name it by its id.")
+    # What runs while the kernel hears no buttons asks nobody.
+    surface = Surface.INSIDE if asked.blocked else None
+    return await run_cell(asked.shell, "kagura", "--context cells", task.format(cell=cell), surface=surface)
 
 
 def apply(asked: Asked) -> None:

@@ -9,3 +9,23 @@ const BELL =
   '</g></svg>';
 
 export const bellIcon = new LabIcon({ name: 'kagura-kernel:bell', svgstr: BELL });
+
+const drawn = (path: string) =>
+  '<svg xmlns="http://www.w3.org/2000/svg" width="16" height="16" viewBox="0 0 24 24">' +
+  `<path class="jp-icon3" fill="#616161" d="${path}"/></svg>`;
+
+/** A wrench. */
+export const fixIcon = new LabIcon({
+  name: 'kagura-kernel:fix',
+  svgstr: drawn(
+    'M21.7 6.6a5.6 5.6 0 0 1-7.6 6.9l-8.2 8.2a2.3 2.3 0 0 1-3.3-3.3l8.2-8.2a5.6 5.6 0 0 1 6.9-7.6l-3.3 3.3.7 2.6 2.6.7z'
+  )
+});
+
+/** A question mark in a circle. */
+export const explainIcon = new LabIcon({
+  name: 'kagura-kernel:explain',
+  svgstr: drawn(
+    'M12 2a10 10 0 1 0 0 20 10 10 0 0 0 0-20zm0 18a8 8 0 1 1 0-16 8 8 0 0 1 0 16zm-1-4h2v2h-2zm1-10a4 4 0 0 0-4 4h2a2 2 0 1 1 2 2h-1v3h2v-1.1A4 4 0 0 0 12 6z'
+  )
+});

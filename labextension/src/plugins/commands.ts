@@ -6,9 +6,10 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { text } from '../api/decode.js';
 import type { Kagura } from '../model/kagura.js';
-import { bellIcon } from '../panel/icons.js';
+import { bellIcon, explainIcon, fixIcon } from '../panel/icons.js';
 import type { KaguraPanel } from '../panel/widget.js';
 import { TRANSLATION_DOMAIN } from '../tokens.js';
+import { askAbout, failedCell, followFailures } from './failed.js';
 import { jumpToCell } from './jump.js';
 import { IPanel } from './panel.js';
 import { IKagura } from './service.js';
@@ -20,7 +21,9 @@ export const Commands = {
   nextApproval: 'kagura:next-approval',
   refresh: 'kagura:refresh',
   goToCell: 'kagura:go-to-cell',
-  stop: 'kagura:stop-run'
+  stop: 'kagura:stop-run',
+  fixCell: 'kagura:fix-cell',
+  explainCell: 'kagura:explain-cell'
 } as const;
 
 /** Shells that can fold the side away: JupyterLab's and Notebook's. */
@@ -91,10 +94,33 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
         }
       }
     });
+    for (const [command, word, label, icon] of [
+      [Commands.fixCell, 'fix', trans.__('Fix this cell'), fixIcon],
+      [Commands.explainCell, 'explain', trans.__('Explain this error'), explainIcon]
+    ] as const) {
+      commands.addCommand(command, {
+        label,
+        caption: trans.__('%1: an agent looks at the error, in a sandbox', label),
+        icon,
+        isVisible: () => failedCell(tracker) !== null,
+        isEnabled: () => failedCell(tracker) !== null,
+        execute: () => askAbout(tracker, word)
+      });
+    }
+    followFailures(tracker, () => {
+      commands.notifyCommandChanged(Commands.fixCell);
+      commands.notifyCommandChanged(Commands.explainCell);
+    });
     panel.disposed.connect(() => commands.notifyCommandChanged(Commands.toggle));
 
     const category = trans.__('Agent runs');
-    for (const command of [Commands.toggle, Commands.nextApproval, Commands.refresh]) {
+    for (const command of [
+      Commands.toggle,
+      Commands.nextApproval,
+      Commands.refresh,
+      Commands.fixCell,
+      Commands.explainCell
+    ]) {
       palette?.addItem({ command, category });
     }
     launcher?.add({ command: Commands.open, category: trans.__('Other'), rank: 10 });

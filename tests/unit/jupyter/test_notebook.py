@@ -8,9 +8,11 @@ import pandas as pd
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter import notebook as module
-from kagura_kernel.jupyter.notebook import about, cells_of, error_text, notebook_of, unwatch, watch
+from kagura_kernel.jupyter.notebook import about, cells_of, error_text, failed_cell, notebook_of, unwatch, watch
+from kagura_kernel.jupyter.steering import run_line
 from kagura_kernel.jupyter.surface import Surface
 
 
@@ -107,6 +109,18 @@ async def test_the_front_end_is_asked_first_and_not_again_when_it_knows_nothing(
     shell.kernel.parent = {"header": {"session": "ours"}}
     found = await seen(shell, surface=Surface.NOTEBOOK)
     assert (found.source, found.name) == ("live", "w.ipynb")
+
+
+def test_the_cell_that_failed_last_is_the_one_to_fix_until_it_runs_well(shell):
+    run(shell, "1/0", "a")
+    run(shell, "1/0", "b")
+    assert failed_cell(shell) == "b"
+    run(shell, "1", "b")
+    assert failed_cell(shell) == "a"
+    run(shell, "1", "a")
+    assert failed_cell(shell) == ""
+    with pytest.raises(UsageError, match="No cell has failed"):
+        run_line(shell, "fix")
 
 
 def test_a_traceback_keeps_the_persons_own_lines():

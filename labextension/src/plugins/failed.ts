@@ -1,0 +1,42 @@
+import type { ICodeCellModel } from '@jupyterlab/cells';
+import { type INotebookTracker, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+
+/** The active cell where it shows an error, with its panel; null everywhere else. */
+export function failedCell(
+  tracker: INotebookTracker | null
+): { panel: NotebookPanel; id: string; index: number } | null {
+  const panel = tracker?.currentWidget;
+  const model = panel?.content.activeCell?.model;
+  if (!panel || model?.type !== 'code') {
+    return null;
+  }
+  const { outputs } = model as ICodeCellModel;
+  const failed = Array.from({ length: outputs.length }, (_, at) => outputs.get(at).type === 'error');
+  return failed.includes(true) ? { panel, id: model.id, index: panel.content.activeCellIndex } : null;
+}
+
+/** Says so whenever another cell is active, or what the active one shows has changed. */
+export function followFailures(tracker: INotebookTracker | null, changed: () => void): void {
+  tracker?.activeCellChanged.connect(changed);
+  NotebookActions.executed.connect(changed);
+}
+
+/** Asks an agent about the error of the active cell, in a new cell below it, where its card stands. */
+export async function askAbout(tracker: INotebookTracker | null, word: 'fix' | 'explain'): Promise<void> {
+  const found = failedCell(tracker);
+  if (!found) {
+    return;
+  }
+  const { panel, id, index } = found;
+  const { content, sessionContext } = panel;
+  // A notebook that has had no agent yet; one that has is told so, which nobody sees.
+  await sessionContext.session?.kernel?.requestExecute({
+    code: '%load_ext kagura_kernel',
+    silent: true,
+    store_history: false
+  }).done;
+  content.model?.sharedModel.insertCell(index + 1, { cell_type: 'code', source: `%kagura ${word} ${id}` });
+  content.deselectAll();
+  content.activeCellIndex = index + 1;
+  await NotebookActions.run(content, sessionContext);
+}
