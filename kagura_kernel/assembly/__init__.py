@@ -37,7 +37,7 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import mark_lost, process_owner
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.views import session_known_cells, session_last_brain_session
+from kagura_kernel.journal.views import known_cells, notebook_session, session_conversation
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.lease import lease_terms, parse_grant
 from kagura_kernel.membrane.credentials.revoke import Settler, keep_sweeping
@@ -133,8 +133,8 @@ class _Services:
             replay=_replay,
             record=partial(_record, self.home),
             check_project=check,
-            resume=lambda session_id, brain: session_last_brain_session(journal, session_id, brain=brain),
-            known_cells=lambda session_id, brain: session_known_cells(journal, session_id, brain=brain),
+            conversation=lambda session_id, brain: session_conversation(journal, session_id, brain=brain),
+            known_cells=partial(known_cells, journal),
             owner=self.owner,
             check_credentials=lambda grants: check_grants(grants, self.registry()),
             resolve_agent=resolve_for(self.kits),
@@ -172,6 +172,7 @@ class _Services:
             tools=tool_makers(settings),
             others=partial(_others, telemetry),
             close_others=_nothing if telemetry is None else telemetry.close,
+            own_session=lambda: notebook_session(self.journal, self.environ.get("JPY_SESSION_NAME", "")),
             make_plugins=lambda: make_plugins(self.environ, home, settings, self.journal, clock, self.owner, boxes),
         )
 

@@ -104,6 +104,7 @@ class CockpitParts:
     # Loads what makes the tools of other packages that the settings name
     tools: Callable[[], Sequence[ToolMaker]] = tuple
     others: Callable[[], Sequence[PartStatus]] = tuple  # The state of what else was configured, for `status`
+    own_session: Callable[[], str] = str  # The session that goes on here; empty for a new one
     close_others: Callable[[], None] = _nothing  # Closes it, after the last event and before the journal
 
 
@@ -121,7 +122,8 @@ class Cockpit:
         self._lock = threading.Lock()
         self._handles: dict[str, RunHandle] = {}
         self._powers: dict[str, SessionPowers] = {}
-        self._own_session = new_session_id()
+        self._own_session = parts.own_session() or new_session_id()
+        self._model = ""
         self._sweeping = Sweeping(parts.membrane.ledger, parts.sweep, self._engine, parts.alive)
         self._sweeping.begin()
         self._tails = Tails(parts.journal, parts.clock, self._engine, self._sweeping.begin)
@@ -265,6 +267,8 @@ class Cockpit:
             BrainError: its brain, or its cassette, cannot be used.
         """
         session_id = self._session_of(intent)
+        if self._model and intent.model is None and intent.handoff is None and not intent.language:
+            intent = intent._replace(model=self._model)
         typed = {"The image": intent.image, "The model": intent.model}
         self._check_names([*typed.items(), *(("The grant", grant) for grant in intent.grants)])
         order = order_for(intent, session_id, self._parts.choices)
@@ -445,6 +449,26 @@ class Cockpit:
         with self._lock:
             return self._own_session
 
+    def begin_anew(self) -> None:
+        """Have runs of this process that name no session begin a new one."""
+        with self._lock:
+            self._own_session = new_session_id()
+
+    @property
+    def model(self) -> str:
+        """The model of runs of this process that name none; empty where settings and brains choose."""
+        return self._model
+
+    def use_model(self, name: str) -> None:
+        """Have runs of this process that name no model think with this one; empty leaves it to settings and brains.
+
+        Raises:
+            UsageError: it looks like a secret.
+            RedactionUnavailable: secrets cannot be looked for.
+        """
+        self._check_names([("The model", name)])
+        self._model = name
+
     def status(self) -> StatusReport:
         """The state of everything; probes the back-ends, so it may take a second."""
         boxes, brains = self._engine.call(self._parts.probe(), timeout=30)
@@ -482,8 +506,7 @@ class Cockpit:
 
     def _session_of(self, intent: RunRequest) -> str:
         if intent.session is None and intent.new_session:
-            with self._lock:
-                self._own_session = new_session_id()
+            self.begin_anew()
         return self._session_named(intent.session)
 
     def _session_named(self, name: str | None) -> str:

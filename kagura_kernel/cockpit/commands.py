@@ -68,6 +68,21 @@ _LOOK_COMMANDS = (
         "newest run comes first.",
     ),
     Command(
+        "new",
+        "begin a new conversation: the next run knows nothing of those before it",
+        NOTEBOOK,
+        examples=("new",),
+        detail="`--new` in a cell’s first line does the same with that cell.",
+    ),
+    Command(
+        "model",
+        "have further runs here think with another model, until the kernel ends; or say which it is",
+        NOTEBOOK,
+        (Argument("model", Kind.MODEL, "its name; `auto` for the usual one again", required=False, metavar="NAME"),),
+        examples=("model", "model claude-opus-5-5", "model auto"),
+        detail="A cell’s `--model` counts for that cell.",
+    ),
+    Command(
         "approvals",
         "the latest approvals, or those that wait",
         BOTH,

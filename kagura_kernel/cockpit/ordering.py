@@ -22,7 +22,7 @@ from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms, TrustT
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.variables import CellPlace
-from kagura_kernel.journal.rows import Here
+from kagura_kernel.journal.rows import Conversation, Here
 from kagura_kernel.kit.definitions.definition import AgentDefinition
 from kagura_kernel.kit.staging.home_files import without_secret
 from kagura_kernel.membrane.credentials.lease import Grant
@@ -66,9 +66,9 @@ class Choices:
     replay: Callable[[Path], tuple[BrainProvider, str]]
     record: Callable[[BrainProvider, Path], BrainProvider]  # A brain and a path to the same brain, recorded
     check_project: Callable[[Path], Path]  # A directory to the project root; raises `WorkspaceError`
-    # Session and brain to what their conversation knows of its notebook; None where it was told nothing
-    known_cells: Callable[[str, str], Mapping[str, str] | None]
-    resume: Callable[[str, str], str]  # Session and brain to what that brain needs to go on; empty to start afresh
+    # A run to what was known of its notebook at its end; None where it was told nothing
+    known_cells: Callable[[str], Mapping[str, str] | None]
+    conversation: Callable[[str, str], Conversation]  # Session and brain to what that brain goes on from
     owner: str  # Identifies this process
     check_credentials: Callable[[Sequence[Grant]], None]  # Raises when one of these is given by no provider
     resolve_agent: agents.ResolveAgent  # A reference to an agent
@@ -212,8 +212,7 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
     wanted = agent.agent.definition
     brain, reason, task = _brain(request, wanted, choices)
     model = _model(request, wanted, brain.name, choices)
-    goes_on = choices.resume(order.session_id, brain.name) if resumes is None else brain_session(resumes, brain.name)
-    resume = goes_on if brain.capabilities().resume else ""
+    goes_on = _conversation(order.session_id, brain, choices, resumes)
     if request.record is not None:
         if brain.capabilities().sealed:
             raise UsageError(
@@ -237,10 +236,9 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
             left_budget(agents.budget(request, wanted, settings), request, resumes), request.handoff
         ),
         max_turns=request.max_turns if request.max_turns is not None else wanted.budget.turns,
-        resume=resume,
-        context=_context(
-            request, settings, lambda: choices.known_cells(order.session_id, brain.name), goes_on=bool(resume)
-        ),
+        resume=goes_on.word,
+        follows=goes_on,
+        context=_context(request, settings, lambda: choices.known_cells(goes_on.run_id), goes_on=bool(goes_on.word)),
         verify=(request.verify or "").strip(),
         plan=PlanTerms(
             request.plan, settings.plan_above_usd, settings.plan_above_seconds, request.budget_usd is not None
@@ -279,6 +277,15 @@ def _picture(path: Path, project: Path) -> Image:
     except (OSError, NoImageError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"`--picture {path}` cannot be shown: {why}. Name a PNG, JPEG, GIF or WebP file.") from error
+
+
+def _conversation(session_id: str, brain: BrainProvider, choices: Choices, resumes: Checkpoint | None) -> Conversation:
+    """What the brain goes on from, where it can."""
+    if not brain.capabilities().resume:
+        return Conversation()
+    if resumes is not None:
+        return Conversation(brain_session(resumes, brain.name), resumes.run_id)
+    return choices.conversation(session_id, brain.name)
 
 
 def _context(

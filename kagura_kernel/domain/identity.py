@@ -15,6 +15,9 @@ CallId = NewType("CallId", str)
 LeaseId = NewType("LeaseId", str)
 MemoryId = NewType("MemoryId", str)
 
+SESSION_PREFIX = "ses-"
+"""How the id of a session begins that nobody has named."""
+
 EXACT = "exact"
 Exact = Annotated[str, EXACT]
 """A field of an event, or of a row in one, that others look for as it is: an id, a hash, a path, a word of ours. Every
@@ -50,7 +53,7 @@ def new_run_id() -> RunId:
 
 def new_session_id() -> SessionId:
     """A fresh session id, `ses-…`."""
-    return SessionId(_stamp("ses"))
+    return SessionId(_stamp(SESSION_PREFIX.rstrip("-")))
 
 
 def new_box_id() -> BoxId:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.events import Event
@@ -28,6 +28,14 @@ class Here:
 
     def __str__(self) -> str:
         return "this notebook" if self.notebook or self.kernel_id else f"this folder ({self.project})"
+
+
+class Conversation(NamedTuple):
+    """What a brain goes on from."""
+
+    word: str = ""  # What the brain needs for that; empty for nothing
+    run_id: str = ""  # The run that it was said in
+    cell_id: str = ""  # That run's cell
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,21 @@ from kagura_kernel.domain.events import (
     LeaseUsed,
     NotebookShown,
 )
+from kagura_kernel.domain.identity import SESSION_PREFIX
 from kagura_kernel.journal import schema
 from kagura_kernel.journal.encoding import as_text, decode, stamp
 from kagura_kernel.journal.projected import APPROVALS, RUNS, approval_row, cost_row, run_row
 from kagura_kernel.journal.projection import project
-from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, Here, LeaseUseRow, RunRow, StoredEvent
+from kagura_kernel.journal.rows import (
+    ApprovalRow,
+    Conversation,
+    CostRow,
+    EgressRow,
+    Here,
+    LeaseUseRow,
+    RunRow,
+    StoredEvent,
+)
 from kagura_kernel.journal.store import Journal
 
 _CHUNK = 1000
@@ -240,29 +250,38 @@ def _event(journal: Journal, row: Row[Any]) -> Event:
         raise JournalUnreadable(journal.where, f"row {row.seq} is no event") from error
 
 
-def session_last_brain_session(journal: Journal, session_id: str, *, brain: str = "") -> str:
-    """What a brain needs to go on in this session: the newest such word of its runs; empty when there is none.
+def session_conversation(journal: Journal, session_id: str, *, brain: str = "") -> Conversation:
+    """What a brain needs to go on in this session: of the newest of its runs that has such a word.
 
     With `brain`, only that brain's runs count: nobody can go on from another one's word.
     """
-    found = _last_that_goes_on(journal, session_id, brain)
-    return found.brain_session if found is not None else ""
-
-
-def session_known_cells(journal: Journal, session_id: str, *, brain: str) -> Mapping[str, str] | None:
-    """What the conversation that goes on in this session knows of its notebook; None where it was told nothing."""
-    found = _last_that_goes_on(journal, session_id, brain)
-    rows = journal.events(run_id=found.run_id, kinds=("notebook.shown",)) if found is not None else ()
-    return next((row.event.known for row in reversed(rows) if isinstance(row.event, NotebookShown)), None)
-
-
-def _last_that_goes_on(journal: Journal, session_id: str, brain: str) -> Row[Any] | None:
     ours = (schema.runs.c.session_id == session_id) & (schema.runs.c.brain_session != "")
     if brain:
         ours &= schema.runs.c.brain == brain
-    newest = select(schema.runs.c.run_id, schema.runs.c.brain_session).where(ours)
-    found = journal.read(newest.order_by(schema.runs.c.first_seq.desc()).limit(1))
-    return found[0] if found else None
+    columns = schema.runs.c
+    newest = select(columns.brain_session, columns.run_id, columns.cell_id).where(ours)
+    found = journal.read(newest.order_by(columns.first_seq.desc()).limit(1))
+    return Conversation(*found[0]) if found else Conversation()
+
+
+def known_cells(journal: Journal, run_id: str) -> Mapping[str, str] | None:
+    """What was known of its notebook at the end of a run, cells' ids and digests; None where it was told nothing."""
+    rows = journal.events(run_id=run_id, kinds=("notebook.shown",))
+    return next((row.event.known for row in reversed(rows) if isinstance(row.event, NotebookShown)), None)
+
+
+def notebook_session(journal: Journal, notebook: str) -> str:
+    """The session of a notebook's newest run; empty for none, and where one of its runs goes on in another kernel.
+
+    Sessions that a person has named are no notebook's own.
+    """
+    columns = schema.runs.c
+    ours = (columns.notebook == as_text(notebook)) & (columns.lineage == "")
+    ours &= columns.session_id.startswith(SESSION_PREFIX)
+    newest = select(columns.session_id).where(ours).order_by(columns.first_seq.desc()).limit(1)
+    found = journal.read(newest) if notebook else ()
+    going = {row.session_id for row in unfinished(journal)} if found else ()
+    return found[0].session_id if found and found[0].session_id not in going else ""
 
 
 def conversation_now(journal: Journal, word: str, *, brain: str) -> str:

@@ -12,6 +12,7 @@ from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.cells import cell_edits, notebook_name
 from kagura_kernel.membrane.changes import unified_diff
 from kagura_kernel.runs.context import RunContext
+from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.tools.cells import Draft, cell_tools
 from kagura_kernel.tools.notebook import ReadNotebook, seen
 from kagura_kernel.tools.toolbox import Tool
@@ -126,3 +127,10 @@ def _lines(source: bytes) -> bytes:
 
 def _is_told(told: FileChange | None, now: FileChange) -> bool:
     return told is not None and (told.new_sha256, told.target, told.status) == (now.new_sha256, now.target, now.status)
+
+
+def count_of(order: RunOrder) -> int | None:
+    """The execution count of the cell whose conversation a run goes on with; None where nobody knows."""
+    notebook, cell = order.request.notebook, order.follows.cell_id
+    cells = notebook.cells if notebook is not None and order.resume else ()
+    return next((one.count for one in cells if one.id == cell), None)

@@ -19,6 +19,7 @@ from kagura_kernel.domain.patterns import Checkpoint, DelegationTerms, Handoff, 
 from kagura_kernel.domain.policy import CommandLimits, WriteMode
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.variables import CellPlace
+from kagura_kernel.journal.rows import Conversation
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.definitions.references import ResolvedAgent
 from kagura_kernel.kit.definitions.toolsets import Toolset
@@ -128,6 +129,7 @@ class RunOrder:
     max_turns: int | None = None  # Limit of rounds
     limits: CommandLimits = field(default_factory=CommandLimits)  # Limits of each command
     resume: str = ""  # What the brain needs to go on from the session's last run
+    follows: Conversation = field(default_factory=Conversation)  # That run
     routing: Routing = field(default_factory=Routing)  # Where commands run
     user: str = ""  # Login name
     owner: str = ""  # The process that runs it

@@ -49,6 +49,7 @@ from kagura_kernel.runs.ending import Ending, Work, ending_of
 from kagura_kernel.runs.exchange import ExchangeDirectory, Results
 from kagura_kernel.runs.kit import open_kit
 from kagura_kernel.runs.laying import lay_changes
+from kagura_kernel.runs.notebook import count_of
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.runs.planning import plan_run
 from kagura_kernel.runs.plugins import BOXED_PACKAGE, open_plugins, refresh_plugins
@@ -244,6 +245,8 @@ class Run:
             lineage=order.handoff.lineage,
             resumes=order.resumes.run_id if order.resumes is not None else "",
             verify=order.verify,
+            follows=order.follows.run_id if order.resume else "",
+            follows_count=count_of(order),
         )
 
     # ----------------------------------------------------- launch and converse

@@ -22,7 +22,7 @@ from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.views import session_known_cells, session_last_brain_session
+from kagura_kernel.journal.views import known_cells, session_conversation
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.membrane.credentials.lease import lease_terms, parse_grant
 from kagura_kernel.membrane.credentials.registry import Registry
@@ -124,8 +124,8 @@ def _kits_and_choices(
         replay=open_cassette,
         record=RecordingBrain,
         check_project=check,
-        resume=lambda session_id, brain: session_last_brain_session(journal, session_id, brain=brain),
-        known_cells=lambda session_id, brain: session_known_cells(journal, session_id, brain=brain),
+        conversation=lambda session_id, brain: session_conversation(journal, session_id, brain=brain),
+        known_cells=partial(known_cells, journal),
         owner=process_owner(),
         check_credentials=lambda grants: check_grants(grants, providers),
         resolve_agent=resolve_for(kits),

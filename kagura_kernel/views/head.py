@@ -85,6 +85,10 @@ def _places(view: RunView, *, live: bool) -> ui.Blocks:
     parts: list[ui.Block] = []
     if view.agent and view.started is not None and view.started.brain_reason:
         parts.append(ui.Line((ui.strong("Brain"), view.started.brain_reason), plain=""))
+    if here and view.started is not None and view.started.follows:
+        count = view.started.follows_count
+        what = f"goes on from [{count}]" if count is not None else "goes on"
+        parts.append(ui.Line((ui.strong("Conversation"), what, ui.soft("— `--new` begins another one")), plain=""))
     if view.box is not None:
         why = view.box.reason.removeprefix(f"{view.box.backend}: ")
         where = f"{' '.join(filter(None, [view.box.backend, view.box.image]))}, {view.box.isolation} isolation"

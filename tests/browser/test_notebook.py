@@ -129,3 +129,25 @@ def test_a_cell_that_failed_is_mended_by_its_button_and_works(open_notebook, lab
     expect(card).to_contain_text("1 applied")
     expect(notebook.done(1)).to_contain_text("{'amount': 1, 'total': 2}")
     expect(notebook.cell(1).get_by_role("button", name="Fix this cell")).to_have_count(0)
+
+
+def test_the_conversation_goes_on_after_the_kernel_was_restarted(open_notebook, lab):
+    seen = []
+
+    def answer(request):
+        seen.append(json.dumps(request["messages"]))
+        return says("Noted.")
+
+    lab.model.turns[:] = [answer, answer, answer]
+    notebook = open_notebook(
+        LOAD, "%%kagura\nThe word is suzu.", "%%kagura\nWhich word?", "%%kagura --new\nWhich word?", own_kernel=True
+    )
+    notebook.done(0)
+    expect(notebook.done(1)).not_to_contain_text("goes on")
+    notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    notebook.done(0)
+    expect(notebook.done(2)).to_contain_text("goes on from [2]")
+    expect(notebook.done(3)).not_to_contain_text("goes on")
+    assert ["The word is suzu." in told for told in seen] == [True, True, True]
+    # Of the first conversation the second run knows what was said, the third the cell alone.
+    assert ["Noted." in told for told in seen] == [False, True, False]

@@ -246,6 +246,8 @@ class RunStarted(Event):
     cell_id: Exact = ""  # Its cell's id; empty where cells have none
     lineage: tuple[str, ...] = ()  # The runs that it works for, the first one first; empty for a person's own
     resumes: str = ""  # The run that it goes on from; empty for a fresh one
+    follows: Exact = ""  # The run whose conversation goes on with it; empty where one begins
+    follows_count: int | None = None  # The execution count of that run's cell; None where nobody knows
     verify: str = ""  # The command that says whether its work is good; empty for none
     started_by: str = ""  # Who asked there, as that place has made sure, `slack:U123`; empty for the login's own person
 

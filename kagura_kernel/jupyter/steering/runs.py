@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly.brains import brain_reports
+from kagura_kernel.brain.provider import AUTO
 from kagura_kernel.cockpit.brains import turn_words
 from kagura_kernel.cockpit.instead import going_on, stopped
 from kagura_kernel.cockpit.lines.helping import help_for
@@ -38,6 +39,20 @@ _LATEST, _LATEST_COSTS = 100, 1000
 def help(asked: Asked) -> None:  # noqa: A001 - a command is the function of its name
     """All commands, or one."""
     tell(help_for(asked["word"], Typed.NOTEBOOK, prefix=asked.prefix))
+
+
+def new(asked: Asked) -> None:
+    """Begin a new conversation."""
+    asked.cockpit.begin_anew()
+    tell("The next run begins a new conversation.")
+
+
+def model(asked: Asked) -> None:
+    """Have further runs think with another model, or say which it is."""
+    if wanted := asked["model"]:
+        asked.cockpit.use_model("" if wanted == AUTO else wanted)
+    now = asked.cockpit.model
+    tell(f"Further runs here think with {now}." if now else "Further runs here think with the usual model.")
 
 
 def status(asked: Asked) -> Any:
