@@ -234,7 +234,7 @@ def say(arguments: SimpleNamespace) -> int:
     """
     sentence = Sentence(" ".join(arguments.text), person(), "terminal")
     with open_journal(place_of(arguments)) as journal:
-        run_id = run_to_stop(journal, arguments.run, here_of())
+        run_id = run_to_stop(journal, arguments.run, here_of(), "nobody to tell")
         if arguments.instead:
             return _instead(journal, run_id, sentence, as_json=arguments.json)
         say_to_run(journal, run_id, sentence)

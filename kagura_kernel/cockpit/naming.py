@@ -98,8 +98,8 @@ def told_run(journal: Journal, run_id: str) -> str:
     return _told(found[0]) if found else run_id
 
 
-def run_to_stop(journal: Journal, word: str, here: Here) -> str:
-    """As `named_run`, but `last` is the newest run of this place that goes on.
+def run_to_stop(journal: Journal, word: str, here: Here, nothing: str = "nothing to stop") -> str:
+    """As `named_run`, but `last` is the newest run of this place that goes on; `nothing` is what there is otherwise.
 
     Raises:
         RunUnknown: no run fits.
@@ -112,7 +112,7 @@ def run_to_stop(journal: Journal, word: str, here: Here) -> str:
     if not going:
         others = views.unfinished(journal)
         where = f" in {here}{_elsewhere(others)}" if others else ""
-        raise UsageError(f"There is nothing to stop: no run is going on{where}. `%kagura runs` lists all.")
+        raise UsageError(f"There is {nothing}: no run is going on{where}. `%kagura runs` lists all.")
     return next((row.run_id for row in going if owner_alive(row.owner)), going[0].run_id)
 
 

@@ -238,7 +238,7 @@ def kill(asked: Asked) -> None:
 def say(asked: Asked) -> Any:
     """Say something to a run that goes on, or go on with it in the run's place."""
     journal = asked.cockpit.journal
-    run_id = run_to_stop(journal, asked["run"], asked.here)
+    run_id = run_to_stop(journal, asked["run"], asked.here, "nobody to tell")
     sentence = Sentence(" ".join(asked["text"]), person(), "command")
     if asked["instead"]:
         return _instead(asked, run_id, sentence)

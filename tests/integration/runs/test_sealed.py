@@ -20,15 +20,19 @@ from kagura_kernel.domain.events import (
     EgressDecided,
     ImageSent,
     ModelCalled,
+    PersonHeard,
+    PersonSaid,
     ResultShown,
     RunFinished,
     RunGranted,
+    TextWritten,
     ToolCalled,
     ToolFinished,
     TurnCounted,
 )
 from kagura_kernel.domain.images import read_image
 from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.docker.backend import DockerBackend
@@ -104,6 +108,27 @@ async def sealed(
 def fetch(host: str, port: int) -> ModelTurn:
     code = f"import urllib.request as u; print(u.urlopen('http://{host}:{port}/').read().decode())"
     return calls("Bash", {"command": f'python3 -c "{code}"'})
+
+
+async def test_it_hears_in_its_box_what_a_person_says_while_its_own_tool_runs(sealed):
+    read: list[str] = []
+
+    def answer(request: dict[str, Any]) -> ModelTurn:
+        read.append(str(request["messages"]))
+        return says("The second.")
+
+    with ModelServer([calls("Bash", {"command": "touch begun; sleep 3"}), answer]) as server:
+        run = sealed.make(server)
+        events = []
+        async for event in run.events():
+            events.append(event)
+            if isinstance(event, ToolCalled):
+                assert await run.say(Sentence("Not that: the second sheet.", "ann", "cell")) == ""
+    assert run.outcome is not None
+    assert run.outcome.text == "The second."
+    assert "Not that: the second sheet." in read[0]
+    kinds = [event.kind for event in events if isinstance(event, ToolFinished | PersonSaid | PersonHeard | TextWritten)]
+    assert kinds == ["person.said", "tool.finished", "person.heard", "text.written"]
 
 
 async def test_it_mends_a_project_is_denied_a_host_and_is_given_another(sealed):
