@@ -43,7 +43,7 @@ def test_output_is_kept_for_its_own_call_and_bounded(story, view_of):
 
 def test_only_what_changed_is_dirty(story, view_of):
     view = view_of(story.started(), story.box(), story.calls(call_id="a"), story.says("x"))
-    assert view.take_dirty() == {"head", "i0", "i1"}
+    assert view.take_dirty() == {"head", "say", "i0", "i1"}
     assert view.take_dirty() == set()
     view.apply(story.prints("more", "a"))
     assert view.take_dirty() == {"i0"}
