@@ -365,3 +365,28 @@ def test_an_agent_has_its_own_server_and_a_file_takes_its_place_for_one_run(tmp_
     assert "You know what time it is." in system
     assert "toolset time" in ran[1].text
     assert "It is late." in ran[2].text
+
+
+def test_a_person_corrects_a_run_by_a_command_or_goes_on_with_something_else_in_its_place(project, tmp_path):
+    def answer(request: Mapping[str, Any]) -> Answer:
+        asked = " ".join(str(one["content"]) for one in request["messages"] if one["role"] == "user")
+        if "violet" in asked:
+            return says("Violet, then.")
+        return calls("bash", {"command": "sleep 600" if "for long" in asked else "echo at work; sleep 4"})
+
+    cells = [
+        "%load_ext kagura_kernel",
+        "%%kagura --box bubblewrap --bg\nPaint it.",
+        "first = _",
+        "%kagura say {first.run_id} in violet",
+        "print((await first).text)",
+        "%%kagura --box bubblewrap --bg --new\nPaint for long.",
+        "second = _",
+        "%kagura say --instead {second.run_id} paint it violet",
+        "after = _\nprint(second.status, (await after).text, after.run_id != second.run_id)",
+    ]
+    with OpenAIServer(answer, key=KEY) as server:
+        ran = run_cells(cells, environ=environ_for(server, tmp_path), cwd=project)
+    assert "hears it at its next turn" in ran[3].text
+    assert "Violet, then." in ran[4].text
+    assert "killed Violet, then. True" in ran[8].text
