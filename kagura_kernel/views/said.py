@@ -35,7 +35,7 @@ def said_blocks(said: Said, *, live: bool) -> ui.Blocks:
 def said_block(said: Said) -> ui.Line:
     """One sentence, whose it is, and whether the brain has heard it."""
     who, state = _who(said), _state(said)
-    words = (ui.Span(who, look="kind"), ui.quote(said.event.text), ui.soft(state))
+    words = (ui.quote(said.event.text), ui.soft(f"{who}; {state}"))
     return ui.Line(tuple(words), "note said", plain=f"< {said.event.text}  ({who}; {state})")
 
 

@@ -1,5 +1,5 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useCallback, useRef, useState, type KeyboardEvent } from 'react';
+import { useCallback, useEffect, useRef, useState, type KeyboardEvent } from 'react';
 import type { Kagura } from '../../model/kagura.js';
 import { oneLine, visible } from '../../model/visible.js';
 import { ago, clockFace, lasted, money, roundMoney, runState } from '../../model/words.js';
@@ -14,6 +14,9 @@ import { VirtualList } from '../virtualList.js';
 export const RUNS_ID = 'runs';
 
 const ROW_HEIGHT = 52;
+
+/** How long a row says that its run will hear what was said; milliseconds. */
+const TOLD_MS = 8000;
 
 /** Characters that a sentence may have. */
 const LONGEST_SENTENCE = 4000;
@@ -92,6 +95,10 @@ function RunRow({ run, stopping, current, claimsFocus, onFocus }: IRunRowProps) 
     row.current?.focus();
     setTold(text.trim() !== '' && (await kagura.runs.say(run.run_id, text)));
   };
+  useEffect(() => {
+    const timer = told ? window.setTimeout(() => setTold(false), TOLD_MS) : undefined;
+    return () => window.clearTimeout(timer);
+  }, [told]);
   useClaimedFocus(row, claimsFocus, { preventScroll: true });
   const enter = onActivate(jump);
   const keys = (event: KeyboardEvent) => {
@@ -120,9 +127,12 @@ function RunRow({ run, stopping, current, claimsFocus, onFocus }: IRunRowProps) 
       <div className="kgs-run-words" hidden={saying && run.live}>
         <div className="kgs-run-task">{task}</div>
         <div className="kgs-run-facts">
-          <span className={`kgs-tone-${tone}`}>{stopping ? trans.__('Stopping …') : word}</span>
+          {told && run.live ? (
+            <span role="status">{trans.__('Heard at its next turn')}</span>
+          ) : (
+            <span className={`kgs-tone-${tone}`}>{stopping ? trans.__('Stopping …') : word}</span>
+          )}
           <When run={run} />
-          {told && run.live && <span role="status">{trans.__('Heard at its next turn')}</span>}
           {run.verified !== null && (
             <span className={run.verified ? 'kgs-tone-good' : 'kgs-tone-bad'}>
               {run.verified ? trans.__('Verified') : trans.__('Not verified')}
