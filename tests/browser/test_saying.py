@@ -59,7 +59,7 @@ def test_one_sentence_in_the_sidebar_reaches_the_agent_and_its_card(working):
     expect(line).to_be_focused()
     line.fill("Not that one: the second sheet.")
     line.press("Enter")
-    expect(row).to_contain_text("Heard at its next turn")
+    expect(row).to_contain_text("Told")
     expect(output.locator(".kg-said")).to_contain_text("in the sidebar")
     notebook.window("sidebar-said")
     output.get_by_role("button", name="Deny").click()

@@ -128,7 +128,7 @@ function RunRow({ run, stopping, current, claimsFocus, onFocus }: IRunRowProps) 
         <div className="kgs-run-task">{task}</div>
         <div className="kgs-run-facts">
           {told && run.live ? (
-            <span role="status">{trans.__('Heard at its next turn')}</span>
+            <span role="status">{trans.__('Told')}</span>
           ) : (
             <span className={`kgs-tone-${tone}`}>{stopping ? trans.__('Stopping …') : word}</span>
           )}
