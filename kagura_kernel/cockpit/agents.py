@@ -196,4 +196,5 @@ def budget(intent: RunRequest, definition: AgentDefinition, settings: Settings) 
 def write_mode(intent: RunRequest, order: AgentOrder | None, settings: Settings) -> WriteMode:
     """How changes reach the project."""
     wanted = order.agent.definition.write if order is not None else None
-    return intent.write_mode or wanted or settings.write
+    named = {"acceptEdits": WriteMode.THROUGH, "default": WriteMode.ASK}.get(intent.mode or "")
+    return intent.write_mode or named or wanted or settings.write

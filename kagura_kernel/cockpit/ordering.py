@@ -19,7 +19,7 @@ from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.images import MAX_BYTES, Image, NoImageError, read_image
 from kagura_kernel.domain.notebook import CONTEXT_MODES, LEAST_TOKENS, MOST_TOKENS, ContextMode, ContextTerms
 from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms, TrustTerms
-from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
+from kagura_kernel.domain.policy import BoxLimits, CommandLimits, PermissionMode, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.journal.rows import Conversation, Here
@@ -33,6 +33,7 @@ from kagura_kernel.patterns.dispatch import capped
 from kagura_kernel.runs.order import AgentOrder, RunOrder
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.sealing import model_api, sealed_needs, with_program
+from kagura_kernel.runtime.routing import Routing
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
 
@@ -121,8 +122,9 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
         box=request.box or settings.box,
         agent=agent,
         write_mode=agents.write_mode(request, agent, settings),
+        plans_only=request.mode == "plan",
         limits=_command_limits(request, settings),
-        routing=agents.handed_routing(settings, request.handoff),
+        routing=_routing(request, settings),
         user=login_name(),
         owner=choices.owner,
         room=settings.variables_mib * 2**20,
@@ -277,6 +279,12 @@ def _picture(path: Path, project: Path) -> Image:
     except (OSError, NoImageError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"`--picture {path}` cannot be shown: {why}. Name a PNG, JPEG, GIF or WebP file.") from error
+
+
+def _routing(request: RunRequest, settings: Settings) -> Routing:
+    """Where commands run; a run that only plans has no full control, also when it carries its plan out."""
+    routing = agents.handed_routing(settings, request.handoff)
+    return replace(routing, mode=PermissionMode.DEFAULT) if request.mode == "plan" else routing
 
 
 def _conversation(session_id: str, brain: BrainProvider, choices: Choices, resumes: Checkpoint | None) -> Conversation:

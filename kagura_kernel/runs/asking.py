@@ -112,3 +112,28 @@ class RecordedApprover:
             self._told.add(why)
             self._recorder.record(Noted, text=f"The agent was not let ask: {why.partition(':')[0]}.")
         return Decision(request.id, Verdict.DENY, LIMIT, "policy", self._clock.now(), why)
+
+
+CHANGES_SOMETHING = frozenset({ApprovalKind.HOST_COMMAND, ApprovalKind.TOOL, ApprovalKind.WRITE, ApprovalKind.TRUST})
+
+
+class WhilePlanning:
+    """Answers no to whatever would change something outside of the box, while a run only plans.
+
+    Args:
+        inner: Who answers everything else.
+        clock: For the time of an answer.
+        plans: Whether it only plans now.
+    """
+
+    def __init__(self, inner: Approver, clock: Clock, plans: Callable[[], bool]) -> None:
+        self._inner = inner
+        self._clock = clock
+        self._plans = plans
+
+    async def approve(self, request: ApprovalRequest) -> Decision:
+        """See `Approver.approve`."""
+        if request.kind in CHANGES_SOMETHING and self._plans():
+            why = "this run only plans until a person lets it carry its plan out, with carry_out"
+            return Decision(request.id, Verdict.DENY, "policy", "policy", self._clock.now(), why)
+        return await self._inner.approve(request)

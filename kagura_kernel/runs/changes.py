@@ -42,6 +42,7 @@ class RunChanges:
 
     def __init__(self, order: RunOrder, blobs: BlobStore, recorder: Recorder, scrubber: Scrubber | None = None) -> None:
         self._mode = order.write_mode
+        self.plans_only = order.plans_only  # Whether nothing of it counts yet
         # What a child changes goes to the run that it works for, and reaches the project on that run's way.
         self._unapplied: ChangeState = "handed" if order.handoff.lineage else "discarded"
         self._recorder = recorder
@@ -76,7 +77,12 @@ class RunChanges:
     @property
     def through(self) -> bool:
         """Whether changes are applied as the run goes on."""
-        return self._mode is WriteMode.THROUGH
+        return self.mode is WriteMode.THROUGH
+
+    @property
+    def mode(self) -> WriteMode:
+        """How changes reach the project now."""
+        return WriteMode.NONE if self.plans_only else self._mode
 
     async def write_through(self, box: Box) -> str:
         """Apply what is new since the last call: a remark for the brain about what was not, or nothing."""
@@ -195,7 +201,7 @@ class RunChanges:
         try:
             await self._collector.collect(box, self._ours, changes)
         finally:
-            if self._mode is WriteMode.NONE:
+            if self.mode is WriteMode.NONE:
                 changes = [replace(change, state=self._unapplied) for change in changes]
             self._tell(changes)
 

@@ -12,7 +12,7 @@ from kagura_kernel.domain.approvals import ApprovalRequest, Decision
 from kagura_kernel.membrane.credentials.lease import Holder
 from kagura_kernel.membrane.credentials.scrub import scrub_fields
 from kagura_kernel.membrane.membrane import Membrane
-from kagura_kernel.runs.asking import RecordedApprover
+from kagura_kernel.runs.asking import RecordedApprover, WhilePlanning
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.checkpointing import Checkpointing
 from kagura_kernel.runs.exchange import ExchangeDirectory
@@ -62,7 +62,7 @@ class RunContext:
         self.learning = Learning(order, self.memory, record, self.shown)  # What goes wrong in it
         # Who is asked for more
         self.approver = RecordedApprover(
-            self.trusting,
+            WhilePlanning(self.trusting, parts.clock, lambda: self.changes.plans_only),
             self.recorder,
             parts.clock,
             lineage=order.handoff.lineage,

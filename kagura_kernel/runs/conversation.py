@@ -24,7 +24,7 @@ from kagura_kernel.brain.provider import (
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.commands import OutputChunk, OutputListener
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BudgetExhausted, TurnsExhausted, UsageError
-from kagura_kernel.domain.events import OutputStreamed, TextStreamed, TextWritten, ToolCalled, ToolFinished
+from kagura_kernel.domain.events import OutputStreamed, PlanLeft, TextStreamed, TextWritten, ToolCalled, ToolFinished
 from kagura_kernel.domain.images import Image, NoImageError
 from kagura_kernel.domain.nesting import one_level_in
 from kagura_kernel.domain.tools import ShowImage, ToolCall, ToolResult, ToolSpec
@@ -44,6 +44,7 @@ from kagura_kernel.runs.variables import make_exchange
 from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.router import Runtime, use_approver
 from kagura_kernel.tools.briefing import Powers, Variables, system_prompt
+from kagura_kernel.tools.carry_out import CarryOutTool
 from kagura_kernel.tools.own import own_tools
 from kagura_kernel.tools.shell import LONGEST_SECONDS, BoxPrograms, CommandLeases, ToolTimes
 from kagura_kernel.tools.skills import SkillTool
@@ -215,7 +216,7 @@ async def converse(context: RunContext) -> Ending:
     )
     if context.kit.skills:
         toolbox.add(SkillTool(runtime, context.kit.skills))
-    toolbox.add(*_learned_tools(context), *notebook_tools(context))
+    toolbox.add(*_learned_tools(context), *notebook_tools(context), *_planning_tools(context, runtime))
     if order.request.inputs:
         # What they are called and hold is told to the brain at once.
         await context.redacting.ready()
@@ -335,6 +336,16 @@ def _system(context: RunContext, specs: Sequence[ToolSpec], toolsets: str) -> st
 def _learned_tools(context: RunContext) -> list[Tool]:
     """What the brain may ask of earlier runs, how it tells its plan, and how it hands work on."""
     return [*context.memory.tools(), *context.checkpoints.tools(), *delegation_tools(context)]
+
+
+def _planning_tools(context: RunContext, runtime: Runtime) -> list[Tool]:
+    """The way out of a run that only plans."""
+
+    def leave(by: str, plan: str) -> None:
+        context.recorder.record(PlanLeft, by=by, plan=plan)
+        context.changes.plans_only = False
+
+    return [CarryOutTool(runtime.asker, leave)] if context.order.plans_only else []
 
 
 def _learned(context: RunContext) -> tuple[str, ...]:

@@ -80,7 +80,7 @@ class CellProposals:
             fresh = [one for one in changes if not _is_told(told.get(one.path), one)]
             gone = sorted(told.keys() - {one.path for one in changes})
             self._context.changes.propose(fresh, withdrawn=gone)
-            mode = self._context.order.write_mode
+            mode = self._context.changes.mode
             if mode is WriteMode.THROUGH:
                 return await self._write(fresh)
             return "proposed." if mode is WriteMode.ASK else "noted; this run changes nothing."
@@ -98,7 +98,7 @@ class CellProposals:
             old_sha256="" if is_new else await self._kept(old),
             new_sha256="" if is_gone else await self._kept(new),
             diff=unified_diff(path, _lines(old), _lines(new)),
-            state="discarded" if self._context.order.write_mode is WriteMode.NONE else "proposed",
+            state="discarded" if self._context.changes.mode is WriteMode.NONE else "proposed",
             target=edit.above,
         )
 

@@ -125,6 +125,7 @@ class RunOrder:
     agent: AgentOrder | None = None  # Who carries it out; None for a `%%sandbox` cell
     model: str = ""  # Model asked for
     write_mode: WriteMode = WriteMode.ASK  # How changes reach the project
+    plans_only: bool = False  # Whether it changes nothing until a person lets it carry its plan out
     budget_usd: float | None = None  # Limit in USD
     max_turns: int | None = None  # Limit of rounds
     limits: CommandLimits = field(default_factory=CommandLimits)  # Limits of each command

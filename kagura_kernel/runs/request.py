@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LANGUAGES = ("python", "bash")
 WRITE_MODES = ("ask", "through", "none")
+MODES = ("plan", "default", "acceptEdits")
+"""Names by which other agents know how much a run may change by itself."""
 
 LANGUAGE = Argument(
     "language",
@@ -324,6 +326,18 @@ class RunRequest(NamedTuple):
             Kind.CHOICE,
             choices=WRITE_MODES,
             otherwise="ask",
+        ),
+    ] = None
+    mode: Annotated[
+        "str | None",
+        Option(
+            ("--mode",),
+            "plan: it only plans, and changes nothing until you say that it shall carry the plan out; default: as "
+            "`--write ask`; acceptEdits: as `--write through`",
+            Kind.CHOICE,
+            choices=MODES,
+            excludes=("--write",),
+            otherwise="default",
         ),
     ] = None
     fmt: Annotated[

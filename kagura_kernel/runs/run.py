@@ -245,6 +245,7 @@ class Run:
             lineage=order.handoff.lineage,
             resumes=order.resumes.run_id if order.resumes is not None else "",
             verify=order.verify,
+            plans_only=order.plans_only,
             follows=order.follows.run_id if order.resume else "",
             follows_count=count_of(order),
         )

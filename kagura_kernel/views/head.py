@@ -85,6 +85,8 @@ def _places(view: RunView, *, live: bool) -> ui.Blocks:
     parts: list[ui.Block] = []
     if view.agent and view.started is not None and view.started.brain_reason:
         parts.append(ui.Line((ui.strong("Brain"), view.started.brain_reason), plain=""))
+    if view.started is not None and view.started.plans_only:
+        parts.append(ui.Line((ui.strong("Mode"), "it only plans, and changes nothing until you say so"), plain=""))
     if here and view.started is not None and view.started.follows:
         count = view.started.follows_count
         what = f"goes on from [{count}]" if count is not None else "goes on"

@@ -75,8 +75,10 @@ class Learned:
         return bool(self.seen) and not steady
 
 
-def resumed_line(event: ev.RunResumed) -> str:
-    """Where it goes on from."""
+def course_line(event: ev.RunResumed | ev.PlanLeft) -> str:
+    """Where it goes on from: an earlier run, or its plan."""
+    if isinstance(event, ev.PlanLeft):
+        return f"{visible(event.by)} said that the plan shall be carried out."
     files = f", {event.restored_files:,} of its files restored" if event.restored_files else ""
     doubt = f", unsure of {', '.join(map(visible, event.doubtful))}" if event.doubtful else ""
     steps = "1 finished step" if event.step == 1 else f"{event.step:,} finished steps"

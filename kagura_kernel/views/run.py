@@ -17,7 +17,7 @@ from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.views import parts
 from kagura_kernel.views.kit import Kitted
-from kagura_kernel.views.learned import Learned, resumed_line, trust_line
+from kagura_kernel.views.learned import Learned, course_line, trust_line
 from kagura_kernel.views.leases import Holding, hold
 from kagura_kernel.views.network import Network
 
@@ -186,8 +186,8 @@ class RunView:
                 self._dirty.add("notebook")
             case ev.RunVerified():
                 self._add(parts.Check(self._key(), event))
-            case ev.RunResumed():
-                self._add(parts.Note(self._key(), resumed_line(event)))
+            case ev.RunResumed() | ev.PlanLeft():
+                self._add(parts.Note(self._key(), course_line(event)))
             case ev.TrustChanged() if line := trust_line(event):
                 self._add(parts.Note(self._key(), line, grave=event.change == "demoted"))
             case ev.ChildStarted():

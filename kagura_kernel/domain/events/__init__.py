@@ -61,6 +61,7 @@ from kagura_kernel.domain.events.run import (
     OutputStreamed,
     PersonHeard,
     PersonSaid,
+    PlanLeft,
     ResultShown,
     RunFinished,
     RunStarted,
@@ -106,6 +107,7 @@ __all__ = [
     "OutputStreamed",
     "PersonHeard",
     "PersonSaid",
+    "PlanLeft",
     "PluginAudited",
     "PluginCalled",
     "PluginChanged",
@@ -143,6 +145,7 @@ AnyEvent = Annotated[
     | ToolFinished
     | ResultShown
     | NotebookShown
+    | PlanLeft
     | ImageSent
     | VariableCrossed
     | ApprovalRequested

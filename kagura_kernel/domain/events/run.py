@@ -79,6 +79,14 @@ class ResultShown(Event):
     note: str = ""  # Why it is not here whole; empty when it is
 
 
+class PlanLeft(Event):
+    """A run that only planned was let carry its plan out."""
+
+    kind: Literal["plan.left"] = "plan.left"
+    by: str  # Who
+    plan: str  # What it will do, as the person has read it
+
+
 class NotebookShown(Event):
     """The brain was told what stands in the notebook that asked for the run."""
 
@@ -249,6 +257,7 @@ class RunStarted(Event):
     follows: Exact = ""  # The run whose conversation goes on with it; empty where one begins
     follows_count: int | None = None  # The execution count of that run's cell; None where nobody knows
     verify: str = ""  # The command that says whether its work is good; empty for none
+    plans_only: bool = False  # Whether it changes nothing until a person lets it carry its plan out
     started_by: str = ""  # Who asked there, as that place has made sure, `slack:U123`; empty for the login's own person
 
 
