@@ -57,16 +57,17 @@ def say(
     with journal.writing() as writing:
         writing.connection.execute(insert(messages), left)
     until = time.monotonic() + seconds
-    while not _is_stored(journal, run_id, sentence.id):
-        if time.monotonic() < until and _goes_on(journal, run_id):
-            pause(_GLANCE)
-            continue
-        with journal.writing() as writing:
-            withdrawn = writing.connection.execute(delete(messages).where(messages.c.word == word)).rowcount == 1
-        # Whoever took it out at the last moment stores it now.
-        if withdrawn or time.monotonic() > until + seconds:
-            check_goes_on(journal, run_id)
-            raise NotHeard(run_id, f"its process has not answered for {seconds:g} s")
+    try:
+        while not _is_stored(journal, run_id, sentence.id):
+            if time.monotonic() < until and _goes_on(journal, run_id):
+                pause(_GLANCE)
+            # Whoever took it out at the last moment stores it now.
+            elif _withdrawn(journal, word) or time.monotonic() > until + seconds:
+                check_goes_on(journal, run_id)
+                raise NotHeard(run_id, f"its process has not answered for {seconds:g} s")
+    except KeyboardInterrupt:
+        _withdrawn(journal, word)
+        raise
 
 
 def check_goes_on(journal: Journal, run_id: str) -> None:
@@ -92,6 +93,11 @@ def take_sentences(journal: Journal, run_ids: Sequence[str]) -> list[tuple[str, 
         name, via, text = json.loads(row.word.removeprefix(_PREFIX))
         found.append((row.run_id, Sentence(text, row.by_whom, via, name)))
     return found
+
+
+def _withdrawn(journal: Journal, word: str) -> bool:
+    with journal.writing() as writing:
+        return writing.connection.execute(delete(messages).where(messages.c.word == word)).rowcount == 1
 
 
 def _is_stored(journal: Journal, run_id: str, sentence_id: str) -> bool:

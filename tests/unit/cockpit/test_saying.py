@@ -130,6 +130,14 @@ def test_what_nobody_takes_in_time_is_not_told_and_taken_back(cockpit_with, proj
     with pytest.raises(NotHeard, match="its process has not answered"):
         sentences.say(elsewhere, handle.run_id, Sentence("hello?", "bob", "terminal"), seconds=0.1)
     assert elsewhere.read(sentences.LEFT) == []
+
+    def interrupted(_seconds: float) -> None:
+        assert elsewhere.read(sentences.LEFT) != []
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sentences.say(elsewhere, handle.run_id, Sentence("hello?", "bob", "terminal"), pause=interrupted)
+    assert elsewhere.read(sentences.LEFT) == []
     handle.kill("the end of the test")
 
 
