@@ -58,7 +58,7 @@ OF_A_RUN: tuple[Option, ...] = tuple(
 )
 """The options of a `%%kagura` cell that do not speak of a notebook's variables."""
 
-_ONCE = frozenset({"record", "resume"})
+_ONCE = frozenset({"pictures", "record", "resume"})
 """Options that are about one run, not about all of a conversation."""
 
 

@@ -23,6 +23,13 @@ NotebookSource = Literal["live", "file", "kernel"]
 """Where it was read: what the front end shows now, the file as it was saved, or what the kernel has run itself."""
 
 
+class CellImage(NamedTuple):
+    """An image in a cell, unread: whoever shows it reads it first, see `read_image`."""
+
+    name: str
+    data: str  # Base64
+
+
 @dataclass(frozen=True, slots=True)
 class NotebookCell:
     """One cell."""
@@ -33,11 +40,14 @@ class NotebookCell:
     count: int | None = None  # Its execution count; None where it has not run
     output: str = ""  # What it showed, as text
     error: str = ""  # The error it ended with and the person's own lines on the way there; empty for none
+    pasted: tuple[CellImage, ...] = ()  # Images in its Markdown
+    drawn: tuple[CellImage, ...] = ()  # Images that it showed
 
     @property
     def digest(self) -> str:
         """Tells whether it is the same as it was."""
         said = f"{self.kind}\0{self.source}\0{self.output}\0{self.error}"
+        said += "".join(f"\0{image.name}\0{image.data}" for image in (*self.pasted, *self.drawn))
         return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:16]
 
 

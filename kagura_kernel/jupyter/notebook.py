@@ -18,7 +18,16 @@ from concurrent.futures import Future, InvalidStateError
 from pathlib import Path, PurePath
 from typing import Any
 
-from kagura_kernel.domain.notebook import PRIVATE, CellEdit, NamedValue, Notebook, NotebookCell, WriteCells
+from kagura_kernel.domain.images import RASTER
+from kagura_kernel.domain.notebook import (
+    PRIVATE,
+    CellEdit,
+    CellImage,
+    NamedValue,
+    Notebook,
+    NotebookCell,
+    WriteCells,
+)
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter.surface import Surface
 
@@ -36,6 +45,9 @@ KEPT = 200
 
 LONGEST = 50_000
 """Characters of a source or an output that are kept."""
+
+LARGEST_IMAGE = 4 * 2**20
+"""Characters of base64 of one that is kept."""
 
 MOST_CELLS = 5_000
 LARGEST_FILE = 64 * 2**20
@@ -187,7 +199,28 @@ def _cell(one: Mapping[str, Any], ident: str, kind: Any) -> NotebookCell:
         count if isinstance(count, int) else None,
         "\n".join(filter(None, texts))[:LONGEST],
         "" if error is None else error_text(error.get("ename"), error.get("evalue"), error.get("traceback")),
+        tuple(_pasted(one.get("attachments"), source)) if kind == "markdown" else (),
+        () if _AGENTS_OWN.match(source) else tuple(_drawn(told, ident)),
     )
+
+
+def _pasted(attachments: object, source: str) -> Iterator[CellImage]:
+    """The images that a Markdown cell shows; the others in it are ones that its person has taken out."""
+    for name, bundle in attachments.items() if isinstance(attachments, dict) else ():
+        if f"(attachment:{name})" in source and (data := _image(bundle)):
+            yield CellImage(str(name), data)
+
+
+def _drawn(outputs: Sequence[Mapping[str, Any]], ident: str) -> Iterator[CellImage]:
+    for output in outputs:
+        if output.get("output_type") in ("execute_result", "display_data") and (data := _image(output.get("data"))):
+            yield CellImage(f"output of {ident}", data)
+
+
+def _image(bundle: object) -> str:
+    """The raster image in a bundle of MIME types, in base64; empty where there is none, or one that is too large."""
+    found = (_joined(bundle.get(mime)) for mime in sorted(RASTER)) if isinstance(bundle, dict) else ()
+    return next((data for data in found if 0 < len(data) <= LARGEST_IMAGE), "")
 
 
 def _output_text(output: Mapping[str, Any]) -> str:

@@ -216,7 +216,7 @@ async def converse(context: RunContext) -> Ending:
     )
     if context.kit.skills:
         toolbox.add(SkillTool(runtime, context.kit.skills))
-    toolbox.add(*_learned_tools(context), *notebook_tools(context), *_planning_tools(context, runtime))
+    toolbox.add(*_learned_tools(context), *notebook_tools(context, show), *_planning_tools(context, runtime))
     if order.request.inputs:
         # What they are called and hold is told to the brain at once.
         await context.redacting.ready()
@@ -227,8 +227,10 @@ async def converse(context: RunContext) -> Ending:
         toolbox.add(*own_tools(context.parts.tools, runtime, [spec.name for spec in toolbox.specs()]))
         brain = context.checkpoints.thinking(order.brain)
         turn = _turn(context, toolbox, results, toolsets.briefing)
-        turn = replace(turn, images=await _pictures(order, show))
-        if told := await show_notebook(context):
+        pictures = await _pictures(order, show)
+        told, pasted = await show_notebook(context, show)
+        turn = replace(turn, images=(*pasted, *pictures))
+        if told:
             turn = replace(turn, task=f"{told}\n\n## The task\n\n{turn.task}")
         if isinstance(order.brain, ThinksInside):
             place = await open_inside(context, exchange)

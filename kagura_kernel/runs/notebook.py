@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 
 from kagura_kernel.domain.events import NotebookShown
-from kagura_kernel.domain.notebook import CellEdit, cell_path
+from kagura_kernel.domain.images import MOST_TOKENS, Image, NoImageError
+from kagura_kernel.domain.notebook import CellEdit, CellImage, cell_path
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.domain.tools import ShowImage
 from kagura_kernel.membrane.cells import cell_edits, notebook_name
 from kagura_kernel.membrane.changes import unified_diff
 from kagura_kernel.runs.context import RunContext
+from kagura_kernel.runs.images import WITH_THE_TASK
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.tools.cells import Draft, cell_tools
-from kagura_kernel.tools.notebook import ReadNotebook, seen
+from kagura_kernel.tools.notebook import ReadNotebook, read_cell_image, seen
 from kagura_kernel.tools.toolbox import Tool
 
 
-async def show_notebook(context: RunContext) -> str:
-    """What stands before the task, without secrets; empty where nothing is shown.
+async def show_notebook(context: RunContext, show: ShowImage | None) -> tuple[str, list[Image]]:
+    """What stands before the task, without secrets, and images pasted into cells; nothing where nothing is shown.
+
+    Args:
+        context: The run.
+        show: Shows an image to the model; None for one that takes none.
 
     Raises:
         JournalUnwritable: it could not be recorded, and is not shown.
@@ -27,7 +35,7 @@ async def show_notebook(context: RunContext) -> str:
     """
     notebook, terms = context.order.request.notebook, context.order.context
     if notebook is None or terms.mode == "none":
-        return ""
+        return "", []
     await context.redacting.ready()
     # Redacting takes a while, and other runs share this loop.
     told = await asyncio.to_thread(seen, notebook, terms.mode, terms.tokens, context.shown, terms.earlier)
@@ -44,15 +52,29 @@ async def show_notebook(context: RunContext) -> str:
         errors=told.errors,
         names=told.names,
     )
-    return told.text
+    return told.text, [] if show is None else await _shown(told.pasted, terms.tokens, show)
 
 
-def notebook_tools(context: RunContext) -> list[Tool]:
+async def _shown(pasted: Sequence[CellImage], tokens: int, show: ShowImage) -> list[Image]:
+    """Images of the nearest cells, in about so many tokens; the first of them in any case."""
+    shown: list[Image] = []
+    for one in reversed(pasted):
+        # One that cannot be shown is named in its cell all the same, and `read_notebook` says why.
+        with suppress(NoImageError):
+            image = read_cell_image(one)
+            tokens -= min(image.tokens, MOST_TOKENS)
+            if shown and tokens < 0:
+                break
+            shown.insert(0, await show(WITH_THE_TASK, image))
+    return shown
+
+
+def notebook_tools(context: RunContext, show: ShowImage | None) -> list[Tool]:
     """What reads more of it and proposes other cells, where cells may be shown."""
     notebook, mode = context.order.request.notebook, context.order.context.mode
     if notebook is None or mode not in ("cells", "all"):
         return []
-    tools: list[Tool] = [ReadNotebook(notebook, context.shown)]
+    tools: list[Tool] = [ReadNotebook(notebook, context.shown, show)]
     if notebook.name and context.order.place.notebook:
         draft = Draft(notebook)
         tools += cell_tools(draft, CellProposals(context, draft).tell)

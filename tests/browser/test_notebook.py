@@ -1,5 +1,6 @@
 """What an agent sees of the notebook that is on screen, saved or not."""
 
+import base64
 import json
 
 import nbformat
@@ -7,7 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from kagura_kernel.testing.patience import wait_until
-from tests.support.model_script import calls, says
+from tests.support.gallery import png
+from tests.support.model_script import calls, images_in, says
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -50,6 +52,34 @@ def test_the_agent_sees_the_notebook_on_screen_without_its_private_cells(open_no
     notebook.done(5)
     assert seen[1].count("Sales of the **north**") == 1
     assert seen[1].count("Cells as you know them") == 1
+
+
+def test_an_image_pasted_above_and_a_figure_in_an_output_are_shown_to_the_model(open_notebook, lab):
+    requests = []
+
+    def look(request):
+        requests.append(request)
+        return calls("read_notebook", {"cells": [notebook.page.evaluate(_IDS)[2]]})
+
+    def answer(request):
+        requests.append(request)
+        return says("A slope, and a dot.")
+
+    lab.model.turns[:] = [look, answer]
+    draw = f"from IPython.display import Image\nImage(bytes.fromhex('{png(5, 4).hex()}'))"
+    notebook = open_notebook(LOAD, draw, "%%kagura\nWhat do you see?")
+    pasted = {"dot.png": {"image/png": base64.b64encode(png(8, 6)).decode()}}
+    markdown = {"cell_type": "markdown", "source": "![a dot](attachment:dot.png)", "attachments": pasted}
+    notebook.page.evaluate(
+        "([cell]) => window.jupyterapp.shell.currentWidget.content.model.sharedModel.insertCell(1, cell)", [markdown]
+    )
+    notebook.done(0)
+    notebook.done(2)
+    card = notebook.done(3)
+    expect(card).to_contain_text("Seen by the model dot.png, 8 × 6")
+    expect(card).to_contain_text("1 image")
+    assert images_in(requests[0]) == [("user", base64.b64encode(png(8, 6)).decode())]
+    assert images_in(requests[1])[1:] == [("tool_result", base64.b64encode(png(5, 4)).decode())]
 
 
 SOURCES = (

@@ -16,6 +16,14 @@ const LONGEST = 50_000;
 /** A notebook as all who look at it share it. */
 type ISharedNotebook = NonNullable<NotebookPanel['content']['model']>['sharedModel'];
 
+/**
+ * Characters of all images in base64, those nearest above the cell that asks first; what is below has none. A server
+ * closes a connection over which more than 10 MiB come at once.
+ */
+const IMAGES = 4_000_000;
+
+const RASTER = ['image/gif', 'image/jpeg', 'image/png', 'image/webp'];
+
 /** What JupyterLab's comms have beside what their interface tells. */
 interface IOnSubshell extends Kernel.IComm {
   readonly subshellStarted?: Promise<unknown>;
@@ -140,10 +148,17 @@ function place(notebook: ISharedNotebook, cell: string): number {
 /** All cells of the notebook, if this one is among them; private ones by their id and tags alone. */
 function cellsAround(panel: NotebookPanel, cell: string): PartialJSONObject[] | null {
   const cells = [...(panel.content.model?.cells ?? [])];
-  return cells.some(model => model.id === cell) ? cells.map(told) : null;
+  const asking = cells.findIndex(model => model.id === cell);
+  if (asking < 0) {
+    return null;
+  }
+  const room = { left: IMAGES };
+  const above = cells.slice(0, asking).reverse();
+  const nearby = above.map(model => told(model, room)).reverse();
+  return [...nearby, ...cells.slice(asking).map(model => told(model, { left: 0 }))];
 }
 
-function told(model: ICellModel): PartialJSONObject {
+function told(model: ICellModel, room: { left: number }): PartialJSONObject {
   const tags: unknown = model.getMetadata('tags');
   if (Array.isArray(tags) && tags.includes('private')) {
     return { id: model.id, metadata: { tags: ['private'] } };
@@ -151,15 +166,17 @@ function told(model: ICellModel): PartialJSONObject {
   const source = model.sharedModel.getSource().slice(0, LONGEST);
   const cell = { id: model.id, cell_type: model.type, source };
   if (model.type !== 'code') {
-    return cell;
+    const { attachments } = model.sharedModel.toJSON() as { attachments?: Record<string, JSONObject> };
+    const pasted = Object.entries(attachments ?? {}).map(([name, data]) => [name, images(data, room)]);
+    return { ...cell, attachments: Object.fromEntries(pasted) as JSONObject };
   }
   const { executionCount, outputs } = model as ICodeCellModel;
   const shown = Array.from({ length: outputs.length }, (_, at) => outputs.get(at).toJSON());
-  return { ...cell, execution_count: executionCount, outputs: shown.map(inWords) };
+  return { ...cell, execution_count: executionCount, outputs: shown.map(one => toTell(one, room)) };
 }
 
-/** An output without anything but its text. */
-function inWords(output: IOutput): PartialJSONObject {
+/** An output without anything but its text, and an image as far as there is room. */
+function toTell(output: IOutput, room: { left: number }): PartialJSONObject {
   const { output_type, text: printed, data, ename, evalue, traceback } = output as PartialJSONObject;
   if (output_type === 'error') {
     return { output_type, ename, evalue, traceback };
@@ -167,7 +184,22 @@ function inWords(output: IOutput): PartialJSONObject {
   if (output_type === 'stream') {
     return { output_type, text: joined(printed) };
   }
-  return { output_type, data: { 'text/plain': joined((data as JSONObject | undefined)?.['text/plain']) } };
+  const bundle = (data ?? {}) as JSONObject;
+  return { output_type, data: { 'text/plain': joined(bundle['text/plain']), ...images(bundle, room) } };
+}
+
+/** The images in a bundle of MIME types that there is room for. */
+function images(bundle: JSONObject, room: { left: number }): PartialJSONObject {
+  const found: PartialJSONObject = {};
+  for (const mime of RASTER) {
+    const value = bundle[mime];
+    const data = Array.isArray(value) ? value.join('') : value;
+    if (typeof data === 'string' && data.length <= room.left) {
+      found[mime] = data;
+      room.left -= data.length;
+    }
+  }
+  return found;
 }
 
 function joined(value: unknown): string {

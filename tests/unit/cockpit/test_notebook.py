@@ -1,12 +1,13 @@
 """A run is shown its notebook: on the record first, without secrets, and in a conversation only once."""
 
+import base64
 import hashlib
 import json
 
 import pytest
 
 from kagura_kernel.domain.errors import ChangeConflict, UsageError
-from kagura_kernel.domain.notebook import NamedValue, Notebook, NotebookCell
+from kagura_kernel.domain.notebook import CellImage, NamedValue, Notebook, NotebookCell
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.variables import CellPlace
@@ -15,6 +16,7 @@ from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.changes import changes_text
 from kagura_kernel.views.run import RunView
+from tests.support.gallery import png
 from tests.support.redactors import shared_redactor
 
 KEY = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
@@ -53,6 +55,27 @@ def test_a_conversation_is_told_once_and_a_new_one_again(cockpit_with, project):
     assert "~ sees 1 unchanged" in run_text(RunView().apply_all(events))
     _, (anew,), _ = asked(cockpit, project, new_session=True)
     assert anew.cells == 1
+
+
+def test_images_pasted_above_come_with_the_task_the_nearest_first_and_once(cockpit_with, project):
+    def pasted(name: str, data: bytes) -> NotebookCell:
+        image = CellImage(name, base64.b64encode(data).decode())
+        return NotebookCell(name, "markdown", f"![](attachment:{name})", pasted=(image,))
+
+    # About 1,310 tokens each, of which 4,000 have room for three.
+    cells = [pasted(f"{number}.png", png(1400, 700)) for number in range(4)]
+    cells.insert(2, pasted("torn.png", b"no image"))
+    notebook = Notebook("work.ipynb", "live", (*cells, NotebookCell("here")), "here")
+    brain = FakeBrain(["Seen."], images=True)
+    cockpit = cockpit_with(brain)
+    _, _, events = asked(cockpit, project, notebook=notebook)
+    assert [image.name for image in brain.turns[0].images] == ["1.png", "2.png", "3.png"]
+    sent = [(event.call_id, event.name) for event in events if event.kind == "image.sent"]
+    assert sent == [("task", "3.png"), ("task", "2.png"), ("task", "1.png")]
+    asked(cockpit, project, notebook=notebook)
+    assert list(brain.turns[1].images) == []
+    asked(cockpit, project, notebook=notebook, context="names", new_session=True)
+    assert list(brain.turns[2].images) == []
 
 
 @pytest.mark.parametrize(("option", "setting"), [("none", "cells"), (None, "none")])

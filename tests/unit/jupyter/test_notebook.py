@@ -1,6 +1,7 @@
 """The notebook around a cell: from what the kernel ran, from its file, and from a front end's answer."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,9 +10,19 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.notebook import CellImage
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter import notebook as module
-from kagura_kernel.jupyter.notebook import about, cells_of, error_text, failed_cell, notebook_of, unwatch, watch
+from kagura_kernel.jupyter.notebook import (
+    LARGEST_IMAGE,
+    about,
+    cells_of,
+    error_text,
+    failed_cell,
+    notebook_of,
+    unwatch,
+    watch,
+)
 from kagura_kernel.jupyter.steering import run_line
 from kagura_kernel.jupyter.surface import Surface
 
@@ -170,3 +181,30 @@ class Odd:
 )
 def test_a_value_is_told_by_what_it_is(value, told):
     assert about(value) == told
+
+
+def test_images_are_those_that_a_cell_shows_and_bounded():
+    dot = {"image/png": "iVBORw0KGgo="}
+    pasted = {"a.png": dot, "gone.png": dot}
+    text = "![a](attachment:a.png) ![b](attachment:b.png)"
+    outputs = [
+        {"output_type": "display_data", "data": {**dot, "text/plain": "<Figure>"}},
+        {"output_type": "display_data", "data": {"image/png": "x" * (LARGEST_IMAGE + 1)}},
+        {"output_type": "display_data", "data": {"image/svg+xml": "<svg/>"}},
+        {"output_type": "display_data", "data": 7},
+    ]
+    cells, _ = cells_of(
+        [
+            {
+                "cell_type": "markdown",
+                "id": "m",
+                "source": text,
+                "attachments": {"a.png": dot, "gone.png": dot, "b.png": 7},
+            },
+            {"cell_type": "code", "id": "c", "source": "plot()", "outputs": outputs},
+            {"cell_type": "code", "id": "k", "source": "%%kagura\nlook", "outputs": outputs},
+        ]
+    )
+    assert [cell.pasted for cell in cells] == [(CellImage("a.png", dot["image/png"]),), (), ()]
+    assert [cell.drawn for cell in cells] == [(), (CellImage("output of c", dot["image/png"]),), ()]
+    assert cells[0].digest != replace(cells[0], pasted=()).digest

@@ -1,12 +1,15 @@
 """What a brain is shown of the notebook: bounded, the nearest first, nothing twice, and nothing that poses as ours."""
 
+import base64
 import re
 
 import pytest
 
-from kagura_kernel.domain.notebook import NamedValue, Notebook, NotebookCell
+from kagura_kernel.domain.images import Image
+from kagura_kernel.domain.notebook import CellImage, NamedValue, Notebook, NotebookCell
 from kagura_kernel.tools.notebook import ReadNotebook, seen
 from kagura_kernel.tools.toolbox import CallContext
+from tests.support.gallery import png
 
 NAMES = (NamedValue("sales", "DataFrame, 90 × 2: day, amount"),)
 
@@ -80,6 +83,22 @@ def test_a_cell_cannot_end_its_marks_and_a_secret_is_taken_out_before_it_is_cut(
     assert found.text.count("</cell>") == 2
     assert found.text.count("</output>") == 1
     assert "tok-" not in found.text
+
+
+async def test_read_notebook_shows_the_images_of_a_cell_to_a_model_that_takes_images():
+    async def show(call_id: str, image: Image) -> Image:
+        assert call_id == "c-1"
+        return image
+
+    dot = CellImage("output of c1", base64.b64encode(png(4, 3)).decode() + "\n")
+    around = notebook(cell(1, "plot()", drawn=(dot, CellImage("torn", "%%%"))), cell(2))
+    shown = await ReadNotebook(around, str, show).call({"cells": ["c1", "c2"]}, CallContext("c-1"))
+    assert [(one.name, one.width, one.height) for one in shown.images] == [("output of c1", 4, 3)]
+    assert shown.text.endswith("An image is not shown to you: its data is no base64.")
+    listed = await ReadNotebook(around, str).call({}, CallContext())
+    assert "c1 code[1], images: 2: plot()" in listed.text
+    plain = await ReadNotebook(around, str).call({"cells": ["c1"]}, CallContext())
+    assert (plain.images, "not shown" in plain.text) == ((), False)
 
 
 async def test_read_notebook_lists_cells_and_reads_some_in_full():
