@@ -55,11 +55,11 @@ def test_the_agent_sees_the_notebook_on_screen_without_its_private_cells(open_no
 
 
 def test_an_image_pasted_above_and_a_figure_in_an_output_are_shown_to_the_model(open_notebook, lab):
-    requests = []
+    requests, drawn = [], []
 
     def look(request):
         requests.append(request)
-        return calls("read_notebook", {"cells": [notebook.page.evaluate(_IDS)[2]]})
+        return calls("read_notebook", {"cells": drawn})
 
     def answer(request):
         requests.append(request)
@@ -73,6 +73,7 @@ def test_an_image_pasted_above_and_a_figure_in_an_output_are_shown_to_the_model(
     notebook.page.evaluate(
         "([cell]) => window.jupyterapp.shell.currentWidget.content.model.sharedModel.insertCell(1, cell)", [markdown]
     )
+    drawn.append(notebook.page.evaluate(_IDS)[2])
     notebook.done(0)
     notebook.done(2)
     card = notebook.done(3)

@@ -199,7 +199,7 @@ def test_images_are_those_that_a_cell_shows_and_bounded():
                 "cell_type": "markdown",
                 "id": "m",
                 "source": text,
-                "attachments": {"a.png": dot, "gone.png": dot, "b.png": 7},
+                "attachments": {**pasted, "b.png": 7},
             },
             {"cell_type": "code", "id": "c", "source": "plot()", "outputs": outputs},
             {"cell_type": "code", "id": "k", "source": "%%kagura\nlook", "outputs": outputs},
