@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -18,6 +19,14 @@ LEAST_TOKENS, MOST_TOKENS = 200, 100_000
 
 PRIVATE = "private"
 """The tag of a cell that no agent is ever shown."""
+
+_SAYS_PRIVATE = re.compile(r"\s*#\s*private\s*(?:\n|$)")
+
+
+def says_private(source: str) -> bool:
+    """Whether a cell says by its first line that it is private, where nobody knows of tags: `# private`."""
+    return _SAYS_PRIVATE.match(source) is not None
+
 
 NotebookSource = Literal["live", "file", "kernel"]
 """Where it was read: what the front end shows now, the file as it was saved, or what the kernel has run itself."""

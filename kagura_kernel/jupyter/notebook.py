@@ -27,6 +27,7 @@ from kagura_kernel.domain.notebook import (
     Notebook,
     NotebookCell,
     WriteCells,
+    says_private,
 )
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter.surface import Surface
@@ -55,7 +56,7 @@ MOST_NAMES = 200
 MOST_COLUMNS = 30
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_LIBRARY = re.compile(r"(?:site|dist)-packages|[/\\]lib[/\\]python3|<frozen |kagura_kernel[/\\]")
+_LIBRARY = re.compile(r"(?:site|dist)-packages|[/\\]lib[/\\]python3|<frozen |kagura_kernel[/\\]|\.(?:pyx|pxi):")
 _LOG = "kagura_ran"
 _AGENTS_OWN = re.compile(r"\s*%%(?:kagura|sandbox)\b")
 
@@ -66,18 +67,19 @@ class CellLog:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._cells: dict[str, NotebookCell] = {}
+        self._ran = 0
         self._private: dict[str, frozenset[str]] = {}  # Private cells, with the names that they have given
         self._silent: set[str] = set()  # Front ends, by their session, that know nothing of our questions
 
     def ran(self, result: Any) -> None:
         """IPython calls this after every cell."""
         info = result.info
-        ident = str(getattr(info, "cell_id", None) or "")
-        if not ident or not getattr(info, "store_history", True):
-            return
+        self._ran += 1
+        # A front end that works by lines, and what runs notebooks without a person, name no cells.
+        ident = str(getattr(info, "cell_id", None) or f"ran-{self._ran}")
         self._cells.pop(ident, None)
         self._private.pop(ident, None)
-        if PRIVATE in _tags(_parent(self._shell)):
+        if PRIVATE in _tags(_parent(self._shell)) or says_private(str(info.raw_cell)):
             self._private[ident] = _given_names(self._shell, str(info.raw_cell))
             return
         error = ""
@@ -177,7 +179,7 @@ def cells_of(raw: object) -> tuple[list[NotebookCell], set[str]]:
         if not isinstance(one, dict) or number >= MOST_CELLS:
             continue
         kind, ident = one.get("cell_type"), str(one.get("id") or f"cell-{number + 1}")
-        if PRIVATE in _tags(one):
+        if PRIVATE in _tags(one) or says_private(_joined(one.get("source"))):
             private.add(ident)
         elif kind in ("code", "markdown", "raw"):
             cells.append(_cell(one, ident, kind))

@@ -13,6 +13,9 @@ const TARGET = 'kagura.notebook';
 /** Characters of a source or an output that a kernel is told. */
 const LONGEST = 50_000;
 
+/** The first line of a cell that is private where nobody sees its tags. */
+const SAYS_PRIVATE = /^\s*#\s*private\s*(?:\n|$)/;
+
 /** A notebook as all who look at it share it. */
 type ISharedNotebook = NonNullable<NotebookPanel['content']['model']>['sharedModel'];
 
@@ -160,10 +163,11 @@ function cellsAround(panel: NotebookPanel, cell: string): PartialJSONObject[] | 
 
 function told(model: ICellModel, room: { left: number }): PartialJSONObject {
   const tags: unknown = model.getMetadata('tags');
-  if (Array.isArray(tags) && tags.includes('private')) {
+  const whole = model.sharedModel.getSource();
+  if ((Array.isArray(tags) && tags.includes('private')) || SAYS_PRIVATE.test(whole)) {
     return { id: model.id, metadata: { tags: ['private'] } };
   }
-  const source = model.sharedModel.getSource().slice(0, LONGEST);
+  const source = whole.slice(0, LONGEST);
   const cell = { id: model.id, cell_type: model.type, source };
   if (model.type !== 'code') {
     const { attachments } = model.sharedModel.toJSON() as { attachments?: Record<string, JSONObject> };

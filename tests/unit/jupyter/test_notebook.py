@@ -75,12 +75,23 @@ async def test_what_the_kernel_ran_is_known_with_its_errors_and_without_values(s
     assert names == {"rows": "list, 4", "secret_word": "str, 13"}
 
 
+async def test_cells_that_nobody_names_are_known_by_their_order(shell):
+    run(shell, "n = 1", None)
+    run(shell, "n = 2", None)
+    assert [(cell.id, cell.source) for cell in (await seen(shell, cell="")).cells] == [
+        ("ran-1", "n = 1"),
+        ("ran-2", "n = 2"),
+    ]
+
+
 async def test_a_private_cell_is_not_there_and_neither_are_the_names_that_it_gave(shell):
     run(shell, "password = 'x'\ndef unlock(): pass", "a", "private")
     run(shell, "n = 1", "b")
+    run(shell, "# private\ntoken = 'x'", "c")
     found = await seen(shell)
     assert ([cell.id for cell in found.cells], [one.name for one in found.names]) == (["b"], ["n"])
-    assert found.private == 1
+    assert found.private == 2
+    assert cells_of([{"cell_type": "code", "id": "p", "source": ["# private\n", "x"]}]) == ([], {"p"})
 
 
 async def test_of_the_file_what_ran_since_counts_and_what_is_not_saved_stands_before_the_asking_cell(shell, tmp_path):
@@ -140,6 +151,7 @@ def test_a_traceback_keeps_the_persons_own_lines():
         "\x1b[31mKeyError\x1b[39m  Traceback (most recent call last)",
         "Cell \x1b[32mIn[5]\x1b[39m, line 1\n----> 1 frame['b']",
         "File \x1b[32m/venv/lib/python3.11/site-packages/pandas/core/frame.py:4102\x1b[39m, in get\n  4102 raise",
+        "File pandas/_libs/index.pyx:172, in get_loc()\n--> 172 'Could not get source'",
         "File /home/ada/mine.py:3, in load\n----> 3 return frame['b']",
         "KeyError: 'b'",
     ]
