@@ -289,7 +289,7 @@ async def _task(turn: Turn) -> AsyncIterator[dict[str, Any]]:
     for image in turn.images:
         source = {"type": "base64", "media_type": image.mime, "data": image.base64}
         content += [{"type": "text", "text": f"{image.name or 'An image'}:"}, {"type": "image", "source": source}]
-    said = {"role": "user", "content": [*content, {"type": "text", "text": turn.task}]}
+    said = {"role": "user", "content": [*content, {"type": "text", "text": turn.prompt}]}
     yield {"type": "user", "message": said, "parent_tool_use_id": None}
 
 
@@ -446,7 +446,7 @@ class Talk:
         client = ClaudeSDKClient(options, transport=self._program)
         try:
             await client.connect()
-            await client.query(_task(self._turn) if self._turn.images else self._turn.task)
+            await client.query(_task(self._turn) if self._turn.images else self._turn.prompt)
             passing_on = asyncio.create_task(self._pass_on(client), name="claude-sentences")
             try:
                 async for message in client.receive_messages():

@@ -201,7 +201,7 @@ def arguments(program: Program, found: Access, place: Place, turn: Turn) -> dict
         "endpoint": found.endpoint or None,
         "api_key": found.key or None,
         # What begins with a slash would be a command of the agent's.
-        "prompt": f"The task:\n\n{turn.task}",
+        "prompt": f"The task:\n\n{turn.prompt}",
         "cwd": str(place.work),
         # A run has its own end; the package's would come in the middle of somebody's thinking about an approval.
         "timeout": 7 * 86_400,

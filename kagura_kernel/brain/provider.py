@@ -61,7 +61,7 @@ class BrainCapabilities:
 class Turn:
     """What a brain is given."""
 
-    task: str  # The prompt
+    task: str  # What a person asked for
     system: str  # What it is told about its place and its tools
     tools: Sequence[ToolSpec]  # What it may call
     call_tool: CallTool  # How it calls; raises only what must end the run. May be called several times at once.
@@ -70,9 +70,15 @@ class Turn:
     max_turns: int | None = None  # How often it may go round its loop; None is no limit
     resume: str = ""  # What an earlier `BrainDone.session` said, to go on from there; empty starts afresh
     inside: InsideBox | None = None  # The box, for a brain that thinks there; None for every other
+    notebook: str = ""  # What stands in the notebook that it was asked from, as data; empty for nothing
     images: Sequence[Image] = ()  # What comes with the task; for a model that takes images
     # What a person says meanwhile. A brain that listens takes each at its next turn, and yields a `BrainHeard` then
     sentences: asyncio.Queue[Sentence] = field(default_factory=asyncio.Queue)
+
+    @property
+    def prompt(self) -> str:
+        """What a model is sent as the person's message: the task, below what stands in the notebook."""
+        return f"{self.notebook}\n\n## The task\n\n{self.task}" if self.notebook else self.task
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,7 +260,7 @@ class Service:
         tools = [_offered(spec) for spec in turn.tools]
         self._parameters = ModelRequestParameters(function_tools=tools)
         offered = json.dumps([[tool.name, tool.description, tool.parameters_json_schema] for tool in tools])
-        self.fixed = bytes_of(turn.system) + bytes_of(turn.task) + size_of(turn.images) + bytes_of(offered)
+        self.fixed = bytes_of(turn.system) + bytes_of(turn.prompt) + size_of(turn.images) + bytes_of(offered)
         """Bytes that every request has: the system prompt, the task with its images, and the tools."""
 
     async def __aenter__(self) -> Self:
@@ -311,7 +311,7 @@ class Service:
             request.headers["authorization"] = f"Bearer {self._key}"
 
     def _messages(self, exchanges: Sequence[Exchange], dropped: int) -> list[ModelMessage]:
-        task = self._turn.task
+        task = self._turn.prompt
         if dropped:
             task += f"\n\n[The first {dropped} rounds of work on this were left out here for lack of room.]"
         asked = UserPromptPart([*_looked_at(self._turn.images), task] if self._turn.images else task)

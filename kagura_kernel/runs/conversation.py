@@ -231,7 +231,7 @@ async def converse(context: RunContext) -> Ending:
         told, pasted = await show_notebook(context, show)
         turn = replace(turn, images=(*pasted, *pictures))
         if told:
-            turn = replace(turn, task=f"{told}\n\n## The task\n\n{turn.task}")
+            turn = replace(turn, notebook=told)
         if isinstance(order.brain, ThinksInside):
             place = await open_inside(context, exchange)
             call_tool = paced(turn.call_tool, context.parts.clock)

@@ -41,7 +41,7 @@ class SmallBrain:
         return BrainCapabilities(streaming=False, reports_cost=True, budget=True)
 
     async def run(self, turn):
-        messages = [{"role": "system", "content": turn.system}, {"role": "user", "content": turn.task}]
+        messages = [{"role": "system", "content": turn.system}, {"role": "user", "content": turn.prompt}]
         usage, rounds, stopped = Usage(), 0, ""
         while True:
             answer = await self._ask(messages, list(turn.tools))

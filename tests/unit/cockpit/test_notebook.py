@@ -37,7 +37,8 @@ def test_what_a_brain_is_shown_is_an_event_with_its_hash_and_a_line_of_the_card(
     brain = FakeBrain(["Rows."])
     _, (shown,), events = asked(cockpit_with(brain, redactor=shared_redactor()), project)
     (turn,) = brain.turns
-    assert turn.task == f"{shown.text}\n\n## The task\n\nWhat is in rows?"
+    assert turn.task == "What is in rows?"
+    assert turn.prompt == f"{shown.text}\n\n## The task\n\nWhat is in rows?"
     assert shown.sha256 == hashlib.sha256(shown.text.encode()).hexdigest()
     assert "rows = load()" in shown.text
     assert KEY not in shown.text
@@ -51,7 +52,7 @@ def test_a_conversation_is_told_once_and_a_new_one_again(cockpit_with, project):
     asked(cockpit, project)
     _, (again,), events = asked(cockpit, project)
     assert (again.text, again.unchanged) == ("", 1)
-    assert brain.turns[1].task == "What is in rows?"
+    assert brain.turns[1].prompt == "What is in rows?"
     assert "~ sees 1 unchanged" in run_text(RunView().apply_all(events))
     _, (anew,), _ = asked(cockpit, project, new_session=True)
     assert anew.cells == 1
@@ -82,7 +83,7 @@ def test_images_pasted_above_come_with_the_task_the_nearest_first_and_once(cockp
 def test_nothing_is_shown_where_an_option_or_the_settings_say_so(cockpit_with, project, option, setting):
     brain = FakeBrain([Ask("read_notebook"), lambda results: results[-1].text])
     outcome, shown, _ = asked(cockpit_with(brain, settings=Settings(context=setting)), project, context=option)
-    assert (shown, brain.turns[0].task) == ([], "What is in rows?")
+    assert (shown, brain.turns[0].prompt) == ([], "What is in rows?")
     assert "no tool 'read_notebook'" in outcome.text
 
 
