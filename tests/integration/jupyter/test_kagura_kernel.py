@@ -352,7 +352,7 @@ def test_a_breakpoint_in_a_python_cell_stops_on_the_line_that_was_marked(kagura)
 
 def test_a_subshell_answers_while_a_run_is_awaited(kagura):
     run = kagura.execute("bash: echo begun; sleep 3\nOver.", allow_stdin=True, metadata={"cellId": "a1"})
-    kagura.follow(run, lambda message: message["msg_type"] == "comm_open")
+    kagura.follow(run, lambda message: message["msg_type"] == "comm_open" and "parts" in str(message))
     subshell = kagura.ask("create_subshell_request", {})["subshell_id"]
     given = {"silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": True}
     reply = kagura.ask("execute_request", {"code": "/status"} | given, subshell=subshell)
