@@ -140,7 +140,8 @@ async def carry_out(
     cockpit = get_cockpit()
     asked = from_cell(request, place, shell=shell)
     if wants_context(request, cockpit.context):
-        notebook = await notebook_of(shell, place_of(shell), place)
+        # Whoever waits for nothing cannot wait for the front end either.
+        notebook = await notebook_of(shell, place_of(shell), Surface.INSIDE if at_once else place)
         asked = asked._replace(notebook=notebook, write_cells=cells_writer(shell) if notebook else None)
     handle = cockpit.launch(asked)
     display = display_for(place, cockpit, handle.run_id, asked.write_cells)

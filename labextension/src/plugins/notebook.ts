@@ -13,6 +13,9 @@ const TARGET = 'kagura.notebook';
 /** Characters of a source or an output that a kernel is told. */
 const LONGEST = 50_000;
 
+/** Characters of all of them. */
+const WORDS = 2_000_000;
+
 /** The first line of a cell that is private where nobody sees its tags. */
 const SAYS_PRIVATE = /^\s*#\s*private\s*(?:\n|$)/;
 
@@ -155,19 +158,26 @@ function cellsAround(panel: NotebookPanel, cell: string): PartialJSONObject[] | 
   if (asking < 0) {
     return null;
   }
-  const room = { left: IMAGES };
+  const room = { images: IMAGES, words: WORDS };
   const above = cells.slice(0, asking).reverse();
   const nearby = above.map(model => told(model, room)).reverse();
-  return [...nearby, ...cells.slice(asking).map(model => told(model, { left: 0 }))];
+  const below = { images: 0, words: room.words };
+  return [...nearby, ...cells.slice(asking).map(model => told(model, below))];
 }
 
-function told(model: ICellModel, room: { left: number }): PartialJSONObject {
+/** What a kernel may still be told: a message that is too large is never sent. */
+interface IRoom {
+  images: number;
+  words: number;
+}
+
+function told(model: ICellModel, room: IRoom): PartialJSONObject {
   const tags: unknown = model.getMetadata('tags');
   const whole = model.sharedModel.getSource();
   if ((Array.isArray(tags) && tags.includes('private')) || SAYS_PRIVATE.test(whole)) {
     return { id: model.id, metadata: { tags: ['private'] } };
   }
-  const source = whole.slice(0, LONGEST);
+  const source = cut(whole, room);
   const cell = { id: model.id, cell_type: model.type, source };
   if (model.type !== 'code') {
     const { attachments } = model.sharedModel.toJSON() as { attachments?: Record<string, JSONObject> };
@@ -180,33 +190,37 @@ function told(model: ICellModel, room: { left: number }): PartialJSONObject {
 }
 
 /** An output without anything but its text, and an image as far as there is room. */
-function toTell(output: IOutput, room: { left: number }): PartialJSONObject {
+function toTell(output: IOutput, room: IRoom): PartialJSONObject {
   const { output_type, text: printed, data, ename, evalue, traceback } = output as PartialJSONObject;
   if (output_type === 'error') {
-    return { output_type, ename, evalue, traceback };
+    const frames = Array.isArray(traceback) ? traceback.map(frame => cut(frame, room)) : [];
+    return { output_type, ename: cut(ename, room), evalue: cut(evalue, room), traceback: frames };
   }
   if (output_type === 'stream') {
-    return { output_type, text: joined(printed) };
+    return { output_type, text: cut(printed, room) };
   }
   const bundle = (data ?? {}) as JSONObject;
-  return { output_type, data: { 'text/plain': joined(bundle['text/plain']), ...images(bundle, room) } };
+  return { output_type, data: { 'text/plain': cut(bundle['text/plain'], room), ...images(bundle, room) } };
 }
 
 /** The images in a bundle of MIME types that there is room for. */
-function images(bundle: JSONObject, room: { left: number }): PartialJSONObject {
+function images(bundle: JSONObject, room: IRoom): PartialJSONObject {
   const found: PartialJSONObject = {};
   for (const mime of RASTER) {
     const value = bundle[mime];
     const data = Array.isArray(value) ? value.join('') : value;
-    if (typeof data === 'string' && data.length <= room.left) {
+    if (typeof data === 'string' && data.length <= room.images) {
       found[mime] = data;
-      room.left -= data.length;
+      room.images -= data.length;
     }
   }
   return found;
 }
 
-function joined(value: unknown): string {
+/** A text, or one in pieces, as far as there is room. */
+function cut(value: unknown, room: IRoom): string {
   const whole = Array.isArray(value) ? value.join('') : value;
-  return typeof whole === 'string' ? whole.slice(0, LONGEST) : '';
+  const text = typeof whole === 'string' ? whole.slice(0, Math.min(LONGEST, room.words)) : '';
+  room.words -= text.length;
+  return text;
 }

@@ -116,6 +116,14 @@ async def test_of_the_file_what_ran_since_counts_and_what_is_not_saved_stands_be
     ]
 
 
+def test_a_cell_that_waits_for_nothing_asks_no_front_end(shell):
+    run(shell, "n = 1", "a")
+    asking = seen(shell, surface=Surface.INSIDE)
+    with pytest.raises(StopIteration) as answered:
+        asking.send(None)
+    assert answered.value.value.source == "kernel"
+
+
 async def test_the_front_end_is_asked_first_and_not_again_when_it_knows_nothing(shell, monkeypatch):
     asked = []
 
