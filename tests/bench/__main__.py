@@ -40,6 +40,7 @@ from tests.bench.recalling import recall_in_a_large_memory, recall_of_what_was_t
 from tests.bench.redacting import redaction
 from tests.bench.remembering import memory_before_a_run
 from tests.bench.replayed import replayed_run
+from tests.bench.seeing import notebook_shown
 from tests.bench.serving import heard_by_a_busy_server, server_at_rest
 from tests.bench.shelling import commands_of_a_shell
 from tests.bench.showing import further_directory_shown
@@ -53,6 +54,7 @@ OUT = Path(__file__).resolve().parents[2] / "out" / "bench.md"
 ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     command_in_a_warm_box,
     python_that_remembers,
+    notebook_shown,
     bubblewrap_box_ready,
     docker_box_ready,
     gvisor_box_ready,
