@@ -76,7 +76,8 @@ class CellLog:
         info = result.info
         self._ran += 1
         # A front end that works by lines, and what runs notebooks without a person, name no cells.
-        ident = str(getattr(info, "cell_id", None) or f"ran-{self._ran}")
+        named, count = str(getattr(info, "cell_id", None) or ""), result.execution_count
+        ident = named or f"ran-{self._ran}"
         self._cells.pop(ident, None)
         self._private.pop(ident, None)
         if PRIVATE in _tags(_parent(self._shell)) or says_private(str(info.raw_cell)):
@@ -87,8 +88,10 @@ class CellLog:
         if failed is not None:
             told = getattr(self._shell, "_last_traceback", None) or ()
             error = error_text(type(failed).__name__, str(failed), [str(one) for one in told])
+            # Where cells have no names, what runs notebooks as tests may count none of them.
+            error = error if named else error.replace(f"In[{count}]", ident)
         source = str(info.raw_cell)[:LONGEST]
-        self._cells[ident] = NotebookCell(ident, "code", source, result.execution_count, "", error)
+        self._cells[ident] = NotebookCell(ident, "code", source, count if named else None, "", error)
         while len(self._cells) > KEPT:
             del self._cells[next(iter(self._cells))]
 

@@ -326,6 +326,6 @@ def _unboxed(data: bytes) -> _Found:
         mime, text = head["mime"], head["text"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CannotCross("what was shown cannot be understood") from error
-    if (mime not in RASTER and mime not in TEXTS) or not isinstance(text, str):
+    if not isinstance(mime, str) or (mime not in RASTER and mime not in TEXTS) or not isinstance(text, str):
         raise CannotCross("what was shown cannot be understood")
     return _Found(mime, data[end + 1 :], _CONTROL.sub("", text[:MAX_TEXT]))

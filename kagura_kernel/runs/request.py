@@ -325,6 +325,7 @@ class RunRequest(NamedTuple):
             "none: they are only shown",
             Kind.CHOICE,
             choices=WRITE_MODES,
+            excludes=("--mode",),
             otherwise="ask",
         ),
     ] = None

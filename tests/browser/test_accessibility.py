@@ -123,7 +123,7 @@ def test_the_keyboard_gets_everywhere_in_the_order_of_reading(live):
         if place is None or (seen and place["key"] == seen[0]["key"]):
             break
         seen.append(place)
-    controls = page.locator(".kg-card :is(button, summary, a, [tabindex='0'])").evaluate_all(
+    controls = page.locator(".kg-card :is(button, summary, a, input, [tabindex='0'])").evaluate_all(
         "all => all.filter((one) => one.checkVisibility()).length"
     )
     assert len(seen) == controls

@@ -124,7 +124,7 @@ def test_a_live_card_full_of_hostile_text_does_nothing_and_offers_only_what_is_r
     poke(page)
     nothing_came_of_it(page, asked)
     acts = page.locator("[data-act]").evaluate_all("all => all.map((one) => one.dataset.act)")
-    assert sorted(acts) == ["abort", "allow", "deny", "stop"]
+    assert sorted(acts) == ["abort", "allow", "deny", "say", "stop"]
     sent = page.evaluate("window.model.sent")
     assert [message["act"] for message in sent] == ["sync"]
 

@@ -70,7 +70,7 @@ def test_a_run_with_a_kit_and_its_files_opened_by_click_and_by_keyboard(open_not
     )
     notebook.done(0)
     card = notebook.done(1)
-    line = card.locator(".kg-kit > details > summary")
+    line = card.locator(".kg-kit > details > summary").filter(has_text="Kit of")
     expect(line).to_have_text("Kit of data-analyst: 1 skill, AGENTS.md, 1 redaction")
     expect(card.get_by_text("It says: # Where the data is")).to_be_visible()
     expect(card.get_by_text("Reads, cleans and joins CSV files")).to_be_hidden()

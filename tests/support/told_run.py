@@ -22,6 +22,7 @@ from kagura_kernel.domain.events import (
     RunFinished,
     RunStarted,
 )
+from kagura_kernel.domain.notebook import ContextMode
 from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.runs.request import RunRequest
@@ -97,6 +98,9 @@ class ToldRun:
         self.tell(self.sample.finished(status="killed", error=f"stopped by {by}"))
 
     # -------------------------------------------------------------- as a cockpit
+
+    context: ContextMode = "none"
+    """Of the notebook it wants to know nothing."""
 
     def launch(self, intent: RunRequest) -> ToldRun:
         """The run itself, whatever is asked for; `intents` remembers that."""

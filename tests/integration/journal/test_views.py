@@ -136,22 +136,22 @@ def test_the_events_of_one_run_are_all_of_it_and_nothing_else(journal):
 
 
 def test_a_session_goes_on_from_the_last_run_that_left_a_word(journal):
-    assert views.session_last_brain_session(journal, "ses-1") == ""
+    assert views.session_conversation(journal, "ses-1").word == ""
     for number, word in enumerate(["one", "two", ""]):
         run = SampleRun(f"run-{number}")
         tell(journal, run.started(), run.finished(brain_session=word))
     other = SampleRun("run-x", "ses-2")
     tell(journal, other.started(), other.finished(brain_session="three"))
-    assert views.session_last_brain_session(journal, "ses-1") == "two"
+    assert views.session_conversation(journal, "ses-1").word == "two"
 
 
 def test_a_brain_does_not_go_on_from_the_word_of_another_one(journal):
     for number, brain in enumerate(["claude", "replay"]):
         run = SampleRun(f"run-{number}")
         tell(journal, run.started(brain=brain), run.finished(brain=brain, brain_session=f"of {brain}"))
-    assert views.session_last_brain_session(journal, "ses-1") == "of replay"
-    assert views.session_last_brain_session(journal, "ses-1", brain="claude") == "of claude"
-    assert views.session_last_brain_session(journal, "ses-1", brain="other") == ""
+    assert views.session_conversation(journal, "ses-1").word == "of replay"
+    assert views.session_conversation(journal, "ses-1", brain="claude").word == "of claude"
+    assert views.session_conversation(journal, "ses-1", brain="other").word == ""
 
 
 def test_a_conversation_is_where_its_newest_run_has_left_it(journal):

@@ -69,7 +69,7 @@ async def test_the_model_is_shown_the_whole_plugin_has_no_tools_and_its_report_i
     [cost] = views.costs(journal)
     assert cost.input_tokens > 0
     assert cost.usd is not None
-    assert views.session_last_brain_session(journal, "ses-1", brain="claude") == ""
+    assert views.session_conversation(journal, "ses-1", brain="claude").word == ""
 
 
 async def test_a_model_that_obeys_the_plugin_is_found_out(journal, tmp_path):

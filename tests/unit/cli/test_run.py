@@ -31,7 +31,13 @@ def arguments(line: str) -> SimpleNamespace:
 def test_every_option_of_a_cell_that_is_not_about_variables_is_one_of_run():
     kept = {option.name for option in KAGURA.options if option.surfaces != NOTEBOOK}
     assert kept == {option.name for option in OF_A_RUN}
-    assert {option.name for option in KAGURA.options} - kept == {"expressions", "outputs", "fmt", "background"}
+    assert {option.name for option in KAGURA.options} - kept == {
+        "expressions",
+        "outputs",
+        "context",
+        "fmt",
+        "background",
+    }
 
 
 def test_the_words_of_a_shell_and_the_options_of_a_cell_mean_the_same():

@@ -131,7 +131,7 @@ async def test_it_is_asked_once_without_tools_and_in_a_session_that_nothing_goes
     assert "JSON" in turn.system
     assert len(ids_in(turn.task)) == 2
     assert not ids_in(turn.system)
-    assert views.session_last_brain_session(stage.journal, "ses-1", brain="fake") == ""
+    assert views.session_conversation(stage.journal, "ses-1", brain="fake").word == ""
 
 
 async def test_a_brain_that_asks_for_a_tool_gets_none(stage):

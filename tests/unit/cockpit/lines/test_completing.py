@@ -89,7 +89,7 @@ def completed(cell, *, prompt=False):
         ("%%kagura --budget |", []),
         ("%%kagura --nonsense=|", []),
         ("\n# NBVAL_IGNORE_OUTPUT\n%%sandbox ba|\nls", ["\n# NBVAL_IGNORE_OUTPUT\n%%sandbox bash"]),
-        ("%%time\n%%kagura --mo|", ["%%time\n%%kagura --model"]),
+        ("%%time\n%%kagura --mod|", ["%%time\n%%kagura --model", "%%time\n%%kagura --mode"]),
         ("%%kagura\nlook at @s|", ["%%kagura\nlook at @src/", "%%kagura\nlook at @setup.py"]),
         ("%%kagura\nlook at it|", []),
         ("%%kagura -- --bu|", []),
