@@ -55,6 +55,9 @@ def asked(open_notebook, lab):
     question = output.get_by_role("group", name="Plan: Plan:")
     expect(question).to_be_visible()
     expect(output.locator(".kg-settling")).to_have_count(0)
+    # It takes a click once the end of what is asked has been on screen.
+    for end in output.locator("[data-end]").all():
+        end.scroll_into_view_if_needed()
     yield notebook, output, question
     lab.model.turns.clear()
 
