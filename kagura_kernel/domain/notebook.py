@@ -20,6 +20,14 @@ LEAST_TOKENS, MOST_TOKENS = 200, 100_000
 PRIVATE = "private"
 """The tag of a cell that no agent is ever shown."""
 
+_CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def is_cell_id(text: str) -> bool:
+    """Whether it is an id as cells have them; a file may hold anything in its place, lines of its own among them."""
+    return _CELL_ID.fullmatch(text) is not None
+
+
 _SAYS_PRIVATE = re.compile(r"\s*#\s*private\s*(?:\n|$)")
 
 

@@ -15,6 +15,7 @@ import re
 import types
 from collections.abc import Container, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -27,6 +28,7 @@ from kagura_kernel.domain.notebook import (
     Notebook,
     NotebookCell,
     WriteCells,
+    is_cell_id,
     says_private,
 )
 from kagura_kernel.domain.variables import CellPlace
@@ -77,6 +79,7 @@ class CellLog:
         self._ran += 1
         # A front end that works by lines, and what runs notebooks without a person, name no cells.
         named, count = str(getattr(info, "cell_id", None) or ""), result.execution_count
+        named = named if is_cell_id(named) else ""
         ident = named or f"ran-{self._ran}"
         self._cells.pop(ident, None)
         self._private.pop(ident, None)
@@ -86,7 +89,8 @@ class CellLog:
         error = ""
         failed = result.error_before_exec or result.error_in_exec
         if failed is not None:
-            told = getattr(self._shell, "_last_traceback", None) or ()
+            # Where a cell is private, the lines on the way to an error may be its.
+            told = getattr(self._shell, "_last_traceback", None) or () if not self._private else ()
             error = error_text(type(failed).__name__, str(failed), [str(one) for one in told])
             # Where cells have no names, what runs notebooks as tests may count none of them.
             error = error if named else error.replace(f"In[{count}]", ident)
@@ -181,11 +185,15 @@ def cells_of(raw: object) -> tuple[list[NotebookCell], set[str]]:
     for number, one in enumerate(raw if isinstance(raw, list) else ()):
         if not isinstance(one, dict) or number >= MOST_CELLS:
             continue
-        kind, ident = one.get("cell_type"), str(one.get("id") or f"cell-{number + 1}")
+        kind, ident = one.get("cell_type"), str(one.get("id") or "")
+        ident = ident if is_cell_id(ident) else f"cell-{number + 1}"
         if PRIVATE in _tags(one) or says_private(_joined(one.get("source"))):
             private.add(ident)
         elif kind in ("code", "markdown", "raw"):
             cells.append(_cell(one, ident, kind))
+    if private:
+        # The lines on the way to an error may be those of a private cell.
+        cells = [replace(cell, error=cell.error.rpartition("\n")[2]) if cell.error else cell for cell in cells]
     return cells, private
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 
 from kagura_kernel.domain.events import NotebookShown
@@ -99,12 +99,13 @@ class CellProposals:
         async with self._order:
             changes = [await self._change(edit) for edit in self._draft.edits()]
             told = self._context.changes.cells
+            applied = {path: [one.new_sha256] for path, one in told.items() if one.state == "applied"}
             fresh = [one for one in changes if not _is_told(told.get(one.path), one)]
             gone = sorted(told.keys() - {one.path for one in changes})
             self._context.changes.propose(fresh, withdrawn=gone)
             mode = self._context.changes.mode
             if mode is WriteMode.THROUGH:
-                return await self._write(fresh)
+                return await self._write(fresh, applied) if fresh else "nothing of it is new."
             return "proposed." if mode is WriteMode.ASK else "noted; this run changes nothing."
 
     async def _change(self, edit: CellEdit) -> FileChange:
@@ -130,10 +131,10 @@ class CellProposals:
 
         return (await self._context.parts.blobs.put(whole()))[0]
 
-    async def _write(self, changes: Sequence[FileChange]) -> str:
+    async def _write(self, changes: Sequence[FileChange], applied: Mapping[str, Sequence[str]]) -> str:
         write, blobs = self._context.order.request.write_cells, self._context.parts.blobs
         place = self._context.order.place.notebook
-        edits = cell_edits(changes, blobs, {})
+        edits = cell_edits(changes, blobs, applied)
         refused = await asyncio.to_thread(write, place, edits) if write is not None else None
         if refused is None:
             return "proposed; the notebook could not be reached, so it waits for a person."
@@ -148,7 +149,9 @@ def _lines(source: bytes) -> bytes:
 
 
 def _is_told(told: FileChange | None, now: FileChange) -> bool:
-    return told is not None and (told.new_sha256, told.target, told.status) == (now.new_sha256, now.target, now.status)
+    if told is None or told.state not in (now.state, "applied"):
+        return False
+    return (told.new_sha256, told.target, told.status) == (now.new_sha256, now.target, now.status)
 
 
 def count_of(order: RunOrder) -> int | None:

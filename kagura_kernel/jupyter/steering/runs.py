@@ -14,6 +14,7 @@ from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.naming import named_approval, named_run, only, read_time, run_to_stop, told_run
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.grammar import Surface as Typed
+from kagura_kernel.domain.notebook import is_cell_id
 from kagura_kernel.domain.outcome import by_path
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import views
@@ -328,7 +329,7 @@ async def _about_error(asked: Asked, task: str) -> Any:
     from kagura_kernel.jupyter.notebook import failed_cell
 
     cell = asked["cell"] or failed_cell(asked.shell)
-    if not cell:
+    if not is_cell_id(cell):
         raise UsageError("No cell has failed since this kernel began. Run the cell first, or name it by its id.")
     # What runs while the kernel hears no buttons asks nobody.
     surface = Surface.INSIDE if asked.blocked else None

@@ -12,7 +12,10 @@ export function failedCell(
   }
   const { outputs } = model as ICodeCellModel;
   const failed = Array.from({ length: outputs.length }, (_, at) => outputs.get(at).type === 'error');
-  return failed.includes(true) ? { panel, id: model.id, index: panel.content.activeCellIndex } : null;
+  // Its id becomes a word of a command, and comes from a file that anybody may have written.
+  return failed.includes(true) && /^[A-Za-z0-9_-]{1,64}$/.test(model.id)
+    ? { panel, id: model.id, index: panel.content.activeCellIndex }
+    : null;
 }
 
 /** Says so whenever another cell is active, or what the active one shows has changed. */

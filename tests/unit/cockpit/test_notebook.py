@@ -181,3 +181,30 @@ def test_with_write_through_they_are_written_at_once_and_with_none_never(cockpit
     _, outcome, _, _ = proposing(cockpit_with, project, MENDED, write_mode=WriteMode.NONE, write_cells=write)
     assert (outcome.text, outcome.changes[0].state) == ("a: noted; this run changes nothing.", "discarded")
     assert len(written) == 1
+
+
+def test_a_cell_that_is_written_through_twice_is_changed_twice_and_a_refused_one_is_tried_again(cockpit_with, project):
+    live, refuse = {"a": LOAD.source}, ["no"]
+
+    def write(_notebook, edits):
+        if refuse:
+            return {edits[0].cell: refuse.pop()}
+        refused = {edit.cell: "changed" for edit in edits if live[edit.cell] not in edit.was}
+        live.update({edit.cell: edit.source for edit in edits if edit.cell not in refused})
+        return refused
+
+    again = Ask("edit_cell", {"cell": "a", "source": "rows = [1, 2]"})
+    options = {"write_mode": WriteMode.THROUGH, "write_cells": write}
+    _, outcome, _, _ = proposing(cockpit_with, project, MENDED, MENDED, again, **options)
+    assert outcome.text == "a: in the notebook now, and not run."
+    assert live["a"] == "rows = [1, 2]"
+
+
+def test_what_was_proposed_while_planning_is_proposed_again_when_the_plan_is_carried_out(
+    cockpit_with, project, await_question
+):
+    cockpit = cockpit_with([MENDED, Ask("carry_out", {"plan": "Mend it."}), MENDED, "Done."])
+    place = CellPlace(str(project / "work.ipynb"), "", "here")
+    handle = cockpit.launch(RunRequest("Plan.", project=project, mode="plan", notebook=NOTEBOOK, place=place))
+    cockpit.decide(await_question(cockpit).id, allow=True, by="ann", via="cell", answer="Carry it out")
+    assert [change.state for change in handle.result(60).changes] == ["proposed"]

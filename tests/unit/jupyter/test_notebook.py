@@ -153,6 +153,25 @@ def test_the_cell_that_failed_last_is_the_one_to_fix_until_it_runs_well(shell):
         run_line(shell, "fix")
 
 
+def test_an_id_that_a_file_has_made_up_is_no_word_of_a_command(shell):
+    cells, _ = cells_of([{"cell_type": "code", "id": "a\nimport os", "source": "x"}])
+    assert cells[0].id == "cell-1"
+    with pytest.raises(UsageError):
+        run_line(shell, "fix 'a import-os()'")
+
+
+async def test_an_error_tells_no_line_of_a_private_cell(shell):
+    run(shell, "# private\ndef connect(x):\n    host = 'secret.example'\n    return 1 / x", "p")
+    run(shell, "connect(0)", "a")
+    assert [cell.error for cell in (await seen(shell)).cells] == ["ZeroDivisionError: division by zero"]
+    failed = {"output_type": "error", "ename": "E", "evalue": "v", "traceback": ["Cell In[1], line 2\nhost = 1"]}
+    raw = [
+        {"cell_type": "code", "id": "p", "source": "# private"},
+        {"cell_type": "code", "id": "a", "outputs": [failed]},
+    ]
+    assert [cell.error for cell in cells_of(raw)[0]] == ["E: v"]
+
+
 def test_a_traceback_keeps_the_persons_own_lines():
     told = [
         "\x1b[31m---\x1b[39m",
