@@ -28,7 +28,7 @@ def is_cell_id(text: str) -> bool:
     return _CELL_ID.fullmatch(text) is not None
 
 
-_SAYS_PRIVATE = re.compile(r"\s*#\s*private\s*(?:\n|$)")
+_SAYS_PRIVATE = re.compile(r"\s*#\s*private\b", re.IGNORECASE)
 
 
 def says_private(source: str) -> bool:

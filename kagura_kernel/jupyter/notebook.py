@@ -71,6 +71,7 @@ class CellLog:
         self._cells: dict[str, NotebookCell] = {}
         self._ran = 0
         self._private: dict[str, frozenset[str]] = {}  # Private cells, with the names that they have given
+        self._answering: set[str] = set()  # Front ends that have answered; slow once, they are asked again
         self._silent: set[str] = set()  # Front ends, by their session, that know nothing of our questions
 
     def ran(self, result: Any) -> None:
@@ -137,7 +138,9 @@ class CellLog:
         if client in self._silent:
             return None
         answer = await _asked(question)
-        if answer is None:
+        if answer is not None:
+            self._answering.add(client)
+        elif client not in self._answering:
             self._silent.add(client)
         return answer
 

@@ -17,7 +17,7 @@ const LONGEST = 50_000;
 const WORDS = 2_000_000;
 
 /** The first line of a cell that is private where nobody sees its tags. */
-const SAYS_PRIVATE = /^\s*#\s*private\s*(?:\n|$)/;
+const SAYS_PRIVATE = /^\s*#\s*private\b/i;
 
 /** A notebook as all who look at it share it. */
 type ISharedNotebook = NonNullable<NotebookPanel['content']['model']>['sharedModel'];

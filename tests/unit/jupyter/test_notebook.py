@@ -87,7 +87,7 @@ async def test_cells_that_nobody_names_are_known_by_their_order(shell):
 async def test_a_private_cell_is_not_there_and_neither_are_the_names_that_it_gave(shell):
     run(shell, "password = 'x'\ndef unlock(): pass", "a", "private")
     run(shell, "n = 1", "b")
-    run(shell, "# private\ntoken = 'x'", "c")
+    run(shell, "# Private: of the bank\ntoken = 'x'", "c")
     found = await seen(shell)
     assert ([cell.id for cell in found.cells], [one.name for one in found.names]) == (["b"], ["n"])
     assert found.private == 2
