@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.metadata import version
@@ -139,11 +139,7 @@ async def keep(contents: Mapping[str, bytes], blobs: BlobStore) -> None:
         JournalUnwritable: there is no room.
     """
     for content in contents.values():
-        await blobs.put(_once(content))
-
-
-async def _once(content: bytes) -> AsyncIterator[bytes]:
-    yield content
+        await blobs.keep(content)
 
 
 LOOK_SECONDS = 0.5

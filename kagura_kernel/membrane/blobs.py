@@ -49,6 +49,14 @@ class BlobStore:
             _forget(unfinished)
         return digest.hexdigest(), size
 
+    async def keep(self, content: bytes) -> str:
+        """Store a content that is there as a whole; its hash. Errors are as for `put`."""
+
+        async def whole() -> AsyncIterator[bytes]:
+            yield content
+
+        return (await self.put(whole()))[0]
+
     def get(self, sha256: str) -> bytes:
         """A stored content.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -105,12 +105,9 @@ async def _of_project(project: ProjectFiles, blobs: BlobStore, path: str) -> Fil
     if state.kind != "file":
         return FileChange(path, "deleted")
     whole = await asyncio.to_thread(lambda: project.state(path, keep=state.size))
-    sha256, size = await blobs.put(_once(whole.content or b""))
-    return FileChange(path, "modified", size=size, mode=whole.mode & 0o777, new_sha256=sha256)
-
-
-async def _once(content: bytes) -> AsyncIterator[bytes]:
-    yield content
+    content = whole.content or b""
+    sha256 = await blobs.keep(content)
+    return FileChange(path, "modified", size=len(content), mode=whole.mode & 0o777, new_sha256=sha256)
 
 
 def _same(one: FileChange | None, other: FileChange | None) -> bool:

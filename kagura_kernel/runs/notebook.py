@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
 
 from kagura_kernel.domain.events import NotebookShown
 from kagura_kernel.domain.images import MOST_TOKENS, Image, NoImageError
@@ -97,39 +99,43 @@ class CellProposals:
     async def tell(self) -> str:
         """Record what differs now from what was told; a sentence for the brain."""
         async with self._order:
-            changes = [await self._change(edit) for edit in self._draft.edits()]
+            drafted = [(self._change(edit), edit) for edit in self._draft.edits()]
             told = self._context.changes.cells
             applied = {path: [one.new_sha256] for path, one in told.items() if one.state == "applied"}
-            fresh = [one for one in changes if not _is_told(told.get(one.path), one)]
-            gone = sorted(told.keys() - {one.path for one in changes})
+            fresh = [await self._kept(*one) for one in drafted if not _is_told(told.get(one[0].path), one[0])]
+            gone = sorted(told.keys() - {change.path for change, _ in drafted})
             self._context.changes.propose(fresh, withdrawn=gone)
             mode = self._context.changes.mode
             if mode is WriteMode.THROUGH:
                 return await self._write(fresh, applied) if fresh else "nothing of it is new."
             return "proposed." if mode is WriteMode.ASK else "noted; this run changes nothing."
 
-    async def _change(self, edit: CellEdit) -> FileChange:
-        scrub = self._context.membrane.scrubber.scrub
-        path = cell_path(self._notebook, edit.cell)
-        old, new = "".join(edit.was).encode("utf-8", "replace"), scrub(edit.source).encode("utf-8", "replace")
+    def _change(self, edit: CellEdit) -> FileChange:
+        """What an edit means, without its difference and before its sources are kept."""
+        old, new = self._sources(edit)
         is_new, is_gone = edit.action == "insert", edit.action == "delete"
         return FileChange(
-            path,
+            cell_path(self._notebook, edit.cell),
             "added" if is_new else "deleted" if is_gone else "modified",
             edit.kind,  # type: ignore[arg-type]
             size=len(new),
-            old_sha256="" if is_new else await self._kept(old),
-            new_sha256="" if is_gone else await self._kept(new),
-            diff=unified_diff(path, _lines(old), _lines(new)),
+            old_sha256="" if is_new else sha256(old).hexdigest(),
+            new_sha256="" if is_gone else sha256(new).hexdigest(),
             state="discarded" if self._context.changes.mode is WriteMode.NONE else "proposed",
             target=edit.above,
         )
 
-    async def _kept(self, content: bytes) -> str:
-        async def whole() -> AsyncIterator[bytes]:
-            yield content
+    async def _kept(self, change: FileChange, edit: CellEdit) -> FileChange:
+        """The change with its difference, once the sources that it names are kept."""
+        old, new = self._sources(edit)
+        for named, source in ((change.old_sha256, old), (change.new_sha256, new)):
+            if named:
+                await self._context.parts.blobs.keep(source)
+        return replace(change, diff=unified_diff(change.path, _lines(old), _lines(new)))
 
-        return (await self._context.parts.blobs.put(whole()))[0]
+    def _sources(self, edit: CellEdit) -> tuple[bytes, bytes]:
+        new = self._context.membrane.scrubber.scrub(edit.source)
+        return "".join(edit.was).encode("utf-8", "replace"), new.encode("utf-8", "replace")
 
     async def _write(self, changes: Sequence[FileChange], applied: Mapping[str, Sequence[str]]) -> str:
         write, blobs = self._context.order.request.write_cells, self._context.parts.blobs

@@ -39,7 +39,6 @@ class Draft:
     def __init__(self, notebook: Notebook) -> None:
         cells = [DraftCell(cell.id, cell.kind, cell.source) for cell in notebook.cells]
         self._before = {cell.id: cell for cell in cells}
-        self._order = [cell.id for cell in cells]
         self._cells = cells
         self._moved: set[str] = set()
 
