@@ -76,7 +76,7 @@ def test_the_keyboard_comes_to_the_question_before_its_buttons_and_decides_nothi
     notebook, output = begin(open_notebook, ONE_HOST, "(run.told[-1].verdict, run.told[-1].answer)")
     question = output.get_by_role("group", name="Network: Let the box connect to index.example.org:443")
     expect(question).to_be_visible()
-    output.get_by_role("button", name="Stop", exact=True).focus()
+    output.get_by_role("button", name="Send", exact=True).focus()
     keyboard = notebook.page.keyboard
     keyboard.press("Tab")
     expect(question).to_be_focused()

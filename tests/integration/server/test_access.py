@@ -25,7 +25,10 @@ EVERY = sorted(
 EVERY += sorted(("HEAD", path, resource) for method, path, resource in EVERY if method == "GET")
 KINDS = {"runs": "run_id", "approvals": "approval_id", "leases": "lease_id", "plugins": "name", "memories": "memory_id"}
 ACTIONS = {"GET": "read", "HEAD": "read", "POST": "write", "DELETE": "write"}
-BODIES = {"approvals/{approval_id}/decision": {"verdict": "allow"}} | PLUGIN_BODIES
+BODIES = {
+    "approvals/{approval_id}/decision": {"verdict": "allow"},
+    "runs/{run_id}/sentences": {"text": "Use the other file."},
+} | PLUGIN_BODIES
 
 # Says no to everything of ours and writes down what it was asked.
 STRICT = """

@@ -65,6 +65,8 @@ def test_what_does_not_cross_is_told(array, words):
 WHOLE = pack_array(np.array([(1, "ab")], dtype=[("n", "<i4"), ("s", "<U2")]), ROOM).data
 
 
+# NumPy reads a header of Python 2 and the old name of a type, and says so.
+@pytest.mark.filterwarnings("ignore:Reading `.npy`:UserWarning", "ignore:Data type alias:DeprecationWarning")
 @examples(50, 300, "kagura_kernel/runs/")
 @given(st.integers(0, len(WHOLE) - 1), st.integers(0, 255), st.integers(0, len(WHOLE)))
 def test_damaged_files_are_refused_or_are_arrays(where, value, end):
