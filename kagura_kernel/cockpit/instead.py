@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cockpit.resuming import may_be_resumed
+from kagura_kernel.cockpit.resuming import may_be_resumed, planning_mode
 from kagura_kernel.domain.errors import RunOver, RunUnknown
 from kagura_kernel.journal import views
 from kagura_kernel.journal.checkpoints import latest
@@ -54,8 +54,18 @@ def going_on(journal: Journal, run_id: str, text: str, asked: RunRequest | None 
     if not found:
         raise RunUnknown(run_id)
     row = found[0]
-    request = (asked or RunRequest())._replace(
-        task=text, session=row.session_id, new_session=False, run_id="", replay=None, record=None, resume=None
+    request = asked or RunRequest()
+    # It plans for as long as that run did, whatever was asked for at its beginning.
+    mode = planning_mode(journal, run_id) or (request.mode if request.mode != "plan" else None)
+    request = request._replace(
+        task=text,
+        session=row.session_id,
+        new_session=False,
+        run_id="",
+        replay=None,
+        record=None,
+        resume=None,
+        mode=mode,
     )
     if may_be_resumed(row) and latest(journal, run_id) is not None and not gone_on_with(journal, run_id):
         return request._replace(resume=run_id)

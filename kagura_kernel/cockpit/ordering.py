@@ -122,7 +122,7 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
         box=request.box or settings.box,
         agent=agent,
         write_mode=agents.write_mode(request, agent, settings),
-        plans_only=request.mode == "plan",
+        plans_only=request.mode == "plan" or handoff.plans_only,
         limits=_command_limits(request, settings),
         routing=_routing(request, settings),
         user=login_name(),
@@ -282,9 +282,9 @@ def _picture(path: Path, project: Path) -> Image:
 
 
 def _routing(request: RunRequest, settings: Settings) -> Routing:
-    """Where commands run; a run that only plans has no full control, also when it carries its plan out."""
+    """Where commands run; a run that only plans has none on the host unasked, also when it carries its plan out."""
     routing = agents.handed_routing(settings, request.handoff)
-    return replace(routing, mode=PermissionMode.DEFAULT) if request.mode == "plan" else routing
+    return replace(routing, mode=PermissionMode.DEFAULT, preapproved=()) if request.mode == "plan" else routing
 
 
 def _conversation(session_id: str, brain: BrainProvider, choices: Choices, resumes: Checkpoint | None) -> Conversation:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.naming import LAST, named_run, no_last_run
 from kagura_kernel.domain.errors import ResumeRefused, RunUnknown, WorkspaceError
+from kagura_kernel.domain.events import RunStarted
 from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.journal import views
@@ -61,7 +62,15 @@ def checkpoint_of(journal: Journal, word: str, here: Here, *, check_project: Cal
     _check_place(checkpoint, check_project)
     # Later runs of its session may have gone on with its conversation, and have paid for that.
     conversation = views.conversation_now(journal, checkpoint.brain_session, brain=checkpoint.brain)
-    return replace(checkpoint, spent_usd=_spent(journal, row, checkpoint), brain_session=conversation)
+    options = {**checkpoint.options, "mode": planning_mode(journal, row.run_id)}
+    return replace(checkpoint, spent_usd=_spent(journal, row, checkpoint), brain_session=conversation, options=options)
+
+
+def planning_mode(journal: Journal, run_id: str) -> str | None:
+    """`plan` for a run that has only planned, since nobody has let it carry its plan out; None for every other one."""
+    told = [row.event for row in journal.events(run_id=run_id, kinds=("run.started", "plan.left"))]
+    plans = any(isinstance(one, RunStarted) and one.plans_only for one in told)
+    return "plan" if plans and not any(one.kind == "plan.left" for one in told) else None
 
 
 def may_be_resumed(row: RunRow) -> bool:
@@ -103,6 +112,7 @@ def continued(intent: RunRequest, stood: Checkpoint) -> RunRequest:
         grants=intent.grants or _texts(was.get("credentials")),
         writable_root=intent.writable_root or was.get("writable_root") is True,
         write_mode=intent.write_mode or _write_mode(was.get("write_mode")),
+        mode=intent.mode or _text(was.get("mode")),
         command_timeout=_either(intent.command_timeout, was.get("command_timeout")),
         max_turns=_either(intent.max_turns, was.get("max_turns")),
         outputs=intent.outputs or _texts(was.get("outputs")),

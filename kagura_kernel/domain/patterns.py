@@ -115,6 +115,7 @@ class Handoff:
     full_control: bool = False  # Whether commands of its parent run on the host without asking
     strict: bool = False  # Whether its parent asks for everything that is not on the safe list
     preapproved: tuple[str, ...] = ()  # Host commands of its parent that need no asking
+    plans_only: bool = False  # Whether its parent only planned when it handed the work on: then it only plans, too
     # How much of its own work it may hand on; None leaves that to the settings
     delegation: DelegationTerms | None = None
 

@@ -49,6 +49,7 @@ class Membrane:
     record: RecordFact  # Where every crossing is written down
     fatal: Callable[[BaseException], None]  # Told of what must end the run
     clock: Clock  # The time
+    held: Callable[[], str] = str  # Why nobody is asked for more hosts now, as a clause; empty where somebody may be
 
     def __post_init__(self) -> None:
         # What is left of budgets that a person gave the run that this one goes on from. They are this run's alone, and
@@ -267,6 +268,7 @@ class Membrane:
             session=self.powers.answers,
             clock=self.clock,
             deadline=self.parts.terms.ask_deadline,
+            held=self.held,
         )
         return Gate(self.grant.egress, self.parts.resolver(), asking=asking, limits=self.parts.limits)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -268,8 +268,10 @@ class GuestCalls:
         *,
         clock: Clock | None = None,
         limits: CallLimits | None = None,
+        held: Callable[[], str] = str,
     ) -> None:
         self.limits = limits or CallLimits()
+        self._held = held  # Why nothing is called now, as a clause; empty where it may be
         self.slots = asyncio.Semaphore(self.limits.calls)
         self.room_in = Room(self.limits.room)
         self.room_out = Room(self.limits.room)
@@ -382,6 +384,8 @@ class GuestCalls:
         if request.function not in known:
             what = f"function of {request.module}"
             raise PluginCallRefused(UnknownName(what, request.function[:LONGEST_NAME], known).message)
+        if why := self._held():
+            raise PluginCallRefused(f"{request.function} was not called: {why}.")
         self._made += 1
         if self._made > self.limits.total:
             raise PluginCallRefused(f"This run has made its {self.limits.total} calls. Go on in another run.")

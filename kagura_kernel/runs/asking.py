@@ -114,26 +114,28 @@ class RecordedApprover:
         return Decision(request.id, Verdict.DENY, LIMIT, "policy", self._clock.now(), why)
 
 
-CHANGES_SOMETHING = frozenset({ApprovalKind.HOST_COMMAND, ApprovalKind.TOOL, ApprovalKind.WRITE, ApprovalKind.TRUST})
+ONLY_PLANS = "this run only plans: say in the plan what it will need, and go on without"
+
+ASKED_WHILE_PLANNING = frozenset({ApprovalKind.PLAN, ApprovalKind.QUESTION})
+"""What opens nothing. Every other kind of question is answered no, one that is still to be thought of too."""
 
 
 class WhilePlanning:
-    """Answers no to whatever would change something outside of the box, while a run only plans.
+    """Answers no to whatever would give a run more, while it only plans.
 
     Args:
         inner: Who answers everything else.
         clock: For the time of an answer.
-        plans: Whether it only plans now.
+        held: Why it gets nothing now, as a clause; empty where it may ask.
     """
 
-    def __init__(self, inner: Approver, clock: Clock, plans: Callable[[], bool]) -> None:
+    def __init__(self, inner: Approver, clock: Clock, held: Callable[[], str]) -> None:
         self._inner = inner
         self._clock = clock
-        self._plans = plans
+        self._held = held
 
     async def approve(self, request: ApprovalRequest) -> Decision:
         """See `Approver.approve`."""
-        if request.kind in CHANGES_SOMETHING and self._plans():
-            why = "this run only plans until a person lets it carry its plan out, with carry_out"
+        if request.kind not in ASKED_WHILE_PLANNING and (why := self._held()):
             return Decision(request.id, Verdict.DENY, "policy", "policy", self._clock.now(), why)
         return await self._inner.approve(request)

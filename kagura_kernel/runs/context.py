@@ -12,7 +12,7 @@ from kagura_kernel.domain.approvals import ApprovalRequest, Decision
 from kagura_kernel.membrane.credentials.lease import Holder
 from kagura_kernel.membrane.credentials.scrub import scrub_fields
 from kagura_kernel.membrane.membrane import Membrane
-from kagura_kernel.runs.asking import RecordedApprover, WhilePlanning
+from kagura_kernel.runs.asking import ONLY_PLANS, RecordedApprover, WhilePlanning
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.checkpointing import Checkpointing
 from kagura_kernel.runs.exchange import ExchangeDirectory
@@ -62,7 +62,7 @@ class RunContext:
         self.learning = Learning(order, self.memory, record, self.shown)  # What goes wrong in it
         # Who is asked for more
         self.approver = RecordedApprover(
-            WhilePlanning(self.trusting, parts.clock, lambda: self.changes.plans_only),
+            WhilePlanning(self.trusting, parts.clock, self.held),
             self.recorder,
             parts.clock,
             lineage=order.handoff.lineage,
@@ -112,7 +112,12 @@ class RunContext:
             record=self.recorder.record,
             fatal=self.stop,
             clock=parts.clock,
+            held=self.held,
         )
+
+    def held(self) -> str:
+        """Why it gets no more than it has, as a clause: it only plans. Empty otherwise, and before it has begun."""
+        return ONLY_PLANS if self.converses and self.changes.plans_only else ""
 
     @property
     def box(self) -> Box:

@@ -330,6 +330,7 @@ def _system(context: RunContext, specs: Sequence[ToolSpec], toolsets: str) -> st
         mode=order.routing.mode,
         headless=order.request.headless,
         handed_on=bool(order.handoff.lineage),
+        plans=order.plans_only,
         plugins=context.plugins.briefing,
         agent="\n\n".join(filter(None, (toolsets, context.kit.briefing(), *_learned(context)))),
     )
@@ -347,7 +348,9 @@ def _planning_tools(context: RunContext, runtime: Runtime) -> list[Tool]:
         context.recorder.record(PlanLeft, by=by, plan=plan)
         context.changes.plans_only = False
 
-    return [CarryOutTool(runtime.asker, leave)] if context.order.plans_only else []
+    # What a part of somebody's plan needs is a part of that plan.
+    leaves = context.order.plans_only and not context.order.handoff.plans_only
+    return [CarryOutTool(runtime.asker, leave)] if leaves else []
 
 
 def _learned(context: RunContext) -> tuple[str, ...]:

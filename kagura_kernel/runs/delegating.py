@@ -378,6 +378,7 @@ class Delegation:
             full_control=routing.mode is PermissionMode.FULL_CONTROL,
             strict=routing.strict,
             preapproved=routing.preapproved,
+            plans_only=context.changes.plans_only,
             delegation=below(self._terms),
         )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import importlib.resources
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -94,7 +94,9 @@ async def refresh_plugins(order: RunOrder, parts: RunParts, record: RecordFact) 
         record(Noted, text=note)
 
 
-async def open_plugins(box: Box, order: RunOrder, parts: RunParts, record: RecordFact, failed: Failed) -> OpenPlugins:
+async def open_plugins(
+    box: Box, order: RunOrder, parts: RunParts, record: RecordFact, failed: Failed, held: Callable[[], str] = str
+) -> OpenPlugins:
     """Let a run's box call the plugins that are enabled in its session now; they stay those to its end.
 
     Args:
@@ -103,6 +105,7 @@ async def open_plugins(box: Box, order: RunOrder, parts: RunParts, record: Recor
         parts: What carries it out.
         record: Where each call is written down.
         failed: Told of what must end the run: a call could not be written down.
+        held: Why nothing is called now, as a clause; empty where it may be.
 
     Raises:
         SandboxError: the box is gone, or has no port for them.
@@ -111,7 +114,7 @@ async def open_plugins(box: Box, order: RunOrder, parts: RunParts, record: Recor
     plugins = [] if access is None else access.enabled(order.session_id)
     if access is None or not plugins:
         return OpenPlugins()
-    calls = GuestCalls(plugins, record, clock=parts.clock, limits=parts.call_limits)
+    calls = GuestCalls(plugins, record, clock=parts.clock, limits=parts.call_limits, held=held)
     return OpenPlugins(await connect(box, plugins, calls, failed), access.briefing(order.session_id), calls)
 
 

@@ -294,7 +294,9 @@ class Run:
         if self.order.request.changes:
             await lay_changes(box, self.order.request.changes, self._parts.blobs)
         await context.checkpoints.begin(box)
-        context.plugins = await open_plugins(box, self.order, self._parts, context.recorder.record, self._stop)
+        context.plugins = await open_plugins(
+            box, self.order, self._parts, context.recorder.record, self._stop, context.held
+        )
         try:
             return await (run_cell(context) if self.order.request.language else converse(context))
         finally:

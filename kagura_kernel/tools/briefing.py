@@ -293,6 +293,7 @@ def system_prompt(  # noqa: PLR0913 - one run's surroundings, each a fact
     plugins: str = "",
     agent: str = "",
     handed_on: bool = False,
+    plans: bool = False,
     workspace: str = "/workspace",
     sandboxed: bool = True,
 ) -> str:
@@ -307,11 +308,13 @@ def system_prompt(  # noqa: PLR0913 - one run's surroundings, each a fact
     lines += _place(policy, workspace, fate) + _crossing(powers) if sandboxed else _no_place(mode)
     lines += _variables(variables, workspace) if sandboxed else []
     lines += _host(mode) if sandboxed and "bash" in names else []
-    if "carry_out" in names:
+    if plans:
         lines.append(
-            "You only plan: look at what you need and try things out in the sandbox, but nothing of it counts. When "
-            "the plan is whole, show it with carry_out; a person decides whether you carry it out."
+            "You only plan: look at what you need and try things out in the sandbox, but nothing of it counts, and you "
+            "get nothing more than you have."
         )
+    if "carry_out" in names:
+        lines[-1] += " When the plan is whole, show it with carry_out; a person decides whether you carry it out."
     if headless:
         lines.append("Nobody can be asked in this run: whatever needs an approval is refused at once.")
     elif "ask_user" in names:

@@ -339,7 +339,8 @@ class CredentialBroker:
         request = ask_for(grant, self.terms, self.holder, now, note=traits.note, reason=reason, again=again)
         decision = await self.approver.approve(request)
         if not decision.allowed:
-            raise ApprovalDenied(f"The credential {grant}", f"{decision.verdict} by {decision.by}")
+            remark = f" ({decision.answer})" if decision.answer else ""
+            raise ApprovalDenied(f"The credential {grant}", f"{decision.verdict} by {decision.by}{remark}")
         return self.terms.budget
 
     async def _patiently(self, asked: Lease, source: CredentialProvider) -> _Held:

@@ -351,6 +351,7 @@ class Asking:
     session: Answers = field(default_factory=Answers)
     clock: Clock = field(default_factory=SystemClock)  # Where the time of asking comes from
     deadline: float = DEFAULTS.approval_deadline  # Seconds until no answer is a denial
+    held: Callable[[], str] = str  # Why nobody is asked now, as a clause; empty where somebody may be
 
     def __post_init__(self) -> None:
         self._run = Answers()
@@ -371,6 +372,8 @@ class Asking:
         if said is None:
             if self.approver is None:
                 raise EgressDenied(target.host, target.port, "is not granted and nobody can be asked", how)
+            if why := self.held():
+                raise EgressDenied(target.host, target.port, f"is not granted, and {why}", how)
             if target not in self._open:
                 self._require_patience(target, how)
             approver = self.approver

@@ -437,3 +437,22 @@ def test_a_task_that_cannot_begin_does_not_hold_up_the_others(cockpit_with, proj
 
 def test_nothing_to_do_is_done_at_once(cockpit_with, project):
     assert cockpit_with({}).session().dispatch([], project=project).result(60) == []
+
+
+def test_a_child_of_a_run_that_only_plans_only_plans_too(cockpit_with, project):
+    cockpit = cockpit_with(
+        {
+            "parent": [hand_on("child"), Ask("bash", {"command": "cat new.txt"}), lambda results: results[-1].text],
+            "child": [
+                Ask("bash", {"command": "echo new > new.txt"}),
+                Ask("bash", {"command": "date", "host": True, "reason": "to know"}),
+                lambda results: results[-1].text,
+            ],
+        }
+    )
+    outcome = cockpit.launch(launch(project, mode="plan")).result(60)
+    assert "new" in outcome.text
+    child = only(cockpit, outcome.run_id, "child.started").child
+    assert only(cockpit, child, "run.started").plans_only
+    assert "this run only plans" in events(cockpit, child, "tool.finished")[-1].text
+    assert [(change.path, change.state) for change in outcome.changes] == [("new.txt", "discarded")]

@@ -6,9 +6,13 @@ import json
 import pytest
 
 from kagura_kernel.domain.errors import PluginTimeout
-from kagura_kernel.domain.events import Noted, ToolFinished
+from kagura_kernel.domain.events import EgressDecided, Noted, ToolFinished
 from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
+from kagura_kernel.membrane.egress.policy import parse_grants
+from kagura_kernel.membrane.egress.proxy import PROXY_PORT, proxy_variables
+from kagura_kernel.membrane.grant import RunGrant
 from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from tests.support.plugins import FakePlugin, FakePlugins
 
@@ -129,6 +133,27 @@ async def test_the_tools_of_an_agent_find_it(runs, plugins):
     texts = [event.text.strip() for event in ended.events if isinstance(event, ToolFinished)]
     assert texts == ["{'text': 'ABC'}", '{"text": "ABC"}', "{'text': 'ABC'}"]
     assert len(ended.calls) == 3
+
+
+async def test_a_run_that_only_plans_calls_no_plugin_and_asks_for_no_host(runs, plugins, plugin):
+    fetch = "import urllib.request; urllib.request.urlopen('http://a.example/')"
+    brain = FakeBrain(
+        [
+            Ask("python", {"code": TEXT}),
+            Ask("python", {"code": fetch}),
+            lambda results: "\n".join(one.text for one in results),
+        ]
+    )
+    person = ScriptedApprover()
+    grant = RunGrant(net=("ask",), egress=parse_grants(["ask"]))
+    spec = BoxSpec(
+        workspace=runs.project, policy=SandboxPolicy(network_access=True), env=dict(proxy_variables(PROXY_PORT))
+    )
+    ended = await runs.brain(plugins, brain, plans_only=True, grant=grant, spec=spec, headless=False, approver=person)
+    assert "upper was not called: this run only plans" in ended.outcome.text
+    assert [(one.host, one.allowed) for one in ended.events if isinstance(one, EgressDecided)] == [("a.example", False)]
+    assert "this run only plans" in next(one.reason for one in ended.events if isinstance(one, EgressDecided))
+    assert (person.requests, plugin.calls) == ([], [])
 
 
 async def test_what_a_project_calls_by_the_same_name_does_not_stand_in_its_place(runs, plugins, project):

@@ -1,11 +1,21 @@
 """`--mode plan`: nothing leaves the box until a person lets the run carry its plan out."""
 
+import asyncio
+from datetime import UTC, datetime
+
 import pytest
 
+from kagura_kernel.cockpit.instead import going_on, stopped
+from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Verdict
 from kagura_kernel.domain.policy import PermissionMode, WriteMode
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.runs.asking import ONLY_PLANS, WhilePlanning
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.testing.brain import Ask, FakeBrain
+from kagura_kernel.testing.approver import ScriptedApprover
+from kagura_kernel.testing.brain import Ask, FakeBrain, Hang
+from kagura_kernel.testing.clock import FakeClock
+from kagura_kernel.testing.memory import FakeMemory
+from kagura_kernel.testing.patience import wait_until
 from kagura_kernel.tools.carry_out import NO, YES
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.run import RunView
@@ -68,3 +78,73 @@ def test_other_names_are_those_of_write_modes(cockpit_with, project, mode, state
     cockpit = cockpit_with([WRITE, "Done."], settings=Settings(write=WriteMode.NONE))
     outcome = cockpit.launch(RunRequest("Do it.", project=project, mode=mode)).result(60)
     assert [change.state for change in outcome.changes] == [state]
+
+
+@pytest.mark.parametrize("kind", ApprovalKind)
+async def test_of_all_kinds_of_questions_it_asks_only_those_that_open_nothing(kind):
+    person, why = ScriptedApprover(Verdict.ALLOW, Verdict.ALLOW), [ONLY_PLANS]
+    approver = WhilePlanning(person, FakeClock(), lambda: "".join(why))
+    request = ApprovalRequest("app-1", "run-1", "ses-1", kind, "A question", "All of it.", datetime.now(UTC))
+    decision = await approver.approve(request)
+    assert decision.allowed is (kind in {ApprovalKind.PLAN, ApprovalKind.QUESTION})
+    assert decision.allowed or "this run only plans" in decision.answer
+    why.clear()
+    assert (await approver.approve(request)).allowed
+
+
+def test_what_the_settings_let_run_on_the_host_unasked_is_held_back_too(cockpit_with, project):
+    settings = Settings(preapproved_host_commands=("ls",))
+    cockpit = cockpit_with(
+        [Ask("bash", {"command": "ls", "host": True}), lambda results: results[-1].text], settings=settings
+    )
+    assert "this run only plans" in planned(cockpit, project).result(60).text
+
+
+HALF = [WRITE, Hang()]
+
+
+def stopped_half(cockpit, project, events, **options):
+    """A run that planned, stopped on its way."""
+    handle = planned(cockpit, project, **options)
+    wait_until(lambda: events in [row.event.kind for row in cockpit.journal.events(run_id=handle.run_id)])
+    asyncio.run(stopped(cockpit, handle.run_id, by="ann"))
+    return handle.run_id
+
+
+@pytest.mark.parametrize("memory", [FakeMemory(), None])
+@pytest.mark.parametrize("asked", [None, RunRequest(mode="plan")])
+def test_what_goes_on_in_its_place_plans_on(cockpit_with, project, memory, asked):
+    cockpit = cockpit_with(HALF, memory=memory)
+    run_id = stopped_half(cockpit, project, "tool.finished")
+    request = going_on(cockpit.journal, run_id, "the second sheet", asked)
+    assert (request.mode, request.resume) == ("plan", run_id if memory else None)
+    after = cockpit.launch(request._replace(project=project))
+    wait_until(lambda: "tool.finished" in [row.event.kind for row in cockpit.journal.events(run_id=after.run_id)])
+    after.kill("the end of the test")
+    assert [change.state for change in after.result(60).changes] == ["discarded"]
+
+
+@pytest.mark.parametrize("mode", [None, "default"])
+def test_a_resumed_run_plans_on_unless_its_cell_says_otherwise(cockpit_with, project, mode):
+    cockpit = cockpit_with(HALF, memory=FakeMemory())
+    resume = stopped_half(cockpit, project, "tool.finished")
+    after = cockpit.launch(RunRequest("", resume=resume, mode=mode))
+    after.wait_begun()
+    (began,) = cockpit.journal.events(run_id=after.run_id, kinds=("run.started",))
+    assert began.event.plans_only is (mode is None)
+    after.kill("the end of the test")
+
+
+def test_what_goes_on_from_a_plan_that_was_let_go_carries_it_out(cockpit_with, project, await_question):
+    cockpit = cockpit_with([PLAN, WRITE, Hang()], memory=FakeMemory())
+    handle = planned(cockpit, project)
+    cockpit.decide(await_question(cockpit).id, allow=True, by="ann", via="cell", answer=YES)
+    wait_until(lambda: len(cockpit.journal.events(run_id=handle.run_id, kinds=("tool.finished",))) > 1)
+    asyncio.run(stopped(cockpit, handle.run_id, by="ann"))
+    request = going_on(cockpit.journal, handle.run_id, "the second sheet", RunRequest(mode="plan"))
+    assert request.mode is None
+    after = cockpit.launch(request)
+    after.wait_begun()
+    (began,) = cockpit.journal.events(run_id=after.run_id, kinds=("run.started",))
+    assert not began.event.plans_only
+    after.kill("the end of the test")

@@ -85,6 +85,7 @@ async def serve():
             gate, rows, failures = Gate(), [], []
             clock = limits.pop("clock", None)
             refuse = limits.pop("refuse", False)
+            held = limits.pop("held", str)
             plugin = FakePlugin("one", {"words": {"echo": lambda v=None: v, "wait": gate.wait, "fail": lambda: 1 / 0}})
 
             def record(kind: type, **fields: Any) -> None:
@@ -92,7 +93,7 @@ async def serve():
                     raise JournalUnwritable("here", "it is full")
                 rows.append(SimpleNamespace(kind=kind, **fields))
 
-            calls = GuestCalls([plugin], record, clock=clock, limits=CallLimits(**limits))
+            calls = GuestCalls([plugin], record, clock=clock, limits=CallLimits(**limits), held=held)
             port = await listening.listen(Listener(0), calls.serve, failures.append)
             made.append(calls)
 
@@ -128,6 +129,16 @@ async def test_answers_come_as_they_are_ready_each_with_its_id(serve):
     ]
     assert await client.answer() == {"id": 1, "ok": True, "value": "late"}
     assert sorted((row.function, row.ok) for row in here.rows) == [("echo", True), ("fail", False), ("wait", True)]
+
+
+async def test_while_something_holds_it_back_a_call_is_refused_and_written_down(serve):
+    why = ["this run only plans"]
+    here = await serve(held=lambda: "".join(why))
+    client = await here.connect()
+    assert (await client.ask(0, "echo", 1))["error"]["message"] == "echo was not called: this run only plans."
+    why.clear()
+    assert (await client.ask(0, "echo", 1))["value"] == 1
+    assert [(row.function, row.ok) for row in here.rows] == [("echo", False), ("echo", True)]
 
 
 async def test_an_id_may_be_used_again_when_its_call_is_over(serve):

@@ -28,6 +28,17 @@ async def test_without_anybody_to_ask_the_answer_is_no_and_says_how_to_grant():
     assert caught.value.status == 403
 
 
+async def test_while_something_holds_it_back_nobody_is_asked_and_nothing_of_it_is_remembered():
+    approver, why = ScriptedApprover(Verdict.ALLOW), ["this run only plans"]
+    asker = Asking(approver, held=lambda: "".join(why), clock=FakeClock())
+    for _ in range(MAX_ASKED + 1):
+        with pytest.raises(EgressDenied, match="is not granted, and this run only plans"):
+            await asker.require(A)
+    assert approver.requests == []
+    why.clear()
+    assert await asker.require(A) == "script, for this run"
+
+
 async def test_the_question_names_the_host_and_port_and_what_can_be_answered():
     approver = ScriptedApprover(Verdict.ALLOW)
     assert await asking(approver).require(A) == "script, for this run"
