@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import ChangeConflict, RunUnknown, UnknownName, WorkspaceUnreadable
+from kagura_kernel.domain.errors import ChangeConflict, RunUnknown, UnknownName
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunStarted
 from kagura_kernel.domain.events.run import changes_after
-from kagura_kernel.domain.notebook import WriteCells, cell_path, split_cell_path
+from kagura_kernel.domain.notebook import CellEdit, WriteCells, cell_path, split_cell_path
 from kagura_kernel.domain.outcome import FileChange, by_path, in_order
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.cells import cell_edits, write_file
+from kagura_kernel.membrane.cells import cell_edits, read_file, write_file
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.membrane.protection import apply_changes
 
@@ -29,7 +29,7 @@ class ChangeDesk:
         self._clock = clock
 
     def changes(self, run_id: str) -> list[FileChange]:
-        """A run's changes with their states, sorted by path; what somebody would run unasked stands first.
+        """A run's changes with their states, in the order of `in_order`.
 
         Raises:
             RunUnknown: there is no such run.
@@ -48,48 +48,59 @@ class ChangeDesk:
     ) -> ChangesSettled:
         """Bring changes into the project: all that are proposed, or those at `paths`.
 
-        Cells go into the notebook that `write_cells` reaches, else into its file.
+        Cells go into the notebook that `write_cells` reaches, else into its file. Each part is recorded as soon as it
+        is done, so that an error in between loses nothing.
 
         Raises:
             RunUnknown: there is no such run.
             UnknownName: the run changed no such file.
             ChangeConflict: nothing could be applied; the project changed meanwhile.
+            NotebookUnwritable: a notebook cannot be changed; no file was by then.
             WorkspaceUnreadable: the project cannot be written.
         """
         started, changes = _read(self._journal, run_id)
         wanted = _pick(changes, paths)
-        project = ProjectFiles(Path(started.project))
         files = [change for change in wanted if not change.is_cell]
-        done = apply_changes(project, self._blobs, files, protected=started.protected)
-        applied, conflicts = list(done.applied), list(done.conflicts)
-        cells = [change for change in wanted if change.is_cell]
-        refused = self._write_cells(started, cells, write_cells)
-        applied += [change.path for change in cells if change.path not in refused]
-        conflicts += refused
-        settled = self._record(started, applied=tuple(applied), conflicts=tuple(conflicts), by=by)
-        if conflicts and not applied:
-            raise ChangeConflict(tuple(conflicts))
-        return settled
-
-    def _write_cells(
-        self, started: RunStarted, changes: Sequence[FileChange], write: WriteCells | None
-    ) -> dict[str, str]:
-        """Change cells, of each notebook all at once: those that were not changed, by path, each with the reason."""
-        notebooks: dict[str, list[FileChange]] = {}
-        for change in changes:
-            notebooks.setdefault(split_cell_path(change.path)[0], []).append(change)
-        applied = _applied_before(self._journal, started.run_id) if changes else {}
-        refused: dict[str, str] = {}
-        for name, cells in notebooks.items():
+        parts: list[ChangesSettled] = []
+        in_files: dict[str, list[CellEdit]] = {}
+        for name, edits in self._edits(run_id, [one for one in wanted if one.is_cell], changes).items():
             place = Path(started.project, name)
-            edits = cell_edits(cells, self._blobs, applied)
-            told = write(str(place), edits) if write is not None else None
-            try:
-                told = write_file(place, edits) if told is None else told
-            except OSError as error:
-                raise WorkspaceUnreadable(str(place), error.strerror or "it cannot be written") from error
-            refused |= {cell_path(name, cell): why for cell, why in told.items()}
-        return refused
+            refused = write_cells(str(place), edits) if write_cells is not None else None
+            if refused is None:
+                read_file(place)
+                in_files[name] = edits
+            else:
+                parts.append(self._cells_settled(started, name, edits, refused, by))
+        if files or not wanted:
+            done = apply_changes(ProjectFiles(Path(started.project)), self._blobs, files, protected=started.protected)
+            parts.append(self._record(started, applied=done.applied, conflicts=done.conflicts, by=by))
+            if done.error is not None:
+                raise done.error
+        for name, edits in in_files.items():
+            refused = write_file(Path(started.project, name), edits)
+            parts.append(self._cells_settled(started, name, edits, refused, by))
+        applied = tuple(path for part in parts for path in part.applied)
+        conflicts = tuple(path for part in parts for path in part.conflicts)
+        if conflicts and not applied:
+            raise ChangeConflict(conflicts)
+        return parts[-1].model_copy(update={"applied": applied, "conflicts": conflicts})
+
+    def _edits(
+        self, run_id: str, cells: Sequence[FileChange], changes: Sequence[FileChange]
+    ) -> dict[str, list[CellEdit]]:
+        """What is to be changed in each notebook."""
+        notebooks: dict[str, list[FileChange]] = {}
+        for change in cells:
+            notebooks.setdefault(split_cell_path(change.path)[0], []).append(change)
+        applied = _applied_before(self._journal, run_id) if cells else {}
+        return {name: cell_edits(found, self._blobs, applied, changes) for name, found in notebooks.items()}
+
+    def _cells_settled(
+        self, started: RunStarted, name: str, edits: Sequence[CellEdit], refused: Mapping[str, str], by: str
+    ) -> ChangesSettled:
+        applied = tuple(cell_path(name, edit.cell) for edit in edits if edit.cell not in refused)
+        conflicts = tuple(cell_path(name, edit.cell) for edit in edits if edit.cell in refused)
+        return self._record(started, applied=applied, conflicts=conflicts, by=by)
 
     def discard(self, run_id: str, paths: Sequence[str] | None, *, by: str) -> ChangesSettled:
         """Give changes up: all that are proposed, or those at `paths`.
@@ -124,7 +135,7 @@ class ChangeDesk:
 
 
 def changes_of(journal: Journal, run_id: str) -> list[FileChange]:
-    """A run's changes with their states, sorted by path; what somebody would run unasked stands first.
+    """A run's changes with their states, in the order of `in_order`.
 
     Raises:
         RunUnknown: there is no such run.

@@ -111,12 +111,15 @@ class CellEdit(NamedTuple):
     # What it may say now: as it was when the change was proposed, or as the same run has changed it since
     was: tuple[str, ...] = ()
     above: str = ""  # The cell that it stands below afterwards, or `TOP`; empty where it stays
+    # Where that one is itself proposed and not there yet: what it would stand below, and so on
+    near: tuple[str, ...] = ()
 
 
 WriteCells = Callable[[str, Sequence[CellEdit]], "Mapping[str, str] | None"]
 """Changes cells of a notebook, named by its path: those that were not changed, each with the reason.
 
-None where this notebook cannot be reached this way. Blocks; never on the engine's thread.
+What has been done already is not done twice. None where this notebook cannot be reached this way; raises
+`NotebookUnwritable` where nobody knows whether it was changed. Blocks; never on the engine's thread.
 """
 
 

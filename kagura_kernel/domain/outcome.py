@@ -44,8 +44,12 @@ class FileChange:
 
 
 def in_order(changes: Iterable[FileChange]) -> list[FileChange]:
-    """Sorted by path; those that somebody would run unasked stand first."""
-    return sorted(changes, key=lambda change: (not change.runs, change.path))
+    """Sorted by path, and cells of a notebook as they were proposed; what somebody would run unasked stands first."""
+
+    def place(change: FileChange) -> tuple[bool, str]:
+        return not change.runs, change.path.rpartition("#")[0] if change.is_cell else change.path
+
+    return sorted(changes, key=place)
 
 
 def by_path(changes: Iterable[FileChange]) -> dict[str, FileChange]:

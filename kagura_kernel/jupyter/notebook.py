@@ -13,12 +13,13 @@ import contextlib
 import json
 import re
 import types
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
+from kagura_kernel.domain.errors import NotebookUnwritable
 from kagura_kernel.domain.images import RASTER
 from kagura_kernel.domain.notebook import (
     PRIVATE,
@@ -32,7 +33,7 @@ from kagura_kernel.domain.notebook import (
     says_private,
 )
 from kagura_kernel.domain.variables import CellPlace
-from kagura_kernel.jupyter.surface import Surface
+from kagura_kernel.jupyter.surface import Surface, place_of
 
 TARGET = "kagura.notebook"
 """The comm under which our JupyterLab extension is asked about the notebook that it shows."""
@@ -134,10 +135,10 @@ class CellLog:
 
     async def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """What the front end answers; None where none knows how to."""
-        client = str((_parent(self._shell).get("header") or {}).get("session", ""))
+        client = _client(self._shell)
         if client in self._silent:
             return None
-        answer = await _asked(question)
+        answer = await _asked({**question, "client": client})
         if answer is not None:
             self._answering.add(client)
         elif client not in self._answering:
@@ -335,48 +336,72 @@ def _frame(frame: Any) -> str:
 
 
 def cells_writer(shell: Any) -> WriteCells | None:
-    """What changes cells of the notebook on screen; None where there is no kernel that a front end could have."""
+    """What changes cells of a notebook on screen; None where there is no kernel that a front end could have."""
     if getattr(shell, "kernel", None) is None:
         return None
 
     def write(notebook: str, edits: Sequence[CellEdit]) -> Mapping[str, str] | None:
-        question = {"ask": "write", "notebook": notebook, "edits": [edit._asdict() for edit in edits]}
-        with _asking(question) as answer, contextlib.suppress(TimeoutError):
-            refused = (answer.result(WRITE_SECONDS) or {}).get("refused")
-            if isinstance(refused, dict):
-                return {str(cell): str(why) for cell, why in refused.items()}
-        return None
+        question = {"ask": "write", "notebook": notebook, "own": place_of(shell).notebook, "client": _client(shell)}
+        with _asking(question) as asked:
+            try:
+                shows = (asked.answer.result(WRITE_SECONDS) or {}).get("shows")
+            except TimeoutError:
+                return None
+            if not shows:
+                return None
+            # Several may show it, and share it: one of them is to change it.
+            asked.send({"to": shows, "edits": [edit._asdict() for edit in edits]})
+            try:
+                return asked.refused.result(WRITE_SECONDS)
+            except TimeoutError as error:
+                raise NotebookUnwritable(notebook, "the page that shows it gave no answer") from error
 
     return write
 
 
 async def _asked(question: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    with _asking(question) as answer:
+    with _asking(question) as asked:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return await asyncio.wrap_future(answer)
+                return await asyncio.wrap_future(asked.answer)
         except TimeoutError:
             return None
 
 
+class _Asked(NamedTuple):
+    """A question to all front ends of this kernel, with what comes back, in another thread."""
+
+    answer: Future[Mapping[str, Any] | None]  # Of whoever answers first
+    refused: Future[Mapping[str, str]]  # Of the one that changed cells: those that it left, each with the reason
+    send: Callable[[dict[str, Any]], object]  # Says more to all of them
+
+
 @contextlib.contextmanager
-def _asking(question: Mapping[str, Any]) -> Iterator[Future[Mapping[str, Any] | None]]:
-    """Ask the front end: its answer, which comes in another thread. Whoever answers first counts."""
+def _asking(question: Mapping[str, Any]) -> Iterator[_Asked]:
     from comm import create_comm
 
-    answered: Future[Mapping[str, Any] | None] = Future()
+    comm = create_comm(target_name=TARGET, data=dict(question))
+    asked = _Asked(Future(), Future(), comm.send)
 
     def hear(message: Mapping[str, Any]) -> None:
-        answer = (message.get("content") or {}).get("data")
+        said = (message.get("content") or {}).get("data")
+        refused = said.get("refused") if isinstance(said, dict) else None
         with contextlib.suppress(InvalidStateError):
-            answered.set_result(answer if isinstance(answer, dict) else None)
+            if isinstance(refused, dict):
+                asked.refused.set_result({str(cell): str(why) for cell, why in refused.items()})
+            else:
+                asked.answer.set_result(said if isinstance(said, dict) else None)
 
-    comm = create_comm(target_name=TARGET, data=dict(question))
     comm.on_msg(hear)
     try:
-        yield answered
+        yield asked
     finally:
         comm.close()
+
+
+def _client(shell: Any) -> str:
+    """The front end, by its session, whose request or click this kernel carries out."""
+    return str((_parent(shell).get("header") or {}).get("session", ""))
 
 
 def _parent(shell: Any) -> Mapping[str, Any]:

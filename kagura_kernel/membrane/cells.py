@@ -1,31 +1,34 @@
 """Changes of cells on their way into a notebook: into the one on screen by whoever reaches it, else into its file.
 
 A cell is changed only while it says what it said when the change was proposed, or what the same run has made of it.
-Of a file everything else stays as it is: outputs, metadata, other cells. Nothing is run.
+One that is as it was proposed is left as it is: whoever asks again, since an answer was lost, changes nothing twice. Of
+a file everything else stays as it is: outputs, metadata, other cells. Nothing is run.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from kagura_kernel.domain.notebook import TOP, CellEdit, split_cell_path
+from kagura_kernel.domain.errors import NotebookUnwritable
+from kagura_kernel.domain.notebook import TOP, CellEdit, cell_path, split_cell_path
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.project import Changed, ProjectFiles
+from kagura_kernel.membrane.project import Changed, HostState, ProjectFiles, UnsafePath
 
 GONE = "the cell is not in the notebook any more"
 CHANGED = "the cell was changed meanwhile"
 NO_PLACE = "the cell above it is not in the notebook any more"
-UNREADABLE = "the notebook's file cannot be read as one"
 
 LARGEST = 256 * 2**20
 
 _FORMAT = 4
 _WITH_IDS = 5
+"""The version of it from which on cells have ids."""
 
 
 def notebook_name(notebook: str, project: Path) -> str:
@@ -35,21 +38,51 @@ def notebook_name(notebook: str, project: Path) -> str:
     return notebook
 
 
-def cell_edits(changes: Sequence[FileChange], blobs: BlobStore, applied: Mapping[str, Sequence[str]]) -> list[CellEdit]:
-    """The changes as a notebook takes them; `applied` are hashes of what this run made of a cell before, by path.
+def cell_edits(
+    changes: Sequence[FileChange],
+    blobs: BlobStore,
+    applied: Mapping[str, Sequence[str]],
+    proposed: Sequence[FileChange],
+) -> list[CellEdit]:
+    """The changes as a notebook takes them.
+
+    Args:
+        changes: Of cells of one notebook.
+        blobs: Has their sources.
+        applied: Hashes of what this run made of a cell before, by path.
+        proposed: All changes of the run: a cell may stand below one that waits.
 
     Raises:
-        FileNotFoundError: a source is kept no more.
+        NotebookUnwritable: a source is kept no more.
     """
     actions = {"added": "insert", "modified": "edit", "deleted": "delete"}
+    below = {change.path: change.target for change in proposed if change.is_cell and change.status == "added"}
     found = []
     for change in changes:
+        notebook, cell = split_cell_path(change.path)
         hashes = [*filter(None, (change.old_sha256,)), *applied.get(change.path, ())]
-        was = tuple(blobs.get(one).decode("utf-8", "replace") for one in dict.fromkeys(hashes))
-        source = blobs.get(change.new_sha256).decode("utf-8", "replace") if change.new_sha256 else ""
-        _, cell = split_cell_path(change.path)
-        found.append(CellEdit(actions[change.status], cell, change.kind, source, was, change.target))  # type: ignore[arg-type]
+        try:
+            was = tuple(_source_of(blobs, one) for one in dict.fromkeys(hashes))
+            source = _source_of(blobs, change.new_sha256) if change.new_sha256 else ""
+        except FileNotFoundError as error:
+            raise NotebookUnwritable(
+                notebook, "a proposed source is kept no more, so let the cell run again"
+            ) from error
+        near = _near(notebook, change.target, below)
+        found.append(CellEdit(actions[change.status], cell, change.kind, source, was, change.target, near))  # type: ignore[arg-type]
     return _in_place(found)
+
+
+def _source_of(blobs: BlobStore, sha256: str) -> str:
+    return blobs.get(sha256).decode("utf-8", "replace")
+
+
+def _near(notebook: str, above: str, below: Mapping[str, str]) -> tuple[str, ...]:
+    """What the cell above would stand below itself, and so on up to a cell that nobody proposed."""
+    found = [above]
+    while (further := below.get(cell_path(notebook, found[-1]), "")) and further not in found:
+        found.append(further)
+    return tuple(found[1:])
 
 
 def _in_place(edits: Sequence[CellEdit]) -> list[CellEdit]:
@@ -69,56 +102,110 @@ def write_file(path: Path, edits: Sequence[CellEdit]) -> Mapping[str, str]:
     A file that somebody else writes at the same moment stays as they have written it.
 
     Raises:
-        OSError: it cannot be written; it is as it was.
+        NotebookUnwritable: it cannot be read as a notebook, or not be written; it is as it was.
     """
-    files = ProjectFiles(path.parent)
-    state = files.state(path.name, keep=LARGEST)
-    notebook = _notebook(state.content)
-    if notebook is None:
-        return dict.fromkeys((edit.cell for edit in edits), UNREADABLE)
+    state, notebook = read_file(path)
+    _name_all(notebook["cells"])
+    before = json.dumps(notebook)
     refused = {edit.cell: why for edit in edits if (why := _changed(notebook["cells"], edit))}
-    if len(refused) < len(edits):
-        notebook["nbformat_minor"] = max(_WITH_IDS, int(notebook.get("nbformat_minor", 0)))
-        text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    if len(refused) < len(edits) and json.dumps(notebook) != before:
+        notebook["nbformat_minor"] = max(_WITH_IDS, notebook["nbformat_minor"])
+        # Half a character, which JSON may have, is written as JSON writes it.
+        text = (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
         try:
-            files.replace(path.name, text.encode("utf-8", "surrogatepass"), state.mode, expected=state.sha256)
+            ProjectFiles(path.parent).replace(path.name, text, state.mode, expected=state.sha256)
         except Changed:
             return dict.fromkeys((edit.cell for edit in edits), CHANGED)
+        except OSError as error:
+            raise NotebookUnwritable(str(path), error.strerror or "it cannot be written") from error
     return refused
 
 
-def _notebook(content: bytes | None) -> dict[str, Any] | None:
-    """What a file holds, where that is a notebook whose cells have ids; None for everything else."""
-    with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
-        found = json.loads(content or b"")
-        if found["nbformat"] == _FORMAT and all(isinstance(cell, dict) for cell in found["cells"]):
-            return found if isinstance(found, dict) else None
-    return None
+def read_file(path: Path) -> tuple[HostState, dict[str, Any]]:
+    """What lies there, and the notebook in it.
+
+    Raises:
+        NotebookUnwritable: it is none whose cells could be changed.
+    """
+    try:
+        state = ProjectFiles(path.parent).state(path.name, keep=LARGEST)
+    except (OSError, UnsafePath) as error:
+        raise NotebookUnwritable(str(path), getattr(error, "strerror", "") or "it cannot be read") from error
+    if state.kind != "file":
+        why = "it is not a file, and links are not followed" if state.kind else "there is no such file"
+        raise NotebookUnwritable(str(path), why)
+    if state.content is None:
+        raise NotebookUnwritable(str(path), f"it is larger than {LARGEST // 2**20} MiB")
+    found = notebook_in(state.content)
+    if isinstance(found, str):
+        raise NotebookUnwritable(str(path), found)
+    return state, found
+
+
+def notebook_in(content: bytes) -> dict[str, Any] | str:
+    """The notebook that a file holds, or why it holds none whose cells could be changed."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return "it is no JSON"
+    cells = found.get("cells") if isinstance(found, dict) else None
+    if not isinstance(cells, list) or found.get("nbformat") != _FORMAT or type(found.get("nbformat_minor")) is not int:
+        return "it is no notebook of format 4; JupyterLab saves older ones in that"
+    odd = next((number for number, cell in enumerate(cells, 1) if not _is_cell(cell)), 0)
+    return f"cell {odd} of it is none" if odd else found
+
+
+def _is_cell(cell: object) -> bool:
+    if not isinstance(cell, dict) or not isinstance(cell.get("id", ""), str):
+        return False
+    source = cell.get("source")
+    return isinstance(source, str) or (isinstance(source, list) and all(isinstance(line, str) for line in source))
+
+
+def _name_all(cells: list[dict[str, Any]]) -> None:
+    """Give ids to cells that have none: those by which an agent is shown them, as far as they are free."""
+    taken = {cell["id"] for cell in cells if cell.get("id")}
+    for number, cell in enumerate(cells, 1):
+        if not cell.get("id"):
+            name = f"cell-{number}"
+            cell["id"] = name if name not in taken else f"{name}-{secrets.token_hex(4)}"
+
+
+def source_in(cell: Mapping[str, Any]) -> str:
+    """The source of a cell in a file."""
+    return "".join(cell["source"])
 
 
 def _changed(cells: list[dict[str, Any]], edit: CellEdit) -> str:
-    """Make one change; why it cannot be made."""
-    at = next((at for at, cell in enumerate(cells) if cell.get("id") == edit.cell), None)
-    if edit.above and edit.above != TOP and not any(cell.get("id") == edit.above for cell in cells):
+    """Make one change that is not made yet; why it cannot be made."""
+    at = _place(cells, edit.cell)
+    above = next((one for one in (edit.above, *edit.near) if one in ("", TOP) or _place(cells, one) >= 0), None)
+    if above is None:
         return NO_PLACE
-    if edit.action == "insert":
-        if at is not None:
-            return CHANGED
-        cell: dict[str, Any] = {"cell_type": edit.kind, "id": edit.cell, "metadata": {}}
-        cell |= {"execution_count": None, "outputs": []} if edit.kind == "code" else {}
-    else:
-        if at is None:
-            return GONE
-        source = cells[at].get("source", "")
-        if ("".join(source) if isinstance(source, list) else source) not in edit.was:
-            return CHANGED
-        cell = cells[at]
-        if edit.action == "delete":
-            del cells[at]
-            return ""
-    cell["source"] = edit.source.splitlines(keepends=True)
-    if edit.above:
-        if at is not None:
-            del cells[at]
-        cells.insert(next((at + 1 for at, one in enumerate(cells) if one.get("id") == edit.above), 0), cell)
+    if why := _why_not(edit, source_in(cells[at]) if at >= 0 else None):
+        return why
+    if edit.action == "delete":
+        cells[:] = [cell for cell in cells if cell["id"] != edit.cell]
+    elif edit.action == "edit" or at < 0:
+        cell = cells.pop(at) if at >= 0 else _new_cell(edit)
+        cell["source"] = edit.source.splitlines(keepends=True)
+        cells.insert(_place(cells, above) + 1 if above else at, cell)
     return ""
+
+
+def _why_not(edit: CellEdit, now: str | None) -> str:
+    """Why a change cannot be made of a cell that says this now, and None where there is none."""
+    if now is None:
+        return GONE if edit.action == "edit" else ""
+    is_done = edit.action != "delete" and now == edit.source
+    return "" if is_done or now in edit.was else CHANGED
+
+
+def _new_cell(edit: CellEdit) -> dict[str, Any]:
+    cell: dict[str, Any] = {"cell_type": edit.kind, "id": edit.cell, "metadata": {}}
+    return cell | ({"execution_count": None, "outputs": []} if edit.kind == "code" else {})
+
+
+def _place(cells: Sequence[Mapping[str, Any]], ident: str) -> int:
+    """Where a cell stands; -1 for one that is not there, and for the top."""
+    return next((at for at, cell in enumerate(cells) if cell["id"] == ident), -1)

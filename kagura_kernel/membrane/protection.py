@@ -211,6 +211,7 @@ class WrittenBack:
 
     applied: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    error: WorkspaceUnreadable | None = None  # What ended it early: the disk is full or read-only
 
 
 def apply_changes(
@@ -221,16 +222,17 @@ def apply_changes(
     A file that no longer is what the change was collected against, that is protected, or that cannot be reached without
     following a link, is left alone and told as a conflict. So is one whose new content is gone, and a link that could
     lead out of the project. What is protected is judged anew, from the project as it is now. `protected` are paths
-    below the root that a policy protects, beside those that are always protected.
-
-    Raises:
-        WorkspaceUnreadable: the disk is full or read-only; what was applied before stays.
+    below the root that a policy protects, beside those that are always protected. An error of the disk ends it, and is
+    told beside what was applied before, which stays.
     """
     applied: list[str] = []
     conflicts: list[str] = []
     protection = Protection(project, present(changes), protected)
     for change in changes:
-        (applied if _apply_one(project, blobs, change, protection) else conflicts).append(change.path)
+        try:
+            (applied if _apply_one(project, blobs, change, protection) else conflicts).append(change.path)
+        except WorkspaceUnreadable as error:
+            return WrittenBack(tuple(applied), tuple(conflicts), error)
     return WrittenBack(tuple(applied), tuple(conflicts))
 
 

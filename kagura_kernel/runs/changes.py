@@ -133,6 +133,8 @@ class RunChanges:
         for path in done.conflicts:
             self._settled[path] = replace(by_path[path], state="conflict")
         self._recorder.record(ChangesSettled, applied=done.applied, conflicts=done.conflicts, by="write through")
+        if done.error is not None:
+            raise done.error
 
     async def look(self, box: Box) -> tuple[FileChange, ...]:
         """What differs from the project by now, without diffs, for whoever goes on from here; nothing is told.

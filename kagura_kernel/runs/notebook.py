@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 
+from kagura_kernel.domain.errors import NotebookUnwritable
 from kagura_kernel.domain.events import NotebookShown
 from kagura_kernel.domain.images import MOST_TOKENS, Image, NoImageError
-from kagura_kernel.domain.notebook import CellEdit, CellImage, cell_path
-from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.notebook import CellEdit, CellImage, cell_path, split_cell_path
+from kagura_kernel.domain.outcome import ChangeStatus, FileChange
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.tools import ShowImage
 from kagura_kernel.membrane.cells import cell_edits, notebook_name
@@ -103,11 +104,11 @@ class CellProposals:
             told = self._context.changes.cells
             applied = {path: [one.new_sha256] for path, one in told.items() if one.state == "applied"}
             fresh = [await self._kept(*one) for one in drafted if not _is_told(told.get(one[0].path), one[0])]
-            gone = sorted(told.keys() - {change.path for change, _ in drafted})
-            self._context.changes.propose(fresh, withdrawn=gone)
+            gone = [one for path, one in told.items() if path not in {change.path for change, _ in drafted}]
             mode = self._context.changes.mode
             if mode is WriteMode.THROUGH:
-                return await self._write(fresh, applied) if fresh else "nothing of it is new."
+                return await self._write(fresh, gone, applied)
+            self._context.changes.propose(fresh, withdrawn=[one.path for one in gone])
             return "proposed." if mode is WriteMode.ASK else "noted; this run changes nothing."
 
     def _change(self, edit: CellEdit) -> FileChange:
@@ -137,16 +138,39 @@ class CellProposals:
         new = self._context.membrane.scrubber.scrub(edit.source)
         return "".join(edit.was).encode("utf-8", "replace"), new.encode("utf-8", "replace")
 
-    async def _write(self, changes: Sequence[FileChange], applied: Mapping[str, Sequence[str]]) -> str:
-        write, blobs = self._context.order.request.write_cells, self._context.parts.blobs
-        place = self._context.order.place.notebook
-        edits = cell_edits(changes, blobs, applied)
-        refused = await asyncio.to_thread(write, place, edits) if write is not None else None
+    async def _write(
+        self, fresh: Sequence[FileChange], gone: Sequence[FileChange], applied: Mapping[str, Sequence[str]]
+    ) -> str:
+        """Make changes at once, and take back those that are withdrawn."""
+        changes, blobs = self._context.changes, self._context.parts.blobs
+        undone = [_undone(one) for one in gone if one.state == "applied"]
+        changes.propose(fresh, withdrawn=[one.path for one in gone if one.state != "applied"])
+        if not fresh and not undone:
+            return "nothing of it is new."
+        edits = await asyncio.to_thread(cell_edits, [*fresh, *undone], blobs, applied, [*changes.cells.values()])
+        try:
+            refused = await asyncio.to_thread(self._reached, edits)
+        except NotebookUnwritable as error:
+            return f"proposed; it waits for a person, since {error.why}."
         if refused is None:
             return "proposed; the notebook could not be reached, so it waits for a person."
-        self._context.changes.cells_settled(changes, refused)
+        left = {path for one in undone if split_cell_path(path := one.path)[1] in refused}
+        if fresh:
+            changes.cells_settled(fresh, refused)
+        changes.propose((), withdrawn=[one.path for one in undone if one.path not in left])
         why = "; ".join(sorted(set(refused.values())))
-        return f"not in the notebook: {why}." if refused else "in the notebook now, and not run."
+        return f"not in the notebook as you would have it: {why}." if refused else "in the notebook now, and not run."
+
+    def _reached(self, edits: Sequence[CellEdit]) -> Mapping[str, str] | None:
+        """Have cells changed on screen: those that were not, or None where nobody shows the notebook."""
+        write = self._context.order.request.write_cells
+        return write(self._context.order.place.notebook, edits) if write is not None else None
+
+
+def _undone(change: FileChange) -> FileChange:
+    """What takes an applied change of a cell back: a new one out, an edited one to what it was."""
+    status: ChangeStatus = "deleted" if change.status == "added" else "modified"
+    return replace(change, status=status, old_sha256=change.new_sha256, new_sha256=change.old_sha256, target="")
 
 
 def _lines(source: bytes) -> bytes:

@@ -54,7 +54,8 @@
     │   ├── WorkspaceTooLarge            ERR_WORKSPACE_TOO_LARGE
     │   ├── PathNotShown                 ERR_PATH_NOT_SHOWN
     │   ├── ChangesIncomplete            ERR_CHANGES_INCOMPLETE
-    │   └── ChangeConflict               ERR_CHANGE_CONFLICT
+    │   ├── ChangeConflict               ERR_CHANGE_CONFLICT
+    │   └── NotebookUnwritable           ERR_NOTEBOOK_UNWRITABLE
     ├── BrainError
     │   ├── BrainNotConfigured           ERR_BRAIN_NOT_CONFIGURED
     │   ├── BrainRefused                 ERR_BRAIN_REFUSED
@@ -218,6 +219,7 @@ from kagura_kernel.domain.errors.sandbox import (
     HostIdleTimeout,
     ImageBuildFailed,
     IsolationTooWeak,
+    NotebookUnwritable,
     PathNotShown,
     SandboxCommandTimeout,
     SandboxDied,
@@ -298,6 +300,7 @@ __all__ = [
     "MemoryUnknown",
     "NotHeard",
     "NotThisTime",
+    "NotebookUnwritable",
     "OutputUnwritable",
     "PathNotShown",
     "PluginBusy",

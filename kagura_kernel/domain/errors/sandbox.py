@@ -147,6 +147,20 @@ class ChangeConflict(WorkspaceError):
         self.paths = tuple(paths)
 
 
+class NotebookUnwritable(WorkspaceError):
+    """A notebook cannot be changed, as its file or on screen."""
+
+    code = "ERR_NOTEBOOK_UNWRITABLE"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(
+            f"The notebook {path} cannot be changed: {why}. See to that and apply again; what it has already is not "
+            "put in twice."
+        )
+        self.path = path
+        self.why = why
+
+
 class SandboxError(KaguraError):
     """A box could not do what was asked."""
 

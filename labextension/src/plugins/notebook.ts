@@ -35,23 +35,34 @@ interface IOnSubshell extends Kernel.IComm {
   readonly subshellStarted?: Promise<unknown>;
 }
 
+/** How long a page waits that is not the one whose button was pressed: that one is to be heard first. */
+const OTHERS_WAIT_MS = 500;
+
 export const notebookPlugin: JupyterFrontEndPlugin<void> = {
   id: 'kagura-kernel:notebook',
   description:
     'Tells a kernel what stands in the notebook on screen, and changes its cells when a person says so.',
   autoStart: true,
   activate: (app: JupyterFrontEnd) => {
+    const open = new Set<NotebookPanel>();
     app.docRegistry.addWidgetExtension('Notebook', {
       createNew: (panel: NotebookPanel) => {
         const { sessionContext } = panel;
         const register = () => {
           const kernel = sessionContext.session?.kernel;
           // Not waited for: until this returns, no other message of the kernel is heard.
-          kernel?.registerCommTarget(TARGET, (comm, message) => void answer(panel, kernel, comm, message));
+          kernel?.registerCommTarget(
+            TARGET,
+            (comm, message) => void answer(panel, open, kernel, comm, message)
+          );
         };
+        open.add(panel);
         sessionContext.kernelChanged.connect(register);
         register();
-        return new DisposableDelegate(() => sessionContext.kernelChanged.disconnect(register));
+        return new DisposableDelegate(() => {
+          open.delete(panel);
+          sessionContext.kernelChanged.disconnect(register);
+        });
       }
     });
   }
@@ -59,12 +70,27 @@ export const notebookPlugin: JupyterFrontEndPlugin<void> = {
 
 async function answer(
   panel: NotebookPanel,
+  open: ReadonlySet<NotebookPanel>,
   kernel: Kernel.IKernelConnection,
   comm: Kernel.IComm,
   message: KernelMessage.ICommOpenMsg
 ): Promise<void> {
   const asked = message.content.data as JSONObject;
-  const said = text(asked['ask']) === 'write' ? written(panel, asked) : read(panel, text(asked['cell']));
+  const { clientId } = kernel;
+  let closed = false;
+  comm.onClose = () => {
+    closed = true;
+  };
+  const shown = text(asked['ask']) === 'write' ? panelOf(panel, open, asked) : null;
+  if (shown) {
+    comm.onMsg = ({ content }) => {
+      const told = content.data as JSONObject;
+      if (text(told['to']) === clientId) {
+        comm.send(written(shown, told) as JSONValue);
+      }
+    };
+  }
+  const said = shown ? { shows: clientId } : read(panel, text(asked['cell']));
   if (!said) {
     return;
   }
@@ -72,7 +98,30 @@ async function answer(
   if (kernel.supportsSubshells) {
     await (comm as IOnSubshell).subshellStarted;
   }
-  comm.send(said as JSONValue);
+  if (text(asked['client']) !== clientId) {
+    await new Promise(resolve => setTimeout(resolve, OTHERS_WAIT_MS));
+  }
+  if (!closed) {
+    comm.send(said as JSONValue);
+  }
+}
+
+/** The panel that shows the notebook whose cells are to be changed; its kernel may be another one. */
+function panelOf(
+  own: NotebookPanel,
+  open: ReadonlySet<NotebookPanel>,
+  asked: JSONObject
+): NotebookPanel | undefined {
+  const [notebook, ofKernel] = [text(asked['notebook']), text(asked['own'])];
+  const place = `/${placeOf(own)}`;
+  // Where the server's files begin.
+  const root = ofKernel.endsWith(place) ? ofKernel.slice(0, -place.length) : null;
+  return [own, ...open].find(panel => root !== null && `${root}/${placeOf(panel)}` === notebook);
+}
+
+/** A notebook's path without the name of what keeps its files. */
+function placeOf(panel: NotebookPanel): string {
+  return panel.context.path.replace(/^[^/]*:/, '');
 }
 
 function read(panel: NotebookPanel, cell: string): PartialJSONObject | null {
@@ -81,15 +130,11 @@ function read(panel: NotebookPanel, cell: string): PartialJSONObject | null {
 }
 
 /** Changes cells, all in one step for undoing; answers which were not changed, each with the reason. */
-function written(panel: NotebookPanel, asked: JSONObject): PartialJSONObject | null {
-  const notebook = panel.content.model?.sharedModel;
-  const place = panel.context.path.replace(/^[^/]*:/, '');
-  if (!notebook || !`/${text(asked['notebook'])}`.endsWith(`/${place}`)) {
-    return null;
-  }
+function written(panel: NotebookPanel, told: JSONObject): PartialJSONObject {
   const refused: Record<string, string> = {};
-  notebook.transact(() => {
-    for (const edit of (asked['edits'] ?? []) as unknown as ICellEdit[]) {
+  const notebook = panel.content.model?.sharedModel;
+  notebook?.transact(() => {
+    for (const edit of (told['edits'] ?? []) as unknown as ICellEdit[]) {
       const why = change(notebook, edit);
       if (why) {
         refused[edit.cell] = why;
@@ -107,43 +152,53 @@ interface ICellEdit {
   source: string;
   was: string[];
   above: string;
+  near: string[];
 }
 
 const TOP = '^';
 
-/** Makes one change; returns why it cannot be made. */
+/** Makes one change that is not made yet; returns why it cannot be made. */
 function change(notebook: ISharedNotebook, edit: ICellEdit): string {
   const at = place(notebook, edit.cell);
-  if (edit.above && edit.above !== TOP && place(notebook, edit.above) < 0) {
+  const above = [edit.above, ...edit.near].find(
+    one => one === '' || one === TOP || place(notebook, one) >= 0
+  );
+  if (above === undefined) {
     return 'the cell above it is not in the notebook any more';
   }
-  if (edit.action === 'insert') {
-    if (at >= 0) {
-      return 'the cell was changed meanwhile';
-    }
-    const { kind: cell_type, cell: id, source } = edit;
-    notebook.insertCell(place(notebook, edit.above) + 1, { cell_type, id, source });
-    return '';
+  const why = whyNot(edit, at < 0 ? null : notebook.getCell(at).getSource());
+  if (why) {
+    return why;
   }
-  if (at < 0) {
-    return 'the cell is not in the notebook any more';
-  }
-  const cell = notebook.getCell(at);
-  if (!edit.was.includes(cell.getSource())) {
-    return 'the cell was changed meanwhile';
-  }
-  if (edit.action === 'delete') {
+  if (edit.action === 'delete' && at >= 0) {
     notebook.deleteCell(at);
-    return '';
-  }
-  if (cell.getSource() !== edit.source) {
-    cell.setSource(edit.source);
-  }
-  if (edit.above) {
-    const above = place(notebook, edit.above);
-    notebook.moveCell(at, above < at ? above + 1 : above);
+  } else if (edit.action === 'insert' && at < 0) {
+    const { kind: cell_type, cell: id, source } = edit;
+    notebook.insertCell(place(notebook, above) + 1, { cell_type, id, source });
+  } else if (edit.action === 'edit') {
+    bring(notebook, edit, at, above);
   }
   return '';
+}
+
+/** Why a change cannot be made of a cell that says this now; null where there is none. */
+function whyNot(edit: ICellEdit, now: string | null): string {
+  if (now === null) {
+    return edit.action === 'edit' ? 'the cell is not in the notebook any more' : '';
+  }
+  const isDone = edit.action !== 'delete' && now === edit.source;
+  return isDone || edit.was.includes(now) ? '' : 'the cell was changed meanwhile';
+}
+
+/** Gives a cell its source and its place, as far as it has them not yet. */
+function bring(notebook: ISharedNotebook, edit: ICellEdit, at: number, above: string): void {
+  if (notebook.getCell(at).getSource() !== edit.source) {
+    notebook.getCell(at).setSource(edit.source);
+  }
+  const below = place(notebook, above);
+  if (above && below + 1 !== at) {
+    notebook.moveCell(at, below < at ? below + 1 : below);
+  }
 }
 
 /** Where a cell stands; -1 for one that is not there, and for the top. */

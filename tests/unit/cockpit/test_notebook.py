@@ -1,16 +1,18 @@
 """A run is shown its notebook: on the record first, without secrets, and in a conversation only once."""
 
 import base64
+import errno
 import hashlib
 import json
 
 import pytest
 
-from kagura_kernel.domain.errors import ChangeConflict, UsageError
+from kagura_kernel.domain.errors import ChangeConflict, NotebookUnwritable, UsageError, WorkspaceError
 from kagura_kernel.domain.notebook import CellImage, NamedValue, Notebook, NotebookCell
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.variables import CellPlace
+from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.views.card import run_text
@@ -198,6 +200,95 @@ def test_a_cell_that_is_written_through_twice_is_changed_twice_and_a_refused_one
     _, outcome, _, _ = proposing(cockpit_with, project, MENDED, MENDED, again, **options)
     assert outcome.text == "a: in the notebook now, and not run."
     assert live["a"] == "rows = [1, 2]"
+
+
+def inserted(results):
+    return results[-1].text.partition(":")[0]
+
+
+def below_last(source):
+    return lambda results: Ask("insert_cell", {"below": inserted(results), "source": source})
+
+
+def test_a_notebook_that_cannot_be_read_stops_apply_before_a_file_is_written(cockpit_with, project):
+    wrote = Ask("write_file", {"path": "new.txt", "content": "x"})
+    cockpit, outcome, file, _ = proposing(cockpit_with, project, wrote, MENDED)
+    whole = file.read_text()
+    file.write_text(json.dumps(json.loads(whole) | {"nbformat_minor": None}))
+    with pytest.raises(NotebookUnwritable, match="format 4"):
+        cockpit.apply_changes(outcome.run_id, by="ann")
+    assert not (project / "new.txt").exists()
+    assert {change.state for change in cockpit.changes(outcome.run_id)} == {"proposed"}
+    file.write_text(whole)
+    assert set(cockpit.apply_changes(outcome.run_id, by="ann").applied) == {"new.txt", "work.ipynb#a"}
+
+
+def test_what_is_written_is_on_record_whatever_fails_after_it(cockpit_with, project, monkeypatch):
+    wrote = [Ask("write_file", {"path": name, "content": "x"}) for name in ("a.txt", "b.txt")]
+    cockpit, outcome, file, _ = proposing(cockpit_with, project, *wrote, MENDED)
+    replace, full = ProjectFiles.replace, ["b.txt", "work.ipynb"]
+
+    def refuse(self, path, *args, **options):
+        if path in full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(self, path, *args, **options)
+
+    monkeypatch.setattr(ProjectFiles, "replace", refuse)
+    for last in ("b.txt", "work.ipynb"):
+        with pytest.raises(WorkspaceError, match="No space left"):
+            cockpit.apply_changes(outcome.run_id, by="ann")
+        full.remove(last)
+        states = {change.path: change.state for change in cockpit.changes(outcome.run_id)}
+        assert (states["a.txt"], states["b.txt"] == "applied") == ("applied", last == "work.ipynb")
+    assert cockpit.apply_changes(outcome.run_id, by="ann").applied == ("work.ipynb#a",)
+    assert sources(file)[0] == "rows = [1]"
+
+
+def test_new_cells_are_told_as_proposed_and_any_of_them_can_be_applied_first(cockpit_with, project):
+    first = Ask("insert_cell", {"below": "a", "source": "1"})
+    script = [first, below_last("2"), below_last("3")]
+    cockpit, outcome, file, _ = proposing(cockpit_with, project, *script)
+    paths = [change.path for change in cockpit.changes(outcome.run_id)]
+    assert [change.diff.splitlines()[-1] for change in cockpit.changes(outcome.run_id)] == ["+1", "+2", "+3"]
+    for path in (paths[2], paths[0], paths[1]):
+        assert cockpit.apply_changes(outcome.run_id, [path], by="ann").applied == (path,)
+    assert sources(file) == [LOAD.source, "1", "2", "3", ""]
+
+
+def test_a_withdrawn_cell_that_was_written_through_is_taken_out_again_unless_a_person_has_changed_it(
+    cockpit_with, project
+):
+    def run(meanwhile=None):
+        def withdraw(results):
+            if meanwhile is not None:
+                live[inserted(results)] = meanwhile
+            return Ask("delete_cell", {"cell": inserted(results)})
+
+        live = {"a": LOAD.source, "here": ""}
+
+        def write(_notebook, edits):
+            refused = {}
+            for edit in edits:
+                if edit.action != "insert" and live[edit.cell] not in edit.was:
+                    refused[edit.cell] = "the cell was changed meanwhile"
+                elif edit.action == "delete":
+                    del live[edit.cell]
+                else:
+                    live[edit.cell] = edit.source
+            return refused
+
+        new, back = Ask("insert_cell", {"below": "a", "source": "x"}), {"cell": "a", "source": LOAD.source}
+        script = [MENDED, Ask("edit_cell", back), new, withdraw]
+        options = {"write_mode": WriteMode.THROUGH, "write_cells": write}
+        cockpit, outcome, _, _ = proposing(cockpit_with, project, *script, **options)
+        return live, outcome.text, [change.state for change in cockpit.changes(outcome.run_id)]
+
+    assert run()[0] == {"a": LOAD.source, "here": ""}
+    assert run()[2] == ["discarded", "discarded"]
+    live, told, states = run(meanwhile="x = 'mine'")
+    assert "x = 'mine'" in live.values()
+    assert "changed meanwhile" in told
+    assert states == ["discarded", "applied"]
 
 
 def test_what_was_proposed_while_planning_is_proposed_again_when_the_plan_is_carried_out(

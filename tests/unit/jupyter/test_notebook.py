@@ -9,14 +9,15 @@ import pandas as pd
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from kagura_kernel.domain.errors import UsageError
-from kagura_kernel.domain.notebook import CellImage
+from kagura_kernel.domain.errors import NotebookUnwritable, UsageError
+from kagura_kernel.domain.notebook import CellEdit, CellImage
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter import notebook as module
 from kagura_kernel.jupyter.notebook import (
     LARGEST_IMAGE,
     about,
     cells_of,
+    cells_writer,
     error_text,
     failed_cell,
     notebook_of,
@@ -247,3 +248,60 @@ def test_images_are_those_that_a_cell_shows_and_bounded():
     assert [cell.pasted for cell in cells] == [(CellImage("a.png", dot["image/png"]),), (), ()]
     assert [cell.drawn for cell in cells] == [(), (CellImage("output of c", dot["image/png"]),), ()]
     assert cells[0].digest != replace(cells[0], pasted=()).digest
+
+
+class Comm:
+    """A comm with pages at its other end, each of which shows the notebook; they answer at once, in their order."""
+
+    def __init__(self, pages, **_opened):
+        self.told = []
+        self._pages = pages
+
+    def on_msg(self, hear):
+        self._hear = hear
+        for page in self._pages:
+            self._say({"shows": page})
+
+    def send(self, data):
+        self.told.append(data)
+        if not data["to"].startswith("gone"):
+            self._say({"refused": {"b": "changed"}})
+
+    def close(self):
+        pass
+
+    def _say(self, data):
+        self._hear({"content": {"data": data}})
+
+
+@pytest.fixture
+def pages(shell, monkeypatch):
+    """Have these pages answer: the function that changes cells, and what the comm was told."""
+    monkeypatch.setattr(module, "WRITE_SECONDS", 0.01)
+
+    def opened(*names):
+        comms = []
+
+        def create(**options):
+            comms.append(Comm(names, **options))
+            return comms[-1]
+
+        monkeypatch.setattr("comm.create_comm", create)
+        return cells_writer(shell), comms
+
+    return opened
+
+
+def test_cells_are_changed_by_exactly_one_of_the_pages_that_show_the_notebook(pages):
+    write, comms = pages("one", "two")
+    assert write("/p/w.ipynb", [CellEdit("delete", "b")]) == {"b": "changed"}
+    assert [told["to"] for told in comms[0].told] == ["one"]
+    assert comms[0].told[0]["edits"][0]["cell"] == "b"
+
+
+def test_a_page_that_is_gone_in_between_leaves_it_open_and_nobody_writes_the_file_meanwhile(pages):
+    write, _ = pages("gone")
+    with pytest.raises(NotebookUnwritable, match="gave no answer"):
+        write("/p/w.ipynb", [CellEdit("delete", "b")])
+    write, _ = pages()
+    assert write("/p/w.ipynb", [CellEdit("delete", "b")]) is None

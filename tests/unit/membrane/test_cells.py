@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from kagura_kernel.domain.errors import NotebookUnwritable
 from kagura_kernel.domain.notebook import TOP, CellEdit
-from kagura_kernel.membrane.cells import CHANGED, GONE, NO_PLACE, UNREADABLE, write_file
+from kagura_kernel.membrane import cells
+from kagura_kernel.membrane.cells import CHANGED, GONE, NO_PLACE, write_file
 from kagura_kernel.membrane.project import ProjectFiles
 
 
@@ -24,8 +26,8 @@ def code(ident, source, **more):
 def file(tmp_path):
     path = tmp_path / "w.ipynb"
     shown = [{"output_type": "stream", "name": "stdout", "text": ["ü\n"]}]
-    cells = [code("a", ["a = 1\n", "b = 2"], outputs=shown), code("b", "b"), code("c", "c")]
-    whole = {"cells": cells, "metadata": {"kept": True}, "nbformat": 4, "nbformat_minor": 5}
+    three = [code("a", ["a = 1\n", "b = 2"], outputs=shown), code("b", "b"), code("c", "c")]
+    whole = {"cells": three, "metadata": {"kept": True}, "nbformat": 4, "nbformat_minor": 5}
     path.write_text(json.dumps(whole, indent=1), "utf-8")
     path.chmod(0o640)
     return path
@@ -74,14 +76,72 @@ def test_a_file_that_is_written_at_the_same_moment_stays_as_it_was_written(file,
     assert file.read_text() == "{}"
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"nbformat": 3, "cells": []}', '{"nbformat": 4, "cells": [1]}'])
-def test_what_is_no_notebook_is_left_alone(file, text):
+ODD_CELL = '{{"nbformat": 4, "nbformat_minor": 5, "cells": [{}]}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "no JSON"),
+        ("{", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("[]", "format 4"),
+        ('{"nbformat": 3, "worksheets": []}', "format 4"),
+        ('{"nbformat": 4, "nbformat_minor": null, "cells": []}', "format 4"),
+        ('{"nbformat": 4, "nbformat_minor": 5, "cells": {}}', "format 4"),
+        (ODD_CELL.format("1"), "cell 1"),
+        (ODD_CELL.format('{"cell_type": "code", "id": "b", "source": [1]}'), "cell 1"),
+        (ODD_CELL.format('{"cell_type": "code", "id": ["b"], "source": ""}'), "cell 1"),
+    ],
+)
+def test_what_is_no_notebook_is_left_alone_and_says_why(file, text, why):
     file.write_text(text)
-    assert write_file(file, [CellEdit("delete", "b")]) == {"b": UNREADABLE}
+    with pytest.raises(NotebookUnwritable, match=why):
+        write_file(file, [CellEdit("insert", "n", "code", "n", (), TOP)])
     assert file.read_text() == text
 
 
-def test_a_link_is_not_followed(file):
+def test_a_link_a_missing_file_and_one_that_is_too_large_are_refused(file, monkeypatch):
     link = file.with_name("link.ipynb")
     link.symlink_to(file.name)
-    assert write_file(link, [CellEdit("delete", "b", "code", "", ("b",))]) == {"b": UNREADABLE}
+    for path, why in ((link, "links are not followed"), (file.with_name("no.ipynb"), "no such file")):
+        with pytest.raises(NotebookUnwritable, match=why):
+            write_file(path, [CellEdit("delete", "b", "code", "", ("b",))])
+    monkeypatch.setattr(cells, "LARGEST", 10)
+    with pytest.raises(NotebookUnwritable, match="larger than"):
+        write_file(file, [CellEdit("delete", "b", "code", "", ("b",))])
+
+
+def test_cells_without_ids_get_the_ones_that_they_are_shown_by(file):
+    whole = json.loads(file.read_text("utf-8"))
+    for cell in whole["cells"]:
+        del cell["id"]
+    file.write_text(json.dumps(whole | {"nbformat_minor": 4}))
+    edits = [CellEdit("edit", "cell-2", "code", "b = 2", ("b",)), CellEdit("insert", "n", "raw", "n", (), "cell-3")]
+    assert write_file(file, edits) == {}
+    assert cells_of(file) == [("cell-1", "a = 1\nb = 2"), ("cell-2", "b = 2"), ("cell-3", "c"), ("n", "n")]
+    assert json.loads(file.read_text("utf-8"))["nbformat_minor"] == 5
+
+
+def test_what_is_there_already_is_done_and_not_done_twice(file):
+    edits = [
+        CellEdit("insert", "n", "code", "n", (), "a"),
+        CellEdit("edit", "c", "code", "c = 2", ("c",), TOP),
+        CellEdit("delete", "b", "code", "", ("b",)),
+    ]
+    assert write_file(file, edits) == {}
+    once = cells_of(file)
+    assert write_file(file, edits) == {}
+    assert cells_of(file) == once
+    assert write_file(file, [CellEdit("insert", "n", "code", "other", (), "a")]) == {"n": CHANGED}
+
+
+def test_a_cell_below_one_that_is_not_there_yet_stands_at_the_nearest_place_above(file):
+    assert write_file(file, [CellEdit("insert", "second", "code", "2", (), "first", ("a",))]) == {}
+    assert write_file(file, [CellEdit("insert", "first", "code", "1", (), "a")]) == {}
+    assert [ident for ident, _ in cells_of(file)] == ["a", "first", "second", "b", "c"]
+
+
+def test_half_a_character_is_written_so_that_it_can_be_read_again(file):
+    assert write_file(file, [CellEdit("edit", "b", "code", "'\ud800'", ("b",))]) == {}
+    assert cells_of(file)[1] == ("b", "'\ud800'")
