@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 ContextMode = Literal["none", "names", "cells", "all"]
 """How much of the notebook a run is shown: nothing; names and the last error; the cells above as well; those below too.
@@ -121,6 +121,26 @@ WriteCells = Callable[[str, Sequence[CellEdit]], "Mapping[str, str] | None"]
 What has been done already is not done twice. None where this notebook cannot be reached this way; raises
 `NotebookUnwritable` where nobody knows whether it was changed. Blocks; never on the engine's thread.
 """
+
+
+class CellRan(NamedTuple):
+    """What a cell showed that was run for an agent."""
+
+    text: str  # Streams, results and the error, as text
+    images: tuple[CellImage, ...] = ()
+    failed: bool = False
+
+
+class RunsCells(Protocol):
+    """The kernel of the person who asked. Whoever calls `run` has their word for this source."""
+
+    def why_not(self, source: str) -> str:
+        """Why a source cannot be run for somebody else, as half a sentence; empty where it can."""
+        ...
+
+    async def run(self, source: str, cell: str) -> CellRan:
+        """Run it, once the kernel has time; a call that is cancelled interrupts what runs."""
+        ...
 
 
 def cell_path(notebook: str, cell: str) -> str:

@@ -14,6 +14,7 @@ from kagura_kernel.cockpit.lines.words import Word, unquoted, words_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.errors import calm, check
 from kagura_kernel.jupyter.follow import wait_in_thread
+from kagura_kernel.jupyter.kernel_cells import KernelCells
 from kagura_kernel.jupyter.launching import from_cell, successor
 from kagura_kernel.jupyter.notebook import cells_writer, notebook_of
 from kagura_kernel.jupyter.surface import Surface, loop_runs, place_of, surface_of
@@ -142,7 +143,9 @@ async def carry_out(
     if wants_context(request, cockpit.context):
         # Whoever waits for nothing cannot wait for the front end either.
         notebook = await notebook_of(shell, place_of(shell), Surface.INSIDE if at_once else place)
-        asked = asked._replace(notebook=notebook, write_cells=cells_writer(shell) if notebook else None)
+        if notebook is not None:
+            cells = KernelCells.of(shell)
+            asked = asked._replace(notebook=notebook, write_cells=cells_writer(shell), runs_cells=cells)
     handle = cockpit.launch(asked)
     display = display_for(place, cockpit, handle.run_id, asked.write_cells)
     if request.background:

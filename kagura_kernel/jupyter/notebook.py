@@ -224,17 +224,17 @@ def _cell(one: Mapping[str, Any], ident: str, kind: Any) -> NotebookCell:
 def _pasted(attachments: object, source: str) -> Iterator[CellImage]:
     """The images that a Markdown cell shows; the others in it are ones that its person has taken out."""
     for name, bundle in attachments.items() if isinstance(attachments, dict) else ():
-        if f"(attachment:{name})" in source and (data := _image(bundle)):
+        if f"(attachment:{name})" in source and (data := image_in(bundle)):
             yield CellImage(str(name), data)
 
 
 def _drawn(outputs: Sequence[Mapping[str, Any]], ident: str) -> Iterator[CellImage]:
     for output in outputs:
-        if output.get("output_type") in ("execute_result", "display_data") and (data := _image(output.get("data"))):
+        if output.get("output_type") in ("execute_result", "display_data") and (data := image_in(output.get("data"))):
             yield CellImage(f"output of {ident}", data)
 
 
-def _image(bundle: object) -> str:
+def image_in(bundle: object) -> str:
     """The raster image in a bundle of MIME types, in base64; empty where there is none, or one that is too large."""
     found = (_joined(bundle.get(mime)) for mime in sorted(RASTER)) if isinstance(bundle, dict) else ()
     return next((data for data in found if 0 < len(data) <= LARGEST_IMAGE), "")

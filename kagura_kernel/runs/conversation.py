@@ -216,7 +216,9 @@ async def converse(context: RunContext) -> Ending:
     )
     if context.kit.skills:
         toolbox.add(SkillTool(runtime, context.kit.skills))
-    toolbox.add(*_learned_tools(context), *notebook_tools(context, show), *_planning_tools(context, runtime))
+    toolbox.add(
+        *_learned_tools(context), *notebook_tools(context, runtime.asker, show), *_planning_tools(context, runtime)
+    )
     if order.request.inputs:
         # What they are called and hold is told to the brain at once.
         await context.redacting.ready()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 
 from kagura_kernel.domain.errors import NotebookUnwritable
-from kagura_kernel.domain.events import NotebookShown
+from kagura_kernel.domain.events import NotebookShown, ResultShown
 from kagura_kernel.domain.images import MOST_TOKENS, Image, NoImageError
 from kagura_kernel.domain.notebook import CellEdit, CellImage, cell_path, split_cell_path
 from kagura_kernel.domain.outcome import ChangeStatus, FileChange
@@ -20,8 +21,10 @@ from kagura_kernel.membrane.changes import unified_diff
 from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.images import WITH_THE_TASK
 from kagura_kernel.runs.order import RunOrder
+from kagura_kernel.runtime.router import Asker
 from kagura_kernel.tools.cells import Draft, cell_tools
 from kagura_kernel.tools.notebook import ReadNotebook, read_cell_image, seen
+from kagura_kernel.tools.run_cell import RunCellTool
 from kagura_kernel.tools.toolbox import Tool
 
 
@@ -72,8 +75,8 @@ async def _shown(pasted: Sequence[CellImage], tokens: int, show: ShowImage) -> l
     return shown
 
 
-def notebook_tools(context: RunContext, show: ShowImage | None) -> list[Tool]:
-    """What reads more of it and proposes other cells, where cells may be shown."""
+def notebook_tools(context: RunContext, asker: Asker, show: ShowImage | None) -> list[Tool]:
+    """What reads more of it, proposes other cells and runs one where cells may be shown."""
     notebook, mode = context.order.request.notebook, context.order.context.mode
     if notebook is None or mode not in ("cells", "all"):
         return []
@@ -81,7 +84,22 @@ def notebook_tools(context: RunContext, show: ShowImage | None) -> list[Tool]:
     if notebook.name and context.order.place.notebook:
         draft = Draft(notebook)
         tools += cell_tools(draft, CellProposals(context, draft).tell)
+        if (kernel := context.order.request.runs_cells) is not None:
+            tools.append(RunCellTool(draft, notebook.name, kernel, asker, _look(context, show)))
     return tools
+
+
+def _look(context: RunContext, show: ShowImage | None) -> ShowImage:
+    """Shows an image to the person, and to a model that takes images."""
+
+    async def look(call_id: str, image: Image) -> Image:
+        data = b64encode(image.data).decode()
+        context.recorder.record(ResultShown, call_id=call_id, mime=image.mime, data=data, bytes=len(image.data))
+        if show is None:
+            raise NoImageError("this model takes no images, and the person sees it")
+        return await show(call_id, image)
+
+    return look
 
 
 class CellProposals:

@@ -15,7 +15,7 @@ from kagura_kernel.domain.grammar import NOTEBOOK, Argument, InputRequest, Kind,
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kagura_kernel.domain.notebook import Notebook, WriteCells
+    from kagura_kernel.domain.notebook import Notebook, RunsCells, WriteCells
     from kagura_kernel.domain.outcome import FileChange
     from kagura_kernel.domain.patterns import Handoff
     from kagura_kernel.domain.settings import WriteMode
@@ -370,6 +370,7 @@ class RunRequest(NamedTuple):
     place: "CellPlace | None" = None  # the cell that asks
     notebook: "Notebook | None" = None  # what that cell stands in, as far as it is known
     write_cells: "WriteCells | None" = None  # changes cells of it at once, for `--write through`
+    runs_cells: "RunsCells | None" = None  # runs cells of it where they ran before, once a person allowed it
     handoff: "Handoff | None" = None  # what it was given by the run that it works for; None for a person's own
     changes: "tuple[FileChange, ...]" = ()  # what its workspace begins with; the contents wait in the blob store
 

@@ -122,6 +122,35 @@ def test_proposed_cells_are_applied_to_the_notebook_on_screen_and_undone_by_its_
     wait_until(lambda: notebook.page.evaluate(SOURCES) == after)
 
 
+def test_a_cell_runs_in_the_persons_kernel_once_they_have_read_it(open_notebook, lab):
+    ids, results = [], []
+
+    def asks(_):
+        return calls("run_cell", {"cell": ids[2], "reason": "It tells how many there are."})
+
+    def hears(request):
+        results.append(json.dumps(request["messages"][-1]))
+        return says("There are three.")
+
+    lab.model.turns[:] = [asks, hears]
+    notebook = open_notebook(LOAD, "rows = [1, 2, 3]", "print('looked'); n = len(rows); n", "%%kagura\nCount.", "n")
+    ids[:] = notebook.page.evaluate(_IDS)
+    notebook.done(0)
+    notebook.done(1)
+    output = notebook.run(3)
+    question = output.get_by_role("group", name="Host command: Run a cell of")
+    expect(question).to_contain_text("print('looked'); n = len(rows); n")
+    expect(question).to_contain_text("It tells how many there are.")
+    notebook.picture("run_cell")
+    question.get_by_role("button", name="Allow").click()
+    notebook.wait_done(3)
+    expect(output).to_contain_text("There are three.")
+    assert "looked\\n3" in results[0]
+    # What it gave stays, and nothing of it stands in the asking cell's own output.
+    expect(notebook.done(4)).to_contain_text("[4]:3")
+    expect(notebook.error(3)).to_have_count(0)
+
+
 def test_a_cell_that_a_person_has_changed_meanwhile_is_left_alone(open_notebook, lab):
     ids = []
     lab.model.turns[:] = [lambda _: calls("edit_cell", {"cell": ids[1], "source": "mine = 2"}), says("Proposed.")]
