@@ -13,7 +13,7 @@ import contextlib
 import json
 import re
 import types
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import replace
 from pathlib import Path, PurePath
@@ -71,7 +71,10 @@ class CellLog:
         self._shell = shell
         self._cells: dict[str, NotebookCell] = {}
         self._ran = 0
-        self._private: dict[str, frozenset[str]] = {}  # Private cells, with the names that they have given
+        self._private: set[str] = set()  # Cells that were private when they ran
+        # Names that cells have given, in all of their runs: one may become private later
+        self._given: dict[str, frozenset[str]] = {}
+        self._there = set(shell.user_ns)  # Names that there were after the last cell
         self._answering: set[str] = set()  # Front ends that have answered; slow once, they are asked again
         self._silent: set[str] = set()  # Front ends, by their session, that know nothing of our questions
 
@@ -84,15 +87,16 @@ class CellLog:
         named = named if is_cell_id(named) else ""
         ident = named or f"ran-{self._ran}"
         self._cells.pop(ident, None)
-        self._private.pop(ident, None)
-        if PRIVATE in _tags(_parent(self._shell)) or says_private(str(info.raw_cell)):
-            self._private[ident] = _given_names(self._shell, str(info.raw_cell))
+        self._private.discard(ident)
+        is_private = PRIVATE in _tags(_parent(self._shell)) or says_private(str(info.raw_cell))
+        self._note_names(ident, str(info.raw_cell), kept=bool(named) or is_private)
+        if is_private:
+            self._private.add(ident)
             return
         error = ""
         failed = result.error_before_exec or result.error_in_exec
         if failed is not None:
-            # Where a cell is private, the lines on the way to an error may be its.
-            told = getattr(self._shell, "_last_traceback", None) or () if not self._private else ()
+            told = getattr(self._shell, "_last_traceback", None) or ()
             error = error_text(type(failed).__name__, str(failed), [str(one) for one in told])
             # Where cells have no names, what runs notebooks as tests may count none of them.
             error = error if named else error.replace(f"In[{count}]", ident)
@@ -101,21 +105,30 @@ class CellLog:
         while len(self._cells) > KEPT:
             del self._cells[next(iter(self._cells))]
 
-    def notebook(self, place: CellPlace) -> Notebook:
-        """What is known without anybody's answer."""
+    def _note_names(self, ident: str, source: str, *, kept: bool) -> None:
+        """Note what names a cell has given, by its source or by whatever it has run."""
+        given = _given_names(self._shell, source) | (self._shell.user_ns.keys() - self._there)
+        self._there = set(self._shell.user_ns)
+        if kept:
+            self._given[ident] = self._given.get(ident, frozenset()) | given
+
+    def notebook(self, place: CellPlace) -> tuple[Notebook, set[str]]:
+        """What is known without anybody's answer, and the ids of private cells."""
         name = PurePath(place.notebook).name
         read = _of_file(place.notebook)
         if read is None:
-            ran = tuple(cell for cell in self._cells.values() if cell.id != place.cell_id)
-            return Notebook(name, "kernel", ran, place.cell_id, (), len(self._private))
+            ran = [cell for cell in self._cells.values() if cell.id != place.cell_id]
+            shown = _without_lines(ran) if self._private else ran
+            return Notebook(name, "kernel", tuple(shown), place.cell_id, (), len(self._private)), self._private
         cells, private = read
-        private |= self._private.keys()
+        private |= self._private
         known = {cell.id for cell in cells}
         found = [self._newer(cell) for cell in cells]
         at = next((at for at, cell in enumerate(found) if cell.id == place.cell_id), len(found))
         found[at:at] = [cell for cell in self._cells.values() if cell.id not in known and cell.id != place.cell_id]
-        shown = tuple(cell for cell in found if cell.id not in private)
-        return Notebook(name, "file", shown, place.cell_id, (), len(private))
+        shown = [cell for cell in found if cell.id not in private]
+        shown = _without_lines(shown) if private else shown
+        return Notebook(name, "file", tuple(shown), place.cell_id, (), len(private)), private
 
     def _newer(self, cell: NotebookCell) -> NotebookCell:
         ran = self._cells.get(cell.id)
@@ -128,10 +141,9 @@ class CellLog:
         """The cell that failed last, if it has not run well since; empty for none."""
         return next((cell.id for cell in reversed(self._cells.values()) if cell.error), "")
 
-    @property
-    def private_names(self) -> frozenset[str]:
-        """Names that private cells have given."""
-        return frozenset[str]().union(*self._private.values())
+    def private_names(self, private: Iterable[str]) -> frozenset[str]:
+        """Names that private cells have given: those that ran as such, and these."""
+        return frozenset[str]().union(*(self._given.get(ident, ()) for ident in {*self._private, *private}))
 
     async def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """What the front end answers; None where none knows how to."""
@@ -151,12 +163,12 @@ async def notebook_of(shell: Any, place: CellPlace, surface: Surface) -> Noteboo
     log = getattr(shell, _LOG, None)
     if not isinstance(log, CellLog) or getattr(shell, "kernel", None) is None:
         return None
-    found = None
+    answered = None
     if surface is Surface.NOTEBOOK and place.cell_id:
         answer = await log.ask({"ask": "read", "cell": place.cell_id})
-        found = _of_front_end(answer, place) if answer is not None else None
-    found = found or log.notebook(place)
-    names = named_values(shell, log.private_names)
+        answered = _of_front_end(answer, place) if answer is not None else None
+    found, private = answered or log.notebook(place)
+    names = named_values(shell, log.private_names(private))
     return Notebook(found.name, found.source, found.cells, found.asking, names, found.private)
 
 
@@ -195,10 +207,12 @@ def cells_of(raw: object) -> tuple[list[NotebookCell], set[str]]:
             private.add(ident)
         elif kind in ("code", "markdown", "raw"):
             cells.append(_cell(one, ident, kind))
-    if private:
-        # The lines on the way to an error may be those of a private cell.
-        cells = [replace(cell, error=cell.error.rpartition("\n")[2]) if cell.error else cell for cell in cells]
-    return cells, private
+    return _without_lines(cells) if private else cells, private
+
+
+def _without_lines(cells: Sequence[NotebookCell]) -> list[NotebookCell]:
+    """Cells with what their errors say, without the lines on the way there: they may be those of a private cell."""
+    return [replace(cell, error=cell.error.rpartition("\n")[2]) if cell.error else cell for cell in cells]
 
 
 def _cell(one: Mapping[str, Any], ident: str, kind: Any) -> NotebookCell:
@@ -257,12 +271,12 @@ def error_text(name: object, value: object, traceback: object) -> str:
     return "\n".join([*own, f"{name}: {value}"])[:LONGEST]
 
 
-def _of_front_end(answer: Mapping[str, Any], place: CellPlace) -> Notebook | None:
+def _of_front_end(answer: Mapping[str, Any], place: CellPlace) -> tuple[Notebook, set[str]] | None:
     if not isinstance(answer.get("cells"), list):
         return None
     cells, private = cells_of(answer["cells"])
     name = PurePath(str(answer.get("name") or place.notebook)).name
-    return Notebook(name, "live", tuple(cells), place.cell_id, (), len(private))
+    return Notebook(name, "live", tuple(cells), place.cell_id, (), len(private)), private
 
 
 def _of_file(path: str) -> tuple[list[NotebookCell], set[str]] | None:
@@ -282,9 +296,9 @@ def _given_names(shell: Any, source: str) -> frozenset[str]:
     with contextlib.suppress(SyntaxError, ValueError, RecursionError):
         tree = ast.walk(ast.parse(shell.transform_cell(source)))
         return frozenset(
-            node.id if isinstance(node, ast.Name) else node.name
+            node.id if isinstance(node, ast.Name) else getattr(node, "asname", None) or node.name
             for node in tree
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.alias)
             or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
         )
     return frozenset()

@@ -95,6 +95,29 @@ async def test_a_private_cell_is_not_there_and_neither_are_the_names_that_it_gav
     assert cells_of([{"cell_type": "code", "id": "p", "source": ["# private\n", "x"]}]) == ([], {"p"})
 
 
+@pytest.mark.parametrize("source", ["live", "file"])
+async def test_the_names_of_a_cell_that_became_private_after_it_ran_are_not_there(shell, monkeypatch, tmp_path, source):
+    run(shell, "first = 1", "a")
+    run(shell, "password = 'x'\nfrom os import sep as mark\nexec('by_itself = 1')\ndef unlock(): 1/0", "a")
+    run(shell, "n = 1\nunlock()", "b")
+    cells = [
+        {"cell_type": "code", "id": "a", "source": "password", "metadata": {"tags": ["private"]}},
+        {"cell_type": "code", "id": "b", "source": "n = 1\nunlock()", "execution_count": 2},
+        {"cell_type": "code", "id": "here", "source": "%%kagura"},
+    ]
+    file = tmp_path / "work.ipynb"
+    if source == "file":
+        file.write_text(json.dumps({"cells": cells, "nbformat": 4}))
+
+    async def answer(_question):
+        return {"name": "w.ipynb", "cells": cells} if source == "live" else None
+
+    monkeypatch.setattr(module, "_asked", answer)
+    found = await seen(shell, str(file), surface=Surface.NOTEBOOK)
+    assert (found.source, [one.name for one in found.names], found.private) == (source, ["n"], 1)
+    assert "unlock" not in found.cells[0].error
+
+
 async def test_of_the_file_what_ran_since_counts_and_what_is_not_saved_stands_before_the_asking_cell(shell, tmp_path):
     file = tmp_path / "work.ipynb"
     printed = {"output_type": "stream", "name": "stdout", "text": ["41\n"]}
