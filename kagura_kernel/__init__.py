@@ -120,10 +120,10 @@ def redact(text: str) -> str:
     Raises:
         RedactionUnavailable: secrets cannot be looked for.
     """
-    from kagura_kernel.assembly.places import redactor_of
     from kagura_kernel.journal.place import data_home
+    from kagura_kernel.kit.redaction.redactor import redactor_in
 
-    return redactor_of(data_home(os.environ)).redact(text).text
+    return redactor_in(data_home(os.environ)).redact(text).text
 
 
 def scan_plugin(path: str | Path) -> Scan:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from kagura_kernel import redact
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
 from kagura_kernel.cli.printing import as_json, cut, moment, span, table, tell, tell_rows
 from kagura_kernel.cockpit.instead import going_on
@@ -231,13 +232,14 @@ def say(arguments: SimpleNamespace) -> int:
         NotHeard: its brain takes nothing while it works, or its process does not answer.
         UsageError: nothing goes on here, or nothing was said; or there is no journal.
         JournalError: the journal cannot be used.
+        RedactionUnavailable: secrets cannot be looked for in it.
     """
     sentence = Sentence(" ".join(arguments.text), person(), "terminal")
     with open_journal(place_of(arguments)) as journal:
         run_id = run_to_stop(journal, arguments.run, here_of(), "nobody to tell")
         if arguments.instead:
             return _instead(journal, run_id, sentence, as_json=arguments.json)
-        say_to_run(journal, run_id, sentence)
+        say_to_run(journal, run_id, sentence, redact)
     tell(arguments, {"run_id": run_id, "sentence_id": sentence.id}, f"{run_id} hears it at its next turn.")
     return 0
 

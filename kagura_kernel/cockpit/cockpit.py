@@ -326,10 +326,13 @@ class Cockpit:
             RunOver: it has ended.
             NotHeard: its brain takes nothing while it works.
             JournalError: it could not be stored, so that nobody is told.
+            RedactionUnavailable: secrets cannot be looked for in what another process is to be told.
         """
         handle = self.handle(run_id)
         if handle is None:
-            sentences.say(self._parts.journal, run_id, sentence)
+            redactor = self._parts.redactor
+            redact = str if redactor is None else lambda text: redactor.redact(text).text
+            sentences.say(self._parts.journal, run_id, sentence, redact)
         elif why := handle.say(sentence).result(sentences.ANSWERED_WITHIN):
             sentences.check_goes_on(self._parts.journal, run_id)
             raise errors.NotHeard(run_id, why)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from sqlalchemy import ColumnElement, delete, insert, select
 
@@ -38,20 +39,25 @@ def say(
     journal: Journal,
     run_id: str,
     sentence: Sentence,
+    redact: Callable[[str], str],
     *,
     seconds: float = ANSWERED_WITHIN,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
     """Tell a run of another process something; blocks until that has stored it.
 
+    Of the text only what `redact` leaves of it ever lies in the mailbox.
+
     Raises:
         RunUnknown: there is no such run.
         RunOver: it has ended, or its process is gone.
         NotHeard: its brain takes nothing while it works, or its process does not answer.
         JournalError: the journal cannot be used.
+        RedactionUnavailable: secrets cannot be looked for in it.
     """
     mark_lost(journal)
     check_goes_on(journal, run_id)
+    sentence = replace(sentence, text=redact(sentence.text))
     word = _PREFIX + json.dumps([sentence.id, sentence.via, as_text(sentence.text)])
     left = {"run_id": run_id, "word": word, "by_whom": as_text(sentence.by), "at": stamp(journal.clock.now())}
     with journal.writing() as writing:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, TypeVar, cast
 
-from kagura_kernel import __version__
+from kagura_kernel import __version__, redact
 from kagura_kernel.domain.approvals import Decision, Verdict
 from kagura_kernel.domain.asked import asked
 from kagura_kernel.domain.errors import ApprovalAlreadyDecided, JournalUnreadable, RunLost, RunOver
@@ -170,9 +170,10 @@ def say(
         NotHeard: its brain takes nothing while it works, or its process does not answer.
         UsageError: there is nothing in the text.
         JournalError: it could not be written down.
+        RedactionUnavailable: secrets cannot be looked for in it.
     """
     sentence = Sentence(text, by, VIA)
-    sentences.say(journal, run_id, sentence, seconds=_HEARD_WITHIN)
+    sentences.say(journal, run_id, sentence, redact, seconds=_HEARD_WITHIN)
     return {"run_id": run_id, "sentence_id": sentence.id}
 
 

@@ -3,13 +3,16 @@
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
+from kagura_kernel.cockpit import controls
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.instead import going_on, stopped
 from kagura_kernel.domain.errors import NotHeard, RunOver, RunUnknown, UsageError
 from kagura_kernel.domain.events import PersonHeard, PersonSaid
 from kagura_kernel.domain.sentences import LONGEST, Sentence
 from kagura_kernel.journal import sentences
+from kagura_kernel.journal.schema import messages
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.launching import successor, want
 from kagura_kernel.jupyter.live_run import live_parts
@@ -62,12 +65,29 @@ def test_it_is_stored_before_the_brain_hears_it_and_says_who_spoke_where(cockpit
 def test_another_process_says_it_and_nothing_of_it_stays_in_the_mailbox(cockpit_with, project, elsewhere):
     cockpit = cockpit_with(LISTENING)
     handle = begun(cockpit, project)
-    sentences.say(elsewhere, handle.run_id, Sentence("the second sheet", "bob", "terminal"))
+    sentences.say(elsewhere, handle.run_id, Sentence("the second sheet", "bob", "terminal"), str)
     assert handle.result(60).text == "As you say."
     assert [(one.text, one.by, one.via) for one in said(cockpit, handle.run_id)] == [
         ("the second sheet", "bob", "terminal")
     ]
     assert elsewhere.read(sentences.LEFT) == []
+
+
+def test_a_secret_in_it_never_lies_in_the_mailbox(cockpit_with, project, elsewhere, monkeypatch):
+    handle = begun(cockpit_with(LISTENING), project)
+    lain = []
+
+    def taken(journal, run_ids):
+        if rows := journal.read(select(messages.c.word).where(messages.c.run_id.in_(run_ids))):
+            lain.extend(row.word for row in rows)
+        return sentences.take_sentences(journal, run_ids)
+
+    monkeypatch.setattr(controls, "take_sentences", taken)
+    redact = lambda text: shared_redactor().redact(text).text  # noqa: E731
+    sentences.say(elsewhere, handle.run_id, Sentence(f"the token is {TOKEN}", "bob", "terminal"), redact)
+    handle.result(60)
+    assert "the token is [REDACTED:" in lain[0]
+    assert TOKEN not in "".join(lain)
 
 
 def test_a_secret_in_it_is_nowhere_but_in_the_hand_that_wrote_it(cockpit_with, project):
@@ -108,7 +128,7 @@ def test_a_brain_that_cannot_take_it_says_so_in_the_record_and_to_whoever_spoke(
     with pytest.raises(NotHeard, match="the fake brain takes nothing while it works"):
         cockpit.say(handle.run_id, Sentence("stop that", "ann", "cell"))
     with pytest.raises(NotHeard, match="the fake brain takes nothing while it works"):
-        sentences.say(elsewhere, handle.run_id, Sentence("stop that", "bob", "terminal"))
+        sentences.say(elsewhere, handle.run_id, Sentence("stop that", "bob", "terminal"), str)
     assert [one.refused != "" for one in said(cockpit, handle.run_id)] == [True, True]
 
 
@@ -128,7 +148,7 @@ def test_what_nobody_takes_in_time_is_not_told_and_taken_back(cockpit_with, proj
     monkeypatch.setattr(RunHandle, "say", lambda *_: pytest.fail("it was taken back"))
     monkeypatch.setattr("kagura_kernel.cockpit.controls.take_sentences", lambda *_: [])
     with pytest.raises(NotHeard, match="its process has not answered"):
-        sentences.say(elsewhere, handle.run_id, Sentence("hello?", "bob", "terminal"), seconds=0.1)
+        sentences.say(elsewhere, handle.run_id, Sentence("hello?", "bob", "terminal"), str, seconds=0.1)
     assert elsewhere.read(sentences.LEFT) == []
 
     def interrupted(_seconds: float) -> None:
@@ -136,7 +156,7 @@ def test_what_nobody_takes_in_time_is_not_told_and_taken_back(cockpit_with, proj
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        sentences.say(elsewhere, handle.run_id, Sentence("hello?", "bob", "terminal"), pause=interrupted)
+        sentences.say(elsewhere, handle.run_id, Sentence("hello?", "bob", "terminal"), str, pause=interrupted)
     assert elsewhere.read(sentences.LEFT) == []
     handle.kill("the end of the test")
 
