@@ -14,6 +14,9 @@ ContextMode = Literal["none", "names", "cells", "all"]
 
 CONTEXT_MODES: tuple[ContextMode, ...] = ("none", "names", "cells", "all")
 
+LONGEST = 50_000
+"""Characters of an output that are kept; one that has so many was cut."""
+
 LEAST_TOKENS, MOST_TOKENS = 200, 100_000
 """Between these is how much a run may be shown."""
 
@@ -59,6 +62,7 @@ class NotebookCell:
     error: str = ""  # The error it ended with and the person's own lines on the way there; empty for none
     pasted: tuple[CellImage, ...] = ()  # Images in its Markdown
     drawn: tuple[CellImage, ...] = ()  # Images that it showed
+    whole: bool = True  # Whether this is all of its source; of a very long one it is the beginning
 
     @property
     def digest(self) -> str:

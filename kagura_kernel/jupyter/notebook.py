@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from kagura_kernel.domain.errors import NotebookUnwritable
 from kagura_kernel.domain.images import RASTER
 from kagura_kernel.domain.notebook import (
+    LONGEST,
     PRIVATE,
     CellEdit,
     CellImage,
@@ -47,8 +48,8 @@ WRITE_SECONDS = 10.0
 KEPT = 200
 """Cells of which it is known what ran last."""
 
-LONGEST = 50_000
-"""Characters of a source or an output that are kept."""
+LONGEST_SOURCE = 1_000_000
+"""Characters of a source that are kept."""
 
 LARGEST_IMAGE = 4 * 2**20
 """Characters of base64 of one that is kept."""
@@ -100,8 +101,16 @@ class CellLog:
             error = error_text(type(failed).__name__, str(failed), [str(one) for one in told])
             # Where cells have no names, what runs notebooks as tests may count none of them.
             error = error if named else error.replace(f"In[{count}]", ident)
-        source = str(info.raw_cell)[:LONGEST]
-        self._cells[ident] = NotebookCell(ident, "code", source, count if named else None, "", error)
+        source = str(info.raw_cell)
+        self._cells[ident] = NotebookCell(
+            ident,
+            "code",
+            source[:LONGEST_SOURCE],
+            count if named else None,
+            "",
+            error,
+            whole=len(source) <= LONGEST_SOURCE,
+        )
         while len(self._cells) > KEPT:
             del self._cells[next(iter(self._cells))]
 
@@ -216,7 +225,7 @@ def _without_lines(cells: Sequence[NotebookCell]) -> list[NotebookCell]:
 
 
 def _cell(one: Mapping[str, Any], ident: str, kind: Any) -> NotebookCell:
-    source = _joined(one.get("source"))[:LONGEST]
+    source = _joined(one.get("source"))
     count = one.get("execution_count")
     outputs = one.get("outputs")
     told = [output for output in outputs if isinstance(output, dict)] if isinstance(outputs, list) else []
@@ -226,12 +235,13 @@ def _cell(one: Mapping[str, Any], ident: str, kind: Any) -> NotebookCell:
     return NotebookCell(
         ident,
         kind,
-        source,
+        source[:LONGEST_SOURCE],
         count if isinstance(count, int) else None,
         "\n".join(filter(None, texts))[:LONGEST],
         "" if error is None else error_text(error.get("ename"), error.get("evalue"), error.get("traceback")),
         tuple(_pasted(one.get("attachments"), source)) if kind == "markdown" else (),
         () if _AGENTS_OWN.match(source) else tuple(_drawn(told, ident)),
+        len(source) <= LONGEST_SOURCE and one.get("cut") is not True,
     )
 
 

@@ -83,7 +83,7 @@ def notebook_tools(context: RunContext, asker: Asker, show: ShowImage | None) ->
     tools: list[Tool] = [ReadNotebook(notebook, context.shown, show)]
     if notebook.name and context.order.place.notebook:
         draft = Draft(notebook)
-        tools += cell_tools(draft, CellProposals(context, draft).tell)
+        tools += cell_tools(draft, CellProposals(context, draft).tell, context.membrane.scrubber.scrub)
         if (kernel := context.order.request.runs_cells) is not None:
             tools.append(RunCellTool(draft, notebook.name, kernel, asker, _look(context, show)))
     return tools
@@ -153,7 +153,8 @@ class CellProposals:
         return replace(change, diff=unified_diff(change.path, _lines(old), _lines(new)))
 
     def _sources(self, edit: CellEdit) -> tuple[bytes, bytes]:
-        new = self._context.membrane.scrubber.scrub(edit.source)
+        # What the person has written stays as it is, wherever it is moved.
+        new = edit.source if edit.source in edit.was else self._context.membrane.scrubber.scrub(edit.source)
         return "".join(edit.was).encode("utf-8", "replace"), new.encode("utf-8", "replace")
 
     async def _write(

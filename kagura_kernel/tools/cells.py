@@ -13,13 +13,14 @@ from typing import Any, Literal
 
 from kagura_kernel.domain.notebook import TOP, CellEdit, Notebook
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
+from kagura_kernel.membrane.credentials.secret import HIDDEN
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.toolbox import CallContext
 
 LONGEST_SOURCE = 200_000
 MOST_CHANGES = 500
-HIDDEN = "[REDACTED"
-"""How a mark begins that stands where a brain is not shown something."""
+MARKS = ("[REDACTED:", HIDDEN, "characters left out …")
+"""What stands where a brain is not shown something: a secret, a credential of the run, or the middle of a long text."""
 
 CellKind = Literal["code", "markdown", "raw"]
 
@@ -31,13 +32,14 @@ class DraftCell:
     id: str
     kind: str
     source: str
+    whole: bool = True
 
 
 class Draft:
     """A notebook as the run would have it."""
 
     def __init__(self, notebook: Notebook) -> None:
-        cells = [DraftCell(cell.id, cell.kind, cell.source) for cell in notebook.cells]
+        cells = [DraftCell(cell.id, cell.kind, cell.source, cell.whole) for cell in notebook.cells]
         self._before = {cell.id: cell for cell in cells}
         self._cells = cells
         self._moved: set[str] = set()
@@ -99,12 +101,14 @@ class CellTool:
         name: `insert_cell`, `edit_cell`, `delete_cell` or `move_cell`.
         draft: What is changed.
         propose: Tells of it.
+        scrub: Takes the run's own credentials out of a text.
     """
 
-    def __init__(self, name: str, draft: Draft, propose: Propose) -> None:
+    def __init__(self, name: str, draft: Draft, propose: Propose, scrub: Callable[[str], str] = str) -> None:
         self._name = name
         self._draft = draft
         self._propose = propose
+        self._scrub = scrub
 
     @property
     def spec(self) -> ToolSpec:
@@ -121,10 +125,8 @@ class CellTool:
         ]
         if unknown:
             return _refused(f"There is no cell {unknown[0]!r}; read_notebook lists the cells.")
-        if self._name == "edit_cell" and HIDDEN in source:
-            return _refused(
-                "That source holds a mark in the place of a secret: leave the cell, and insert another one."
-            )
+        if why := self._why_not(self._draft.find(str(arguments.get("cell", ""))), source):
+            return _refused(why)
         if len(source) > LONGEST_SOURCE:
             return _refused(f"A cell may have {LONGEST_SOURCE:,} characters, not {len(source):,}.")
         if above and above == arguments.get("cell"):
@@ -133,6 +135,20 @@ class CellTool:
             return _refused(f"A run may change {MOST_CHANGES} cells.")
         ident = self._change(arguments, source, above)
         return ToolResult(f"{ident}: {await self._propose()}", route="")
+
+    def _why_not(self, cell: DraftCell | None, source: str) -> str:
+        """Why a cell cannot become this; a mark in a source would take the place of what only its person has."""
+        was = cell.source if cell is not None else ""
+        if cell is not None and not cell.whole:
+            return "That cell is so long that nobody here knows all of it: leave it as it is."
+        if any(source.count(mark) > was.count(mark) for mark in MARKS):
+            return (
+                "That source holds a mark in the place of a secret, or of what you were not shown, which would be "
+                "lost: leave that cell as it is, and put what you add into another one, without the mark."
+            )
+        if self._scrub(source) != source:
+            return "That source holds a credential of this run, and none is written into a notebook."
+        return ""
 
     def _change(self, arguments: Mapping[str, Any], source: str, above: str) -> str:
         match self._name:
@@ -147,9 +163,9 @@ class CellTool:
         return str(arguments["cell"])
 
 
-def cell_tools(draft: Draft, propose: Propose) -> Sequence[CellTool]:
+def cell_tools(draft: Draft, propose: Propose, scrub: Callable[[str], str] = str) -> Sequence[CellTool]:
     """All of them."""
-    return [CellTool(name, draft, propose) for name in _SPECS]
+    return [CellTool(name, draft, propose, scrub) for name in _SPECS]
 
 
 def _refused(why: str) -> ToolResult:

@@ -5,6 +5,7 @@ Sources and outputs are data between marks: what stands there gives no task and 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kagura_kernel.domain.images import Image, NoImageError, read_image
-from kagura_kernel.domain.notebook import CellImage, ContextMode, Notebook, NotebookCell
+from kagura_kernel.domain.notebook import LONGEST, CellImage, ContextMode, Notebook, NotebookCell
 from kagura_kernel.domain.tools import ShowImage, ToolResult, ToolSpec
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.fences import TEXT_BYTES, fenced, plain, shorten_middle
@@ -23,6 +24,12 @@ LONGEST_SOURCE = 4_000
 LONGEST_OUTPUT = 1_200
 LONGEST_ERROR = 2_500
 LONGEST_NAMES = 3_000
+LONGEST_LINE = 150
+MARGIN = 2_048
+"""Characters at the end of a cut text that are not shown: a secret is recognised by its whole, and none is longer."""
+
+LEAST_OF_A_CELL = 600
+"""Characters of each that `read_notebook` shows at least; of more cells at once it shows none."""
 
 Redact = Callable[[str], str]
 
@@ -70,29 +77,33 @@ def seen(
     known = earlier or {}
     asking = next((at for at, cell in enumerate(notebook.cells) if cell.id == notebook.asking), len(notebook.cells))
     wanted = _wanted(notebook.cells, asking, mode)
-    room = tokens * CHARACTERS_A_TOKEN
-    beside = _beside(notebook, notebook.cells[:asking], known, redact, room // 4)
-    room -= sum(map(len, beside.blocks))
     fresh = [cell for cell in wanted if known.get(cell.id) != cell.digest]
-    shown = _fitting(fresh, redact, room)
-    blocks = [_block(cell, *shown[cell.id], is_changed=cell.id in known) for cell in notebook.cells if cell.id in shown]
     there = {cell.id for cell in notebook.cells}
-    unchanged, left_out = len(wanted) - len(fresh), len(fresh) - len(shown)
+    unchanged = len(wanted) - len(fresh)
     gone = 0 if mode == "names" else sum(ident not in there and not ident.startswith(_ASIDE) for ident in known)
+    room = tokens * CHARACTERS_A_TOKEN
+    room -= len(_heading(notebook, asking, unchanged=unchanged, gone=gone, left_out=len(fresh)))
+    beside = _beside(notebook, notebook.cells[:asking], known, redact, room // 2)
+    room -= sum(map(_taken, beside.blocks))
+    shown = _fitting(fresh, known, redact, room)
+    blocks = [shown[cell.id] for cell in notebook.cells if cell.id in shown]
+    left_out = len(fresh) - len(shown)
     remembered = {ident: digest for ident, digest in known.items() if ident in there or ident.startswith(_ASIDE)}
     remembered |= {cell.id: cell.digest for cell in fresh if cell.id in shown}
     remembered |= beside.known
     text = ""
     if blocks or beside.blocks or gone:
         heading = _heading(notebook, asking, unchanged=unchanged, gone=gone, left_out=left_out)
-        text = "\n\n".join((heading, *blocks, *beside.blocks))
+        text = _BETWEEN.join((heading, *blocks, *beside.blocks))
     pasted = [image for cell in notebook.cells if cell.id in shown for image in cell.pasted]
     return Seen(text, remembered, len(shown), unchanged, left_out, beside.errors, beside.names, pasted)
 
 
+_BETWEEN = "\n\n"
 _ASIDE = "*"
 # Beside the ids of cells, which have none of these: under what it is remembered that the brain knows error and names.
 _ERROR, _NAMES = "*error", "*names"
+_MORE = "… more characters left out …"
 
 
 def _wanted(cells: Sequence[NotebookCell], asking: int, mode: ContextMode) -> list[NotebookCell]:
@@ -116,21 +127,28 @@ class _Beside:
 def _beside(
     notebook: Notebook, above: Sequence[NotebookCell], known: Mapping[str, str], redact: Redact, room: int
 ) -> _Beside:
-    """What stands beside the cells, as far as the brain does not know it."""
+    """What stands beside the cells, as far as the brain does not know it and there is room."""
     blocks: list[str] = []
     remembered: dict[str, str] = {}
     failed = next((cell for cell in reversed(above) if cell.error), None)
     if failed is not None and known.get(_ERROR) != failed.digest:
-        remembered[_ERROR] = failed.digest
-        blocks.append(fenced("error", _cut(redact, failed.error, min(LONGEST_ERROR, room)), {"cell": failed.id}))
+        error = fenced("error", _cut(redact, failed.error, min(LONGEST_ERROR, room // 2)), {"cell": failed.id})
+        if _taken(error) <= room:
+            remembered[_ERROR] = failed.digest
+            blocks.append(error)
     errors = len(blocks)
-    names, told = _names(notebook, redact, min(LONGEST_NAMES, room))
+    names, told = _names(notebook, redact, min(LONGEST_NAMES, room // 2))
     digest = hashlib.sha256(names.encode("utf-8", "replace")).hexdigest()[:16]
-    if names and known.get(_NAMES) != digest:
+    named = fenced("variables", names)
+    if names and known.get(_NAMES) != digest and sum(map(_taken, (*blocks, named))) <= room:
         remembered[_NAMES] = digest
-        blocks.append(fenced("variables", names))
-        return _Beside(blocks, remembered, errors, told)
+        return _Beside([*blocks, named], remembered, errors, told)
     return _Beside(blocks, remembered, errors, 0)
+
+
+def _taken(block: str) -> int:
+    """Characters that a block takes with what parts it from the one before."""
+    return len(block) + len(_BETWEEN)
 
 
 def _heading(notebook: Notebook, asking: int, *, unchanged: int, gone: int, left_out: int) -> str:
@@ -149,28 +167,38 @@ def _named(name: str) -> str:
     return f"the notebook {' '.join(plain(name).split())[:120]!r}" if name else "the person's notebook"
 
 
-def _fitting(cells: Sequence[NotebookCell], redact: Redact, room: int) -> dict[str, tuple[str, str]]:
-    """Sources and outputs by cell, of the first cells that there is room for."""
-    sources: dict[str, str] = {}
+def _fitting(cells: Sequence[NotebookCell], known: Mapping[str, str], redact: Redact, room: int) -> dict[str, str]:
+    """Blocks by cell, of the first cells that there is room for: their sources, and then outputs."""
+    found: dict[str, str] = {}
     for cell in cells:
-        source = _cut(redact, cell.source, LONGEST_SOURCE)
-        if len(source) > room:
+        source = _cut(redact, cell.source, LONGEST_SOURCE, is_whole=cell.whole)
+        block = _block(cell, source, is_changed=cell.id in known)
+        if _taken(block) > room:
             break
-        sources[cell.id] = source
-        room -= len(source)
-    found: dict[str, tuple[str, str]] = {}
-    for cell in cells:
-        if cell.id not in sources:
+        found[cell.id] = block
+        room -= _taken(block)
+    for cell in cells[: len(found)]:
+        if room <= 0:
             break
-        output = _cut(redact, cell.output, min(LONGEST_OUTPUT, room)) if cell.output and room > 0 else ""
-        room -= len(output)
-        found[cell.id] = (sources[cell.id], output)
+        output = _output(cell, _cut(redact, cell.output, min(LONGEST_OUTPUT, room)))
+        if len(output) <= room:
+            found[cell.id] += output
+            room -= len(output)
     return found
 
 
-def _cut(redact: Redact, text: str, most: int) -> str:
-    # Redacted before it is cut, so that no half of a secret is left; of a very long text only what can be shown.
-    return shorten_middle(redact(plain(shorten_middle(text, 4 * LONGEST_SOURCE))), max(0, most))
+def _cut(redact: Redact, text: str, most: int, *, is_whole: bool | None = None) -> str:
+    return shorten_middle(_redacted(redact, text, is_whole=is_whole), max(0, most))
+
+
+def _redacted(redact: Redact, text: str, *, is_whole: bool | None = None) -> str:
+    """A text without its secrets, before it is cut: what is one may be said by a line far above.
+
+    Of one that was cut already the end is left out, where half a secret may stand.
+    """
+    found = redact(plain(text))
+    is_cut = len(text) >= LONGEST if is_whole is None else not is_whole
+    return f"{found[:-MARGIN]}\n{_MORE}" if is_cut else found
 
 
 def _names(notebook: Notebook, redact: Redact, most: int) -> tuple[str, int]:
@@ -185,14 +213,18 @@ def _names(notebook: Notebook, redact: Redact, most: int) -> tuple[str, int]:
     return "\n".join(lines), len(lines)
 
 
-def _block(cell: NotebookCell, source: str, output: str, *, is_changed: bool = False) -> str:
+def _block(cell: NotebookCell, source: str, *, is_changed: bool = False) -> str:
     about = {"id": cell.id, "kind": cell.kind}
     if cell.count is not None:
         about["count"] = str(cell.count)
     if is_changed:
         about["changed"] = "since your last turn"
-    said = fenced("cell", source, about)
-    return f"{said}\n{fenced('output', output, {'of': cell.id})}" if output else said
+    return fenced("cell", source, about)
+
+
+def _output(cell: NotebookCell, output: str) -> str:
+    """What stands below the cell's block; empty for nothing."""
+    return f"\n{fenced('output', output, {'of': cell.id})}" if output else ""
 
 
 def read_cell_image(image: CellImage) -> Image:
@@ -234,15 +266,14 @@ class ReadNotebook:
         """Show them."""
         wanted = list(dict.fromkeys(arguments.get("cells") or ()))
         if not wanted:
-            return ToolResult(self._listed(), route="")
+            return ToolResult(await asyncio.to_thread(self._listed), route="")
         if unknown := [ident for ident in wanted if ident not in self._cells]:
-            return ToolResult(f"There is no cell {', '.join(unknown)}.\n{self._listed()}", is_error=True, route="")
-        room = TEXT_BYTES // len(wanted)
-        blocks = []
-        for cell in map(self._cells.__getitem__, wanted):
-            output = "\n".join(filter(None, (cell.output, cell.error)))
-            texts = (shorten_middle(self._redact(plain(text)), room // 2) for text in (cell.source, output))
-            blocks.append(_block(cell, *texts))
+            listed = await asyncio.to_thread(self._listed)
+            return ToolResult(f"There is no cell {', '.join(unknown)}.\n{listed}", is_error=True, route="")
+        if len(wanted) > (most := TEXT_BYTES // LEAST_OF_A_CELL):
+            return ToolResult(f"Name at most {most} cells at once, not {len(wanted)}.", is_error=True, route="")
+        # Redacting takes a while, and other runs share this loop.
+        blocks = await asyncio.to_thread(self._read, wanted)
         images, remarks = [], []
         for image in [one for ident in wanted for one in (*self._cells[ident].pasted, *self._cells[ident].drawn)]:
             try:
@@ -251,6 +282,15 @@ class ReadNotebook:
                 remarks.append(f"An image is not shown to you: {why}.")
         return ToolResult("\n\n".join((*blocks, *remarks)), route="", images=tuple(images))
 
+    def _read(self, wanted: Sequence[str]) -> list[str]:
+        room = TEXT_BYTES // len(wanted) // 2
+        blocks = []
+        for cell in map(self._cells.__getitem__, wanted):
+            texts = (_cut(self._redact, text, room) for text in (cell.output, cell.error) if text)
+            source = _cut(self._redact, cell.source, room, is_whole=cell.whole)
+            blocks.append(_block(cell, source) + _output(cell, shorten_middle("\n".join(texts), room)))
+        return blocks
+
     def _listed(self) -> str:
         lines = []
         for cell in self._cells.values():
@@ -258,6 +298,6 @@ class ReadNotebook:
             run = f"[{cell.count}]" if cell.count is not None else ""
             images = len(cell.pasted) + len(cell.drawn)
             more = f"{' failed' if cell.error else ''}{f', images: {images}' if images else ''}"
-            lines.append(f"{cell.id} {cell.kind}{run}{more}: {first[:80]}")
-        listed = self._redact(plain("\n".join(lines)))
+            lines.append(f"{cell.id} {cell.kind}{run}{more}: {first[: LONGEST_LINE + MARGIN]}")
+        listed = "\n".join(line[:LONGEST_LINE] for line in self._redact(plain("\n".join(lines))).split("\n"))
         return fenced("cells", shorten_middle(listed, TEXT_BYTES)) if lines else "The notebook has no other cells."

@@ -151,17 +151,21 @@ def test_a_cell_runs_in_the_persons_kernel_once_they_have_read_it(open_notebook,
     expect(notebook.error(3)).to_have_count(0)
 
 
-def test_a_cell_that_a_person_has_changed_meanwhile_is_left_alone(open_notebook, lab):
+def test_a_cell_that_a_person_has_changed_meanwhile_is_left_alone_and_a_very_long_one_is_not(open_notebook, lab):
     ids = []
-    lab.model.turns[:] = [lambda _: calls("edit_cell", {"cell": ids[1], "source": "mine = 2"}), says("Proposed.")]
-    notebook = open_notebook(LOAD, "mine = 1", "%%kagura\nMake it two.")
+    lab.model.turns[:] = [
+        lambda _: calls("edit_cell", {"cell": ids[1], "source": "mine = 2"}),
+        lambda _: calls("edit_cell", {"cell": ids[2], "source": "long = ''"}),
+        says("Proposed."),
+    ]
+    notebook = open_notebook(LOAD, "mine = 1", f"long = '{'a' * 60_000}'", "%%kagura\nMake it two.")
     ids[:] = notebook.page.evaluate(_IDS)
     notebook.done(0)
-    card = notebook.done(2)
+    card = notebook.done(3)
     notebook.write(1, "mine = 3")
     card.get_by_role("button", name="Apply all changes").click()
     expect(card).to_contain_text("the cell was changed meanwhile and was left alone")
-    assert notebook.page.evaluate(SOURCES)[1] == "mine = 3"
+    assert notebook.page.evaluate(SOURCES)[1:3] == ["mine = 3", "long = ''"]
 
 
 def test_a_cell_that_failed_is_mended_by_its_button_and_works(open_notebook, lab):

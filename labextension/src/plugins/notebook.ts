@@ -10,7 +10,7 @@ import { text } from '../api/decode.js';
 /** The comm under which a kernel asks about the notebook around a cell. */
 const TARGET = 'kagura.notebook';
 
-/** Characters of a source or an output that a kernel is told. */
+/** Characters of an output that a kernel is told; `domain.notebook.LONGEST`. */
 const LONGEST = 50_000;
 
 /** Characters of all of them. */
@@ -232,8 +232,11 @@ function told(model: ICellModel, room: IRoom): PartialJSONObject {
   if ((Array.isArray(tags) && tags.includes('private')) || SAYS_PRIVATE.test(whole)) {
     return { id: model.id, metadata: { tags: ['private'] } };
   }
-  const source = cut(whole, room);
-  const cell = { id: model.id, cell_type: model.type, source };
+  // What is to be changed later is compared with all of it.
+  const fits = whole.length <= room.words;
+  const source = fits ? whole : whole.slice(0, room.words);
+  room.words -= source.length;
+  const cell = { id: model.id, cell_type: model.type, source, cut: !fits };
   if (model.type !== 'code') {
     const { attachments } = model.sharedModel.toJSON() as { attachments?: Record<string, JSONObject> };
     const pasted = Object.entries(attachments ?? {}).map(([name, data]) => [name, images(data, room)]);
@@ -272,10 +275,20 @@ function images(bundle: JSONObject, room: IRoom): PartialJSONObject {
   return found;
 }
 
-/** A text, or one in pieces, as far as there is room. */
+/**
+ * The first characters of a text, or of one in pieces; nothing where there is no room for them. A kernel knows by the
+ * length that a text was cut, and shows nothing of its end, where half a secret may stand.
+ */
 function cut(value: unknown, room: IRoom): string {
   const whole = Array.isArray(value) ? value.join('') : value;
-  const text = typeof whole === 'string' ? whole.slice(0, Math.min(LONGEST, room.words)) : '';
+  let text = typeof whole === 'string' ? whole : '';
+  if (text.length > LONGEST) {
+    // Of two units each, as the kernel counts them.
+    text = [...text.slice(0, 2 * LONGEST)].slice(0, LONGEST).join('');
+  }
+  if (text.length > room.words) {
+    return '';
+  }
   room.words -= text.length;
   return text;
 }

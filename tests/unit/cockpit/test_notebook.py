@@ -12,6 +12,7 @@ from kagura_kernel.domain.notebook import CellImage, NamedValue, Notebook, Noteb
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.variables import CellPlace
+from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import Ask, FakeBrain
@@ -105,12 +106,28 @@ def test_a_word_that_means_nothing_is_an_error_before_anything_runs(cockpit_with
 def proposing(cockpit_with, project, *script, **options):
     """A run that proposes cells of a notebook that lies in the project; the cockpit, the outcome and the file."""
     file = project / "work.ipynb"
-    cells = [{"cell_type": "code", "id": cell.id, "metadata": {}, "source": cell.source} for cell in NOTEBOOK.cells]
+    known = options.get("notebook", NOTEBOOK).cells
+    cells = [{"cell_type": "code", "id": cell.id, "metadata": {}, "source": cell.source} for cell in known]
     file.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
     cockpit = cockpit_with([*script, lambda results: results[-1].text])
     place = CellPlace(str(file), "", "here")
     outcome, _, events = asked(cockpit, project, place=place, **options)
     return cockpit, outcome, file, events
+
+
+def test_a_long_cell_is_mended_and_one_that_is_moved_stays_as_its_person_wrote_it(cockpit_with, project, monkeypatch):
+    long = NotebookCell("long", source="x = 1\n" * 20_000)
+    around = Notebook("work.ipynb", "live", (LOAD, long, NotebookCell("here")), "here")
+    # As if the token of the cell were leased.
+    monkeypatch.setattr(Scrubber, "scrub", lambda _self, text: text.replace(KEY, "(hidden)"))
+    script = [
+        Ask("move_cell", {"cell": "a", "below": "long"}),
+        Ask("edit_cell", {"cell": "long", "source": "x = 2"}),
+    ]
+    cockpit, outcome, file, _ = proposing(cockpit_with, project, *script, notebook=around)
+    assert sorted(change.state for change in outcome.changes) == ["proposed", "proposed"]
+    cockpit.apply_changes(outcome.run_id, by="ann")
+    assert sources(file) == ["x = 2", LOAD.source, ""]
 
 
 MENDED = Ask("edit_cell", {"cell": "a", "source": "rows = [1]"})

@@ -217,6 +217,14 @@ def test_what_is_no_cell_is_passed_over(raw):
     assert (len(cells), private) == (int(isinstance(raw, list) and len(raw) == 1), set())
 
 
+def test_of_a_source_all_is_kept_as_far_as_anybody_writes_one():
+    long = "x = 1\n" * 20_000
+    cells, _ = cells_of(
+        [{"cell_type": "code", "id": "a", "source": long}, {"cell_type": "raw", "id": "b", "cut": True}]
+    )
+    assert [(cell.source, cell.whole) for cell in cells] == [(long, True), ("", False)]
+
+
 def test_what_an_agent_answered_is_no_output_of_a_cell():
     shown = {"output_type": "display_data", "data": {"text/plain": "the whole card"}}
     cells, _ = cells_of([{"cell_type": "code", "id": "k", "source": "%%kagura\nlook", "outputs": [shown]}])

@@ -12,8 +12,11 @@ class Proposing:
 
     def __init__(self):
         cells = [NotebookCell(ident, source=f"{ident} = 1") for ident in "abc"]
+        cells.append(NotebookCell("m", source="# leased [REDACTED:…]"))
+        cells.append(NotebookCell("long", source="x", whole=False))
         self.draft = Draft(Notebook("w.ipynb", "live", tuple(cells)))
-        self.tools = {tool.spec.name: tool for tool in cell_tools(self.draft, self.told)}
+        tools = cell_tools(self.draft, self.told, lambda text: text.replace("leased", "(hidden)"))
+        self.tools = {tool.spec.name: tool for tool in tools}
 
     async def told(self):
         return "proposed."
@@ -56,6 +59,11 @@ async def test_cells_are_moved_and_deleted(proposing):
     assert proposing.edits == [("edit", "c", "c = 1", TOP), ("delete", "b", "", "")]
 
 
+async def test_a_mark_that_the_person_has_written_may_stay(proposing):
+    assert not (await proposing.call("edit_cell", cell="m", source="# [REDACTED:…]")).is_error
+    assert not (await proposing.call("move_cell", cell="m", below="a")).is_error
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "why"),
     [
@@ -63,6 +71,12 @@ async def test_cells_are_moved_and_deleted(proposing):
         ("insert_cell", {"below": "z", "source": "1"}, "no cell 'z'"),
         ("move_cell", {"cell": "a", "below": "a"}, "below itself"),
         ("edit_cell", {"cell": "a", "source": "key = '[REDACTED:token]'"}, "in the place of a secret"),
+        ("edit_cell", {"cell": "m", "source": "[REDACTED:…] [REDACTED:token]"}, "in the place of a secret"),
+        ("insert_cell", {"below": "a", "source": "key = '(hidden)'"}, "in the place of a secret"),
+        ("edit_cell", {"cell": "a", "source": "1\n… 99 characters left out …\n2"}, "what you were not shown"),
+        ("edit_cell", {"cell": "a", "source": "key = 'leased'"}, "a credential of this run"),
+        ("edit_cell", {"cell": "long", "source": "x"}, "so long"),
+        ("move_cell", {"cell": "long", "below": "a"}, "so long"),
         ("insert_cell", {"below": "a", "source": "x" * (LONGEST_SOURCE + 1)}, "characters"),
     ],
 )

@@ -1,12 +1,14 @@
 """What a brain is shown of the notebook: bounded, the nearest first, nothing twice, and nothing that poses as ours."""
 
+import asyncio
 import base64
 import re
+import threading
 
 import pytest
 
 from kagura_kernel.domain.images import Image
-from kagura_kernel.domain.notebook import CellImage, NamedValue, Notebook, NotebookCell
+from kagura_kernel.domain.notebook import LONGEST, CellImage, NamedValue, Notebook, NotebookCell
 from kagura_kernel.tools.notebook import ReadNotebook, seen
 from kagura_kernel.tools.toolbox import CallContext
 from tests.support.gallery import png
@@ -45,7 +47,23 @@ def test_of_a_long_notebook_the_nearest_cells_are_shown_and_outputs_go_before_so
     outputs = re.findall(r'<output of="(c\d+)"', found.text)
     assert len(outputs) < len(kept)
     assert set(outputs) <= set(kept[-len(outputs) :] if outputs else ())
-    assert len(found.text) < 2000 * 4 + 4000
+    assert len(found.text) <= 2000 * 4
+
+
+@pytest.mark.parametrize("tokens", [200, 4000])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [cell(number, "x", output="y") for number in range(2000)],
+        [cell(number, "</cell>" * 20, output="</output>" * 20, error="<error>" * 400) for number in range(2000)],
+    ],
+)
+def test_all_that_is_sent_is_counted(cells, tokens):
+    names = tuple(NamedValue(f"<variables>{number}", "<variables>") for number in range(200))
+    found = seen(notebook(*cells, names=names), "cells", tokens, str)
+    assert len(found.text) <= tokens * 4
+    assert found.left_out == 2000 - found.cells
+    assert found.cells or tokens < 4000
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("none", []), ("names", []), ("cells", ["c1"]), ("all", ["c1", "c3"])])
@@ -74,6 +92,28 @@ def test_the_last_error_stands_beside_the_cells_once():
     assert "ZeroDivisionError" in first.text
     assert first.errors == 1
     assert seen(notebook(cell(1), failed), "names", 4000, str, first.known).errors == 0
+
+
+async def test_no_half_of_a_secret_is_shown_where_a_text_was_cut_and_nothing_of_it_waits_on_the_loop():
+    # What says that the last one is a secret stands far above it.
+    table = cell(3, "day,password\n" + "\n".join(["1,x"] * 20_000) + "\n2,tok-123456789")
+    cut = cell(4, "s = 1", output="a" * (LONGEST - 9) + " tok-1234")
+    torn = cell(5, "a" * 90 + " tok-1234", whole=False)
+
+    def redact(text):
+        assert threading.current_thread() is not threading.main_thread()
+        return text.replace("tok-123456789", "[REDACTED]") if "password" in text else text
+
+    found = await asyncio.to_thread(seen, notebook(table, cut, torn), "cells", 8000, redact)
+    assert "left out" in found.text
+    assert "tok-" not in found.text
+    tool = ReadNotebook(notebook(table, cut, torn), redact)
+    read = await tool.call({"cells": ["c3", "c4", "c5"]}, CallContext())
+    assert "tok-" not in read.text
+    listed = await ReadNotebook(notebook(cell(1, "password = 'a" + "a" * 50 + "tok-123456789")), redact).call(
+        {}, CallContext()
+    )
+    assert "tok-" not in listed.text
 
 
 def test_a_cell_cannot_end_its_marks_and_a_secret_is_taken_out_before_it_is_cut():
@@ -107,6 +147,8 @@ async def test_read_notebook_lists_cells_and_reads_some_in_full():
     assert "c1 code[1]: # load" in listed.text
     read = await tool.call({"cells": ["c1"]}, CallContext())
     assert "y" * 5000 in read.text
+    many = await tool.call({"cells": ["c1", "c2", *map(str, range(60))]}, CallContext())
+    assert many.is_error
     wrong = await tool.call({"cells": ["nope"]}, CallContext())
     assert wrong.is_error
     assert "c1 code[1]" in wrong.text
