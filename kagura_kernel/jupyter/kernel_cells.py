@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kagura_kernel.domain.notebook import CellImage, CellRan
-from kagura_kernel.jupyter.notebook import LONGEST, error_text, image_in
+from kagura_kernel.domain.notebook import LONGEST, CellImage, CellRan
+from kagura_kernel.jupyter.notebook import error_text, image_in
 
 _AGENTS = re.compile(r"get_ipython\(\)\.(?:kagura_|run_cell_magic\('(?:kagura|sandbox)')")
 
