@@ -34,7 +34,8 @@ def test_it_sees_only_the_journal_the_memory_the_domain_and_cards(path):
             if node.module == "kagura_kernel":
                 names = [f"kagura_kernel.{name.name}" for name in node.names]
         foreign += [name for name in names if name.startswith("kagura_kernel") and not name.startswith(ALLOWED)]
-    assert [name for name in foreign if name != "kagura_kernel.__version__"] == []
+    # Of the package itself its version, and what takes secrets out of a text: it imports what it needs when called.
+    assert set(foreign) <= {"kagura_kernel.__version__", "kagura_kernel.redact"}
 
 
 def modules_after(code: str) -> set[str]:
