@@ -236,7 +236,7 @@ npm_build() {
 
 build_sidebar() {
   local stamp=$VENV/.sidebar print
-  print=$(find labextension/{src,style,schema} labextension/*.json -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+  print=$(find labextension/{src,style,schema} labextension/*.json kagura_kernel/render/style.css -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
   [ -f labextension/dist/static/style.js ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$print" ] && return 0
   step sidebar "The sidebar, built" npm_build || return 1
   echo "$print" >"$stamp"

@@ -62,7 +62,8 @@ def checkpoint_of(journal: Journal, word: str, here: Here, *, check_project: Cal
     _check_place(checkpoint, check_project)
     # Later runs of its session may have gone on with its conversation, and have paid for that.
     conversation = views.conversation_now(journal, checkpoint.brain_session, brain=checkpoint.brain)
-    options = {**checkpoint.options, "mode": planning_mode(journal, row.run_id)}
+    mode = planning_mode(journal, row.run_id)
+    options = {**checkpoint.options, **({"mode": mode} if mode else {})}
     return replace(checkpoint, spent_usd=_spent(journal, row, checkpoint), brain_session=conversation, options=options)
 
 

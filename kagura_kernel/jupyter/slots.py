@@ -7,6 +7,7 @@ is written once, in its final state: tools that compare notebooks ignore later u
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.domain.errors import ApprovalError, KaguraError, NotHeard
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.jupyter.launching import want
-from kagura_kernel.jupyter.surface import person
-from kagura_kernel.render.html import Bundle
+from kagura_kernel.jupyter.surface import person, place_of
+from kagura_kernel.render.html import Bundle, bare
 from kagura_kernel.views.approvals import THIS_RUN
 from kagura_kernel.views.said import ABOUT
 
@@ -33,6 +34,8 @@ LIVE_MIME = "application/vnd.kagura.live+json"
 KEEP_SECONDS = 2.0
 """The shortest time between two finished forms that are put beside a live card."""
 
+_STYLED = "kagura_styled"
+
 # Of the time that passes, how much may be spent on them.
 _KEEP_SHARE = 0.05
 
@@ -44,6 +47,7 @@ class Slot:
     """
 
     def __init__(self) -> None:
+        self._bears_style = _bears_style()
         self._handle: Any = None
         self._card: LiveCard | None = None
         self._stale = False
@@ -118,6 +122,7 @@ class Slot:
 
     def _publish(self, bundle: Bundle) -> None:
         data, metadata = bundle
+        data = data if self._bears_style else bare(data)
         if self._handle is None:
             self._handle = _display(data, raw=True, metadata=metadata, display_id=True)
         else:
@@ -127,7 +132,26 @@ class Slot:
 def write_once(bundle: Bundle) -> None:
     """Put a finished form below the cell, never to be changed."""
     data, metadata = bundle
-    _display(data, raw=True, metadata=metadata)
+    _display(data if _bears_style() else bare(data), raw=True, metadata=metadata)
+
+
+def _bears_style() -> bool:
+    """Whether the next card brings the style sheet of all cards, as one card of a notebook does.
+
+    It weighs more than most cards. Our extension has it for JupyterLab; other pages take it from the card that does.
+    When the cell of that one is run again, its first card brings it again.
+    """
+    from IPython.core.getipython import get_ipython
+
+    # Colab shows each output on a page of its own.
+    if (shell := get_ipython()) is None or "google.colab" in sys.modules:
+        return True
+    now = place_of(shell).cell_id, shell.execution_count
+    cell, count = shell.__dict__.get(_STYLED, (now[0], None))
+    bears = count is None or (bool(cell) and cell == now[0] and count != now[1])
+    if bears:
+        shell.__dict__[_STYLED] = now
+    return bears
 
 
 def _display(*what: Any, **how: Any) -> Any:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, singledispatch
 from pathlib import Path
 from typing import Any
@@ -328,3 +328,11 @@ def framed(inside: str, label: str) -> str:
     return (
         f'<style>{style()}</style><div class="kg-card {_NO_FORMULAS}" role="region" aria-label="{label}">{inside}</div>'
     )
+
+
+def bare(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A card without its style, for a page where another one has it."""
+    plain = dict(data)
+    if isinstance(html := plain.get("text/html"), str):
+        plain["text/html"] = html.removeprefix(f"<style>{style()}</style>")
+    return plain

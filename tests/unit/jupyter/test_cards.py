@@ -1,6 +1,7 @@
 """Cards as HTML: what stands on them, and that nothing gets out of them."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -8,10 +9,12 @@ from hypothesis import strategies as st
 
 from kagura_kernel.domain.errors import RunKilled
 from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter.live_run import live_parts
+from kagura_kernel.jupyter.slots import write_once
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.diff import counts
-from kagura_kernel.render.html import html_of, style
+from kagura_kernel.render.html import drawn, html_of, style
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.changes import changes_blocks, changes_text, summary
 from kagura_kernel.views.record import CHANGES_MIME, RUN_MIME, changes_bundle, run_bundle, run_html
@@ -468,3 +471,22 @@ def test_a_run_that_somebody_stopped_says_so_without_a_code_and_not_where_its_ce
     for told in (run_html(view), run_text(view)):
         assert "stopped by" not in told
         assert "stopped" in told.lower()
+
+
+def test_one_card_of_a_notebook_brings_the_style_and_again_when_its_cell_is_run_again(monkeypatch):
+    shell = SimpleNamespace(kernel=None)
+    shown = []
+    monkeypatch.setattr("IPython.core.getipython.get_ipython", lambda: shell)
+    monkeypatch.setattr("IPython.display.display", lambda data, **_: shown.append("<style>" in data["text/html"]))
+    monkeypatch.setattr("kagura_kernel.jupyter.slots.place_of", lambda one: CellPlace(cell_id=one.cell))
+
+    def cards(*cells):
+        shown.clear()
+        for shell.cell, shell.execution_count in cells:
+            write_once((drawn([], "Card"), {}))
+        return shown
+
+    assert cards(("a", 1), ("b", 2), ("a", 3), ("a", 3), ("b", 4)) == [True, False, True, False, False]
+    # Where nobody names cells, nobody knows which of them is run again.
+    del shell.kagura_styled
+    assert cards(("", 5), ("", 6)) == [True, False]
