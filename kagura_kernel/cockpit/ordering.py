@@ -115,7 +115,7 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
         session_id=session_id,
         task=request.task,
         project=project,
-        spec=_spec(project, grant, settings, _protected(project, request, git), bool(request.image)),
+        spec=_spec(project, grant, settings, _protected(git), bool(request.image)),
         request=request,
         git=git,
         grant=grant,
@@ -176,17 +176,9 @@ def _image(name: str) -> str:
     return f"{DEFAULT_PREFIX}{name}:latest" if name in NAMES else name
 
 
-def _protected(project: Path, request: RunRequest, git: GitRules | None) -> tuple[str, ...]:
-    """What of the project stays as it is: beside our own and git's directories, what git runs, and the notebook itself.
-
-    A run that could write the notebook that it is asked for in could put its own words into the place of what is
-    known of it.
-    """
+def _protected(git: GitRules | None) -> tuple[str, ...]:
+    """What of the project stays as it is: our own and git's directories, and what git runs."""
     held = [*SandboxPolicy().read_only_subpaths, *(git.held if git is not None else ())]
-    if notebook := (request.place or CellPlace()).notebook:
-        # As its server names it, and where links lead from there.
-        own = Path(notebook)
-        held += [place.relative_to(project).as_posix() for place in (own, own.resolve()) if project in place.parents]
     return tuple(dict.fromkeys(held))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -117,6 +117,32 @@ class CellEdit(NamedTuple):
     above: str = ""  # The cell that it stands below afterwards, or `TOP`; empty where it stays
     # Where that one is itself proposed and not there yet: what it would stand below, and so on
     near: tuple[str, ...] = ()
+
+
+class SourceCell(NamedTuple):
+    """A cell without what it has shown."""
+
+    id: str
+    kind: str
+    source: str
+    whole: bool = True  # Whether that is all of its source
+
+
+def edits_between(
+    before: Mapping[str, SourceCell], after: Sequence[SourceCell], moved: Container[str]
+) -> list[CellEdit]:
+    """What makes cells as they are afterwards of those before, in their order; cells that are gone come last."""
+    found = []
+    for at, cell in enumerate(after):
+        old, above = before.get(cell.id), after[at - 1].id if at else TOP
+        if old is None:
+            found.append(CellEdit("insert", cell.id, cell.kind, cell.source, (), above))
+        elif cell != old or cell.id in moved:
+            place = above if cell.id in moved else ""
+            found.append(CellEdit("edit", cell.id, cell.kind, cell.source, (old.source,), place))
+    there = {cell.id for cell in after}
+    gone = [cell for ident, cell in before.items() if ident not in there]
+    return [*found, *(CellEdit("delete", cell.id, cell.kind, "", (cell.source,)) for cell in gone)]
 
 
 WriteCells = Callable[[str, Sequence[CellEdit]], "Mapping[str, str] | None"]

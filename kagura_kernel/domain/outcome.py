@@ -32,7 +32,7 @@ class FileChange:
     state: ChangeState = "proposed"
     # Where a link points afterwards; of a cell that is new or has moved the id of the one above, and `^` at the top
     target: Exact = ""
-    # Why it is protected, in half a sentence, where that does not follow from its path; otherwise empty
+    # Why it is protected, where that does not follow from its path, or what else is to be said of it; half a sentence
     reason: str = ""
     # Who would run or obey it unasked, in half a sentence; empty for most files. Such a change always waits.
     runs: str = ""

@@ -289,12 +289,13 @@ def needed(journal: Journal, hashes: Collection[str]) -> frozenset[str]:
 
 def _undecided(journal: Journal, run_id: str) -> set[str]:
     """Contents of a run's changes that were neither applied nor discarded."""
-    hashes: dict[str, str] = {}
+    hashes: dict[str, set[str]] = {}
     for row in journal.events(run_id=run_id, kinds=("changes.collected", "changes.settled")):
         match row.event:
             case ChangesCollected() as event:
-                hashes |= {one.path: one.new_sha256 for one in event.changes if one.new_sha256}
+                # A cell is compared with what it said before.
+                hashes |= {one.path: {one.new_sha256, one.old_sha256 if one.is_cell else ""} for one in event.changes}
             case ChangesSettled() as event:
                 for path in (*event.applied, *event.discarded):
                     hashes.pop(path, None)
-    return set(hashes.values())
+    return set[str]().union(*hashes.values()) - {""}

@@ -11,6 +11,8 @@ import contextlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -18,6 +20,7 @@ from kagura_kernel.domain.errors import NotebookUnwritable
 from kagura_kernel.domain.notebook import TOP, CellEdit, cell_path, split_cell_path
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.changes import unified_diff
 from kagura_kernel.membrane.project import Changed, HostState, ProjectFiles, UnsafePath
 
 GONE = "the cell is not in the notebook any more"
@@ -36,6 +39,50 @@ def notebook_name(notebook: str, project: Path) -> str:
     with contextlib.suppress(ValueError):
         return PurePath(notebook).relative_to(project).as_posix()
     return notebook
+
+
+def own_notebook(notebook: str, project: Path) -> tuple[str, ...]:
+    """Where in the project the notebook lies that a run was asked for in: as it is named, and where links lead."""
+    places = (Path(notebook), Path(notebook).resolve()) if notebook else ()
+    found = [place.relative_to(project).as_posix() for place in places if project in place.parents]
+    return tuple(dict.fromkeys(found))
+
+
+def cell_change(notebook: str, edit: CellEdit) -> FileChange:
+    """What an edit means, without its difference and before its sources are kept."""
+    old, new = _sources(edit)
+    is_new, is_gone = edit.action == "insert", edit.action == "delete"
+    return FileChange(
+        cell_path(notebook, edit.cell),
+        "added" if is_new else "deleted" if is_gone else "modified",
+        edit.kind,  # type: ignore[arg-type]
+        size=len(new),
+        old_sha256="" if is_new else sha256(old).hexdigest(),
+        new_sha256="" if is_gone else sha256(new).hexdigest(),
+        target=edit.above,
+    )
+
+
+async def kept(change: FileChange, edit: CellEdit, blobs: BlobStore) -> FileChange:
+    """The change with its difference, once the sources that it names are kept.
+
+    Raises:
+        JournalUnwritable: they cannot be.
+    """
+    old, new = _sources(edit)
+    for named, source in ((change.old_sha256, old), (change.new_sha256, new)):
+        if named:
+            await blobs.keep(source)
+    return replace(change, diff=unified_diff(change.path, _lines(old), _lines(new)))
+
+
+def _sources(edit: CellEdit) -> tuple[bytes, bytes]:
+    return "".join(edit.was).encode("utf-8", "replace"), edit.source.encode("utf-8", "replace")
+
+
+def _lines(source: bytes) -> bytes:
+    """A source as lines that end: that a cell's last one does not says nothing."""
+    return source + b"\n" if source and not source.endswith(b"\n") else source
 
 
 def cell_edits(
@@ -153,6 +200,16 @@ def notebook_in(content: bytes) -> dict[str, Any] | str:
         return "it is no notebook of format 4; JupyterLab saves older ones in that"
     odd = next((number for number, cell in enumerate(cells, 1) if not _is_cell(cell)), 0)
     return f"cell {odd} of it is none" if odd else found
+
+
+def is_made(path: Path, change: FileChange) -> bool:
+    """Whether a notebook's file has a cell as it was proposed. Raises as `read_file`."""
+    cells = read_file(path)[1]["cells"]
+    at = next((at for at, one in enumerate(cells) if one.get("id") == split_cell_path(change.path)[1]), -1)
+    if at < 0 or change.status == "deleted":
+        return at < 0 and change.status == "deleted"
+    is_there = change.target in ("", cells[at - 1].get("id") if at else TOP)
+    return is_there and sha256(source_in(cells[at]).encode("utf-8", "replace")).hexdigest() == change.new_sha256
 
 
 def _is_cell(cell: object) -> bool:

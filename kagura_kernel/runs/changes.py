@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
+from kagura_kernel.domain.errors import NotebookUnwritable
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
 from kagura_kernel.domain.notebook import split_cell_path
 from kagura_kernel.domain.outcome import ChangeState, FileChange, by_path, in_order
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.cells import is_made, own_notebook
 from kagura_kernel.membrane.changes import LEFT, Collector
 from kagura_kernel.membrane.credentials.scrub import Scrubber
+from kagura_kernel.membrane.notebooks import NotebookChanges
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
 from kagura_kernel.membrane.protection import apply_changes
 from kagura_kernel.runs.order import RunOrder
@@ -46,10 +50,15 @@ class RunChanges:
         # What a child changes goes to the run that it works for, and reaches the project on that run's way.
         self._unapplied: ChangeState = "handed" if order.handoff.lineage else "discarded"
         self._recorder = recorder
+        self._root = order.project
         self._project = ProjectFiles(order.project)
         self._blobs = blobs
         self._ours: dict[str, str] = {}
         self._protected = order.spec.policy.read_only_subpaths
+        self._own = own_notebook(order.place.notebook, order.project)
+        # What a child changes is laid into another box, as files.
+        self._notebooks = None if order.handoff.lineage else NotebookChanges(self._project, blobs, self._own, scrubber)
+        self._whole: dict[str, FileChange] = {}  # Notebooks that are told by their cells, as files
         self._settled: dict[str, FileChange] = {}
         self._cells: dict[str, FileChange] = {}
         self._order = asyncio.Lock()
@@ -75,6 +84,16 @@ class RunChanges:
         )
 
     @property
+    def protected(self) -> tuple[str, ...]:
+        """Paths of the project that no file of this run ever takes, beside those that are always protected."""
+        return (*self._protected, *self._own)
+
+    async def begin(self) -> None:
+        """Note what is to be compared with later; called before there is a box."""
+        if self._notebooks is not None:
+            await asyncio.to_thread(self._notebooks.begin)
+
+    @property
     def through(self) -> bool:
         """Whether changes are applied as the run goes on."""
         return self.mode is WriteMode.THROUGH
@@ -91,6 +110,7 @@ class RunChanges:
             try:
                 await self._collector.collect(box, self._ours, changes)
             finally:
+                changes = await self._by_cells(changes)
                 # What is protected was told, and stays as it is: a project never changes there. What runs by itself
                 # waits for a person, as all else of a collection that was cut short does.
                 fresh = [change for change in changes if self._is_fresh(change)]
@@ -104,7 +124,7 @@ class RunChanges:
         """Let nothing wait that the box has taken back."""
         over = [one for one in self._settled.values() if one.state == "proposed" and one.path not in there]
         # A person may have applied it meanwhile.
-        gone = [one for one in over if self.now_at(one.path) != one.new_sha256]
+        gone = [one for one in over if not self._is_in(one)]
         self._settled |= {one.path: replace(one, state="discarded" if one in gone else "applied") for one in over}
         if gone:
             self._recorder.record(ChangesSettled, discarded=tuple(one.path for one in gone), by="write through")
@@ -125,7 +145,7 @@ class RunChanges:
 
     async def _apply(self, by_path: dict[str, FileChange]) -> None:
         done = await asyncio.to_thread(
-            apply_changes, self._project, self._blobs, list(by_path.values()), protected=self._protected
+            apply_changes, self._project, self._blobs, list(by_path.values()), protected=self.protected
         )
         for path in done.applied:
             self._ours[path] = by_path[path].new_sha256
@@ -151,6 +171,14 @@ class RunChanges:
             return self._project.state(path).sha256
         except (OSError, UnsafePath):
             return "?"
+
+    def _is_in(self, change: FileChange) -> bool:
+        """Whether the project has a change already."""
+        if not change.is_cell:
+            return self.now_at(change.path) == change.new_sha256
+        with contextlib.suppress(NotebookUnwritable):
+            return is_made(self._root / split_cell_path(change.path)[0], change)
+        return False
 
     async def so_far(self, box: Box) -> list[FileChange]:
         """What differs from the project now; nothing is recorded, and contents are stored."""
@@ -187,6 +215,24 @@ class RunChanges:
         """
         return tuple(in_order(self._settled.values()))
 
+    @property
+    def as_files(self) -> tuple[FileChange, ...]:
+        """The same with notebooks as files, for whoever lays it into another box."""
+        return tuple(in_order([*(one for one in self._settled.values() if not one.is_cell), *self._whole.values()]))
+
+    async def _by_cells(self, changes: list[FileChange]) -> list[FileChange]:
+        """The same with notebooks that were changed as changes of their cells, where these can be told."""
+        if self._notebooks is None:
+            return changes
+        found = list[FileChange]()
+        self._whole = {}
+        for change in changes:
+            told = await self._notebooks.told(change)
+            found += told
+            if told != [change] and not any(one.state == "protected" for one in told):
+                self._whole[change.path] = change
+        return found
+
     async def settle(self, box: Box) -> None:
         """Bring out what the run leaves behind; called once, before the box is closed.
 
@@ -203,18 +249,19 @@ class RunChanges:
         try:
             await self._collector.collect(box, self._ours, changes)
         finally:
+            changes = await self._by_cells(changes)
             if self.mode is WriteMode.NONE:
                 changes = [replace(change, state=self._unapplied) for change in changes]
             self._tell(changes)
 
     def _is_fresh(self, change: FileChange) -> bool:
         before = self._settled.get(change.path)
-        if before is None or (before.state == "proposed" and not before.runs):
+        if before is None or (before.state == "proposed" and not _is_left(before)):
             return True
         if change.reason == LEFT:
             # What is in the project already is most probably what lies in the box.
             return (before.size, before.mode) != (change.size, change.mode)
-        return (before.new_sha256, before.mode) != (change.new_sha256, change.mode)
+        return _content_of(before) != _content_of(change)
 
     def _tell(self, changes: list[FileChange]) -> None:
         for part in in_parts(changes):
@@ -223,7 +270,12 @@ class RunChanges:
 
 
 def _is_left(change: FileChange) -> bool:
-    return change.state == "protected" or bool(change.runs and change.state == "proposed")
+    waits = bool(change.runs) or change.is_cell
+    return change.state == "protected" or (waits and change.state == "proposed")
+
+
+def _content_of(change: FileChange) -> tuple[object, ...]:
+    return change.new_sha256, change.mode, change.target if change.is_cell else ""
 
 
 def in_parts(changes: Sequence[FileChange]) -> Iterator[list[FileChange]]:

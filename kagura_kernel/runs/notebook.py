@@ -7,17 +7,15 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from hashlib import sha256
 
 from kagura_kernel.domain.errors import NotebookUnwritable
 from kagura_kernel.domain.events import NotebookShown, ResultShown
 from kagura_kernel.domain.images import MOST_TOKENS, Image, NoImageError
-from kagura_kernel.domain.notebook import CellEdit, CellImage, cell_path, split_cell_path
-from kagura_kernel.domain.outcome import ChangeStatus, FileChange
+from kagura_kernel.domain.notebook import CellEdit, CellImage, split_cell_path
+from kagura_kernel.domain.outcome import ChangeState, ChangeStatus, FileChange
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.tools import ShowImage
-from kagura_kernel.membrane.cells import cell_edits, notebook_name
-from kagura_kernel.membrane.changes import unified_diff
+from kagura_kernel.membrane.cells import cell_change, cell_edits, kept, notebook_name
 from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.images import WITH_THE_TASK
 from kagura_kernel.runs.order import RunOrder
@@ -118,44 +116,24 @@ class CellProposals:
     async def tell(self) -> str:
         """Record what differs now from what was told; a sentence for the brain."""
         async with self._order:
-            drafted = [(self._change(edit), edit) for edit in self._draft.edits()]
+            mode = self._context.changes.mode
+            edits = [self._scrubbed(edit) for edit in self._draft.edits()]
+            state: ChangeState = "discarded" if mode is WriteMode.NONE else "proposed"
+            drafted = [(replace(cell_change(self._notebook, edit), state=state), edit) for edit in edits]
             told = self._context.changes.cells
             applied = {path: [one.new_sha256] for path, one in told.items() if one.state == "applied"}
-            fresh = [await self._kept(*one) for one in drafted if not _is_told(told.get(one[0].path), one[0])]
+            blobs = self._context.parts.blobs
+            fresh = [await kept(*one, blobs) for one in drafted if not _is_told(told.get(one[0].path), one[0])]
             gone = [one for path, one in told.items() if path not in {change.path for change, _ in drafted}]
-            mode = self._context.changes.mode
             if mode is WriteMode.THROUGH:
                 return await self._write(fresh, gone, applied)
             self._context.changes.propose(fresh, withdrawn=[one.path for one in gone])
             return "proposed." if mode is WriteMode.ASK else "noted; this run changes nothing."
 
-    def _change(self, edit: CellEdit) -> FileChange:
-        """What an edit means, without its difference and before its sources are kept."""
-        old, new = self._sources(edit)
-        is_new, is_gone = edit.action == "insert", edit.action == "delete"
-        return FileChange(
-            cell_path(self._notebook, edit.cell),
-            "added" if is_new else "deleted" if is_gone else "modified",
-            edit.kind,  # type: ignore[arg-type]
-            size=len(new),
-            old_sha256="" if is_new else sha256(old).hexdigest(),
-            new_sha256="" if is_gone else sha256(new).hexdigest(),
-            state="discarded" if self._context.changes.mode is WriteMode.NONE else "proposed",
-            target=edit.above,
-        )
-
-    async def _kept(self, change: FileChange, edit: CellEdit) -> FileChange:
-        """The change with its difference, once the sources that it names are kept."""
-        old, new = self._sources(edit)
-        for named, source in ((change.old_sha256, old), (change.new_sha256, new)):
-            if named:
-                await self._context.parts.blobs.keep(source)
-        return replace(change, diff=unified_diff(change.path, _lines(old), _lines(new)))
-
-    def _sources(self, edit: CellEdit) -> tuple[bytes, bytes]:
+    def _scrubbed(self, edit: CellEdit) -> CellEdit:
         # What the person has written stays as it is, wherever it is moved.
-        new = edit.source if edit.source in edit.was else self._context.membrane.scrubber.scrub(edit.source)
-        return "".join(edit.was).encode("utf-8", "replace"), new.encode("utf-8", "replace")
+        is_theirs = edit.source in edit.was
+        return edit if is_theirs else edit._replace(source=self._context.membrane.scrubber.scrub(edit.source))
 
     async def _write(
         self, fresh: Sequence[FileChange], gone: Sequence[FileChange], applied: Mapping[str, Sequence[str]]
@@ -190,11 +168,6 @@ def _undone(change: FileChange) -> FileChange:
     """What takes an applied change of a cell back: a new one out, an edited one to what it was."""
     status: ChangeStatus = "deleted" if change.status == "added" else "modified"
     return replace(change, status=status, old_sha256=change.new_sha256, new_sha256=change.old_sha256, target="")
-
-
-def _lines(source: bytes) -> bytes:
-    """A source as lines that end: that a cell's last one does not says nothing."""
-    return source + b"\n" if source and not source.endswith(b"\n") else source
 
 
 def _is_told(told: FileChange | None, now: FileChange) -> bool:

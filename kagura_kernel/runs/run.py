@@ -38,7 +38,7 @@ from kagura_kernel.domain.events import (
     ToolCalled,
     ToolFinished,
 )
-from kagura_kernel.domain.outcome import FileChange, RunOutcome
+from kagura_kernel.domain.outcome import FileChange, RunOutcome, by_path
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.membrane.changes import LEFT
 from kagura_kernel.membrane.leasing import Leasing
@@ -213,7 +213,7 @@ class Run:
             self._brought = await self._bring_back(ending)
             ending = await self._settle(ending)
             changes = self._context.changes.left
-            await self._learn(ending, changes)
+            await self._learn(ending, self._context.changes.as_files)
         finally:
             await self._close()
             self._drop_empty_outputs()
@@ -238,7 +238,7 @@ class Run:
             user=order.user,
             owner=order.owner,
             headless=order.request.headless,
-            protected=order.spec.policy.read_only_subpaths,
+            protected=self._context.changes.protected,
             notebook=order.place.notebook,
             kernel_id=order.place.kernel_id,
             cell_id=order.place.cell_id,
@@ -267,6 +267,7 @@ class Run:
         context.membrane.grant = context.kit.grant(order.grant)
         await context.membrane.approve()
         await refresh_plugins(order, self._parts, record)
+        await context.changes.begin()
         began = clock.monotonic()
         launched = await self._parts.start_box(order.box, context.kit.spec(order.spec))
         box = self._box = launched.box
@@ -447,7 +448,7 @@ class Run:
         context = self._context
         context.hearing.end()
         account, estimate = context.account, context.planned.estimate
-        status = ending.status
+        status, told = ending.status, by_path(changes)
         self.outcome = RunOutcome(
             run_id=self.order.run_id,
             session_id=self.order.session_id,
@@ -455,7 +456,7 @@ class Run:
             text=context.shown(ending.text),
             cost=account.cost,
             usage=account.usage,
-            changes=context.redacting.value((*changes, *context.changes.cells.values())),
+            changes=context.redacting.value(tuple(({**told, **context.changes.cells, **told}).values())),
             duration=duration,
             error_code=ending.error_code,
             error=context.shown(ending.error_text),

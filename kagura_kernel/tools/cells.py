@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from kagura_kernel.domain.notebook import TOP, CellEdit, Notebook
+from kagura_kernel.domain.notebook import TOP, CellEdit, Notebook, SourceCell, edits_between
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.membrane.credentials.secret import HIDDEN
 from kagura_kernel.tools import schema
@@ -25,38 +24,28 @@ MARKS = ("[REDACTED:", HIDDEN, "characters left out …")
 CellKind = Literal["code", "markdown", "raw"]
 
 
-@dataclass(frozen=True, slots=True)
-class DraftCell:
-    """One cell of a draft."""
-
-    id: str
-    kind: str
-    source: str
-    whole: bool = True
-
-
 class Draft:
     """A notebook as the run would have it."""
 
     def __init__(self, notebook: Notebook) -> None:
-        cells = [DraftCell(cell.id, cell.kind, cell.source, cell.whole) for cell in notebook.cells]
+        cells = [SourceCell(cell.id, cell.kind, cell.source, cell.whole) for cell in notebook.cells]
         self._before = {cell.id: cell for cell in cells}
         self._cells = cells
         self._moved: set[str] = set()
 
-    def find(self, ident: str) -> DraftCell | None:
+    def find(self, ident: str) -> SourceCell | None:
         """A cell by its id."""
         return next((cell for cell in self._cells if cell.id == ident), None)
 
     def insert(self, kind: CellKind, source: str, above: str) -> str:
         """A new cell below this one, or at the top; its id."""
-        fresh = DraftCell(f"kagura-{secrets.token_hex(4)}", kind, source)
+        fresh = SourceCell(f"kagura-{secrets.token_hex(4)}", kind, source)
         self._cells.insert(self._below(above), fresh)
         return fresh.id
 
     def edit(self, ident: str, source: str) -> None:
         """Give a cell another source."""
-        self._cells = [replace(cell, source=source) if cell.id == ident else cell for cell in self._cells]
+        self._cells = [cell._replace(source=source) if cell.id == ident else cell for cell in self._cells]
 
     def delete(self, ident: str) -> None:
         """Take a cell out."""
@@ -71,18 +60,7 @@ class Draft:
 
     def edits(self) -> list[CellEdit]:
         """What differs from the notebook as it was, in the draft's order; cells that are gone come last."""
-        found = []
-        for at, cell in enumerate(self._cells):
-            before = self._before.get(cell.id)
-            above = self._cells[at - 1].id if at else TOP
-            if before is None:
-                found.append(CellEdit("insert", cell.id, cell.kind, cell.source, (), above))
-            elif cell != before or cell.id in self._moved:
-                place = above if cell.id in self._moved else ""
-                found.append(CellEdit("edit", cell.id, cell.kind, cell.source, (before.source,), place))
-        there = {cell.id for cell in self._cells}
-        gone = [cell for ident, cell in self._before.items() if ident not in there]
-        return [*found, *(CellEdit("delete", cell.id, cell.kind, "", (cell.source,)) for cell in gone)]
+        return edits_between(self._before, self._cells, self._moved)
 
     def _below(self, above: str) -> int:
         return next((at + 1 for at, cell in enumerate(self._cells) if cell.id == above), 0)
@@ -136,7 +114,7 @@ class CellTool:
         ident = self._change(arguments, source, above)
         return ToolResult(f"{ident}: {await self._propose()}", route="")
 
-    def _why_not(self, cell: DraftCell | None, source: str) -> str:
+    def _why_not(self, cell: SourceCell | None, source: str) -> str:
         """Why a cell cannot become this; a mark in a source would take the place of what only its person has."""
         was = cell.source if cell is not None else ""
         if cell is not None and not cell.whole:

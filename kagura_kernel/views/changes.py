@@ -101,7 +101,8 @@ def changes_text(changes: Mapping[str, FileChange]) -> str:
         badge = f"  [{RUNS}: {visible(change.runs)}]" if change.runs else ""
         why = f": {visible(change.reason)}" if change.reason and change.state == "protected" else ""
         state = "" if change.state == "proposed" else f"  ({state_word(change.state)}{why})"
-        lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{badge}{state}")
+        note = f"  [{visible(change.reason)}]" if change.reason and not why else ""
+        lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{badge}{note}{state}")
     return "\n".join(lines)
 
 
@@ -174,7 +175,9 @@ def _label(change: FileChange) -> str:
 
 
 def _content(change: FileChange, data: bytes) -> ui.Blocks:
-    why = (ui.label(f"Look at it before you apply it: {change.runs}."),) if change.runs else ()
+    why: ui.Blocks = (ui.label(f"Look at it before you apply it: {change.runs}."),) if change.runs else ()
+    if change.reason and change.state != "protected":
+        why += (ui.label(f"{change.reason[:1].upper()}{change.reason[1:]}."),)
     preview = preview_blocks(change, data) if data else ()
     if change.diff:
         return (*why, *preview, ui.Diff(change.diff))

@@ -45,7 +45,8 @@ def test_a_run_cannot_change_the_notebook_that_it_is_asked_for_in(cockpit_with, 
     for notebook, own in intents.items():
         intent = RunRequest(task=code, language="bash", project=project, place=CellPlace(notebook=notebook))
         outcome = cockpit.launch(intent).result(60)
-        assert {change.path for change in outcome.changes} == {"a.txt", "books/other.ipynb", "books/own.ipynb"} - {own}
+        assert {change.path for change in outcome.changes} == {"a.txt", "books/other.ipynb", "books/own.ipynb"}
+        assert {change.path for change in outcome.changes if change.state == "protected"} == {own} - {None}
     assert (project / "books" / "own.ipynb").read_text() == "{}"
 
 

@@ -1,0 +1,164 @@
+"""A notebook that a run has changed as a file, told as changes of its cells.
+
+Of the notebook that the run was asked for in nothing else leaves the box: its outputs say what the person's kernel has
+done. It is saved while the run goes on, so that what the run did to it is what differs from the notebook as it was when
+the run began. Every other notebook is compared with what the project has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from kagura_kernel.domain.notebook import CellEdit, SourceCell, edits_between, is_cell_id
+from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.cells import cell_change, kept, notebook_in, source_in
+from kagura_kernel.membrane.credentials.scrub import Scrubber
+from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
+
+LARGEST = 32 * 2**20
+MOST_CELLS = 500
+"""Changes of cells beyond which a notebook is told as a file."""
+
+LEFT_OUT = "what it changed beside sources of cells, such as outputs, was left out"
+"""The note of cells whose notebook was changed in other ways too."""
+
+_OF_OWN = "of the notebook that it was asked for in a run changes sources of cells alone"
+
+
+class Outline(NamedTuple):
+    """A notebook as far as changes of it can be told by cells."""
+
+    cells: tuple[SourceCell, ...]
+    rest: Mapping[str, str]  # A hash of what else each cell holds, by its id, and of the notebook's own metadata by ``
+
+
+def outline(content: bytes | None) -> Outline | str:
+    """What a notebook's file holds, or why changes of it cannot be told by cells; None is too large a file."""
+    if content is None or len(content) > LARGEST:
+        return f"it is larger than {LARGEST // 2**20} MiB"
+    found = notebook_in(content)
+    if isinstance(found, str):
+        return found
+    ids = [cell.get("id", "") for cell in found["cells"]]
+    if len(set(ids)) < len(ids) or not all(map(is_cell_id, ids)):
+        return "its cells have no ids of their own"
+    cells = [SourceCell(cell["id"], str(cell.get("cell_type")), source_in(cell)) for cell in found["cells"]]
+    if not {cell.kind for cell in cells} <= {"code", "markdown", "raw"}:
+        return "it has cells of an unknown kind"
+    rest = {cell["id"]: _hash(cell, "id", "cell_type", "source") for cell in found["cells"]}
+    return Outline(tuple(cells), {**rest, "": _hash(found, "cells", "nbformat", "nbformat_minor")})
+
+
+def _hash(holder: Mapping[str, Any], *without: str) -> str:
+    """Of what it holds beside these; empty where that is nothing."""
+    rest = {name: value for name, value in holder.items() if name not in without and value not in (None, [], {})}
+    return sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest() if rest else ""
+
+
+def changed_cells(before: Outline, after: Outline) -> list[CellEdit] | str:
+    """What makes one notebook of the other, by ids of cells, or why that cannot be told."""
+    old = {cell.id: cell for cell in before.cells}
+    if any(cell.kind != old.get(cell.id, cell).kind for cell in after.cells):
+        return "a cell of it has become one of another kind"
+    now = [cell.id for cell in after.cells if cell.id in old]
+    then = [ident for ident in old if ident in set(now)]
+    blocks = SequenceMatcher(None, then, now, autojunk=False).get_matching_blocks()
+    stay = {ident for block in blocks for ident in now[block.b : block.b + block.size]}
+    edits = edits_between(old, after.cells, set(now) - stay)
+    return edits if len(edits) <= MOST_CELLS else f"more than {MOST_CELLS} cells of it are others"
+
+
+@dataclass(eq=False, repr=False)
+class NotebookChanges:
+    """Tells one run's changes of notebooks; may be asked again as the run goes on."""
+
+    project: ProjectFiles  # The project on the host
+    blobs: BlobStore  # Has the new contents
+    own: tuple[str, ...] = ()  # Paths of the notebook that the run was asked for in
+    scrubber: Scrubber | None = None  # Knows the secrets that no difference may show
+
+    def __post_init__(self) -> None:
+        self._own_before: Outline | str = "it could not be read when the run began"
+        self._known: dict[tuple[str, str, str], list[FileChange]] = {}
+
+    def begin(self) -> None:
+        """Note what the run's own notebook holds before a box shows it; blocks."""
+        for path in self.own:
+            if (content := self._content(path)[1]) is not None:
+                self._own_before = outline(content)
+
+    async def told(self, change: FileChange) -> list[FileChange]:
+        """A change as those of cells; as it is where it is none of a notebook, or not one that can be told so.
+
+        Raises:
+            JournalUnwritable: sources of cells cannot be kept.
+        """
+        is_own = change.path in self.own
+        if change.state == "protected" or not (is_own or _is_of_notebook(change)):
+            return [change]
+        key = (change.path, change.old_sha256, change.new_sha256)
+        if key not in self._known:
+            self._known[key] = await self._told(change, is_own=is_own)
+        return self._known[key]
+
+    async def _told(self, change: FileChange, *, is_own: bool) -> list[FileChange]:
+        found = await asyncio.to_thread(self._compared, change, is_own=is_own)
+        if isinstance(found, str):
+            if is_own:
+                return [replace(change, state="protected", reason=f"{_OF_OWN}, and {found}")]
+            return [replace(change, reason=f"told as a file and not by its cells: {found}")]
+        edits, others = found
+        if not edits:
+            if is_own:
+                return [replace(change, state="protected", reason=_OF_OWN)] if others else []
+            return [change]
+        note = LEFT_OUT if others else ""
+        changes = [await kept(cell_change(change.path, edit), edit, self.blobs) for edit in edits]
+        return [replace(one, reason=note) for one in changes]
+
+    def _compared(self, change: FileChange, *, is_own: bool) -> tuple[list[CellEdit], bool] | str:
+        """How its cells were changed, and whether anything else was; why that cannot be told."""
+        if change.status != "modified" or change.kind != "file":
+            return "it is no file of the project any more" if change.status != "added" else "it was not there before"
+        found, content = self._content(change.path)
+        if found != change.old_sha256:
+            return "the project's file has changed just now"
+        if self.scrubber is not None and content and self.scrubber.holds(content):
+            return "the project's file holds a leased credential"
+        now, after = outline(content), outline(self.blobs.head(change.new_sha256, LARGEST + 1))
+        before = self._own_before if is_own else now
+        if isinstance(now, str) or isinstance(after, str) or isinstance(before, str):
+            return next(one for one in (after, now, before) if isinstance(one, str))
+        edits = changed_cells(before, after)
+        if isinstance(edits, str):
+            return edits
+        there = {cell.id: cell.source for cell in now.cells}
+        others = any(rest != before.rest.get(ident, "") for ident, rest in after.rest.items())
+        return [edit for edit in edits if not _is_made(edit, there)], others
+
+    def _content(self, path: str) -> tuple[str, bytes | None]:
+        """The hash of what the project has there, and the bytes of a file that is not too large."""
+        try:
+            state = self.project.state(path, keep=LARGEST)
+        except (OSError, UnsafePath):
+            return "?", None
+        return state.sha256, state.content if state.kind == "file" else None
+
+
+def _is_of_notebook(change: FileChange) -> bool:
+    is_changed = change.kind == "file" and change.status == "modified" and change.state == "proposed"
+    return is_changed and change.path.endswith(".ipynb")
+
+
+def _is_made(edit: CellEdit, there: Mapping[str, str]) -> bool:
+    """Whether the project's notebook, which may have been saved meanwhile, says so already."""
+    if edit.action == "delete":
+        return edit.cell not in there
+    return there.get(edit.cell) == edit.source and (edit.action == "insert" or not edit.above)
