@@ -29,7 +29,7 @@ from kagura_kernel.views.approvals import verdict_words
 from kagura_kernel.views.body import is_whole, item_text, telling_argument
 from kagura_kernel.views.card import crossings_text
 from kagura_kernel.views.changes import changes_text
-from kagura_kernel.views.head import granted_blocks, head_line
+from kagura_kernel.views.head import granted_blocks, head_line, images_blocks
 from kagura_kernel.views.kit import kit_text
 from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage
 from kagura_kernel.views.run import RunView
@@ -94,7 +94,8 @@ class TerminalProgress:
         self._stop_live()
         self._announce(view)
         self._print_whole([item for item in view.items if not _is_answer(item, view)], whole=False)
-        for line in [*lines_of(granted_blocks(view, here=False)), *kit_text(view.kit), *crossings_text(view)]:
+        given = lines_of((*granted_blocks(view, here=False), *images_blocks(view)))
+        for line in [*given, *kit_text(view.kit), *crossings_text(view)]:
             self._say(line, "dim")
         self._say(end_line(view), "bold")
         if view.changes:

@@ -19,7 +19,7 @@ from kagura_kernel.views.approvals import chooses, keys, verdict_words
 from kagura_kernel.views.body import is_whole, item_text
 from kagura_kernel.views.card import crossings_text
 from kagura_kernel.views.changes import changes_text
-from kagura_kernel.views.head import granted_blocks, head_line
+from kagura_kernel.views.head import granted_blocks, head_line, images_blocks
 from kagura_kernel.views.kit import kit_text
 from kagura_kernel.views.parts import Ask, Item, Printout
 from kagura_kernel.views.run import RunView
@@ -77,7 +77,8 @@ class TerminalDisplay:
         for item in view.items:
             if item.key not in self._printed:
                 self._say(self._words(item))
-        for line in [*lines_of(granted_blocks(view, here=False)), *kit_text(view.kit), *crossings_text(view)]:
+        given = lines_of((*granted_blocks(view, here=False), *images_blocks(view)))
+        for line in [*given, *kit_text(view.kit), *crossings_text(view)]:
             self._say(line)
         self._say(head_line(view))
         if view.changes:

@@ -224,7 +224,7 @@ async def converse(context: RunContext) -> Ending:
         await context.redacting.ready()
     toolsets = OpenToolsets()
     try:
-        toolsets = await _open_toolsets(context, [spec.name for spec in toolbox.specs()])
+        toolsets = await _open_toolsets(context, [spec.name for spec in toolbox.specs()], show)
         toolbox.add(*toolsets.tools)
         toolbox.add(*own_tools(context.parts.tools, runtime, [spec.name for spec in toolbox.specs()]))
         brain = context.checkpoints.thinking(order.brain)
@@ -359,12 +359,14 @@ def _learned(context: RunContext) -> tuple[str, ...]:
     return (context.memory.briefing(), context.planned.briefing, context.checkpoints.briefing())
 
 
-async def _open_toolsets(context: RunContext, taken: Sequence[str]) -> OpenToolsets:
+async def _open_toolsets(context: RunContext, taken: Sequence[str], show: ShowImage | None) -> OpenToolsets:
     agent, redactor = context.kit.order, context.parts.redactor
     if agent is None or not agent.toolsets:
         return OpenToolsets()
     redact = redactor.fields if redactor is not None else _as_it_is
-    return await open_toolsets(context, agent.toolsets, context.kit.hosts.installs, taken=taken, redact=redact)
+    return await open_toolsets(
+        context, agent.toolsets, context.kit.hosts.installs, taken=taken, redact=redact, show=show
+    )
 
 
 def _as_it_is(value: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kagura_kernel.domain.errors import KaguraError, ToolsetError
 from kagura_kernel.domain.events import ToolsetEnded, ToolsetStarted
+from kagura_kernel.domain.tools import ShowImage
 from kagura_kernel.kit.definitions.toolsets import given_texts
 from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.installing import Installed, install
@@ -138,6 +139,7 @@ async def open_toolsets(
     *,
     taken: Sequence[str] = (),
     redact: Redact = lambda value: value,
+    show: ShowImage | None = None,
     limits: ToolsetLimits | None = None,
 ) -> OpenToolsets:
     """Start a run's toolsets, all at once; each is recorded as started or ended.
@@ -148,6 +150,7 @@ async def open_toolsets(
         installs: By toolset name, what has to be installed where its command is not there.
         taken: Names of tools that the run has already.
         redact: What descriptions, schemas and error output go through before anybody sees them.
+        show: Shows an image to the model; None for one that takes none.
         limits: On each of them; its own `timeout` holds for its calls.
 
     Raises:
@@ -156,7 +159,7 @@ async def open_toolsets(
     """
     if not toolsets:
         return OpenToolsets()
-    opening = _Opening(context, installs, redact, limits or ToolsetLimits())
+    opening = _Opening(context, installs, redact, limits or ToolsetLimits(), show)
     tasks = [asyncio.create_task(opening.open(one), name=f"toolset {one.name}") for one in toolsets]
     try:
         opened = await asyncio.gather(*tasks)
@@ -175,12 +178,18 @@ class _Opening:
     """The toolsets of one run while they are started."""
 
     def __init__(
-        self, context: RunContext, installs: Mapping[str, InstallPlan], redact: Redact, limits: ToolsetLimits
+        self,
+        context: RunContext,
+        installs: Mapping[str, InstallPlan],
+        redact: Redact,
+        limits: ToolsetLimits,
+        show: ShowImage | None,
     ) -> None:
         self._context = context
         self._installs = installs
         self._redact = redact
         self._limits = limits
+        self._show = show
         self._clock = context.parts.clock
         self.begun: list[_Started] = []
 
@@ -298,7 +307,9 @@ class _Opening:
                 withheld.append(f"{offered.name}: {why}")
                 continue
             name = tool_name(toolset.name, offered.name, names)
-            tool = McpTool(name, offered, client, questions, remote=toolset.remote, redact=self._redact)
+            tool = McpTool(
+                name, offered, client, questions, remote=toolset.remote, redact=self._redact, show=self._show
+            )
             found += _named([tool], names)
         return found, tuple(withheld)
 

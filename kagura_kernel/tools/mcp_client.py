@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kagura_kernel.domain.errors import ToolsetError
-from kagura_kernel.domain.tools import NO_OUTPUT, ToolResult, ToolSpec
+from kagura_kernel.domain.images import Image, NoImageError
+from kagura_kernel.domain.notebook import CellImage
+from kagura_kernel.domain.tools import NO_OUTPUT, ShowImage, ToolResult, ToolSpec
 from kagura_kernel.tools.fences import shorten_middle
+from kagura_kernel.tools.notebook import read_cell_image
 from kagura_kernel.tools.toolsets.cutting import (
     Breach,
     Lines,
@@ -94,8 +97,16 @@ def read_tool(said: Any, limits: ToolsetLimits) -> OfferedTool:
     return OfferedTool(name, description, schema, read_only, size)
 
 
-def read_result(result: Any) -> tuple[str, bool]:
-    """What a call answered, as a text, and whether the server calls it a failure."""
+class Answer(NamedTuple):
+    """What a call answered."""
+
+    text: str
+    is_error: bool  # Whether the server calls it a failure
+    images: tuple[CellImage, ...] = ()  # Unread
+
+
+def read_result(result: Any) -> Answer:
+    """What a call answered; its images are told in the text too."""
     if not isinstance(result, dict) or not isinstance(result.get("content", []), list):
         raise Breach("it answered a call with what is no result")
     blocks = result.get("content", [])
@@ -104,7 +115,12 @@ def read_result(result: Any) -> tuple[str, bool]:
         shown.append(f"[{len(blocks) - _MAX_BLOCKS} more parts left out]")
     if (structured := result.get("structuredContent")) is not None and not _said(structured, blocks):
         shown.append(json.dumps(structured, ensure_ascii=False))
-    return "\n".join(shown) or NO_OUTPUT, result.get("isError") is True
+    images = [
+        CellImage(f"image {number}", block["data"])
+        for number, block in enumerate(blocks[:_MAX_BLOCKS], 1)
+        if block.get("type") == "image" and isinstance(block.get("data"), str)
+    ]
+    return Answer("\n".join(shown) or NO_OUTPUT, result.get("isError") is True, tuple(images))
 
 
 def _said(structured: Any, blocks: list[Any]) -> bool:
@@ -125,7 +141,7 @@ def _block(block: Any) -> str:
         case {"type": "text", "text": str() as text}:
             return text
         case {"type": "image" | "audio" as kind, "data": str() as data}:
-            return f"[{kind}{_kind(block)}, about {_size(data)} bytes, not shown]"
+            return f"[{kind}{_kind(block)}, about {_size(data)} bytes{'' if kind == 'image' else ', not shown'}]"
         case {"type": "resource_link", "uri": str() as uri}:
             name, about = word(block.get("name")), word(block.get("description"))
             return f"[resource {name or 'without a name'}{_kind(block)}: {word(uri)}{f', {about}' if about else ''}]"
@@ -162,6 +178,7 @@ class McpTool:
     _: KW_ONLY
     remote: bool  # Whether the server lies outside of the box
     redact: Redact  # What its texts go through before a brain reads them
+    show: ShowImage | None = None  # Shows its images to the brain; None for one that takes none
 
     def __post_init__(self) -> None:
         self._tool = self.offered.name
@@ -186,10 +203,30 @@ class McpTool:
             ApprovalError: it may not be called.
         """
         await self.questions.require(self._tool, arguments, context.call_id)
-        text, is_error = await self.client.call(self._tool, arguments)
+        answer = await self.client.call(self._tool, arguments)
         # Before it is shortened: half a secret looks like none.
-        shown = await asyncio.to_thread(self.redact, text)
-        return ToolResult(shorten_middle(shown), is_error=is_error, route="" if self.remote else "sandbox")
+        text = shorten_middle(await asyncio.to_thread(self.redact, answer.text))
+        images, remarks = await self._shown(answer.images, context.call_id)
+        return ToolResult(
+            "\n".join((text, *remarks)),
+            is_error=answer.is_error,
+            route="" if self.remote else "sandbox",
+            images=tuple(images),
+        )
+
+    async def _shown(self, images: Sequence[CellImage], call_id: str) -> tuple[list[Image], list[str]]:
+        """Those that the brain is shown, and a line for each that it is not."""
+        shown, remarks = list[Image](), list[str]()
+        for one in images:
+            if self.show is None:
+                remarks.append(f"[{one.name} is not shown to you: this model takes no images]")
+                continue
+            try:
+                image = read_cell_image(one._replace(name=f"{self.name}, {one.name}"))
+                shown.append(await self.show(call_id, image))
+            except NoImageError as why:
+                remarks.append(f"[{one.name} is not shown to you: {why}]")
+        return shown, remarks
 
 
 def _description(toolset: str, said: str, *, asks: bool, remote: bool) -> str:
@@ -221,8 +258,8 @@ class McpClient(Client):
         self.withheld: tuple[str, ...] = ()  # What it offers beside that, `NAME: why`
         self.changed = False  # Whether it has said that it offers something else now
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, bool]:
-        """What a tool answers, as a text of any length, and whether that is a failure.
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
+        """What a tool answers, as a text of any length.
 
         Raises:
             ToolsetError: the server is gone, too busy, or did not answer in time.
@@ -231,7 +268,7 @@ class McpClient(Client):
             answer = await self._call("tools/call", {"name": tool, "arguments": arguments})
         except Failed as error:
             remark = f"\n[{_CHANGED}]" if self.changed else ""
-            return f"{self.name} answered with an error ({error.code}): {error}{remark}", True
+            return Answer(f"{self.name} answered with an error ({error.code}): {error}{remark}", is_error=True)
         return self.require(lambda: read_result(answer))
 
     # ------------------------------------------------------------------ within

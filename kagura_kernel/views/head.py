@@ -98,10 +98,10 @@ def _places(view: RunView, *, live: bool) -> ui.Blocks:
         parts += [ui.Line((note,), "caution", plain="") for note in box_notes(view, here=here)]
     elif view.finished is None and not view.auditing:
         parts.append(ui.Line((ui.strong("Box"), "starting …"), plain=""))
-    return (*parts, *granted_blocks(view, here=here), *variables_blocks(view), *_images(view))
+    return (*parts, *granted_blocks(view, here=here), *variables_blocks(view), *images_blocks(view))
 
 
-def _images(view: RunView) -> ui.Blocks:
+def images_blocks(view: RunView) -> ui.Blocks:
     """The images that came with the task, on one quiet line."""
     told = "; ".join(map(image_words, view.images))
     return (

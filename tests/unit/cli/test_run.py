@@ -10,7 +10,7 @@ import pytest
 
 from kagura_kernel.cli.run import LONGEST, Stopping, ended_by, intent_of, signals_heard, task_of, tell
 from kagura_kernel.cli.run_outcome import QuietProgress, as_data, exit_code, trouble, waiting_changes
-from kagura_kernel.cli.run_terminal import Keyboard, end_line, under_way_line
+from kagura_kernel.cli.run_terminal import Keyboard, TerminalProgress, end_line, under_way_line
 from kagura_kernel.cockpit.lines.parsing import parse_line
 from kagura_kernel.cockpit.run_commands import KAGURA, OF_A_RUN
 from kagura_kernel.domain.errors import ApprovalExpired, UsageError
@@ -20,6 +20,7 @@ from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.views.parts import Ask
 from kagura_kernel.views.run import RunView
+from tests.support.gallery import png, sent_image, shown
 from tests.support.sample_run import SampleRun
 
 
@@ -240,3 +241,13 @@ def test_where_nobody_looks_what_was_refused_is_said_at_the_end(capsys):
     assert told.out == ""
     assert told.err == "Run a command on this machine: Denied by policy: nobody is here who could be asked\n"
     assert waiting_changes(view, "run-1") == ""
+
+
+def test_a_picture_is_said_in_words(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    run, drawn = SampleRun(), shown("image/png", png(64, 48))
+    view = RunView().apply_all([run.started(), sent_image("task", "plan.png"), drawn, run.finished()])
+    TerminalProgress("run-1", lambda *_: None, lambda: None).finish(view)
+    told = capsys.readouterr().err
+    assert "seen by the model: plan.png, 1,500 × 480, about 960 tokens" in told
+    assert "[image 64×48, " in told

@@ -63,18 +63,19 @@ async def test_a_server_says_what_it_offers_and_answers_calls_side_by_side(make)
         "no object: its arguments are no object",
     )
     answers = await asyncio.gather(*(toy.call("echo", {"text": f"{number}"}) for number in range(20)))
-    assert answers == [(f"{number}", False) for number in range(20)]
-    assert await toy.call("fail", {}) == ("it did not work", True)
-    assert await toy.call("structured", {}) == ('{"answer": 42}', False)
-    text, _ = await toy.call("parts", {})
+    assert answers == [(f"{number}", False, ()) for number in range(20)]
+    assert await toy.call("fail", {}) == ("it did not work", True, ())
+    assert await toy.call("structured", {}) == ('{"answer": 42}', False, ())
+    text, _, (image,) = await toy.call("parts", {})
+    assert image.name == "image 2"
     assert text.splitlines() == [
         "before",
-        "[image image/png, about 3 bytes, not shown]",
+        "[image image/png, about 3 bytes]",
         "[resource a page: https://example.org/a]",
         "[resource file:///a.txt text/plain]",
         "inside",
     ]
-    environment, _ = await toy.call("environment", {})
+    environment, _, _ = await toy.call("environment", {})
     assert json.loads(environment)["TOY"] == "yes"
 
 
@@ -82,17 +83,17 @@ async def test_what_a_server_asks_of_us_is_refused_and_a_ping_is_answered(make):
     toy = make()
     await toy.start()
     for method in ("sampling/createMessage", "elicitation/create", "roots/list", "anything"):
-        text, is_error = await toy.call("ask", {"method": method})
+        text, is_error, _ = await toy.call("ask", {"method": method})
         assert not is_error
         assert "not offered" in json.loads(text)["message"]
-    assert await toy.call("ask", {"method": "ping"}) == ("{}", False)
+    assert await toy.call("ask", {"method": "ping"}) == ("{}", False, ())
 
 
 async def test_a_changed_list_is_not_offered_and_a_tool_that_is_gone_says_so(make):
     toy = make()
     await toy.start()
-    assert await toy.call("change", {}) == ("changed", False)
-    text, is_error = await toy.call("echo", {"text": "x"})
+    assert await toy.call("change", {}) == ("changed", False, ())
+    text, is_error, _ = await toy.call("echo", {"text": "x"})
     assert is_error
     assert "no such tool" in text
     assert "the next run is offered the new one" in text
@@ -116,7 +117,7 @@ async def test_descriptions_together_are_bounded_too(make):
 async def test_lines_before_the_first_message_are_a_greeting(make):
     toy = make("banner")
     await toy.start()
-    assert await toy.call("echo", {"text": "hello"}) == ("hello", False)
+    assert await toy.call("echo", {"text": "hello"}) == ("hello", False, ())
 
 
 @pytest.mark.parametrize(
@@ -232,7 +233,7 @@ async def test_a_call_that_nobody_waits_for_leaves_the_server_at_work(make):
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert await toy.call("echo", {"text": "still there"}) == ("still there", False)
+    assert await toy.call("echo", {"text": "still there"}) == ("still there", False, ())
 
 
 async def test_arguments_that_cannot_be_sent_cost_the_call_alone(make):
@@ -240,7 +241,7 @@ async def test_arguments_that_cannot_be_sent_cost_the_call_alone(make):
     await toy.start()
     with pytest.raises(ToolsetError, match="cannot be sent"):
         await toy.call("echo", {"text": "x" * (5 * 2**20)})
-    assert await toy.call("echo", {"text": "x"}) == ("x", False)
+    assert await toy.call("echo", {"text": "x"}) == ("x", False, ())
 
 
 async def answered(port: int, said: bytes) -> bytes:
@@ -269,6 +270,6 @@ async def test_nobody_but_the_bridge_gets_the_connection(box, make):
 
     box.listen = noted
     await toy.start()
-    assert await toy.call("echo", {"text": "mine"}) == ("mine", False)
+    assert await toy.call("echo", {"text": "mine"}) == ("mine", False, ())
     assert await answered(ports[0], false) == b""
-    assert await toy.call("echo", {"text": "still mine"}) == ("still mine", False)
+    assert await toy.call("echo", {"text": "still mine"}) == ("still mine", False, ())

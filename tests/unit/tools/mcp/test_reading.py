@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.tools.mcp_client import read_beginning, read_page, read_result, read_tool
-from kagura_kernel.tools.toolsets.cutting import Breach, SchemaRefused, ToolsetLimits
+from kagura_kernel.tools.mcp_client import McpTool, OfferedTool, read_beginning, read_page, read_result, read_tool
+from kagura_kernel.tools.toolbox import CallContext
+from kagura_kernel.tools.toolsets.cutting import Breach, SchemaRefused, ToolQuestions, ToolsetLimits
+from tests.support.gallery import png
 
 LIMITS = ToolsetLimits()
 JSON = st.recursive(
@@ -42,12 +47,36 @@ def test_descriptions_are_bounded_and_readable():
 
 def test_structured_content_is_told_once():
     said = {"content": [{"type": "text", "text": '{ "a": 1 }'}], "structuredContent": {"a": 1}}
-    assert read_result(said) == ('{ "a": 1 }', False)
-    assert read_result({"content": [{"type": "text", "text": "one"}], "structuredContent": {"a": 1}}) == (
-        'one\n{"a": 1}',
-        False,
+    assert read_result(said).text == '{ "a": 1 }'
+    assert (
+        read_result({"content": [{"type": "text", "text": "one"}], "structuredContent": {"a": 1}}).text
+        == 'one\n{"a": 1}'
     )
-    assert read_result({"content": []}) == ("(no output)", False)
+    assert read_result({"content": []}) == ("(no output)", False, ())
+
+
+@pytest.mark.parametrize("takes_images", [True, False])
+async def test_images_are_shown_to_a_model_that_takes_them_and_told_to_every_other_one(takes_images):
+    said = [png(4, 3), b"no image", None]
+    blocks = [{"type": "image", "data": base64.b64encode(one).decode() if one else "%", "mimeType": ""} for one in said]
+    answer = read_result({"content": [{"type": "text", "text": "Drawn."}, *blocks]})
+
+    async def call(*_):
+        return answer
+
+    async def show(call_id, image):
+        assert call_id == "c-1"
+        return image
+
+    client = SimpleNamespace(name="toy", call=call)
+    questions = ToolQuestions("toy", (), None, remote=False)
+    tool = McpTool("toy_draw", OfferedTool("draw", "", {}), client, questions, remote=False, redact=lambda one: one)
+    tool.show = show if takes_images else None
+    result = await tool.call({}, CallContext("c-1"))
+    assert [(one.name, one.width) for one in result.images] == ([("toy_draw, image 2", 4)] if takes_images else [])
+    why = ["its bytes are no image", "its data is no base64"] if takes_images else ["this model takes no images"] * 3
+    remarks = [line for line in result.text.splitlines() if "not shown to you" in line]
+    assert [line.rpartition(": ")[2].rstrip("]") for line in remarks] == why
 
 
 @pytest.mark.parametrize("said", [None, {"content": {}}, {"content": [1]}, {"content": [{"type": 1}]}])
