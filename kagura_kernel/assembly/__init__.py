@@ -101,7 +101,7 @@ class _Services:
     ) -> None:
         from kagura_kernel.memory.opening import check_place
 
-        self.environ, self.clock = environ, clock
+        self.environ, self.clock, self.one_run = environ, clock, one_run
         self.settings = settings = load_settings(environ)
         check_place(settings.memory)
         self.costs = lazy_costs(environ, settings)
@@ -159,6 +159,7 @@ class _Services:
             membrane=self.membrane,
             sweep=make_sweep(self.ledger, self.registry, self.owner, clock, owners.alive),
             sweep_boxes=boxes.sweep,
+            one_run=self.one_run,
             lost=self.lost,
             shared=boxes.shared,
             kits=self.kits,

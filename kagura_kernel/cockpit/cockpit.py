@@ -45,6 +45,7 @@ from kagura_kernel.membrane.grant import MembraneParts, SessionPowers
 from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.memory.store import ready
 from kagura_kernel.plugins.calling import CallLimits
+from kagura_kernel.runs.keeping import KeptBox, KeptBoxes
 from kagura_kernel.runs.order import Children, KitParts, Price, RunParts, StartBox
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import Run
@@ -87,6 +88,7 @@ class CockpitParts:
     sweep: Sweep | None = None
     # Frees boxes that processes which are gone have left
     sweep_boxes: Callable[[], Coroutine[Any, Any, None]] = _no_boxes
+    one_run: bool = False  # Whether it is there for one run, after which no box has to stay
     lost: tuple[str, ...] = ()  # Runs that an earlier process left behind
     shared: bool = False  # Whether others share this machine, so that back-ends with weak walls are refused
     make_plugins: Callable[[], PluginManager] | None = None  # Makes what knows the plugins, when they are first needed
@@ -123,6 +125,7 @@ class Cockpit:
         self._handles: dict[str, RunHandle] = {}
         self._powers: dict[str, SessionPowers] = {}
         self._own_session = parts.own_session() or new_session_id()
+        self._kept = KeptBoxes(parts.journal, parts.clock)
         self._model = ""
         self._sweeping = Sweeping(parts.membrane.ledger, parts.sweep, self._engine, parts.alive)
         self._sweeping.begin()
@@ -453,9 +456,18 @@ class Cockpit:
             return self._own_session
 
     def begin_anew(self) -> None:
-        """Have runs of this process that name no session begin a new one."""
+        """Have runs of this process that name no session begin a new one; a box that the old one left in place ends."""
+        self.end_box()
         with self._lock:
             self._own_session = new_session_id()
+
+    def end_box(self) -> KeptBox | None:
+        """End the box that this process's session has left in place: which it was, if any; returns at once."""
+        session_id = self.session_id
+        kept = self._kept.waiting.get(session_id)
+        if kept is not None:
+            self._engine.submit(self._kept.end(session_id, "it was ended by a person"))
+        return kept
 
     @property
     def model(self) -> str:
@@ -501,7 +513,8 @@ class Cockpit:
         if self._engine.running:
             for handle in handles:
                 handle.kill("the end of the kernel")
-            self._engine.call(_drain(handles, self._access.close, self._parts.close_boxes), timeout=20)
+            closing = (self._access.close, self._kept.close, self._parts.close_boxes)
+            self._engine.call(_drain(handles, *closing), timeout=20)
             self._engine.stop()
         self._parts.close_others()
         self._parts.close_memory()
@@ -569,6 +582,7 @@ class Cockpit:
             approver=approver,
             blobs=self._blobs,
             start_box=parts.start_box,
+            kept=None if parts.one_run else self._kept,
             spill_root=parts.home / "outputs",
             price=parts.price,
             membrane=parts.membrane,

@@ -75,6 +75,13 @@ _LOOK_COMMANDS = (
         detail="`--new` in a cell’s first line does the same with that cell.",
     ),
     Command(
+        "box end",
+        "end the box that cells with `--keep` have left in place; the next such cell has a fresh one",
+        NOTEBOOK,
+        examples=("box end",),
+        detail="It ends by itself when no cell goes on with it for a while, and with the kernel.",
+    ),
+    Command(
         "model",
         "have further runs here think with another model, until the kernel ends; or say which it is",
         NOTEBOOK,

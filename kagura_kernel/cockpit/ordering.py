@@ -40,6 +40,7 @@ from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
 if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.redactor import Redactor
 
+_KEEP_OR = "leave `--keep` or"
 _MOST_PICTURES = 20
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -120,6 +121,7 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
         git=git,
         grant=grant,
         box=request.box or settings.box,
+        keep_seconds=_keep_seconds(request, settings, grant),
         agent=agent,
         write_mode=agents.write_mode(request, agent, settings),
         plans_only=request.mode == "plan" or handoff.plans_only,
@@ -169,6 +171,20 @@ def _grant(request: RunRequest, project: Path, choices: Choices, agent: AgentOrd
     return grant
 
 
+def _keep_seconds(request: RunRequest, settings: Settings, grant: RunGrant) -> float:
+    """How long the box stays for the next cell; 0 for one that ends with its run, as a child's does.
+
+    What a program was lent as a secret may be anywhere in its box afterwards, so that such a box never stays.
+
+    Raises:
+        UsageError: it was asked to stay, and to be lent a credential.
+    """
+    if request.keep and grant.credentials:
+        raise UsageError(f"A box that holds credentials ends with its run: {_KEEP_OR} `--grant` out.")
+    stays = (request.keep or settings.keep) and not grant.credentials and request.handoff is None
+    return 60 * settings.keep_minutes if stays else 0.0
+
+
 def _image(name: str) -> str:
     """One of our own by its short name; every other name as it is."""
     from kagura_kernel.sandbox.images.recipes import DEFAULT_PREFIX, NAMES
@@ -216,10 +232,13 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
         brain = choices.record(brain, request.record)
     spec, grant = order.spec, order.grant
     if (needs := sealed_needs(brain)) is not None:
+        if request.keep:
+            raise UsageError(f"The box of a sealed brain ends with its run: {_KEEP_OR} the sealed brain out.")
         model_api(needs)
         spec, grant = with_program(spec, grant, needs)
     return replace(
         order,
+        keep_seconds=order.keep_seconds if needs is None else 0.0,
         spec=spec,
         grant=grant,
         task=task,

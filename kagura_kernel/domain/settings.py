@@ -91,6 +91,12 @@ class Settings:
     )
     agent: str = _setting("", "the [agent](agents.md) of a cell that names none, a reference; empty is `default`")
     box: str = _setting("auto", "the back-end of boxes, or `auto`")
+    keep: bool = _setting(
+        False, "leave the [box](boxes.md#a-box-that-stays) of a session in place between its cells, as `--keep` does"
+    )
+    keep_minutes: float = _setting(
+        15.0, "how long such a box waits for the next cell, until it is ended", unit="minutes", gt=0, le=1440
+    )
     image: str = _setting("", "the image, for back-ends that have images; empty is their default")
     write: WriteMode = _setting(WriteMode.ASK, "how changes reach the project")
     budget_usd: float | None = _setting(None, "limit of each run", unit="USD", gt=0)

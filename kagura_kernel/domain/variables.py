@@ -54,3 +54,4 @@ class CellPlace:
     notebook: str = ""  # The notebook as its server names it
     kernel_id: str = ""  # Its kernel's id
     cell_id: str = ""  # The cell's id
+    count: int | None = None  # Its execution count

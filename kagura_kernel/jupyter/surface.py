@@ -71,7 +71,8 @@ def place_of(shell: Any) -> CellPlace:
     cell = metadata.get("cellId") or metadata.get("cell_id") or ""
     # VS Code tells it by a variable of its own.
     notebook = os.environ.get("JPY_SESSION_NAME") or getattr(shell, "user_ns", {}).get("__vsc_ipynb_file__", "")
-    return CellPlace(notebook=str(notebook), kernel_id=_kernel_id(kernel), cell_id=str(cell))
+    count = getattr(shell, "execution_count", None)
+    return CellPlace(str(notebook), _kernel_id(kernel), str(cell), count)
 
 
 def _kernel_id(kernel: Any) -> str:

@@ -85,14 +85,14 @@ class NotebookChanges:
     scrubber: Scrubber | None = None  # Knows the secrets that no difference may show
 
     def __post_init__(self) -> None:
-        self._own_before: Outline | str = "it could not be read when the run began"
+        self.own_before: Outline | str = "it could not be read when the run began"
         self._known: dict[tuple[str, str, str], list[FileChange]] = {}
 
     def begin(self) -> None:
         """Note what the run's own notebook holds before a box shows it; blocks."""
         for path in self.own:
             if (content := self._content(path)[1]) is not None:
-                self._own_before = outline(content)
+                self.own_before = outline(content)
 
     async def told(self, change: FileChange) -> list[FileChange]:
         """A change as those of cells; as it is where it is none of a notebook, or not one that can be told so.
@@ -133,7 +133,7 @@ class NotebookChanges:
         if self.scrubber is not None and content and self.scrubber.holds(content):
             return "the project's file holds a leased credential"
         now, after = outline(content), outline(self.blobs.head(change.new_sha256, LARGEST + 1))
-        before = self._own_before if is_own else now
+        before = self.own_before if is_own else now
         if isinstance(now, str) or isinstance(after, str) or isinstance(before, str):
             return next(one for one in (after, now, before) if isinstance(one, str))
         edits = changed_cells(before, after)

@@ -18,9 +18,10 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.cells import is_made, own_notebook
 from kagura_kernel.membrane.changes import LEFT, Collector
 from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.membrane.notebooks import NotebookChanges
+from kagura_kernel.membrane.notebooks import NotebookChanges, Outline
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
 from kagura_kernel.membrane.protection import apply_changes
+from kagura_kernel.runs.keeping import Earlier, KeptBox, TakeOver
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.sandbox.backend import Box
@@ -61,6 +62,9 @@ class RunChanges:
         self._whole: dict[str, FileChange] = {}  # Notebooks that are told by their cells, as files
         self._settled: dict[str, FileChange] = {}
         self._cells: dict[str, FileChange] = {}
+        self._earlier: dict[str, Earlier] = {}
+        self._still: dict[str, FileChange] = {}
+        self._take_over: TakeOver = _nothing
         self._order = asyncio.Lock()
         self._collector = Collector(
             self._project,
@@ -82,6 +86,21 @@ class RunChanges:
             scrubber=scrubber,
             git=order.git,
         )
+
+    def go_on(self, kept: KeptBox, take_over: TakeOver) -> None:
+        """Work in a box in which runs have worked before: what they have told of is not told again.
+
+        What changed in the project since the box began is a conflict.
+
+        Args:
+            kept: The box.
+            take_over: What is told of files that this run has changed further.
+        """
+        self._earlier, self._take_over = dict(kept.told), take_over
+        self._ours = {path: one.change.new_sha256 for path, one in kept.told.items()}
+        self._collector.since = self._onlooker.since = kept.since
+        if self._notebooks is not None and kept.notebook:
+            self._notebooks.own_before = kept.notebook
 
     @property
     def protected(self) -> tuple[str, ...]:
@@ -113,7 +132,7 @@ class RunChanges:
                 changes = await self._by_cells(changes)
                 # What is protected was told, and stays as it is: a project never changes there. What runs by itself
                 # waits for a person, as all else of a collection that was cut short does.
-                fresh = [change for change in changes if self._is_fresh(change)]
+                fresh = [change for change in self._new(changes) if self._is_fresh(change)]
                 self._tell(fresh)
             self._take_back({change.path for change in changes})
             if free := by_path(change for change in fresh if not _is_left(change)):
@@ -217,8 +236,19 @@ class RunChanges:
 
     @property
     def as_files(self) -> tuple[FileChange, ...]:
-        """The same with notebooks as files, for whoever lays it into another box."""
-        return tuple(in_order([*(one for one in self._settled.values() if not one.is_cell), *self._whole.values()]))
+        """All in which its box differs from the project, notebooks as files, for whoever lays it into another box."""
+        files = [one for one in (*self._settled.values(), *self._still.values()) if not one.is_cell]
+        return tuple(in_order([*files, *self._whole.values()]))
+
+    @property
+    def still(self) -> Container[str]:
+        """Paths of what runs before in its box have left, and this one has not touched."""
+        return self._still
+
+    @property
+    def notebook(self) -> Outline | str:
+        """What its own notebook held when its box began, as far as it could be told."""
+        return self._notebooks.own_before if self._notebooks is not None else ""
 
     async def _by_cells(self, changes: list[FileChange]) -> list[FileChange]:
         """The same with notebooks that were changed as changes of their cells, where these can be told."""
@@ -232,6 +262,12 @@ class RunChanges:
             if told != [change] and not any(one.state == "protected" for one in told):
                 self._whole[change.path] = change
         return found
+
+    @property
+    def told(self) -> dict[str, Earlier]:
+        """What it and the runs before in its box have told of, for the next one there."""
+        run_id = self._recorder.run_id
+        return self._earlier | {path: Earlier(run_id, change) for path, change in self._settled.items()}
 
     async def settle(self, box: Box) -> None:
         """Bring out what the run leaves behind; called once, before the box is closed.
@@ -249,10 +285,16 @@ class RunChanges:
         try:
             await self._collector.collect(box, self._ours, changes)
         finally:
-            changes = await self._by_cells(changes)
+            changes = self._new(await self._by_cells(changes))
             if self.mode is WriteMode.NONE:
                 changes = [replace(change, state=self._unapplied) for change in changes]
             self._tell(changes)
+
+    def _new(self, changes: Sequence[FileChange]) -> list[FileChange]:
+        """Those that no run before in the box has told of as they are."""
+        told = self._earlier
+        self._still = by_path(one for one in changes if one.path in told and told[one.path].is_still(one))
+        return [one for one in changes if one.path not in self._still]
 
     def _is_fresh(self, change: FileChange) -> bool:
         before = self._settled.get(change.path)
@@ -267,6 +309,16 @@ class RunChanges:
         for part in in_parts(changes):
             self._recorder.record(ChangesCollected, changes=part)
         self._settled |= by_path(changes)
+        over: dict[str, list[str]] = {}
+        for change in changes:
+            if (before := self._earlier.pop(change.path, None)) is not None:
+                over.setdefault(before.run_id, []).append(change.path)
+        for run_id, paths in over.items():
+            self._take_over(run_id, paths)
+
+
+def _nothing(_run_id: str, _paths: Sequence[str]) -> None:
+    """No run was before in the box."""
 
 
 def _is_left(change: FileChange) -> bool:

@@ -17,6 +17,7 @@ from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.checkpointing import Checkpointing
 from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.hearing import Hearing
+from kagura_kernel.runs.keeping import KeptBox
 from kagura_kernel.runs.kit import OpenKit
 from kagura_kernel.runs.learning import Learning
 from kagura_kernel.runs.ledger import Account
@@ -92,6 +93,9 @@ class RunContext:
         )
         self.kit = OpenKit()  # What its agent brings with it
         self.planned = Planned(order.budget_usd)  # What was agreed on before it began
+        # What it works in, where runs before have left their box in place
+        self.kept: KeptBox | None = None
+        self.had_python = False  # Whether those have had a Python session there
         self.open_box: Box | None = None  # Where everything happens, behind its membrane; None until it stands
         self.converses = False  # Whether it has come to think, or to run its cell's code
         self.plugins = OpenPlugins()  # What its box can call
@@ -125,6 +129,16 @@ class RunContext:
         if self.open_box is None:
             raise RuntimeError("this run has no box open")
         return self.open_box
+
+    def go_on(self, kept: KeptBox) -> None:
+        """Go on in a box that stayed, with what runs before have left there."""
+        self.kept = kept
+        # This run shows the same of the host by itself.
+        kept.free()
+        self.memory.untrusted |= kept.untrusted
+        if self.parts.kept is not None:
+            take_over = partial(self.parts.kept.take_over, self.order.session_id, by=self.order.run_id)
+            self.changes.go_on(kept, take_over)
 
     @property
     def spill_dir(self) -> Path:

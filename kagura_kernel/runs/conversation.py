@@ -210,7 +210,13 @@ async def converse(context: RunContext) -> Ending:
     takes_images = order.brain.capabilities().images(order.model)
     show = ModelImages(exchange, context.recorder, scrubber).show if takes_images else None
     results = Results(exchange, context.recorder, scrubber, context.redacting, show)
-    programs = BoxPrograms(exchange.environment, exchange.python_call, exchange.open_call, sees=takes_images)
+    programs = BoxPrograms(
+        exchange.environment,
+        exchange.python_call,
+        exchange.open_call,
+        sees=takes_images,
+        remembers=context.had_python,
+    )
     toolbox = standard_toolbox(
         runtime, times=times, leases=_leases(context), programs=programs, spill_dir=context.spill_dir, show=show
     )

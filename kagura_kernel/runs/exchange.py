@@ -79,6 +79,8 @@ class ExchangeDirectory:
     backend: str = "Agg"  # How matplotlib draws; empty leaves that to the box
     # What shell programs find in their environment: plain values as they are, others as paths
     variables: Mapping[str, str] = field(default_factory=dict)
+    # The cell, where its box stays for others: each has variables of its own, and tracebacks show which one it was
+    cell: str = ""
     search: SearchPaths | None = None  # Where programs look beside the box's own places; None leaves it at those
 
     @property
@@ -147,12 +149,16 @@ class ExchangeDirectory:
     async def python_call(self, call_id: str, code: bytes) -> Command:
         """Put the code of a python call into the box; the command that runs it in the run's own Python session."""
         call = PurePosixPath(self.shown(call_id)).name
-        path = f"{self.root}/calls/{call}.py"
+        path = str(PurePosixPath(self.root, "calls", self.cell, f"{call}.py"))
         await asyncio.gather(self.box.files.write(path, code), self.open_call(call_id))
-        return Command((path, call, ",".join(self.inputs)), resident=(*self._runner, "--stay"))
+        return Command((path, call, ",".join(self.inputs), self.cell), resident=(*self._runner, "--stay"))
+
+    async def begin_cell(self) -> None:
+        """Take away what the variables and results of the cell before have left here; its Python session stays."""
+        await self.box.run(Command(("rm", "-rf", "--", f"{self.root}/in", self.out, f"{self.root}/shown")))
 
     async def had_session(self) -> bool:
-        """Whether the run has had a Python session: only python calls leave their code in its folder."""
+        """Whether the box has had a Python session: only python calls leave their code in its folder."""
         try:
             await self.box.files.stat(f"{self.root}/calls")
         except BoxFileError:

@@ -31,6 +31,7 @@ from kagura_kernel.membrane.grant import MembraneParts, RunGrant, SessionPowers
 from kagura_kernel.membrane.protection import GitRules
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.plugins.calling import CallLimits, PluginAccess
+from kagura_kernel.runs.keeping import KeptBoxes
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runtime.routing import Routing
 from kagura_kernel.sandbox.backend import Box, BoxSpec
@@ -120,6 +121,7 @@ class RunOrder:
     grant: RunGrant = field(default_factory=RunGrant)  # What crosses the wall of that box
     request: RunRequest = field(default_factory=RunRequest)
     box: str = "auto"  # Name of the back-end, or `auto`
+    keep_seconds: float = 0.0  # How long its box waits for the next run of its session; 0 for one that ends with it
     brain: BrainProvider | None = None  # Who thinks; None for a `%%sandbox` cell
     brain_reason: str = ""  # Why this one
     agent: AgentOrder | None = None  # Who carries it out; None for a `%%sandbox` cell
@@ -161,6 +163,7 @@ class RunParts:
     spill_root: Path  # Directory below which each run keeps the full text of long outputs
     price: Price  # What tokens cost
     membrane: MembraneParts  # What its membrane is made of
+    kept: KeptBoxes | None = None  # Boxes that were left in place; None where none can be
     powers: SessionPowers = field(default_factory=SessionPowers)  # What a person has allowed for its whole session
     plugins: PluginAccess | None = None  # The plugins of sessions; None where there are none
     call_limits: CallLimits = field(default_factory=CallLimits)  # On what its box asks of them

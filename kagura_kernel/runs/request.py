@@ -217,6 +217,16 @@ class RunRequest(NamedTuple):
             otherwise="`kagura/python:latest`",
         ),
     ] = None
+    keep: Annotated[
+        "bool",
+        Option(
+            ("--keep",),
+            "leave the box in place, paused, for the next cell with `--keep`, which goes on with its files, its Python "
+            "variables and what was installed, and with nothing that this one was granted",
+            otherwise="a fresh box that ends with the run; the settings `keep` and `keep_minutes`",
+            surfaces=NOTEBOOK,
+        ),
+    ] = False
     session: Annotated[
         "str | None",
         Option(

@@ -29,8 +29,6 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import (
     AnyEvent,
-    BoxClosed,
-    BoxStarted,
     Noted,
     RunFinished,
     RunStarted,
@@ -54,6 +52,7 @@ from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.runs.planning import plan_run
 from kagura_kernel.runs.plugins import BOXED_PACKAGE, open_plugins, refresh_plugins
 from kagura_kernel.runs.recorder import told
+from kagura_kernel.runs.run_box import RunBox
 from kagura_kernel.runs.sealing import seal
 from kagura_kernel.runs.variables import Brought, collect_outputs, make_exchange
 from kagura_kernel.runs.verifying import Verification
@@ -67,6 +66,10 @@ NONE_ENABLED = (
     "which there are, `%kagura plugin enable NAME` enables one."
 )
 """For a program that looks for a plugin where none is."""
+
+
+SESSION_ENDED = "The Python session ended with this cell: its variables and imports are gone, the files are not."
+SESSION_NEW = "The Python session of the cells before had ended: this cell began a new one, without their variables."
 
 
 async def run_cell(context: RunContext) -> Ending:
@@ -112,6 +115,12 @@ async def _command(context: RunContext, exchange: ExchangeDirectory) -> Command:
     path = f"{exchange.scratch}/cell.{'py' if is_python else 'sh'}"
     # A file, not `-c`: tracebacks show the line, and standard input stays free.
     code = context.order.task.encode("utf-8", "surrogatepass")
+    if is_python and exchange.cell:
+        # It stays, and so does its Python.
+        call = await exchange.python_call(CALL_ID, code)
+        return replace(
+            call, env=exchange.environment(CALL_ID), limits=context.order.limits, spill_dir=context.spill_dir
+        )
     await asyncio.gather(context.box.files.write(path, code), exchange.open_call(CALL_ID))
     # The cell's own directory is /tmp; modules are looked for where the cell works.
     modules = [context.box.files.root] if is_python else []
@@ -131,9 +140,15 @@ async def _run(context: RunContext, exchange: ExchangeDirectory, command: Comman
     results = Results(exchange, context.recorder, context.membrane.scrubber, context.redacting)
     try:
         result = await context.box.run(command, streamer(context.recorder, CALL_ID))
-    except (SandboxCommandTimeout, SandboxIdleTimeout):
+    except (SandboxCommandTimeout, SandboxIdleTimeout) as error:
         await results.collect(CALL_ID)
+        if command.resident and not error.goes_on:
+            context.recorder.record(Noted, text=SESSION_ENDED)
         raise
+    if result.resident == "gone":
+        context.recorder.record(Noted, text=SESSION_ENDED)
+    elif context.had_python and result.resident == "new":
+        context.recorder.record(Noted, text=SESSION_NEW)
     await results.collect(CALL_ID)
     return result
 
@@ -161,7 +176,8 @@ class Run:
         self._verified: RunVerified | None = None
         self._left: tuple[str, ...] = ()
         self._brought = Brought()
-        self._box: Box | None = None
+        self._box = RunBox(order, parts, self._context.recorder.record)
+        self._why_not = "the run did not come to its end"
         self._settling: asyncio.Timeout | None = None
         self._cut_by: BaseException | None = None
         self._is_cut = False
@@ -214,6 +230,7 @@ class Run:
             ending = await self._settle(ending)
             changes = self._context.changes.left
             await self._learn(ending, self._context.changes.as_files)
+            self._why_not = "its changes could not all be brought out" if self._is_cut else ""
         finally:
             await self._close()
             self._drop_empty_outputs()
@@ -253,7 +270,7 @@ class Run:
     # ----------------------------------------------------- launch and converse
 
     async def _launch_and_converse(self) -> Ending:
-        order, clock, context = self.order, self._parts.clock, self._context
+        order, context = self.order, self._context
         record = context.recorder.record
         if order.brain is not None:
             await context.memory.open()
@@ -268,20 +285,9 @@ class Run:
         await context.membrane.approve()
         await refresh_plugins(order, self._parts, record)
         await context.changes.begin()
-        began = clock.monotonic()
-        launched = await self._parts.start_box(order.box, context.kit.spec(order.spec))
-        box = self._box = launched.box
-        record(
-            BoxStarted,
-            box_id=box.id,
-            backend=box.backend,
-            isolation=box.isolation.label,
-            reason=launched.reason,
-            image=box.image,
-            warm=box.warm,
-            ready_ms=(clock.monotonic() - began) * 1000,
-            notes=box.notes,
-        )
+        box, kept = await self._box.open(context.kit.spec(order.spec))
+        if kept is not None:
+            context.go_on(kept)
         watch = asyncio.create_task(self._watch(box), name=f"watch {box.id}")
         try:
             return await self._converse(await context.membrane.open(box, context.redacting.filter))
@@ -323,11 +329,11 @@ class Run:
 
     async def _settle(self, ending: Ending) -> Ending:
         """Bring the changes out; how the run ended after that."""
-        if self._box is None or isinstance(ending.error, SandboxDied):
+        if (box := self._box.box) is None or isinstance(ending.error, SandboxDied):
             return ending
         try:
             async with self._settles(ending):
-                await self._context.changes.settle(self._box)
+                await self._context.changes.settle(box)
         except JournalError:
             raise
         except (KaguraError, TimeoutError) as error:
@@ -372,7 +378,8 @@ class Run:
         try:
             if self.order.leaves:
                 cost, began, acted = context.account.cost, self._has_begun(ending), context.tool_calls > 0
-                left = await context.memory.leave(ending, self._proof, cost, changes, began=began, acted=acted)
+                own = tuple(one for one in changes if one.path not in context.changes.still)
+                left = await context.memory.leave(ending, self._proof, cost, own, began=began, acted=acted)
                 # A lesson is joined to the summary of the run that it comes from.
                 self._left = (*left, *await context.learning.leave(ending, self._proof, left))
         except JournalError:
@@ -429,14 +436,14 @@ class Run:
         giving_back = self._give_back()
         # What was injected leaves the box while there is one; a provider that hangs does not keep the box alive.
         await asyncio.wait({giving_back}, timeout=GIVE_BACK_SECONDS)
-        box, self._box = self._box, None
+        context = self._context
+        if not giving_back.done() or giving_back.exception() is not None:
+            self._why_not = "what the run was granted could not be taken back in time"
         try:
-            if box is not None:
-                await box.close()
-                with contextlib.suppress(JournalError):
-                    self._context.recorder.record(BoxClosed, box_id=box.id)
+            await self._box.close(
+                context.changes, why_not=self._why_not, untrusted=context.memory.untrusted, free=context.kit.close
+            )
         finally:
-            self._context.kit.close()
             await giving_back
 
     def _drop_empty_outputs(self) -> None:

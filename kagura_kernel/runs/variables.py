@@ -186,7 +186,11 @@ async def make_exchange(context: RunContext, *, for_shell: bool) -> ExchangeDire
     names = tuple(one.name for one in order.request.inputs)
     # What the settings say about drawing stands.
     backend = "" if "MPLBACKEND" in order.spec.env else "Agg"
-    exchange = ExchangeDirectory(context.box, names, order.request.outputs, order.room, backend=backend)
+    cell = str(order.place.count or order.run_id) if order.keep_seconds else ""
+    exchange = ExchangeDirectory(context.box, names, order.request.outputs, order.room, backend=backend, cell=cell)
+    if context.kept is not None:
+        await exchange.begin_cell()
+        context.had_python = await exchange.had_session()
     index: dict[str, Any] = {}
     words: dict[str, str] = {}
     await exchange.lay_out()

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
 from kagura_kernel.domain.policy import BoxLimits, IsolationClass, SandboxPolicy
@@ -222,6 +222,25 @@ class Box(Protocol):
 
     async def close(self) -> None:
         """End everything in it and free what it held; may be called twice, never raises for a box that is gone."""
+        ...
+
+
+@runtime_checkable
+class KeepableBox(Box, Protocol):
+    """What a box offers beside `Box` when it can be left in place between two runs."""
+
+    async def rest(self) -> None:
+        """End every command, listener and connection, and stop every process, until `wake`.
+
+        Afterwards nothing that it was lent is within its reach, whatever runs in it.
+
+        Raises:
+            SandboxUnavailable: the box is gone.
+        """
+        ...
+
+    async def wake(self) -> None:
+        """Let its processes go on; what it listened to does not come back. Raises like `rest`."""
         ...
 
 

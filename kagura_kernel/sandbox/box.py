@@ -131,6 +131,14 @@ class PipedBox:
         """Serve connections that programs in the box make to a loopback port; see `Box.listen`."""
         return await self.channel.listen(listener, serve, failed)
 
+    async def rest(self) -> None:
+        """Take back what it was lent, and stop all that runs in it; see `KeepableBox.rest`."""
+        await self.channel.rest()
+
+    async def wake(self) -> None:
+        """Let it go on; see `KeepableBox.wake`."""
+        await self.channel.wake()
+
     async def wait_closed(self) -> str:
         """Return when the box is gone: why it died, or an empty text when it was closed."""
         return await self.channel.wait_closed()

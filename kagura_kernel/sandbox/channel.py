@@ -24,9 +24,9 @@ from kagura_kernel.domain.errors import (
     UsageError,
 )
 from kagura_kernel.sandbox.backend import WORKSPACE, Failed, Listener, ServeStream
-from kagura_kernel.sandbox.files import BoxFiles
+from kagura_kernel.sandbox.files import BoxFiles, finish
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.listeners import Listeners
+from kagura_kernel.sandbox.listeners import Listeners, no_data
 from kagura_kernel.sandbox.output import Printed
 from kagura_kernel.sandbox.pipe import Buffer, FdPipe, Pipe
 from kagura_kernel.sandbox.streams import (
@@ -309,6 +309,23 @@ class BoxChannel:
     async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
         """Serve connections that programs in the box make to a loopback port; see `Box.listen`."""
         return await self._listeners.listen(listener, serve, failed)
+
+    async def rest(self) -> None:
+        """End every command, listener and connection, and stop every process but the guest, until `wake`.
+
+        Raises:
+            SandboxUnavailable: the box is gone.
+        """
+        self._listeners.withdraw()
+        await asyncio.gather(*(self.call_off(stream, 0.0) for stream in list(self._streams.values())))
+        await self._set_rest(on=True)
+
+    async def wake(self) -> None:
+        """Let the box go on; raises like `rest`."""
+        await self._set_rest(on=False)
+
+    async def _set_rest(self, *, on: bool) -> None:
+        await finish(self, self.open({"kind": frames.REST, "on": on}, no_data))
 
     # ---------------------------------------------------------------- streams
 

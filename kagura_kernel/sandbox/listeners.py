@@ -199,6 +199,7 @@ class _Open:
     serve: ServeStream
     failed: Failed | None
     port: asyncio.Future[int]
+    is_over: bool = False  # whether nobody serves it any more
 
 
 class Listeners:
@@ -217,7 +218,7 @@ class Listeners:
     async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None) -> int:
         """Open one; see `Box.listen`."""
         port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        stream = self._channel.open({"kind": frames.LISTEN, "port": listener.port, "front": listener.front}, _no_data)
+        stream = self._channel.open({"kind": frames.LISTEN, "port": listener.port, "front": listener.front}, no_data)
         self._open[stream.id] = _Open(listener, serve, failed, port)
         stream.result.add_done_callback(lambda _: self._gone(stream))
         try:
@@ -293,7 +294,7 @@ class Listeners:
             raise WireError(f"stream {number} is opened out of order")
         self._last_id = number
         found = self._open.get(_number(request, "listener", 0)) if request.get("kind") == frames.CONNECTION else None
-        if found is None:
+        if found is None or found.is_over:
             self._unserved += 1
             if self._unserved > MAX_UNSERVED:
                 raise WireError("it opens one stream after another that nobody serves")
@@ -340,6 +341,15 @@ class Listeners:
         if stream.ended and stream.cancelled:
             self._streams.pop(stream.id, None)
 
+    def withdraw(self) -> None:
+        """Serve nobody any more, whatever the guest says; that it stops listening is for the caller to ask of it."""
+        for found in self._open.values():
+            found.is_over = True
+        for stream in self._streams.values():
+            stream.abort()
+        for task in self.tasks:
+            task.cancel()
+
     def end(self) -> None:
         """The box is gone: nobody is served any more."""
         streams, self._streams = self._streams, {}
@@ -374,6 +384,7 @@ def _number(request: Mapping[str, Any], name: str, most: int, *, least: int = 1)
     return value
 
 
-def _no_data(kind: int, payload: memoryview) -> None:
+def no_data(kind: int, payload: memoryview) -> None:
+    """Hear data where there is none to be had."""
     del kind, payload
-    raise WireError("data from a listener")
+    raise WireError("data on a stream that has none")

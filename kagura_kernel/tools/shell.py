@@ -83,6 +83,7 @@ class BoxPrograms:
     # Called with a call's id before its shell line runs in the box
     open_call: Callable[[str], Awaitable[None]] | None = None
     sees: bool = False  # Whether the model is shown images as well
+    remembers: bool = False  # Whether the session has been there before the first call
 
     @property
     def sentence(self) -> str:
@@ -97,8 +98,12 @@ class BoxPrograms:
             "print what you want to see; a last expression is shown as in a notebook, and display(obj) and figures of "
             f"matplotlib are shown to {seen}. Variables, imports and the working directory stay from call to call, "
             "`await` works at the top level, and modules of the workspace are read again when they have changed. "
-            "restart=true begins anew"
+            f"restart=true begins anew{self._before}"
         )
+
+    @property
+    def _before(self) -> str:
+        return ". The variables and imports of an earlier cell of this notebook are there" if self.remembers else ""
 
 
 class BashTool:
@@ -176,7 +181,7 @@ class PythonTool:
             ),
         )
         self._one = asyncio.Lock()
-        self._remembers = False
+        self._remembers = self._programs.remembers
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         """Run the code; it travels as a file or by standard input, so its length and its quotes do not matter."""

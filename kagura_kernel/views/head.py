@@ -94,11 +94,22 @@ def _places(view: RunView, *, live: bool) -> ui.Blocks:
     if view.box is not None:
         why = view.box.reason.removeprefix(f"{view.box.backend}: ")
         where = f"{' '.join(filter(None, [view.box.backend, view.box.image]))}, {view.box.isolation} isolation"
+        where += _stays(view.box)
         parts.append(ui.Line((ui.strong("Box"), where, *([f"— {why}"] if here and why else [])), plain=""))
         parts += [ui.Line((note,), "caution", plain="") for note in box_notes(view, here=here)]
     elif view.finished is None and not view.auditing:
         parts.append(ui.Line((ui.strong("Box"), "starting …"), plain=""))
     return (*parts, *granted_blocks(view, here=here), *variables_blocks(view), *images_blocks(view))
+
+
+def _stays(box: BoxStarted) -> str:
+    """Whose box it goes on with, and whether it stays for others; nothing of an ordinary one."""
+    if not box.stays:
+        return ""
+    before = "the cell before" if box.goes_on_count is None else f"[{box.goes_on_count}]"
+    goes_on = f"goes on with the box of {before}" if box.goes_on else "a new box"
+    why = f" ({box.instead.rstrip('.')})" if box.instead else ""
+    return f", {goes_on}{why}, which stays for the next cell with `--keep`"
 
 
 def images_blocks(view: RunView) -> ui.Blocks:

@@ -162,7 +162,8 @@ class RunView:
                 self.box = event
                 self._dirty.add("head")
             case ev.BoxClosed(why=why) if why:
-                self._add(parts.Note(self._key(), f"The box is gone: {why}", grave=True))
+                # One that stayed is missed by nobody who has not asked for it again.
+                self._add(parts.Note(self._key(), f"The box is gone: {why}", grave=self.finished is None))
             case ev.TurnCounted():
                 self._count(event)
             case ev.Noted():

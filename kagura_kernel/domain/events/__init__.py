@@ -51,6 +51,7 @@ from kagura_kernel.domain.events.run import (
     ApprovalDecided,
     ApprovalRequested,
     BoxClosed,
+    BoxKept,
     BoxStarted,
     ChangesCollected,
     ChangesSettled,
@@ -81,6 +82,7 @@ __all__ = [
     "ApprovalDecided",
     "ApprovalRequested",
     "BoxClosed",
+    "BoxKept",
     "BoxStarted",
     "ChangesCollected",
     "ChangesSettled",
@@ -137,6 +139,7 @@ AnyEvent = Annotated[
     RunStarted
     | RunGranted
     | BoxStarted
+    | BoxKept
     | BoxClosed
     | TextStreamed
     | TextWritten

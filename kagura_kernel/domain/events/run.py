@@ -273,10 +273,22 @@ class BoxStarted(Event):
     warm: bool = False  # Whether it came from the pool
     ready_ms: float = 0.0  # Time until it took its first command, milliseconds
     notes: tuple[str, ...] = ()  # What a reader should know (a limit that could not be set, folders left out)
+    goes_on: Exact = ""  # The run that left this box in place; empty for a new one
+    goes_on_count: int | None = None  # The execution count of that run's cell; None where nobody knows
+    stays: bool = False  # Whether it is left in place for the next cell
+    instead: str = ""  # Why it is not the one that the session had in place, one clause; empty where there was none
+
+
+class BoxKept(Event):
+    """The run has ended and left its box in place, paused, and without anything that the run was granted."""
+
+    kind: Literal["box.kept"] = "box.kept"
+    box_id: Exact
+    seconds: float  # How long it waits for a run that goes on with it
 
 
 class BoxClosed(Event):
-    """The box is gone. `why` is empty when the run closed it, otherwise what killed it."""
+    """The box is gone. `why` is empty when the run closed it, otherwise what ended it, a clause."""
 
     kind: Literal["box.closed"] = "box.closed"
     box_id: Exact

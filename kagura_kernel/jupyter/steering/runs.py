@@ -48,6 +48,12 @@ def new(asked: Asked) -> None:
     tell("The next run begins a new conversation.")
 
 
+def box_end(asked: Asked) -> None:
+    """End the box that cells have left in place."""
+    kept = asked.cockpit.end_box()
+    tell("No box waits for a next cell." if kept is None else f"The box of {kept.name} ends.")
+
+
 def model(asked: Asked) -> None:
     """Have further runs think with another model, or say which it is."""
     if wanted := asked["model"]:

@@ -95,6 +95,7 @@ class Session:
         self._screen: Any = None
         self._namespace: dict[str, Any] = {}
         self._inputs: list[str] = []
+        self._cell = ""
         self._root = os.path.join(os.getcwd(), "")  # noqa: PTH109, PTH118 - texts are compared
         self._files: dict[str, int] = {}
         self._out: dict[str, int] = {}
@@ -111,11 +112,14 @@ class Session:
                 if os.environ.get(name) == env[name]:
                     os.environ.pop(name) if old is None else os.environ.update({name: old})
 
-    def _program(self, path: str, call: str, inputs: str) -> int:
+    def _program(self, path: str, call: str, inputs: str, cell: str = "") -> int:
         us, folder = self._us, f"{self._us.ROOT}/shown/{call}"
         if self._screen is None:
             self._screen, self._namespace = us.prepare(path, ".", folder)
             self._inputs = us.names(inputs)
+        elif cell != self._cell:
+            self._inputs = us.names(inputs)
+        self._cell = cell
         self._screen.begin(folder)
         _own_streams()
         self._namespace["__file__"] = path

@@ -1,11 +1,12 @@
 """The frames on the pipe: the one place that says how they look, read by both ends.
 
 A frame is nine bytes (length of the payload, type, stream id; big endian) and its payload. Streams with odd ids are
-opened by the host (exec, file, listen), even ones by the guest (connection), in rising order. Stream 0 belongs to the
-pipe itself. Data flows only against credit: each side may send so many bytes of data on a stream, and more as the other
-side gives it back. On a stream of the host's that is `WINDOW` both ways.
+opened by the host (exec, file, listen, rest), even ones by the guest (connection), in rising order. Stream 0 belongs
+to the pipe itself. Data flows only against credit: each side may send so many bytes of data on a stream, and more as
+the other side gives it back. On a stream of the host's that is `WINDOW` both ways.
 
-A `listen` lasts as long as the box: ACCEPT says its port; a RESULT instead, why there is none.
+A `listen` lasts as long as the box, or until the host cancels it: ACCEPT says its port; a RESULT instead, why there is
+none. A `rest` stops every process of the box but the guest, or lets them go on; the RESULT says that it is done.
 
 A `connection` names its listener, and what the guest takes (`credit`). The host answers ACCEPT, with what it takes, or
 RESULT with a `status` and a `text` for the program; no data passes before. It ends when both have let go of it: the
@@ -40,6 +41,7 @@ CONTROL = frozenset((HELLO, OPEN, RESULT, CANCEL, ACCEPT))
 EXEC = "exec"
 FILE = "file"
 LISTEN = "listen"
+REST = "rest"
 CONNECTION = "connection"
 
 PROXY = "proxy"

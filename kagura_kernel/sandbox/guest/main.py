@@ -13,7 +13,7 @@ from .commands import GRACE, Running
 from .files import Job, described, refusal
 from .link import Link
 from .loop import READ, Loop
-from .processes import descendants, harden, kill_all, text_bytes
+from .processes import descendants, freeze, harden, kill_all, signal_all, text_bytes
 
 TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds
 if TYPE_CHECKING:
@@ -91,6 +91,12 @@ class Guest:
             self._start(stream, request)
         elif request["kind"] == frames.LISTEN:
             self._listen(stream, request)
+        elif request["kind"] == frames.REST:
+            if request["on"]:
+                freeze(descendants)
+            else:
+                signal_all(descendants(), _signal.SIGCONT)
+            self._link.send_json(frames.RESULT, stream, {})
         else:
             self._served[stream] = Job(self._loop, self._link, stream, self._operation(request), self._done)
 

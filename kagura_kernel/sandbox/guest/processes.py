@@ -81,8 +81,8 @@ def signal_all(pids: set[int], signal: int) -> None:
             continue
 
 
-def kill_all(find: Callable[[], set[int]]) -> None:
-    """Freeze what `find` finds until there is nothing new, so that nobody can fork away, then kill it all."""
+def freeze(find: Callable[[], set[int]]) -> set[int]:
+    """Stop what `find` finds until there is nothing new, so that nobody can fork away: all that was found."""
     seen: set[int] = set()
     for _ in range(PASSES):
         new = find() - seen
@@ -90,7 +90,12 @@ def kill_all(find: Callable[[], set[int]]) -> None:
             break
         signal_all(new, _signal.SIGSTOP)
         seen |= new
-    signal_all(seen, _signal.SIGKILL)
+    return seen
+
+
+def kill_all(find: Callable[[], set[int]]) -> None:
+    """Freeze what `find` finds, then kill it all."""
+    signal_all(freeze(find), _signal.SIGKILL)
 
 
 def _look(name: str) -> Process | None:

@@ -29,6 +29,7 @@ from kagura_kernel.sandbox.backend import Box, BoxChange, BoxSpec, SandboxBacken
 from kagura_kernel.testing.conformance.box_crowds import BoxCrowdsConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
 from kagura_kernel.testing.conformance.box_fixtures import DESCRIPTORS, NO_LIMITS, BoxFixtures, begun, plain, sh
+from kagura_kernel.testing.conformance.box_keeping import BoxKeepingConformance
 from kagura_kernel.testing.conformance.box_output import BoxLimitsConformance, BoxOutputConformance
 from kagura_kernel.testing.conformance.box_residents import BoxResidentsConformance
 from kagura_kernel.testing.conformance.box_streams import BoxStreamsConformance
@@ -484,6 +485,7 @@ class BoxRestConformance(
     BoxLimitsConformance,
     BoxFilesConformance,
     BoxResidentsConformance,
+    BoxKeepingConformance,
     BoxStreamsConformance,
     BoxCrowdsConformance,
 ):

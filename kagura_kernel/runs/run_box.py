@@ -1,0 +1,117 @@
+"""One run's box: a new one, or the one that the session's last run left in place; at the end closed, or left again."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from kagura_kernel.domain.errors import JournalError, KaguraError, SandboxUnsupported
+from kagura_kernel.domain.events import BoxClosed, BoxStarted, Noted
+from kagura_kernel.membrane.grant import RecordFact
+from kagura_kernel.runs.changes import RunChanges
+from kagura_kernel.runs.keeping import KeptBox, Likeness
+from kagura_kernel.runs.order import RunOrder, RunParts
+from kagura_kernel.sandbox.backend import Box, BoxSpec, KeepableBox
+
+
+class RunBox:
+    """Where a run gets its box from, and where it goes; on the run's loop.
+
+    Args:
+        order: What was asked for.
+        parts: Where boxes come from.
+        record: Where the run's events go.
+    """
+
+    def __init__(self, order: RunOrder, parts: RunParts, record: RecordFact) -> None:
+        self._order, self._parts, self._record = order, parts, record
+        self._keeps = order.keep_seconds > 0 and parts.kept is not None
+        self._now: KeptBox | None = None
+        self.box: Box | None = None  # As long as it is the run's
+
+    async def open(self, spec: BoxSpec) -> tuple[Box, KeptBox | None]:
+        """Have a box, and what is to be known of the runs before in it; None where there were none.
+
+        Raises:
+            SandboxError: none can be had, or none that could stay.
+            WorkspaceError: the project cannot be shown to it.
+        """
+        order, clock, began = self._order, self._parts.clock, self._parts.clock.monotonic()
+        likeness = Likeness(order.box, spec, (order.write_mode.value, order.plans_only))
+        since = time.time()
+        before, instead = await self._before(likeness)
+        if before is not None:
+            self.box, reason = before.box, before.reason
+        else:
+            launched = await self._parts.start_box(order.box, spec)
+            self.box, reason = launched.box, launched.reason
+        box = self.box
+        self._record(
+            BoxStarted,
+            box_id=box.id,
+            backend=box.backend,
+            isolation=box.isolation.label,
+            reason=reason,
+            image=box.image,
+            warm=box.warm,
+            ready_ms=(clock.monotonic() - began) * 1000,
+            notes=box.notes,
+            goes_on=before.run_id if before is not None else "",
+            goes_on_count=before.count if before is not None else None,
+            stays=self._keeps,
+            instead=instead,
+        )
+        if self._keeps:
+            if not isinstance(box, KeepableBox):
+                raise SandboxUnsupported(box.backend, "boxes that stay for the next cell, so leave `--keep` out")
+            self._now = before or KeptBox(box, reason, likeness, since)
+        return box, before
+
+    async def _before(self, likeness: Likeness) -> tuple[KeptBox | None, str]:
+        order, kept = self._order, self._parts.kept
+        # What a run is to go on from, or is given, is laid into a fresh workspace.
+        if not self._keeps or kept is None or order.resumes is not None or order.request.changes:
+            return None, ""
+        return await kept.take(order.session_id, likeness)
+
+    async def close(self, changes: RunChanges, *, why_not: str, untrusted: bool, free: Callable[[], None]) -> None:
+        """Leave it in place where that was asked for, and close it otherwise.
+
+        Args:
+            changes: What was told of its files.
+            why_not: Why it cannot stay, a clause; empty where it can.
+            untrusted: Whether the run was shown memories that are not trusted.
+            free: Lets go of what it shows of the host; called when it is closed.
+        """
+        box, self.box = self.box, None
+        now = self._now
+        if now is not None and not why_not:
+            order = self._order
+            now = replace(
+                now,
+                run_id=order.run_id,
+                count=order.place.count,
+                told=changes.told,
+                notebook=changes.notebook,
+                untrusted=untrusted,
+                record=self._record,
+                free=free,
+            )
+            try:
+                assert self._parts.kept is not None, "it stays where boxes can be kept"  # noqa: S101 - for the type checker
+                await self._parts.kept.leave(order.session_id, now, order.keep_seconds)
+            except KaguraError as error:
+                why_not = error.message
+            else:
+                return
+        try:
+            if box is not None:
+                await box.close()
+                with contextlib.suppress(JournalError):
+                    if now is not None:
+                        self._record(Noted, text=f"The box does not stay for the next cell: {why_not}")
+                    self._record(BoxClosed, box_id=box.id)
+        finally:
+            free()

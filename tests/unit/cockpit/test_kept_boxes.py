@@ -1,0 +1,230 @@
+"""Boxes that stay for the next cell: what stays in them, and what never does."""
+
+import pytest
+
+from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.events import BoxStarted
+from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.domain.settings import Settings
+from kagura_kernel.domain.variables import CellPlace, PackedVariable
+from kagura_kernel.membrane.credentials.injection.settings import EnvInjection
+from kagura_kernel.membrane.credentials.registry import Registry
+from kagura_kernel.runs.box_runner.packing import pack
+from kagura_kernel.runs.request import RunRequest
+from kagura_kernel.testing.brain import Ask
+from kagura_kernel.testing.credential_fake import FakeProvider
+from kagura_kernel.testing.patience import wait_until
+
+
+@pytest.fixture
+def cell(project):
+    """Runs a cell that stays, and gives its outcome."""
+
+    def run(cockpit, code, *, count=None, **options):
+        place = CellPlace(count=count)
+        given = {"language": "python", "keep": True} | options
+        return cockpit.launch(RunRequest(code, project=project, place=place, **given)).result(60)
+
+    return run
+
+
+def started(cockpit, outcome):
+    return next(row.event for row in cockpit.journal.events(run_id=outcome.run_id) if isinstance(row.event, BoxStarted))
+
+
+def output(cockpit, outcome):
+    return next(row.event.text for row in cockpit.journal.events(run_id=outcome.run_id, kinds=("tool.finished",)))
+
+
+def given(name, value):
+    packed = pack(value, 1000)
+    return PackedVariable(name, packed.form, packed.data, packed.details, packed.summary)
+
+
+def test_a_cell_goes_on_with_variables_imports_directory_and_files_of_the_one_before(cockpit_with, cell, backend):
+    cockpit = cockpit_with()
+    first = cell(
+        cockpit, "import os, math as m\nx = 41\nos.makedirs('sub')\nos.chdir('sub')\nopen('f', 'w').close()", count=5
+    )
+    second = cell(cockpit, "print(x + m.floor(1.5), os.path.basename(os.getcwd()), os.listdir('.'))", count=6)
+    assert second.text == "42 sub ['f']\n"
+    assert len(backend.boxes) == 1
+    assert (started(cockpit, first).goes_on, started(cockpit, first).stays) == ("", True)
+    told = started(cockpit, second)
+    assert (told.goes_on, told.goes_on_count, told.instead) == (first.run_id, 5, "")
+    kinds = [row.event.kind for row in cockpit.journal.events(run_id=first.run_id)]
+    assert kinds[-2:] == ["box.kept", "run.finished"]
+
+
+def test_an_agent_and_cells_share_one_python(cockpit_with, cell, backend):
+    cockpit = cockpit_with([Ask("python", {"code": "x += 1\nx"}), lambda results: results[-1].text])
+    cell(cockpit, "x = 41")
+    assert "42" in cell(cockpit, "add one", language="").text
+    assert cell(cockpit, "print(x)").text == "42\n"
+    assert len(backend.boxes) == 1
+
+
+def test_a_failing_cell_keeps_its_box_and_a_plain_cell_leaves_it_alone(cockpit_with, cell, backend):
+    cockpit = cockpit_with()
+    assert cell(cockpit, "x = 41\nraise ValueError('no')").status == "failed"
+    assert cell(cockpit, "print('x' in globals())", keep=False).text == "False\n"
+    assert cell(cockpit, "print(x)").text == "41\n"
+    assert len(backend.boxes) == 2
+
+
+def test_variables_go_in_anew_and_come_out_of_each_cell(cockpit_with, cell):
+    cockpit = cockpit_with()
+    cell(cockpit, "y = n", inputs=(given("n", 1),), outputs=("y",))
+    second = cell(cockpit, "z = n + y", inputs=(given("n", 10),), outputs=("z",))
+    assert [one.name for one in second.outputs] == ["z"]
+    assert b"11" in second.outputs[0].data
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"image": "other"}, "another image than in [5]"),
+        ({"write_mode": WriteMode.THROUGH}, "another `--write` or `--mode` than in [5]"),
+        ({"net": ("none",)}, "other terms of the box than in [5]"),
+    ],
+)
+def test_a_cell_that_asks_for_something_else_has_a_box_of_its_own_and_says_why(cockpit_with, cell, backend, other, why):
+    cockpit = cockpit_with()
+    cell(cockpit, "x = 41", count=5)
+    second = cell(cockpit, "print('x' in globals())", **other)
+    assert second.text == "False\n"
+    assert started(cockpit, second).instead == why
+    assert backend.boxes[0].channel.closed
+
+
+def test_another_session_never_gets_the_box(cockpit_with, cell):
+    cockpit = cockpit_with()
+    cell(cockpit, "x = 41")
+    assert cell(cockpit, "print('x' in globals())", session="other").text == "False\n"
+    assert cell(cockpit, "print(x)").text == "41\n"
+    assert cell(cockpit, "print('x' in globals())", new_session=True).text == "False\n"
+
+
+def test_nothing_listens_in_a_box_that_waits(cockpit_with, cell):
+    """The proxy of the run before is gone, and what was connected to it."""
+    cockpit = cockpit_with()
+    cell(
+        cockpit,
+        "import os, socket\nport = int(os.environ['HTTP_PROXY'].rpartition(':')[2])\n"
+        "old = socket.create_connection(('127.0.0.1', port))",
+    )
+    seen = cell(
+        cockpit,
+        "print(int(os.environ['HTTP_PROXY'].rpartition(':')[2]) != port or old.recv(1))\n"
+        "print(socket.socket().connect_ex(('127.0.0.1', port)))",
+    )
+    assert seen.status == "done"
+    assert seen.text.splitlines()[1] != "0"
+
+
+def test_a_box_with_credentials_does_not_stay_and_no_such_run_goes_on_in_one(cockpit_with, cell, backend):
+    injection = EnvInjection(way="env", variables={"TOKEN": "{token}"})
+    registry = Registry({"fake": FakeProvider(scopes=frozenset({"read"}))}, {"fake": (injection,)})
+    settings = Settings(preapproved_grants=("fake:read",), keep=True)
+    cockpit = cockpit_with(registry=registry, settings=settings)
+    with pytest.raises(UsageError, match="holds credentials ends with its run"):
+        cell(cockpit, "x", grants=("fake:read",))
+    cell(cockpit, "x = 41", keep=False)
+    code = "import os\nprint('TOKEN' in os.environ, 'x' in globals())"
+    held = cell(cockpit, code, keep=False, grants=("fake:read",))
+    assert (held.text, started(cockpit, held).stays) == ("True False\n", False)
+    assert backend.boxes[1].channel.closed
+    assert cell(cockpit, code, keep=False).text == "False True\n"
+
+
+def test_changes_that_wait_are_proposed_once_and_what_is_changed_further_by_the_later_cell(cockpit_with, cell, project):
+    cockpit = cockpit_with()
+    first = cell(cockpit, "open('a', 'w').write('1')\nopen('b', 'w').write('1')")
+    second = cell(cockpit, "open('b', 'a').write('2')\nopen('c', 'w').write(open('a').read())")
+    assert first.changed_files == ["a", "b"]
+    assert second.changed_files == ["b", "c"]
+    states = {one.path: one.state for one in cockpit.changes(first.run_id)}
+    assert states == {"a": "proposed", "b": "discarded"}
+    cockpit.apply_changes(first.run_id, by="ann")
+    cockpit.apply_changes(second.run_id, by="ann")
+    assert [(project / name).read_text() for name in "abc"] == ["1", "12", "1"]
+    third = cell(cockpit, "open('a', 'a').write('3')")
+    assert [(one.path, one.state) for one in third.changes] == [("a", "proposed")]
+
+
+def test_what_a_person_discarded_stays_in_the_box_and_is_not_proposed_again(cockpit_with, cell):
+    cockpit = cockpit_with()
+    first = cell(cockpit, "open('a', 'w').write('1')")
+    cockpit.discard_changes(first.run_id, by="ann")
+    second = cell(cockpit, "print(open('a').read())")
+    assert (second.text, second.changed_files) == ("1\n", [])
+
+
+def test_what_a_person_changed_meanwhile_is_never_overwritten(cockpit_with, cell, project):
+    cockpit = cockpit_with()
+    cell(cockpit, "pass")
+    (project / "data.csv").write_text("mine\n")
+    second = cell(cockpit, "open('data.csv', 'a').write('box')")
+    assert [(one.path, one.state) for one in second.changes] == [("data.csv", "conflict")]
+
+
+def test_a_verification_tries_all_that_is_in_the_box(cockpit_with, cell):
+    cockpit = cockpit_with([Ask("bash", {"command": "cp a b"}), "Done."])
+    cell(cockpit, "open('a', 'w').write('1')")
+    assert cell(cockpit, "copy it", language="", verify="cmp a b").verified
+
+
+def test_a_person_ends_it_and_so_does_a_new_conversation(cockpit_with, cell, backend):
+    cockpit = cockpit_with()
+    assert cockpit.end_box() is None
+    cell(cockpit, "x = 41", count=5)
+    assert cockpit.end_box().name == "[5]"
+    wait_until(lambda: backend.boxes[0].channel.closed)
+    cell(cockpit, "x = 41", count=6)
+    cockpit.begin_anew()
+    wait_until(lambda: backend.boxes[1].channel.closed)
+
+
+def test_a_box_that_died_meanwhile_is_told_and_another_one_begins(cockpit_with, cell, backend):
+    cockpit = cockpit_with()
+    first = cell(cockpit, "x = 41", count=5)
+    backend.boxes[0].channel.fail("somebody killed it")
+    wait_until(lambda: cockpit.journal.events(run_id=first.run_id)[-1].event.kind == "box.closed")
+    second = cell(cockpit, "print('x' in globals())")
+    assert (second.text, started(cockpit, second).instead) == ("False\n", "that of [5] is gone: somebody killed it")
+
+
+def test_a_time_out_interrupts_and_the_session_goes_on(cockpit_with, cell):
+    cockpit = cockpit_with()
+    stopped = cell(cockpit, "x = 41\nimport time\ntime.sleep(600)", command_timeout=0.5)
+    assert (stopped.status, stopped.error_code) == ("failed", "ERR_SANDBOX_COMMAND_TIMEOUT")
+    assert cell(cockpit, "print(x)").text == "41\n"
+
+
+def test_a_session_that_ended_is_told_where_its_variables_are_missed(cockpit_with, cell):
+    cockpit = cockpit_with()
+    ended = cell(cockpit, "x = 41\nimport os\nos._exit(3)")
+    notes = [row.event.text for row in cockpit.journal.events(run_id=ended.run_id, kinds=("noted",))]
+    assert notes == ["The Python session ended with this cell: its variables and imports are gone, the files are not."]
+    again = cell(cockpit, "print('x' in globals())")
+    notes = [row.event.text for row in cockpit.journal.events(run_id=again.run_id, kinds=("noted",))]
+    assert (again.text, notes[-1][:41]) == ("False\n", "The Python session of the cells before ha")
+
+
+def test_a_traceback_shows_the_line_of_the_cell_that_wrote_it(cockpit_with, cell):
+    cockpit = cockpit_with()
+    cell(cockpit, "def f():\n    return 1 / 0", count=5)
+    failed = cell(cockpit, "f()", count=6)
+    said = output(cockpit, failed)
+    assert "return 1 / 0" in said
+    assert "calls/5/cell.py" in said
+
+
+def test_no_box_stays_behind(cockpit_with, cell, backend):
+    cockpit = cockpit_with()
+    for name in "abcdef":
+        cell(cockpit, "pass", session=name)
+    wait_until(lambda: sum(not box.channel.closed for box in backend.boxes) == 4)
+    boxes = list(backend.boxes)
+    cockpit.close()
+    assert all(box.channel.closed for box in boxes)
