@@ -36,6 +36,7 @@ def test_every_option_of_a_cell_that_is_not_about_variables_is_one_of_run():
         "expressions",
         "outputs",
         "context",
+        "keep",
         "fmt",
         "background",
     }

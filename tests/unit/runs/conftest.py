@@ -40,10 +40,10 @@ class Rows:
 async def stage(tmp_path):
     backend = FakeBackend()
     box = await backend.start(BoxSpec())
-    order = SimpleNamespace(request=RunRequest(), room=2**20, spec=SimpleNamespace(env={}))
+    order = SimpleNamespace(request=RunRequest(), room=2**20, spec=SimpleNamespace(env={}), keep_seconds=0.0)
     scrubber = Scrubber(lambda: [Secret(SECRET)])
     yield SimpleNamespace(
-        box=box, order=order, recorder=Rows(), membrane=SimpleNamespace(scrubber=scrubber), project=tmp_path
+        box=box, order=order, recorder=Rows(), membrane=SimpleNamespace(scrubber=scrubber), project=tmp_path, kept=None
     )
     await backend.close()
 
