@@ -461,6 +461,12 @@ class Cockpit:
         with self._lock:
             self._own_session = new_session_id()
 
+    def _waiting(self) -> Iterable[PartStatus]:
+        for kept in self._kept.waiting.values():
+            yield PartStatus(
+                "kept box", ok=True, reason=f"{kept.box.backend}, that of {kept.name}, waits for a next cell"
+            )
+
     def end_box(self) -> KeptBox | None:
         """End the box that this process's session has left in place: which it was, if any; returns at once."""
         session_id = self.session_id
@@ -502,7 +508,7 @@ class Cockpit:
             shared=self._parts.shared,
             swept=self._sweeping.swept,
             owed=self._sweeping.owed(),
-            others=tuple(self._parts.others()),
+            others=(*self._parts.others(), *self._waiting()),
         )
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kagura_kernel.domain.events import RunGranted, VariableCrossed
+from kagura_kernel.domain.events import BoxStarted, RunGranted, VariableCrossed
 from kagura_kernel.domain.visible import shown_word
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.escape import one_line

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,18 @@ handle.subscribe(lambda event: print(event.kind, flush=True))
 handle.result()
 """
 
+KEPT = """
+import sys
+from pathlib import Path
+from kagura_kernel.assembly import get_cockpit
+from kagura_kernel.runs.request import RunRequest
+code = f"import subprocess\\nother = [subprocess.Popen(['sleep', '{sys.argv[2]}']) for _ in range(2)]"
+get_cockpit().launch(RunRequest(code, "python", box=sys.argv[1], project=Path.cwd(), keep=True)).result()
+print("tool.called", flush=True)
+sys.stdin.read()
+"""
+"""Leaves a box in place, with a program that goes on in it."""
+
 
 def processes_with(word: str) -> list[str]:
     """Command lines of all processes that name a word, as the host sees them."""
@@ -48,12 +61,13 @@ def processes_with(word: str) -> list[str]:
 def killed(project: Path, tmp_path: Path) -> Iterator[object]:
     started: list[subprocess.Popen[str]] = []
 
-    def run_and_kill(box: str, marker: str, **environ: str) -> dict[str, str]:
+    def run_and_kill(box: str, marker: str, program: str = PROGRAM, **environ: str) -> dict[str, str]:
         environment = kernel_environ(tmp_path / "home", **environ)
         process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, box, marker],
+            [sys.executable, "-c", program, box, marker],
             cwd=project,
             env=environment,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -66,6 +80,8 @@ def killed(project: Path, tmp_path: Path) -> Iterator[object]:
         process.send_signal(signal.SIGKILL)
         process.wait(60)
         process.stdout.close()
+        assert process.stdin is not None
+        process.stdin.close()
         return environment | {"KILLED_PID": str(process.pid)}
 
     yield run_and_kill
@@ -96,13 +112,20 @@ def test_a_killed_kernel_leaves_no_bubblewrap_box_and_the_next_start_marks_the_r
     check_the_next_start(environment)
 
 
+def test_a_killed_kernel_leaves_no_box_that_waited_for_a_next_cell(killed):
+    killed("bubblewrap", "86543.23", KEPT)
+    wait_until(lambda: not processes_with("sleep 86543.23"))
+
+
 @pytest.mark.docker
 @pytest.mark.timeout(600)  # whoever comes first builds the images
 def test_a_killed_kernel_leaves_no_container_and_the_next_start_marks_the_run_lost(killed, docker_daemon):
+    waited = killed("docker", "86543.24", KEPT, DOCKER_HOST=docker_daemon.host)
     environment = killed("docker", "86543.22", DOCKER_HOST=docker_daemon.host)
-    wait_until(lambda: not processes_with("sleep 86543.22"))
+    wait_until(lambda: not processes_with("sleep 86543.2"))
     owners = '{{.Label "kagura.owner"}}'
     listing = ["docker", "-H", docker_daemon.host, "ps", "-a", "--filter", "label=kagura.box", "--format", owners]
-    mine = f":{environment['KILLED_PID']}:"
-    wait_until(lambda: mine not in subprocess.run(listing, capture_output=True, text=True, check=True).stdout)
+    mine = {f":{one['KILLED_PID']}:" for one in (waited, environment)}
+    owned = partial(subprocess.run, listing, capture_output=True, text=True, check=True)
+    wait_until(lambda: not any(pid in owned().stdout for pid in mine))
     check_the_next_start(environment)

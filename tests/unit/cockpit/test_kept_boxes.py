@@ -178,6 +178,7 @@ def test_a_person_ends_it_and_so_does_a_new_conversation(cockpit_with, cell, bac
     cockpit = cockpit_with()
     assert cockpit.end_box() is None
     cell(cockpit, "x = 41", count=5)
+    assert [part.reason for part in cockpit.status().others] == ["fake, that of [5], waits for a next cell"]
     assert cockpit.end_box().name == "[5]"
     wait_until(lambda: backend.boxes[0].channel.closed)
     cell(cockpit, "x = 41", count=6)
