@@ -1,5 +1,7 @@
 """Boxes that stay for the next cell: what stays in them, and what never does."""
 
+import json
+
 import pytest
 
 from kagura_kernel.domain.errors import UsageError
@@ -21,9 +23,8 @@ def cell(project):
     """Runs a cell that stays, and gives its outcome."""
 
     def run(cockpit, code, *, count=None, **options):
-        place = CellPlace(count=count)
-        given = {"language": "python", "keep": True} | options
-        return cockpit.launch(RunRequest(code, project=project, place=place, **given)).result(60)
+        given = {"language": "python", "keep": True, "place": CellPlace(count=count)} | options
+        return cockpit.launch(RunRequest(code, project=project, **given)).result(60)
 
     return run
 
@@ -229,3 +230,24 @@ def test_no_box_stays_behind(cockpit_with, cell, backend):
     boxes = list(backend.boxes)
     cockpit.close()
     assert all(box.channel.closed for box in boxes)
+
+
+def test_cells_of_the_asking_notebook_that_came_since_the_box_began_are_no_change_of_a_later_cell(
+    cockpit_with, cell, project
+):
+    def write(*sources):
+        cells = [
+            {"id": f"c{n}", "cell_type": "code", "source": one, "metadata": {}, "outputs": [], "execution_count": None}
+            for n, one in enumerate(sources)
+        ]
+        book = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
+        (project / "work.ipynb").write_text(json.dumps(book))
+
+    write("1", "2")
+    cockpit = cockpit_with()
+    place = CellPlace(str(project / "work.ipynb"))
+    edit = "t = open('work.ipynb').read()\nopen('work.ipynb', 'w').write(t.replace('\"{}\"', '\"{}\"'))"
+    first = cell(cockpit, edit.format(1, 10), place=place)
+    write("1", "2", "3")
+    second = cell(cockpit, edit.format(2, 20), place=place)
+    assert [[one.path for one in run.changes] for run in (first, second)] == [["work.ipynb#c0"], ["work.ipynb#c1"]]
