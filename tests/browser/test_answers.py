@@ -1,14 +1,16 @@
 """An approval is decided once, wherever the answer comes from, and every other view follows."""
 
 import getpass
+import os
 import re
+import signal
 import sys
 
 import pexpect
 import pytest
 from playwright.sync_api import expect
 
-from kagura_kernel.journal import views
+from kagura_kernel.journal import pages, views
 from kagura_kernel.jupyter.slots import LIVE_MIME
 from kagura_kernel.views.record import RUN_MIME
 from tests.browser.interrupts import LOAD, host
@@ -124,6 +126,40 @@ def test_a_run_that_ended_while_nobody_had_its_page_open_says_so_and_shows_its_a
     expect(another.tell(1, f"%kagura attach {run_id}").locator(".kg-pill")).to_have_text("Done")
     notebook.reload()
     stays_over(notebook)
+
+
+def test_a_run_of_which_the_file_knows_nothing_is_shown_when_it_is_over(asking, another):
+    notebook, ident = asking
+    notebook.reload()
+    expect(notebook.output(1).get_by_role("region")).to_have_count(0)
+    expect(another.tell(1, f"%kagura approve {ident}")).to_contain_text("allowed")
+    stays_over(notebook)
+
+
+def test_a_cell_that_a_person_has_emptied_stays_empty(asking, another):
+    notebook, ident = asking
+    expect(another.tell(1, f"%kagura approve {ident}")).to_contain_text("allowed")
+    expect(notebook.output(1).locator(".kg-pill")).to_have_text("Done")
+    notebook.page.evaluate("window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+    notebook.save()
+    with notebook.page.expect_response(re.compile(r"api/v1/runs\?.*notebook=")):
+        notebook.reload()
+    expect(notebook.output(1).get_by_role("region")).to_have_count(0)
+
+
+@pytest.mark.parametrize("how", ["restarted", "killed"])
+def test_a_card_whose_kernel_has_ended_before_its_run_gets_a_finished_form(asking, lab, how):
+    notebook, _ = asking
+    notebook.wait_kept(1, LIVE_MIME)
+    if how == "restarted":
+        notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    else:
+        with lab.journal() as journal:
+            os.kill(int(pages.one_run(journal, pending(lab).run_id).owner.split(":")[1]), signal.SIGKILL)
+    expect(notebook.output(1).locator(".kg-pill")).to_have_text(re.compile("Lost|Stopped"))
+    expect(notebook.output(1).locator("[data-act]")).to_have_count(0)
+    kept = [one.data[RUN_MIME]["status"] for one in notebook.save().cells[1].outputs if RUN_MIME in one.get("data", {})]
+    assert set(kept) <= {"lost", "killed"}
 
 
 def stays_over(notebook):

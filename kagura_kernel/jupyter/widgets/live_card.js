@@ -100,13 +100,15 @@ const able = (root, yes) => {
   for (const control of root.querySelectorAll("[data-act], .kg-input")) control.disabled = !yes;
 };
 
-// A card without its kernel: what it says stays, what it offers does not.
+// A card without its kernel: what it says stays, what it offers does not. Our extension looks for its finished form.
 const retire = (root) => {
+  root.dataset.gone = "";
   able(root, false);
   remark(root, GONE);
 };
 
 const revive = (root) => {
+  delete root.dataset.gone;
   able(root, true);
   remark(root, "");
 };

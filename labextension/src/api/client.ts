@@ -43,6 +43,8 @@ export interface IRunQuery {
   before?: string;
   state?: 'live' | 'ended';
   q?: string;
+  /** Only this notebook's, by the journal's name of it. */
+  notebook?: string;
 }
 
 export interface IMemoryQuery {
@@ -84,7 +86,8 @@ export class KaguraClient {
   }
 
   runs(query: IRunQuery): Promise<Result<IPage<IRun>>> {
-    const asked = { limit: query.limit, before: query.before, state: query.state, q: query.q };
+    const { limit, before, state, q, notebook } = query;
+    const asked = { limit, before, state, q, notebook };
     return this._get(`runs${queryText(asked)}`, schema.readRuns);
   }
 

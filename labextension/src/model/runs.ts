@@ -57,6 +57,12 @@ export class RunsModel {
     return answer.ok && answer.value.over ? answer.value : null;
   }
 
+  /** The newest runs of a notebook, by the journal's name of it; none when they cannot be had. */
+  async ofNotebook(notebook: string): Promise<readonly IRun[]> {
+    const answer = await this._client.runs({ limit: 100, notebook });
+    return answer.ok ? answer.value.items : [];
+  }
+
   /** Runs that were told to stop and still go on. */
   stopping(id: string): boolean {
     return this._stopping.has(id);

@@ -10,6 +10,8 @@ const WIDGET_MIME = 'application/vnd.jupyter.widget-view+json';
 const STILL_MIME = 'text/html';
 const RUN_MIME = 'application/vnd.kagura.run+json';
 const LIVE = '.kg-live';
+/** One whose kernel is gone says so, and is not brought up to date any more. */
+const GONE = `${LIVE}[data-gone]`;
 
 /** How long a live card may take to appear before the finished one is shown in its place. */
 const PATIENCE_MS = 400;
@@ -30,7 +32,7 @@ const ASK_MS = 10_000;
  *
  * A kernel writes a run's finished card into the page that began the run, and into no page that was loaded since. There
  * it takes the live card away. So what was shown last stays, and the finished card comes from the server, into the
- * notebook as well.
+ * notebook as well. So it does where the kernel has ended before its run.
  */
 export class LiveOutput extends Panel implements IRenderMime.IRenderer {
   constructor(rendermime: IRenderMimeRegistry, finished: (runId: string) => Promise<IRunCard | null>) {
@@ -41,6 +43,8 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
     this._watch = new MutationObserver(records => {
       if (!this._look() && this._lived) {
         this._keep(records);
+      } else if (records.some(record => record.attributeName !== null)) {
+        void this._ask();
       }
     });
   }
@@ -50,7 +54,7 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
     const card = JSON.stringify(model.data[WIDGET_MIME] ?? null);
     if (card !== this._card) {
       this._card = card;
-      this._watch.observe(this.node, { childList: true, subtree: true });
+      this._watch.observe(this.node, { childList: true, subtree: true, attributeFilter: ['data-gone'] });
       this._host();
       // Not waited for: without a kernel there is no end to it.
       void this._live?.renderModel(model);
@@ -78,13 +82,19 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
     this._lived = true;
     window.clearTimeout(this._timer);
     window.clearTimeout(this._again);
-    window.clearTimeout(this._asking);
+    if (!this._isGone()) {
+      window.clearTimeout(this._asking);
+    }
     this._timer = undefined;
     this._last?.remove();
     this._last = null;
     this._still?.dispose();
     this._still = null;
     return true;
+  }
+
+  private _isGone(): boolean {
+    return this.node.querySelector(GONE) !== null;
   }
 
   private _settle(): void {
@@ -125,7 +135,7 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
       return;
     }
     const card = await this._finished(known.run_id);
-    if (this.isDisposed || this._lived || model !== this._model) {
+    if (this.isDisposed || (this._lived && !this._isGone()) || model !== this._model) {
       return;
     }
     if (card) {

@@ -1,9 +1,13 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import type { ICodeCellModel } from '@jupyterlab/cells';
 import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { PartialJSONObject } from '@lumino/coreutils';
 import { DisposableDelegate } from '@lumino/disposable';
+import type { IRun } from '../api/schema.js';
 import type { Kagura } from '../model/kagura.js';
+import { unshown } from '../model/mending.js';
 import { LIVE_MIME, LiveOutput } from '../panel/liveOutput.js';
-import { IKagura } from './service.js';
+import { IKagura, places } from './service.js';
 
 /** Before the renderer of widgets, which shows nothing where a widget's kernel is gone. */
 const RANK = -20;
@@ -24,8 +28,59 @@ export const liveCardsPlugin: JupyterFrontEndPlugin<void> = {
           createRenderer: () => new LiveOutput(rendermime, id => kagura.runs.finishedCard(id))
         };
         rendermime.addFactory(factory, RANK);
+        void mend(panel, kagura);
         return new DisposableDelegate(() => rendermime.removeMimeType(LIVE_MIME));
       }
     });
   }
 };
+
+/** How often it is asked whether a run is over that its cell does not show. */
+const ASK_MS = 5_000;
+
+/** Gives the cells of a notebook that was opened the cards of runs that they have nothing to show for. */
+async function mend(panel: NotebookPanel, kagura: Kagura): Promise<void> {
+  const { context } = panel;
+  try {
+    await context.ready;
+  } catch {
+    return;
+  }
+  const runs = await kagura.runs.ofNotebook(places().ofJournal(context.path));
+  const cells = [...codeCells(panel)].map(cell => ({ id: cell.id, isEmpty: isEmpty(cell) }));
+  const savedAt = Date.parse(context.contentsModel?.last_modified ?? '');
+  for (const run of unshown(runs, cells, savedAt)) {
+    void show(panel, kagura, run);
+  }
+}
+
+/** Puts the card of a run into its cell once it is over, unless the cell shows something by then. */
+async function show(panel: NotebookPanel, kagura: Kagura, run: IRun): Promise<void> {
+  let card = await kagura.runs.finishedCard(run.run_id);
+  while (!card && !panel.isDisposed) {
+    await new Promise(later => window.setTimeout(later, ASK_MS));
+    card = panel.isDisposed ? null : await kagura.runs.finishedCard(run.run_id);
+  }
+  const cell = [...codeCells(panel)].find(one => one.id === run.cell_id);
+  if (card && cell && isEmpty(cell)) {
+    // As a cell that has just run is. Nothing but this card is in it.
+    cell.trusted = true;
+    cell.outputs.add({
+      output_type: 'display_data',
+      data: { ...card.data } as PartialJSONObject,
+      metadata: { ...card.metadata } as PartialJSONObject
+    });
+  }
+}
+
+function* codeCells(panel: NotebookPanel): Iterable<ICodeCellModel> {
+  for (const cell of panel.isDisposed ? [] : (panel.content.model?.cells ?? [])) {
+    if (cell.type === 'code') {
+      yield cell as ICodeCellModel;
+    }
+  }
+}
+
+function isEmpty(cell: ICodeCellModel): boolean {
+  return cell.outputs.length === 0 && cell.executionState !== 'running';
+}

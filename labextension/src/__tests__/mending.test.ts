@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { IRun } from '../api/schema.js';
+import { unshown } from '../model/mending.js';
+
+const SAVED = Date.parse('2026-01-01T12:00:00Z');
+
+function run(id: string, cell: string, seconds: number | null, more: Partial<IRun> = {}): IRun {
+  const started_at = '2026-01-01T11:59:30Z';
+  return {
+    run_id: id,
+    cell_id: cell,
+    started_at,
+    duration: seconds,
+    lineage: [],
+    ...more
+  } as unknown as IRun;
+}
+
+function found(runs: IRun[], ...cells: [string, boolean][]): string[] {
+  const mendable = cells.map(([id, isEmpty]) => ({ id, isEmpty }));
+  return unshown(runs, mendable, SAVED).map(one => one.run_id);
+}
+
+test('an empty cell gets the newest run that ended, or goes on, since the file was written', () => {
+  const runs = [run('new', 'a', 40), run('old', 'a', 35), run('goes', 'b', null)];
+  assert.deepEqual(found(runs, ['a', true], ['b', true]), ['new', 'goes']);
+});
+
+test('a cell that shows something, was emptied, or had no run of its own is left alone', () => {
+  const child = run('child', 'c', 40, { lineage: ['run'] });
+  assert.deepEqual(
+    found(
+      [run('shown', 'a', 40), run('emptied', 'b', 20), child],
+      ['a', false],
+      ['b', true],
+      ['c', true],
+      ['d', true]
+    ),
+    []
+  );
+});
