@@ -223,6 +223,8 @@ class Stage:
         page.goto(f"{self.lab.url}lab/workspaces/stage-{self._opened}?token={TOKEN}&reset")
         page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")
         page.wait_for_selector("#kagura-sidebar", state="attached")
+        # JupyterLab opens its files beside; a notebook is as wide here as in a page that others have had.
+        page.evaluate("() => window.jupyterapp.shell.collapseLeft()")
         return page
 
     def _clear(self, page: Page) -> bool:
