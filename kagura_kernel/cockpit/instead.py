@@ -69,4 +69,5 @@ def going_on(journal: Journal, run_id: str, text: str, asked: RunRequest | None 
     )
     if may_be_resumed(row) and latest(journal, run_id) is not None and not gone_on_with(journal, run_id):
         return request._replace(resume=run_id)
-    return request
+    # How much that run was shown of its notebook is not kept; what nobody knows is not shown again.
+    return request if asked is not None else request._replace(context="none")

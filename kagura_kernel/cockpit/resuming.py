@@ -114,6 +114,7 @@ def continued(intent: RunRequest, stood: Checkpoint) -> RunRequest:
         writable_root=intent.writable_root or was.get("writable_root") is True,
         write_mode=intent.write_mode or _write_mode(was.get("write_mode")),
         mode=intent.mode or _text(was.get("mode")),
+        context=intent.context or _text(was.get("context")),
         command_timeout=_either(intent.command_timeout, was.get("command_timeout")),
         max_turns=_either(intent.max_turns, was.get("max_turns")),
         outputs=intent.outputs or _texts(was.get("outputs")),

@@ -229,7 +229,8 @@ def begin(shell: Any, request: RunRequest) -> Any:
     """Launch what a command asks for: in the background where a card can live on, otherwise waited for."""
     place = surface_of(shell)
     with calm():
-        # A kernel that carries out a command hears nothing of what the front end would say of the notebook.
+        # A kernel that carries out a command hears nothing of what the front end would say of the notebook, and the
+        # file may not know yet what became private. A command that is awaited sees it, see `steering.runs.say`.
         request = request._replace(context="none")
         if not loop_runs():
             return wait_in_thread(carry_out(shell, request, place), "kagura cell")

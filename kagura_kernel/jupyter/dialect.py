@@ -41,7 +41,7 @@ ENTRY_INSIDE = "kagura_cell_inside"
 ENTRY_COMMAND = "kagura_command"
 """The same for a line that asks a person and waits for the answer."""
 
-_AWAITED = re.compile(r"(?:plugin[ \t]+(?:enable|audit)|fix|explain)(?=[ \t]|$)")
+_AWAITED = re.compile(r"(?:plugin[ \t]+(?:enable|audit)|fix|explain|say[ \t](?:.*[ \t])?--instead)(?=[ \t]|$)")
 _COMMAND = re.compile(r"%kagura[ \t]+(?P<line>.*)")
 
 _FIRST_LINE = re.compile(rf"%%(?P<magic>{'|'.join(CELL_MAGICS)})(?P<line>[ \t].*)?$")
@@ -84,7 +84,7 @@ def _commands(lines: Sequence[str]) -> list[str]:
 
 
 def waits(command: str) -> bool:
-    """Whether a command, without its prefix, asks a person and waits for the answer."""
+    """Whether a command, without its prefix, waits for a person's answer, or for what the front end knows."""
     return _AWAITED.match(command) is not None
 
 

@@ -149,6 +149,9 @@ class Magics:
         with calm():
             from kagura_kernel.jupyter.steering import run_awaited
 
+            if prefix != "/":
+                # As IPython does it for a magic that is not awaited.
+                line = self._shell.var_expand(line, 1)  # type: ignore[no-untyped-call]  # IPython's is untyped
             return await run_awaited(self._shell, line, prefix=prefix)
 
     def _command(self, line: str, prefix: str) -> Any:

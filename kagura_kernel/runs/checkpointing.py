@@ -61,6 +61,7 @@ def options_of(order: RunOrder, looks: Sequence[str], *, plugins: bool) -> dict[
         "write_mode": None if WRITE_THROUGH in grant.asked else order.write_mode.value,
         "command_timeout": order.request.command_timeout,
         "max_turns": order.max_turns,
+        "context": order.request.context,
         "outputs": list(order.request.outputs),
         "verify": order.verify,
         "workers": order.delegation.workers,

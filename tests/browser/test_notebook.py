@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pyt
 LOAD = "%load_ext kagura_kernel"
 
 # As a person does it: cells that no file has yet.
-_ADD = """([cells]) => {
+ADD = """([cells]) => {
   const { model } = window.jupyterapp.shell.currentWidget.content;
   cells.forEach(([type, source, tags], at) =>
     model.sharedModel.insertCell(1 + at, { cell_type: type, source, metadata: { tags } }));
@@ -35,7 +35,7 @@ def test_the_agent_sees_the_notebook_on_screen_without_its_private_cells(open_no
         LOAD, "sales = {'amount': 41}\nsales['total']", "%%kagura\nWhy does it fail?", "%%kagura\nAnd now?"
     )
     added = [["markdown", "# Sales of the **north**", []], ["code", "password = 'correct horse'", ["private"]]]
-    notebook.page.evaluate(_ADD, [added])
+    notebook.page.evaluate(ADD, [added])
     notebook.done(0)
     notebook.done(2)
     notebook.run(3)

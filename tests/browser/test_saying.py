@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.interrupts import LOAD, host
 from tests.browser.sidebar import Sidebar
+from tests.browser.test_notebook import ADD
 from tests.support.model_script import calls, says
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
@@ -65,6 +66,27 @@ def test_one_sentence_in_the_sidebar_reaches_the_agent_and_its_card(working):
     output.get_by_role("button", name="Deny").click()
     notebook.wait_done(1)
     expect(output.get_by_text("I take the second sheet.")).to_be_visible()
+
+
+def test_what_goes_on_by_a_command_sees_the_notebook_as_it_is_on_screen(open_notebook, lab):
+    seen = []
+
+    def look(request):
+        seen.append(json.dumps(request["messages"]))
+        return obeys(request)
+
+    lab.model.turns[:] = [calls("bash", HOST), look]
+    command = "%kagura say --instead last Take the second sheet."
+    notebook = open_notebook(LOAD, "%%kagura --bg --write none\nSum up the sheet.", command)
+    notebook.done(0)
+    output = notebook.run(1)
+    expect(output.get_by_role("button", name="Deny")).to_be_visible()
+    added = [["markdown", "# Nobody has saved this", []], ["code", "password = 'correct horse'", ["private"]]]
+    notebook.page.evaluate(ADD, [added])
+    output = notebook.run(4)
+    expect(output.get_by_text("I take the second sheet.")).to_be_visible()
+    assert "Nobody has saved this" in seen[0]
+    assert "correct horse" not in seen[0]
 
 
 def test_where_the_brain_takes_nothing_the_cell_goes_on_with_the_sentence(open_notebook, lab):

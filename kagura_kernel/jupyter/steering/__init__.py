@@ -37,6 +37,7 @@ class Asked:
         self.prefix = prefix  # How commands begin here: `%kagura ` or `/`
         # Whether the kernel hears no buttons while this command goes on, so that nobody can be asked
         self.blocked = False
+        self.awaited = False  # Whether what is returned may be awaited
         self._get_cockpit = cockpit
 
     def __getitem__(self, name: str) -> Any:
@@ -77,7 +78,9 @@ def run_line(shell: Any, line: str, *, prefix: str = "%kagura ") -> Any:
 async def run_awaited(shell: Any, line: str, *, prefix: str = "%kagura ") -> Any:
     """The same for a line that is awaited: a person can be asked meanwhile."""
     parsed = parse_line(line, Typed.NOTEBOOK, prefix=prefix)
-    found = executor_of(parsed.command.name)(Asked(shell, parsed.values, _cockpit, prefix))
+    asked = Asked(shell, parsed.values, _cockpit, prefix)
+    asked.awaited = True
+    found = executor_of(parsed.command.name)(asked)
     return await found if isawaitable(found) else found
 
 

@@ -254,9 +254,16 @@ def say(asked: Asked) -> Any:
 
 
 def _instead(asked: Asked, run_id: str, sentence: Sentence) -> Any:
-    from kagura_kernel.jupyter.cell import begin
+    from kagura_kernel.jupyter.cell import begin, carry_out
     from kagura_kernel.jupyter.follow import wait_in_thread
 
+    async def in_its_place() -> Any:
+        await stopped(asked.cockpit, run_id, by=sentence.by)
+        request = going_on(asked.cockpit.journal, run_id, sentence.text)._replace(background=True)
+        return await carry_out(asked.shell, request, surface_of(asked.shell))
+
+    if asked.awaited:
+        return in_its_place()
     wait_in_thread(stopped(asked.cockpit, run_id, by=sentence.by), "kagura say")
     return begin(asked.shell, going_on(asked.cockpit.journal, run_id, sentence.text))
 

@@ -261,6 +261,8 @@ STOOD = Checkpoint(
         "outputs": ["frame"],
         "verify": "pytest -q",
         "workers": "tcp://10.0.0.5:8786",
+        "context": "names",
+        "mode": "plan",
     },
 )
 
@@ -283,6 +285,8 @@ def test_an_empty_cell_goes_on_as_the_other_run_was():
         outputs=("frame",),
         verify="pytest -q",
         workers="tcp://10.0.0.5:8786",
+        context="names",
+        mode="plan",
         project=Path("/projects/one"),
     )
 
@@ -302,6 +306,8 @@ def test_what_the_cell_says_counts():
         outputs=("other",),
         verify="",
         workers="",
+        context="all",
+        mode="default",
         project=Path("/projects/two"),
     )
     found = continued(said, STOOD)
