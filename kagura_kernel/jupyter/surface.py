@@ -71,8 +71,9 @@ def place_of(shell: Any) -> CellPlace:
     cell = metadata.get("cellId") or metadata.get("cell_id") or ""
     # VS Code tells it by a variable of its own.
     notebook = os.environ.get("JPY_SESSION_NAME") or getattr(shell, "user_ns", {}).get("__vsc_ipynb_file__", "")
-    count = getattr(shell, "execution_count", None)
-    return CellPlace(str(notebook), _kernel_id(kernel), str(cell), count)
+    # What comes in is kept by its count; when the shell's own count goes up differs between versions of IPython.
+    inputs = getattr(getattr(shell, "history_manager", None), "input_hist_parsed", ())
+    return CellPlace(str(notebook), _kernel_id(kernel), str(cell), len(inputs) - 1 if len(inputs) > 1 else None)
 
 
 def _kernel_id(kernel: Any) -> str:

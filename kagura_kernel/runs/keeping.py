@@ -83,6 +83,7 @@ class KeptBox:
     count: int | None = None  # The execution count of that run's cell; None where nobody knows
     told: Mapping[str, Earlier] = field(default_factory=dict)  # What runs have told of its files, by path
     notebook: Outline | str = ""  # What the notebook that asked held when the box began
+    plugin_port: int = 0  # Where programs in it have called plugins; 0 for nowhere
     untrusted: bool = False  # Whether one of them was shown memories that are not trusted
     record: RecordFact | None = None  # Where the last run's events go
     free: Callable[[], None] = lambda: None  # Lets go of what it shows of the host

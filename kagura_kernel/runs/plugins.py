@@ -75,6 +75,7 @@ class OpenPlugins:
     search: SearchPaths | None = None
     briefing: str = ""  # What its brain is told of it
     calls: GuestCalls | None = None  # Serves the calls; None likewise
+    port: int = 0  # Where they come in; 0 likewise
 
     def laid(self, exchange: ExchangeDirectory) -> ExchangeDirectory:
         """The exchange directory whose programs find them."""
@@ -95,7 +96,13 @@ async def refresh_plugins(order: RunOrder, parts: RunParts, record: RecordFact) 
 
 
 async def open_plugins(
-    box: Box, order: RunOrder, parts: RunParts, record: RecordFact, failed: Failed, held: Callable[[], str] = str
+    box: Box,
+    order: RunOrder,
+    parts: RunParts,
+    record: RecordFact,
+    failed: Failed,
+    held: Callable[[], str] = str,
+    port: int = 0,
 ) -> OpenPlugins:
     """Let a run's box call the plugins that are enabled in its session now; they stay those to its end.
 
@@ -106,6 +113,7 @@ async def open_plugins(
         record: Where each call is written down.
         failed: Told of what must end the run: a call could not be written down.
         held: Why nothing is called now, as a clause; empty where it may be.
+        port: Where calls came in before, as programs that stay in the box know it; 0 for nowhere.
 
     Raises:
         SandboxError: the box is gone, or has no port for them.
@@ -115,16 +123,24 @@ async def open_plugins(
     if access is None or not plugins:
         return OpenPlugins()
     calls = GuestCalls(plugins, record, clock=parts.clock, limits=parts.call_limits, held=held)
-    return OpenPlugins(await connect(box, plugins, calls, failed), access.briefing(order.session_id), calls)
+    port, search = await connect(box, plugins, calls, failed, port)
+    return OpenPlugins(search, access.briefing(order.session_id), calls, port)
 
 
-async def connect(box: Box, plugins: Sequence[EnabledPlugin], calls: GuestCalls, failed: Failed) -> SearchPaths:
-    """Let programs in a box reach `calls`: where they find what it takes.
+async def connect(
+    box: Box, plugins: Sequence[EnabledPlugin], calls: GuestCalls, failed: Failed, port: int = 0
+) -> tuple[int, SearchPaths]:
+    """Let programs in a box reach `calls`, at this port where it is free: the port, and where they find what it takes.
 
     Raises:
         SandboxError: the box is gone, or has no port for it.
     """
-    port = await box.listen(Listener(0, "raw", LISTENER), calls.serve, failed)
+    try:
+        port = await box.listen(Listener(port, "raw", LISTENER), calls.serve, failed)
+    except SandboxUnavailable:
+        if not port:
+            raise
+        port = await box.listen(Listener(0, "raw", LISTENER), calls.serve, failed)
     root = f"{ExchangeDirectory(box).root}/host"
     lib, programs = f"{root}/lib", f"{root}/bin"
     files = {**guest_files(), f"{BOXED_PACKAGE}/{_PLACE}": place_file(port, plugins)}
@@ -140,7 +156,7 @@ async def connect(box: Box, plugins: Sequence[EnabledPlugin], calls: GuestCalls,
     line = shlex.join([python or "python3", "-I", "-S", f"{lib}/{BOXED_PACKAGE}"])
     script = f'#!/bin/sh\nexec {line} "$@"\n'
     await box.files.write(f"{programs}/kagura-host", script.encode("utf-8", "surrogateescape"), mode=0o755)
-    return SearchPaths((programs, *_entries(path)), (lib, *_entries(python_path)))
+    return port, SearchPaths((programs, *_entries(path)), (lib, *_entries(python_path)))
 
 
 def _entries(path: str) -> list[str]:

@@ -301,8 +301,9 @@ class Run:
         if self.order.request.changes:
             await lay_changes(box, self.order.request.changes, self._parts.blobs)
         await context.checkpoints.begin(box)
+        port = context.kept.plugin_port if context.kept is not None else 0
         context.plugins = await open_plugins(
-            box, self.order, self._parts, context.recorder.record, self._stop, context.held
+            box, self.order, self._parts, context.recorder.record, self._stop, context.held, port
         )
         try:
             return await (run_cell(context) if self.order.request.language else converse(context))
@@ -440,9 +441,8 @@ class Run:
         if not giving_back.done() or giving_back.exception() is not None:
             self._why_not = "what the run was granted could not be taken back in time"
         try:
-            await self._box.close(
-                context.changes, why_not=self._why_not, untrusted=context.memory.untrusted, free=context.kit.close
-            )
+            facts = {"untrusted": context.memory.untrusted, "plugin_port": context.plugins.port}
+            await self._box.close(context.changes, facts, why_not=self._why_not, free=context.kit.close)
         finally:
             await giving_back
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from kagura_kernel.domain.errors import JournalError, KaguraError, SandboxUnsupported
 from kagura_kernel.domain.events import BoxClosed, BoxStarted, Noted
@@ -76,13 +77,15 @@ class RunBox:
             return None, ""
         return await kept.take(order.session_id, likeness)
 
-    async def close(self, changes: RunChanges, *, why_not: str, untrusted: bool, free: Callable[[], None]) -> None:
+    async def close(
+        self, changes: RunChanges, facts: Mapping[str, Any], *, why_not: str, free: Callable[[], None]
+    ) -> None:
         """Leave it in place where that was asked for, and close it otherwise.
 
         Args:
             changes: What was told of its files.
+            facts: What else its next run has to know, as `KeptBox` names it.
             why_not: Why it cannot stay, a clause; empty where it can.
-            untrusted: Whether the run was shown memories that are not trusted.
             free: Lets go of what it shows of the host; called when it is closed.
         """
         box, self.box = self.box, None
@@ -95,9 +98,9 @@ class RunBox:
                 count=order.place.count,
                 told=changes.told,
                 notebook=changes.notebook,
-                untrusted=untrusted,
                 record=self._record,
                 free=free,
+                **facts,
             )
             try:
                 assert self._parts.kept is not None, "it stays where boxes can be kept"  # noqa: S101 - for the type checker

@@ -115,7 +115,7 @@ async def _plugged(bench: Bench) -> AsyncIterator[tuple[Box, Calls, Command]]:
         calls = GuestCalls([plugin], recorder.record, limits=CallLimits(rate=1e6, burst=10**6, total=10**9))
         box = await backend.start(spec(workspace))
         failures: list[BaseException] = []
-        env = (await connect(box, [plugin], calls, failures.append)).variables()
+        env = (await connect(box, [plugin], calls, failures.append))[1].variables()
 
         async def call(count: int, threads: int) -> float:
             words = ("python3", CALLER.name, str(count), str(threads))

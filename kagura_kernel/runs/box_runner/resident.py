@@ -119,6 +119,9 @@ class Session:
             self._inputs = us.names(inputs)
         elif cell != self._cell:
             self._inputs = us.names(inputs)
+            # Plugins may have come since the interpreter began.
+            places = os.environ.get("PYTHONPATH", "").split(":")
+            sys.path += [place for place in places if place and place not in sys.path]
         self._cell = cell
         self._screen.begin(folder)
         _own_streams()

@@ -221,3 +221,22 @@ for _e in (s.event for s in _get().journal.events()):
         "image/png cell True iVBO",
         "text/html cell True <div",
     ]
+
+
+def count(messages):
+    return next(m["content"]["execution_count"] for m in messages if m["msg_type"] == "execute_input")
+
+
+def test_a_cell_goes_on_with_the_box_of_the_one_before_where_both_keep_it(kernel):
+    first = kernel.run("%%sandbox --keep\nimport math\nx = 41")
+    second = kernel.run("%%sandbox --keep -o y\ny = x + math.floor(1.5)\nprint(y)")
+    assert (errors(first), errors(second)) == ([], [])
+    assert f"goes on with the box of [{count(first)}]" in str(second)
+    assert value(kernel, "y") == "42"
+    cassette(kernel.project, ("python", {"code": "x + 1"}))
+    third = kernel.run("%%kagura --replay c.jsonl --keep\nGo on.")
+    assert f"goes on with the box of [{count(second)}]" in str(third)
+    assert printed(kernel.run("%kagura box end")) == f"The box of [{count(third)}] ends.\n"
+    assert printed(kernel.run("%kagura box end")) == "No box waits for a next cell.\n"
+    [error] = errors(kernel.run("%%sandbox --keep\nprint(x)"))
+    assert "ended with exit code 1" in error

@@ -21,6 +21,7 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.membrane.grant import MembraneParts
 from kagura_kernel.memory.sqlite.store import SqliteMemory
+from kagura_kernel.runs.keeping import KeptBoxes
 from kagura_kernel.runs.order import LaunchedBox, RunOrder, RunParts
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import Run
@@ -59,6 +60,7 @@ class Runs:
         self.project = project
         self._home = home
         self._numbers = itertools.count(1)
+        self.kept = KeptBoxes(journal, SystemClock())
 
     def make(self, plugins: FakePlugins, task: str = "", language: Any = "", **more: Any) -> Run:
         """A run that has not begun."""
@@ -83,6 +85,7 @@ class Runs:
             price=more.pop("price", lambda *_: (None, "")),
             membrane=MembraneParts(LeaseLedger(self.journal), Registry),
             plugins=plugins,
+            kept=self.kept,
             memory=None if memory is None else lambda: memory,
             push_cost=push_cost,
             redactor=redactor,

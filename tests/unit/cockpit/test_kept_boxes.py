@@ -123,6 +123,15 @@ def test_nothing_listens_in_a_box_that_waits(cockpit_with, cell):
     assert seen.text.splitlines()[1] != "0"
 
 
+def test_a_host_command_that_was_allowed_is_asked_about_again(cockpit_with, project, await_question):
+    host = Ask("bash", {"command": "echo from the host", "host": True, "reason": "to see it"})
+    cockpit = cockpit_with([host, lambda results: results[-1].text])
+    for allow, said in ((True, "from the host"), (False, "ERR_APPROVAL_DENIED")):
+        handle = cockpit.launch(RunRequest("do it", project=project, keep=True))
+        cockpit.decide(await_question(cockpit).id, allow=allow, by="ann", via="cell")
+        assert said in handle.result(60).text
+
+
 def test_a_box_with_credentials_does_not_stay_and_no_such_run_goes_on_in_one(cockpit_with, cell, backend):
     injection = EnvInjection(way="env", variables={"TOKEN": "{token}"})
     registry = Registry({"fake": FakeProvider(scopes=frozenset({"read"}))}, {"fake": (injection,)})
