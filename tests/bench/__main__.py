@@ -29,6 +29,7 @@ from tests.bench.contenders import MITMDUMP
 from tests.bench.delegating import work_handed_on
 from tests.bench.flowing import bytes_out_of_a_box
 from tests.bench.harness import Bench, Line, Missing, table
+from tests.bench.keeping import cell_that_goes_on
 from tests.bench.kernels import idle_kernel, kernel_start
 from tests.bench.kits import kit_staged
 from tests.bench.leasing import lease_acquired_and_released, request_through_a_lease, scrubbed_output
@@ -54,6 +55,7 @@ OUT = Path(__file__).resolve().parents[2] / "out" / "bench.md"
 ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     command_in_a_warm_box,
     python_that_remembers,
+    cell_that_goes_on,
     notebook_shown,
     bubblewrap_box_ready,
     docker_box_ready,
