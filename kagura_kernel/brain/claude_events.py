@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from claude_agent_sdk import AssistantMessage, Message, ResultMessage, StreamEvent, SystemMessage, TextBlock
 
 from kagura_kernel.brain.claude_auth import SIGN_IN_HINT
-from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainSession, BrainText, BrainUsage
+from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainSession, BrainSign, BrainText, BrainUsage
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainError, BrainLost, BrainNotConfigured, BrainRefused
 
@@ -19,6 +19,9 @@ _FINAL_STATUSES = {401, 403}
 
 # A cut stream comes with the status of the answer that had begun well.
 _FIRST_ERROR = 400
+
+_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+_RETRIED = {"rate_limit": "too many requests"}
 
 _STOPPED: Mapping[str, Literal["budget", "turns"]] = {"error_max_budget_usd": "budget", "error_max_turns": "turns"}
 
@@ -105,8 +108,10 @@ class Reading:
                 )
             if isinstance(session := data.get("session_id"), str) and session:
                 yield BrainSession(join_session(session, self._spent_before))
-        elif message.subtype == "api_retry" and data.get("error_status") in _FINAL_STATUSES:
-            raise refused(data["error_status"], "", self._name)
+        elif message.subtype == "api_retry":
+            if data.get("error_status") in _FINAL_STATUSES:
+                raise refused(data["error_status"], "", self._name)
+            yield retry_of(data)
 
     def _read_stream(self, event: Mapping[str, Any]) -> Iterator[BrainEvent]:
         kind = event.get("type")
@@ -115,6 +120,10 @@ class Reading:
             self._hushed = self._loose
             started = event["message"]
             self._open = {"id": started["id"], "model": started["model"], "usage": dict(started.get("usage") or {})}
+        elif kind == "content_block_start" and event["content_block"].get("type") in _THOUGHTS:
+            yield BrainSign("thinking")
+        elif kind == "content_block_delta" and event["delta"].get("type") == "thinking_delta":
+            yield BrainSign("thinking", str(event["delta"].get("thinking") or ""))
         elif kind == "content_block_delta" and event["delta"].get("type") == "text_delta":
             if not self._hushed:
                 self._loose = True
@@ -243,3 +252,17 @@ def split_session(session: str) -> tuple[str, float]:
         return session_id, float(spent or 0)
     except ValueError as error:
         raise BrainRefused(NAME, f"{session!r} is no session of its. Start afresh with `--new`.") from error
+
+
+def retry_of(data: Mapping[str, Any]) -> BrainSign:
+    """What the program says of a request that it will send again."""
+
+    def number(name: str) -> float:
+        value = data.get(name)
+        return value if isinstance(value, int | float) else 0
+
+    why = str(data.get("error") or "no answer")
+    seconds = number("retry_delay_ms") / 1000
+    words = _RETRIED.get(why, why.replace("_", " "))[:60]
+    # The attempt that it counts is the one that has failed.
+    return BrainSign("retrying", words, int(number("attempt")) + 1, int(number("max_retries")) + 1, seconds)

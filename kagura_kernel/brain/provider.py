@@ -90,6 +90,17 @@ class BrainText:
 
 
 @dataclass(frozen=True, slots=True)
+class BrainSign:
+    """A sign of life while nothing is said: it thinks, or its service is asked again."""
+
+    what: Literal["thinking", "retrying"]
+    text: str = ""  # A piece of what it thinks, where the brain gives it; or why it is asked again
+    attempt: int = 0  # Which one comes now
+    attempts: int = 0  # How many there are at most
+    seconds: float = 0.0  # Until then
+
+
+@dataclass(frozen=True, slots=True)
 class BrainUsage:
     """One round of the loop was paid for. Sent as soon as it is known, so that a budget can stop the run."""
 
@@ -147,7 +158,9 @@ class BrainToolFinished:
     images: tuple[Image, ...] = ()  # What its model was shown beside the text
 
 
-BrainEvent = BrainText | BrainUsage | BrainSession | BrainHeard | BrainDone | BrainToolCalled | BrainToolFinished
+BrainEvent = (
+    BrainText | BrainSign | BrainUsage | BrainSession | BrainHeard | BrainDone | BrainToolCalled | BrainToolFinished
+)
 """What a brain yields. Calls of our tools do not appear: they go through `Turn.call_tool`, which records them."""
 
 

@@ -23,6 +23,7 @@ from kagura_kernel.views.head import head_blocks, head_line
 from kagura_kernel.views.record import changes_bundle, run_bundle
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.said import say_blocks
+from kagura_kernel.views.sign import sign_blocks
 from kagura_kernel.views.status import run_label
 
 FILES = 24
@@ -255,6 +256,7 @@ _BLOCKS = {
     "cells": card.cells,
     "notebook": card.notebook,
     "say": say_blocks,
+    "sign": sign_blocks,
 }
 
 

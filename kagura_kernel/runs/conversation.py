@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.brain.inside import ThinksInside
@@ -15,6 +15,7 @@ from kagura_kernel.brain.provider import (
     BrainHeard,
     BrainProvider,
     BrainSession,
+    BrainSign,
     BrainText,
     BrainToolCalled,
     BrainToolFinished,
@@ -24,7 +25,15 @@ from kagura_kernel.brain.provider import (
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.commands import OutputChunk, OutputListener
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BudgetExhausted, TurnsExhausted, UsageError
-from kagura_kernel.domain.events import OutputStreamed, PlanLeft, TextStreamed, TextWritten, ToolCalled, ToolFinished
+from kagura_kernel.domain.events import (
+    BrainSigned,
+    OutputStreamed,
+    PlanLeft,
+    TextStreamed,
+    TextWritten,
+    ToolCalled,
+    ToolFinished,
+)
 from kagura_kernel.domain.images import Image, NoImageError
 from kagura_kernel.domain.nesting import one_level_in
 from kagura_kernel.domain.tools import ShowImage, ToolCall, ToolResult, ToolSpec
@@ -409,10 +418,8 @@ async def _listen(context: RunContext, brain: BrainProvider, turn: Turn) -> Endi
             # While a brain thinks, the rules are compiled; nothing that it says is told before they are.
             await context.redacting.ready()
             match event:
-                case BrainText(text, partial=True):
-                    context.recorder.record(TextStreamed, text=text)
-                case BrainText(text):
-                    context.recorder.record(TextWritten, text=text)
+                case BrainText() | BrainSign():
+                    _say(context.recorder, event)
                 case BrainUsage(usage, model):
                     books.count(usage, model)
                     context.account.check()
@@ -429,6 +436,13 @@ async def _listen(context: RunContext, brain: BrainProvider, turn: Turn) -> Endi
                     books.close(event)
                     return _done(context, event)
     raise BrainLost(brain.name, "it fell silent without finishing")
+
+
+def _say(recorder: Recorder, event: BrainText | BrainSign) -> None:
+    if isinstance(event, BrainSign):
+        recorder.record(BrainSigned, **asdict(event))
+    else:
+        recorder.record(TextStreamed if event.partial else TextWritten, text=event.text)
 
 
 def _done(context: RunContext, done: BrainDone) -> Ending:

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from kagura_kernel.domain.commands import OutputFilter, one_after_another
 from kagura_kernel.domain.errors import RedactionUnavailable
 from kagura_kernel.domain.events import (
+    BrainSigned,
     Event,
     OutputStreamed,
     ResultShown,
@@ -52,7 +53,7 @@ class Redacting:
     def __init__(self, redactor: Redactor | None, held: Callable[[], Sequence[Secret]] = standing_secrets) -> None:
         self._redactor = redactor
         self._held = Scrubber(held)
-        self._spoken: _Spoken | None = None
+        self._spoken: dict[type[Event], _Spoken] = {}
 
     @property
     def filter(self) -> OutputFilter | None:
@@ -122,11 +123,11 @@ class Redacting:
         if self._idle:
             return dict(fields)
         fields = {name: scrub_fields(self._held, value) for name, value in fields.items()}
-        if kind is TextStreamed:
-            return {**fields, "text": self._spoken_on(str(fields.get("text", "")))}
+        if kind is TextStreamed or (kind is BrainSigned and fields.get("what") == "thinking"):
+            return {**fields, "text": self._spoken_on(kind, str(fields.get("text", "")))}
         if kind in (TextWritten, ToolCalled):
             # What was streamed is now told as a whole, or was the end of it.
-            self._spoken = None
+            self._spoken.clear()
         return {name: self._field(kind, name, value) for name, value in fields.items()}
 
     def _field(self, kind: type, name: str, value: Any) -> Any:
@@ -147,11 +148,12 @@ class Redacting:
         except RedactionUnavailable:
             return {WITHHELD: ""}
 
-    def _spoken_on(self, piece: str) -> str:
-        if self._spoken is None:
-            self._spoken = _Spoken(self._held.stream(), self._redactor.stream() if self._redactor is not None else None)
+    def _spoken_on(self, kind: type[Event], piece: str) -> str:
+        if kind not in self._spoken:
+            redacted = self._redactor.stream() if self._redactor is not None else None
+            self._spoken[kind] = _Spoken(self._held.stream(), redacted)
         try:
-            return self._spoken.feed(piece)
+            return self._spoken[kind].feed(piece)
         except RedactionUnavailable:
             return ""
 

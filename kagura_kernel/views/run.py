@@ -25,6 +25,22 @@ INSIDE_MAGIC = "notebook, inside another magic"
 """`RunStarted.origin` of a cell that another magic runs: the kernel is blocked and hears no answers meanwhile."""
 
 
+_MOVES = (
+    ev.RunStarted,
+    ev.BoxStarted,
+    ev.TextStreamed,
+    ev.TextWritten,
+    ev.ToolCalled,
+    ev.ToolFinished,
+    ev.ApprovalRequested,
+    ev.ApprovalDecided,
+    ev.ChildStarted,
+    ev.ChildEnded,
+    ev.RunFinished,
+)
+"""With one of these a reader sees that it goes on."""
+
+
 @dataclass(slots=True)
 class RunView:
     """A run as its events tell it."""
@@ -49,6 +65,9 @@ class RunView:
     output_tokens: int = 0  # counted so far
     usd: float | None = None  # counted so far; None while nothing is known
     now: datetime | None = None  # time of the latest event
+    sign: ev.BrainSigned | None = None  # the brain's last sign of life, while it says nothing
+    thoughts: str = ""  # what it thinks meanwhile, where it tells
+    quiet_since: datetime | None = None  # when something moved on the card, or the sign began
     awaited: bool = False  # whether a cell waits for it, whose error tells by whom it was stopped
     _unpriced: bool = False
     _dirty: set[str] = field(default_factory=set)
@@ -87,6 +106,11 @@ class RunView:
         return sum(part.ended is not None for part in self._parts)
 
     @property
+    def hands_on(self) -> bool:
+        """Whether a run that it handed work on to goes on."""
+        return any(part.ended is None for part in self._parts)
+
+    @property
     def children_usd(self) -> float | None:
         """What these cost with what they handed on themselves; None when that of one is unknown."""
         known = [part.ended.usd for part in self._parts if part.ended is not None]
@@ -114,6 +138,7 @@ class RunView:
     def apply(self, event: ev.Event) -> None:
         """Take one event; kinds that no card shows are passed over."""
         self.now = event.at
+        self._signs(event)
         match event:
             case ev.TextStreamed() | ev.TextWritten():
                 self._text(event)
@@ -138,6 +163,19 @@ class RunView:
                 self._crossed(event)
             case _:
                 self._course(event)
+
+    def _signs(self, event: ev.Event) -> None:
+        if isinstance(event, ev.BrainSigned):
+            if self.sign is None or self.sign.what != event.what:
+                self.quiet_since = event.at
+            self.sign = event
+            if event.what == "thinking":
+                self.thoughts = (self.thoughts + event.text)[-parts.KEPT_OUTPUT :]
+        elif not isinstance(event, _MOVES) or (isinstance(event, ev.TextStreamed) and self.sign is None):
+            return
+        else:
+            self.sign, self.thoughts, self.quiet_since = None, "", event.at
+        self._dirty.add("sign")
 
     def give_up(self, error: BaseException) -> None:
         """The run can say no more: its record could not be kept. Nothing happens when it has ended."""
@@ -358,4 +396,4 @@ class RunView:
 
     def _add(self, item: parts.Item) -> None:
         self.items.append(item)
-        self._dirty.add(item.key)
+        self._dirty.update((item.key, "sign"))

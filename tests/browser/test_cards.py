@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from kagura_kernel.jupyter.charts.picture import VEGA_LITE_MIME
-from tests.support.model_script import calls, says, tool_results
+from tests.support.model_script import Refusal, calls, says, tool_results
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -133,6 +133,18 @@ def test_the_answer_is_shown_while_it_is_being_written(open_notebook, lab):
     notebook.wait_done(1)
     expect(output.locator(".kg-prose strong").first).to_have_text("One amount is missing.")
     expect(output.locator(".kg-growing")).to_have_count(0)
+
+
+def test_a_card_says_what_is_waited_for(open_notebook, lab):
+    lab.model.turns[:] = [Refusal(529), Refusal(529), says("There are two.")]
+    notebook = open_notebook(LOAD, "%%kagura\nCount the sheets.")
+    notebook.done(0)
+    output = notebook.run(1)
+    expect(output).to_contain_text("Waiting for the model")
+    expect(output).to_contain_text(re.compile(r"overloaded; attempt 2 of \d, next in"))
+    notebook.picture("sign")
+    expect(output).to_contain_text("There are two.")
+    expect(output).not_to_contain_text("overloaded")
 
 
 def test_the_interrupt_button_stops_the_run_with_one_calm_line(open_notebook):

@@ -53,6 +53,7 @@ from kagura_kernel.domain.events.run import (
     BoxClosed,
     BoxKept,
     BoxStarted,
+    BrainSigned,
     ChangesCollected,
     ChangesSettled,
     ImageSent,
@@ -84,6 +85,7 @@ __all__ = [
     "BoxClosed",
     "BoxKept",
     "BoxStarted",
+    "BrainSigned",
     "ChangesCollected",
     "ChangesSettled",
     "ChildEnded",
@@ -142,6 +144,7 @@ AnyEvent = Annotated[
     | BoxKept
     | BoxClosed
     | TextStreamed
+    | BrainSigned
     | TextWritten
     | ToolCalled
     | OutputStreamed

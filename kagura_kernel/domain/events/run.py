@@ -38,6 +38,17 @@ class ToolCalled(Event):
     arguments: dict[str, Any] = Field(default_factory=dict)  # As they will be used
 
 
+class BrainSigned(Streamed):
+    """A brain that says nothing just now shows that it goes on."""
+
+    kind: Literal["brain.signed"] = "brain.signed"
+    what: Literal["thinking", "retrying"]
+    text: str = ""  # A piece of what it thinks; or why its service is asked again
+    attempt: int = 0  # Which one comes now
+    attempts: int = 0
+    seconds: float = 0.0  # Until then
+
+
 class OutputStreamed(Streamed):
     """Bytes that a tool's command just printed, decoded for reading."""
 

@@ -151,6 +151,19 @@ test('a run that is told to stop says so until it has ended', async () => {
   assert.equal(model.items[0]?.status, 'killed');
 });
 
+test('the end of a run that went on is told once, and not that of one that was over before', async () => {
+  const { server, client } = withServer();
+  server.runs = [aRun(1, { live: true, status: 'running' }), aRun(2)];
+  const model = new RunsModel(client);
+  const told: string[] = [];
+  model.ended.connect((_, ended) => told.push(...ended.map(run => run.run_id)));
+  await model.refresh();
+  server.runs = [aRun(1), aRun(2)];
+  await model.refresh();
+  await model.refresh();
+  assert.deepEqual(told, ['run-1']);
+});
+
 test('what is said to a run is sent as it is, and it is told when nobody listens', async () => {
   const { server, client } = withServer();
   server.runs = [aRun(1, { live: true, status: 'running' })];

@@ -29,6 +29,11 @@ export class RunsModel {
     return this._changed;
   }
 
+  /** Runs that were known to go on, and are over. */
+  get ended(): ISignal<this, readonly IRun[]> {
+    return this._endings;
+  }
+
   /** Whether there was an answer yet. */
   get loaded(): boolean {
     return this._loaded;
@@ -213,6 +218,7 @@ export class RunsModel {
 
   private _take(runs: readonly IRun[]): void {
     let changed = this._items.length === 0 && this._byId.size === 0;
+    const ended = runs.filter(run => !run.live && this._byId.get(run.run_id)?.live);
     for (const run of runs) {
       if (!same(this._byId.get(run.run_id), run)) {
         this._byId.set(run.run_id, run);
@@ -227,6 +233,9 @@ export class RunsModel {
     }
     // Without a new run too: that there is no more, or no problem any longer, is worth a look.
     this._changed.emit();
+    if (ended.length > 0) {
+      this._endings.emit(ended);
+    }
   }
 
   private _begin(): void {
@@ -248,6 +257,7 @@ export class RunsModel {
 
   private readonly _client: KaguraClient;
   private readonly _changed = new Signal<this, void>(this);
+  private readonly _endings = new Signal<this, readonly IRun[]>(this);
   private readonly _byId = new Map<string, IRun>();
   private readonly _stopping = new Set<string>();
   private _items: readonly IRun[] = [];

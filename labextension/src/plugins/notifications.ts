@@ -5,11 +5,12 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { Kagura } from '../model/kagura.js';
 import { oneLine } from '../model/visible.js';
-import { kindWords } from '../model/words.js';
+import { kindWords, lasted, runState } from '../model/words.js';
 import type { KaguraPanel } from '../panel/widget.js';
-import type { IApproval } from '../api/schema.js';
+import type { IApproval, IRun } from '../api/schema.js';
 import { TRANSLATION_DOMAIN, type IOrigin } from '../tokens.js';
 import { Commands } from './commands.js';
+import { jumpToCell } from './jump.js';
 import { IPanel } from './panel.js';
 import { IKagura, places } from './service.js';
 import { DEFAULTS, followSettings, type ISettings } from './settings.js';
@@ -17,7 +18,7 @@ import { ring } from './sound.js';
 
 export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'kagura-kernel:notifications',
-  description: 'Says when a run that is not in view waits for an answer.',
+  description: 'Says when a run that is not in view waits for an answer, or a long one has ended.',
   autoStart: true,
   requires: [IKagura, IPanel],
   optional: [ITranslator, ISettingRegistry, INotebookTracker],
@@ -46,6 +47,31 @@ export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
       window.focus();
       void app.commands.execute(Commands.nextApproval);
     };
+
+    const tell = (run: IRun) => {
+      const long = settings.endSeconds > 0 && (run.duration ?? 0) > settings.endSeconds;
+      if (!long || run.lineage.length > 0 || inView(app, tracker, panel, run)) {
+        return;
+      }
+      const { word, tone } = runState(trans, run.status);
+      const text = trans.__('%1 after %2: %3', word, lasted(run.duration ?? 0), oneLine(run.task, 90));
+      if (settings.notifications) {
+        Notification.emit(text, tone === 'good' ? 'success' : 'warning', {
+          autoClose: false,
+          actions: [
+            {
+              label: trans.__('Show'),
+              callback: () => void jumpToCell(app, tracker, trans, run),
+              displayType: 'accent'
+            }
+          ]
+        });
+      }
+      if (settings.desktopNotifications && !document.hasFocus() && mayNotifyDesktop()) {
+        new window.Notification(text, { tag: run.run_id }).onclick = () => window.focus();
+      }
+    };
+    kagura.runs.ended.connect((_, ended) => ended.forEach(tell));
 
     const announce = (approval: IApproval) => {
       const heading = trans.__('A run waits for your answer');

@@ -7,6 +7,7 @@ export interface ISettings {
   notifications: boolean;
   desktopNotifications: boolean;
   sound: boolean;
+  endSeconds: number;
   pollSeconds: number;
 }
 
@@ -15,6 +16,7 @@ export const DEFAULTS: Readonly<ISettings> = {
   notifications: true,
   desktopNotifications: false,
   sound: false,
+  endSeconds: 30,
   pollSeconds: 5
 };
 

@@ -23,6 +23,7 @@ from kagura_kernel.brain.claude_sealed_talk import LONGEST_RESULT, SealedProgram
 from kagura_kernel.brain.provider import (
     BrainDone,
     BrainEvent,
+    BrainSign,
     BrainText,
     BrainToolCalled,
     BrainToolFinished,
@@ -181,7 +182,19 @@ def test_a_key_that_is_not_accepted_is_not_tried_again():
 
 
 def test_an_overload_may_be_tried_again():
-    assert read(Reading([]), SystemMessage("api_retry", {"error_status": 529})) == []
+    said = {"attempt": 1, "max_retries": 9, "retry_delay_ms": 1500, "error_status": 529, "error": "overloaded"}
+    assert read(Reading([]), SystemMessage("api_retry", said)) == [BrainSign("retrying", "overloaded", 2, 10, 1.5)]
+    # Another program may say less.
+    told = read(Reading([]), SystemMessage("api_retry", {"error": "rate_limit", "attempt": None}))
+    assert told == [BrainSign("retrying", "too many requests", 1, 1)]
+
+
+def test_thoughts_are_told_as_they_come_and_are_no_answer():
+    begun = streamed({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}})
+    piece = {"type": "thinking_delta", "thinking": "First the totals."}
+    thought = streamed({"type": "content_block_delta", "index": 0, "delta": piece})
+    told = read(Reading([]), start("1"), begun, thought)
+    assert told == [BrainSign("thinking"), BrainSign("thinking", "First the totals.")]
 
 
 def test_an_error_without_a_status_is_told_by_its_kind():

@@ -10,6 +10,7 @@ from kagura_kernel.domain.events import (
     ApprovalDecided,
     ApprovalRequested,
     BoxStarted,
+    BrainSigned,
     ChangesCollected,
     Event,
     OutputStreamed,
@@ -65,6 +66,9 @@ class Story:
 
     def says(self, text: str) -> TextWritten:
         return TextWritten(**self._when(), text=text)
+
+    def signs(self, what: str, text: str = "", **fields: Any) -> BrainSigned:
+        return BrainSigned(**self._when(), what=what, text=text, **fields)
 
     def calls(self, tool: str = "bash", call_id: str = "c1", **arguments: Any) -> ToolCalled:
         return ToolCalled(**self._when(), call_id=call_id, tool=tool, arguments=arguments)

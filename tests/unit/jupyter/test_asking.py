@@ -119,7 +119,7 @@ def test_the_last_of_several_questions_is_told_at_length_with_everything_it_offe
     live_parts(view)
     view.apply(RUN.decided("app-net-0"))
     assert [ask.brief for ask in view.pending] == [True, True]
-    assert set(live_parts(view)) == {"head", "many", "i0"}
+    assert set(live_parts(view)) == {"head", "many", "sign", "i0"}
     view.apply(RUN.decided("app-net-2"))
     page = Page(live_parts(view)["i1"])
     assert "What the box knows can be sent there." in page.text

@@ -121,7 +121,7 @@ def test_a_part_that_was_handed_on_tells_how_it_ended():
     live_parts(view)
     view.apply(LEARNED.child_ended(status="lost", error_code="ERR_SANDBOX_DIED", again="run-3"))
     parts = live_parts(view)
-    assert set(parts) == {"head", "i0"}
+    assert set(parts) == {"head", "sign", "i0"}
     part = parts["i0"]
     assert plain(part) == "Lost Handed on to run-2 $0.0500 done once more by run-3"
     assert "> handed on  (lost (ERR_SANDBOX_DIED))" in run_text(view)

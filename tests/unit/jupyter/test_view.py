@@ -8,12 +8,14 @@ from kagura_kernel.domain.events import BoxClosed, ChangesSettled, Noted, TurnCo
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.escape import shown_path
 from kagura_kernel.render.html import html_of
+from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import asked
 from kagura_kernel.views.body import item_blocks, item_text
 from kagura_kernel.views.changes import changes_blocks, changes_text
 from kagura_kernel.views.parts import KEPT_OUTPUT, Ask, Call, Note, Passage, Printout
 from kagura_kernel.views.record import run_record
 from kagura_kernel.views.run import RunView
+from kagura_kernel.views.sign import sign_blocks
 
 
 def test_streamed_text_grows_in_one_passage_and_is_replaced_by_the_whole(story, view_of):
@@ -43,7 +45,7 @@ def test_output_is_kept_for_its_own_call_and_bounded(story, view_of):
 
 def test_only_what_changed_is_dirty(story, view_of):
     view = view_of(story.started(), story.box(), story.calls(call_id="a"), story.says("x"))
-    assert view.take_dirty() == {"head", "say", "i0", "i1"}
+    assert view.take_dirty() == {"head", "say", "sign", "i0", "i1"}
     assert view.take_dirty() == set()
     view.apply(story.prints("more", "a"))
     assert view.take_dirty() == {"i0"}
@@ -55,7 +57,7 @@ def test_an_approval_waits_until_it_is_decided(story, view_of):
     view.take_dirty()
     view.apply(story.decides("deny"))
     assert view.pending == []
-    assert view.take_dirty() == {"head", "i0", "i1"}
+    assert view.take_dirty() == {"head", "sign", "i0", "i1"}
 
 
 def test_the_final_answer_is_not_said_twice(story, view_of):
@@ -218,3 +220,42 @@ def test_a_run_with_very_many_files_is_shown_in_part_and_says_so(story):
     page = html_of(changes_blocks(changes, live=True))
     assert page.count('class="kg-file"') == 200
     assert "800 more files" in page
+
+
+def signs(view):
+    return "\n".join(lines_of(sign_blocks(view, live=True)))
+
+
+def test_a_live_card_says_what_is_waited_for_and_since_when(story, view_of):
+    view = view_of(story.started())
+    assert signs(view) == "Getting the box ready"
+    view.apply(story.box())
+    assert signs(view) == "Waiting for the model"
+    view.apply_all(
+        [story.signs("thinking"), story.signs("thinking", "First the totals."), story.signs("thinking", " Then.")]
+    )
+    assert signs(view).startswith("Thinking\n")
+    assert "First the totals. Then." in signs(view)
+    assert 'data-elapsed="2.0"' in html_of(sign_blocks(view, live=True))
+    view.apply(story.signs("retrying", "overloaded", attempt=3, attempts=10, seconds=8.2))
+    assert signs(view).startswith("The model’s service: overloaded; attempt 3 of 10, next in 8 s")
+
+
+def test_it_says_nothing_while_something_moves_or_waits_for_a_person(story, view_of):
+    view = view_of(story.started(), story.box())
+    view.take_dirty()
+    for event, silent in (
+        (story.streams("I look"), True),
+        (story.says("I look."), False),
+        (story.calls(), True),
+        (story.asks(call_id="c1"), True),
+        (story.decides(), True),
+        (story.answers(), False),
+        (story.signs("thinking", "Done?"), False),
+        (story.ends(), True),
+    ):
+        view.apply(event)
+        assert (signs(view) == "") == silent, event.kind
+        assert "sign" in view.take_dirty()
+    assert sign_blocks(view_of(story.started(), story.box()), live=False) == ()
+    assert sign_blocks(view_of(story.started(flavour="sandbox")), live=True) == ()
