@@ -83,7 +83,7 @@ def notebook_tools(context: RunContext, asker: Asker, show: ShowImage | None) ->
         draft = Draft(notebook)
         tools += cell_tools(draft, CellProposals(context, draft).tell, context.membrane.scrubber.scrub)
         if (kernel := context.order.request.runs_cells) is not None:
-            tools.append(RunCellTool(draft, notebook.name, kernel, asker, _look(context, show)))
+            tools.append(RunCellTool(draft, notebook.name, kernel, asker, _look(context, show), context.shown))
     return tools
 
 

@@ -132,7 +132,7 @@ def _beside(
     remembered: dict[str, str] = {}
     failed = next((cell for cell in reversed(above) if cell.error), None)
     if failed is not None and known.get(_ERROR) != failed.digest:
-        error = fenced("error", _cut(redact, failed.error, min(LONGEST_ERROR, room // 2)), {"cell": failed.id})
+        error = fenced("error", cut_text(redact, failed.error, min(LONGEST_ERROR, room // 2)), {"cell": failed.id})
         if _taken(error) <= room:
             remembered[_ERROR] = failed.digest
             blocks.append(error)
@@ -171,7 +171,7 @@ def _fitting(cells: Sequence[NotebookCell], known: Mapping[str, str], redact: Re
     """Blocks by cell, of the first cells that there is room for: their sources, and then outputs."""
     found: dict[str, str] = {}
     for cell in cells:
-        source = _cut(redact, cell.source, LONGEST_SOURCE, is_whole=cell.whole)
+        source = cut_text(redact, cell.source, LONGEST_SOURCE, is_whole=cell.whole)
         block = _block(cell, source, is_changed=cell.id in known)
         if _taken(block) > room:
             break
@@ -180,14 +180,15 @@ def _fitting(cells: Sequence[NotebookCell], known: Mapping[str, str], redact: Re
     for cell in cells[: len(found)]:
         if room <= 0:
             break
-        output = _output(cell, _cut(redact, cell.output, min(LONGEST_OUTPUT, room)))
+        output = _output(cell, cut_text(redact, cell.output, min(LONGEST_OUTPUT, room)))
         if len(output) <= room:
             found[cell.id] += output
             room -= len(output)
     return found
 
 
-def _cut(redact: Redact, text: str, most: int, *, is_whole: bool | None = None) -> str:
+def cut_text(redact: Redact, text: str, most: int, *, is_whole: bool | None = None) -> str:
+    """A text without its secrets, and then without its middle if it is longer than `most`."""
     return shorten_middle(_redacted(redact, text, is_whole=is_whole), max(0, most))
 
 
@@ -286,8 +287,8 @@ class ReadNotebook:
         room = TEXT_BYTES // len(wanted) // 2
         blocks = []
         for cell in map(self._cells.__getitem__, wanted):
-            texts = (_cut(self._redact, text, room) for text in (cell.output, cell.error) if text)
-            source = _cut(self._redact, cell.source, room, is_whole=cell.whole)
+            texts = (cut_text(self._redact, text, room) for text in (cell.output, cell.error) if text)
+            source = cut_text(self._redact, cell.source, room, is_whole=cell.whole)
             blocks.append(_block(cell, source) + _output(cell, shorten_middle("\n".join(texts), room)))
         return blocks
 

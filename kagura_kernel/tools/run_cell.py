@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,8 +13,8 @@ from kagura_kernel.domain.tools import ShowImage, ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Asker, require_allowed
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.cells import Draft
-from kagura_kernel.tools.fences import shorten_middle
-from kagura_kernel.tools.notebook import read_cell_image
+from kagura_kernel.tools.fences import TEXT_BYTES
+from kagura_kernel.tools.notebook import Redact, cut_text, read_cell_image
 from kagura_kernel.tools.toolbox import CallContext
 
 
@@ -26,6 +27,7 @@ class RunCellTool:
         kernel: Runs it.
         asker: Puts the question.
         look: Shows what was drawn to the person, and to the model.
+        redact: Takes secrets out of a text.
     """
 
     spec = ToolSpec(
@@ -40,12 +42,15 @@ class RunCellTool:
         ),
     )
 
-    def __init__(self, draft: Draft, notebook: str, kernel: RunsCells, asker: Asker, look: ShowImage) -> None:
+    def __init__(
+        self, draft: Draft, notebook: str, kernel: RunsCells, asker: Asker, look: ShowImage, redact: Redact
+    ) -> None:
         self._draft = draft
         self._notebook = notebook
         self._kernel = kernel
         self._asker = asker
         self._look = look
+        self._redact = redact
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         """Ask, run it, and tell what it showed."""
@@ -73,5 +78,5 @@ class RunCellTool:
                 images.append(await self._look(context.call_id, read_cell_image(one)))
             except NoImageError as error:
                 remarks.append(f"An image is not shown to you: {error}.")
-        text = shorten_middle(ran.text) or "(it showed nothing)"
+        text = await asyncio.to_thread(cut_text, self._redact, ran.text, TEXT_BYTES) or "(it showed nothing)"
         return ToolResult("\n".join((text, *remarks)), is_error=ran.failed, route="host", images=tuple(images))

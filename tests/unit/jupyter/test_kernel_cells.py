@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from kagura_kernel.domain.approvals import ApprovalKind, Verdict
 from kagura_kernel.domain.errors import ApprovalDenied
 from kagura_kernel.domain.images import NoImageError
-from kagura_kernel.domain.notebook import Notebook, NotebookCell
+from kagura_kernel.domain.notebook import LONGEST, Notebook, NotebookCell
 from kagura_kernel.jupyter.kernel_cells import KernelCells
 from kagura_kernel.jupyter.magics import register
 from kagura_kernel.runtime.router import Asker, use_approver
@@ -32,6 +32,10 @@ def shell(monkeypatch):
     return made
 
 
+def hidden(text):
+    return text.replace("tok-123456789", "[REDACTED]")
+
+
 def of_an_agent(shell, source, verdict=Verdict.ALLOW):
     """What the tool answers in another thread's loop, as in a run, while this one's loop is free; and who was asked."""
     draft = Draft(Notebook("work.ipynb", "live", (NotebookCell("a", source=source), NotebookCell("m", "markdown"))))
@@ -42,7 +46,7 @@ def of_an_agent(shell, source, verdict=Verdict.ALLOW):
         raise NoImageError("this model takes no images")
 
     async def wait(cell):
-        tool = RunCellTool(draft, "work.ipynb", KernelCells.of(shell), Asker("run-1"), look)
+        tool = RunCellTool(draft, "work.ipynb", KernelCells.of(shell), Asker("run-1"), look, hidden)
         ask = tool.call({"cell": cell, "reason": "Their data is there."}, CallContext("call-1"))
         with use_approver(approver):
             return await asyncio.to_thread(asyncio.run, ask)
@@ -62,6 +66,14 @@ def test_a_cell_runs_among_the_persons_variables_once_they_have_read_it(shell):
     # One word counts for one time.
     call()
     assert len(approver.requests) == 2
+
+
+@pytest.mark.parametrize("before", [19_996, LONGEST - 6])
+def test_of_a_long_output_no_half_of_a_secret_is_told(shell, before):
+    call, *_ = of_an_agent(shell, f"print('a' * {before} + 'tok-123456789' + 'b' * 60_000)")
+    text = call().text
+    assert "left out" in text
+    assert "tok-" not in text
 
 
 @pytest.mark.parametrize("verdict", [Verdict.DENY, Verdict.TIMEOUT])
