@@ -39,9 +39,9 @@ ENTRY_INSIDE = "kagura_cell_inside"
 """The same for a cell that cannot be awaited, because another magic runs it."""
 
 ENTRY_COMMAND = "kagura_command"
-"""The same for a line that asks a person and waits for the answer."""
+"""The same for a line that waits for a person, or for the page that shows the notebook."""
 
-_AWAITED = re.compile(r"(?:plugin[ \t]+(?:enable|audit)|fix|explain|say[ \t](?:.*[ \t])?--instead)(?=[ \t]|$)")
+_AWAITED = re.compile(r"(?:plugin[ \t]+(?:enable|audit)|fix|explain|apply|say[ \t](?:.*[ \t])?--instead)(?=[ \t]|$)")
 _COMMAND = re.compile(r"%kagura[ \t]+(?P<line>.*)")
 
 _FIRST_LINE = re.compile(rf"%%(?P<magic>{'|'.join(CELL_MAGICS)})(?P<line>[ \t].*)?$")

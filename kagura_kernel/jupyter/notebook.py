@@ -420,7 +420,21 @@ def _asking(question: Mapping[str, Any]) -> Iterator[_Asked]:
     try:
         yield asked
     finally:
-        comm.close()
+        _close_the_one_before(comm)
+
+
+_last_comm: list[Any] = []
+
+
+def _close_the_one_before(comm: Any) -> None:
+    """Close the comm of the question before this one.
+
+    JupyterLab has a shell of the kernel for comms of a name, and ends it with the last of them: a question that comes
+    at that moment is never answered. So one stays open.
+    """
+    _last_comm.append(comm)
+    while len(_last_comm) > 1:
+        _last_comm.pop(0).close()
 
 
 def _client(shell: Any) -> str:

@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from kagura_kernel.testing.patience import wait_until
+from tests.browser.notebook import Notebook, write
+from tests.browser.stage import open_by_command
 from tests.support.gallery import png
 from tests.support.model_script import calls, images_in, says
 
@@ -195,7 +197,7 @@ def test_a_cell_that_failed_is_mended_by_its_button_and_works(open_notebook, lab
     expect(notebook.cell(1).get_by_role("button", name="Fix this cell")).to_have_count(0)
 
 
-def test_the_conversation_goes_on_after_the_kernel_was_restarted(open_notebook, lab):
+def test_the_conversation_goes_on_after_the_page_was_loaded_anew_and_the_kernel_restarted(open_notebook, lab):
     seen = []
 
     def answer(request):
@@ -208,6 +210,8 @@ def test_the_conversation_goes_on_after_the_kernel_was_restarted(open_notebook, 
     )
     notebook.done(0)
     expect(notebook.done(1)).not_to_contain_text("goes on")
+    notebook.save()
+    notebook.reload()
     notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
     notebook.done(0)
     expect(notebook.done(2)).to_contain_text("goes on from [2]")
@@ -215,3 +219,78 @@ def test_the_conversation_goes_on_after_the_kernel_was_restarted(open_notebook, 
     assert ["The word is suzu." in told for told in seen] == [True, True, True]
     # Of the first conversation the second run knows what was said, the third the cell alone.
     assert ["Noted." in told for told in seen] == [False, True, False]
+
+
+def test_of_two_windows_that_one_changes_in_which_a_person_applies_and_neither_loses_a_cell(open_notebook, lab, stage):
+    ids = []
+    lab.model.turns[:] = [
+        lambda _: calls("edit_cell", {"cell": ids[1], "source": "a = 2"}),
+        lambda _: calls("insert_cell", {"below": ids[1], "source": "new = 1"}),
+        says("Proposed."),
+    ]
+    one = open_notebook(LOAD, "a = 1", "b = 1", "%%kagura\nChange a.", "")
+    ids[:] = one.page.evaluate(_IDS)
+    one.done(0)
+    card = one.done(3)
+    expect(card).to_contain_text("2 changed cells")
+    one.save()
+    other = Notebook(stage.take(), one.path)
+    open_by_command(other.page, str(one.path.relative_to(lab.root)))
+    other.page.wait_for_function(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.connectionStatus === 'connected'"
+    )
+    one.write(2, "b = 'one'")
+    other.write(2, "b = 'other'")
+    other.tell(4, f"%kagura apply last notebook.ipynb#{ids[1]}")
+    expect(card).to_contain_text("1 applied")
+    assert [page.evaluate(SOURCES)[1:3] for page in (one.page, other.page)] == [
+        ["a = 1", "b = 'one'"],
+        ["a = 2", "b = 'other'"],
+    ]
+    card.get_by_role("button", name="Apply all changes").click()
+    # The new cell stands above the card.
+    expect(one.output(4)).to_contain_text("2 applied")
+    assert one.page.evaluate(SOURCES)[1:4] == ["a = 1", "new = 1", "b = 'one'"]
+    assert other.page.evaluate(SOURCES)[1:3] == ["a = 2", "b = 'other'"]
+    stage.give_back(other.page, good=True)
+
+
+def test_a_notebook_that_was_changed_as_a_file_is_changed_on_screen_where_it_is_open(open_notebook, lab):
+    program = (
+        "import json, pathlib\n"
+        "for path in pathlib.Path().glob('*.ipynb'):\n"
+        "    whole = json.loads(path.read_text())\n"
+        "    whole['cells'][1]['source'] = f'name = \"{path.stem}\"'\n"
+        "    whole['cells'][1]['outputs'] = [{'output_type': 'stream', 'name': 'stdout', 'text': 'forged'}]\n"
+        "    path.write_text(json.dumps(whole))\n"
+    )
+    lab.model.turns[:] = [calls("bash", {"command": f"python3 - <<'EOF'\n{program}EOF"}), says("Changed.")]
+    own = open_notebook(LOAD, "name = ''", "%%kagura\nName them.")
+    beside = write(lab, own.folder.name, "1", "name = ''", "left = 1")
+    own.page.evaluate(
+        """async path => {
+          const { commands, shell } = window.jupyterapp;
+          const own = shell.currentWidget;
+          const opened = await commands.execute('docmanager:open', { path, factory: 'Notebook' });
+          await opened.context.ready;
+          shell.activateById(own.id);
+        }""",
+        str(beside.relative_to(lab.root)),
+    )
+    own.done(0)
+    own.write(0, f"{LOAD}\n")
+    card = own.done(2)
+    expect(card).to_contain_text("2 changed cells")
+    expect(card).to_contain_text("such as outputs, was left out")
+    files = {path: path.read_bytes() for path in (own.path, beside)}
+    card.get_by_role("button", name="Apply all changes").click()
+    expect(card).to_contain_text("2 applied")
+    shown = own.page.evaluate(
+        """() => [...window.jupyterapp.shell.widgets('main')]
+          .filter(one => one.context?.path.endsWith('.ipynb'))
+          .map(one => [one.context.path.split('/').pop(), one.content.widgets[1].model.sharedModel.getSource()])"""
+    )
+    assert dict(shown) == {own.path.name: 'name = "notebook"', beside.name: 'name = "notebook-2"'}
+    # Nothing was saved by that.
+    assert {path: path.read_bytes() for path in files} == files
+    assert own.save().cells[1].outputs == []

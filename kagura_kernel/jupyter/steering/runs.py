@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly.brains import brain_reports
@@ -12,7 +16,7 @@ from kagura_kernel.cockpit.brains import turn_words
 from kagura_kernel.cockpit.instead import going_on, stopped
 from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.naming import named_approval, named_run, only, read_time, run_to_stop, told_run
-from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.errors import NotebookUnwritable, UsageError
 from kagura_kernel.domain.grammar import Surface as Typed
 from kagura_kernel.domain.notebook import is_cell_id
 from kagura_kernel.domain.outcome import by_path
@@ -349,33 +353,44 @@ async def _about_error(asked: Asked, task: str) -> Any:
     return await run_cell(asked.shell, "kagura", "--context cells", task.format(cell=cell), surface=surface)
 
 
-def apply(asked: Asked) -> None:
-    """Bring a run's changes into the project."""
-    _settle(asked, apply=True)
+async def apply(asked: Asked) -> None:
+    """Bring a run's changes into the project, and cells into their notebook."""
+    from kagura_kernel.jupyter.notebook import cells_writer
+
+    write = _not_heard if asked.blocked else cells_writer(asked.shell)
+    run_id, paths = named_run(asked.cockpit.journal, asked["run"], asked.here), list(asked["paths"]) or None
+    work = partial(asked.cockpit.apply_changes, run_id, paths, by=person(), write_cells=write)
+    with _settles(asked, run_id):
+        # A page that is asked to change cells is heard while this is awaited.
+        _tell_settled(asked, run_id, await asyncio.to_thread(work))
+
+
+def _not_heard(notebook: str, _edits: object) -> None:
+    why = "no page is heard while this cell goes on, and the command has to stand in a cell of its own"
+    raise NotebookUnwritable(notebook, why)
 
 
 def discard(asked: Asked) -> None:
     """Give a run's changes up."""
-    _settle(asked, apply=False)
+    run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
+    with _settles(asked, run_id):
+        _tell_settled(asked, run_id, asked.cockpit.discard_changes(run_id, list(asked["paths"]) or None, by=person()))
 
 
-def _settle(asked: Asked, *, apply: bool) -> None:
+@contextmanager
+def _settles(asked: Asked, run_id: str) -> Iterator[None]:
     from kagura_kernel.jupyter.live_run import refresh_changes
-    from kagura_kernel.jupyter.notebook import cells_writer
 
-    cockpit = asked.cockpit
-    run_id = named_run(cockpit.journal, asked["run"], asked.here)
-    paths = list(asked["paths"]) or None
     try:
-        if apply:
-            settled = cockpit.apply_changes(run_id, paths, by=person(), write_cells=cells_writer(asked.shell))
-        else:
-            settled = cockpit.discard_changes(run_id, paths, by=person())
+        yield
     finally:
-        refresh_changes(cockpit, run_id)
+        refresh_changes(asked.cockpit, run_id)
+
+
+def _tell_settled(asked: Asked, run_id: str, settled: ChangesSettled) -> None:
     # What differs every time is no output where nobody looks and the next execution is compared with this one.
     headless = surface_of(asked.shell) is Surface.HEADLESS
-    tell(told(settled, "" if headless else told_run(cockpit.journal, run_id)))
+    tell(told(settled, "" if headless else told_run(asked.cockpit.journal, run_id)))
 
 
 def told(settled: ChangesSettled, run: str) -> str:
