@@ -142,7 +142,7 @@ class KeptBoxes:
         return None, why
 
     async def leave(self, session_id: str, kept: KeptBox, seconds: float) -> None:
-        """Stop a box and have it wait so long for the session's next run.
+        """Stop a box and have it wait so long for the session's next run, in the place of any other.
 
         Raises:
             SandboxError: it is gone.
@@ -151,6 +151,7 @@ class KeptBoxes:
         await kept.box.rest()
         if kept.record is not None:
             kept.record(BoxKept, box_id=kept.box.id, seconds=seconds)
+        await self.end(session_id, "a later cell has left another one")
         self._kept[session_id] = kept
         self._over.pop(session_id, None)
         self._watches[session_id] = asyncio.create_task(self._watch(session_id, kept, seconds))

@@ -24,7 +24,7 @@ from kagura_kernel.domain.errors import (
     UsageError,
 )
 from kagura_kernel.sandbox.backend import WORKSPACE, Failed, Listener, ServeStream
-from kagura_kernel.sandbox.files import BoxFiles, finish
+from kagura_kernel.sandbox.files import BoxFiles
 from kagura_kernel.sandbox.guest import frames
 from kagura_kernel.sandbox.listeners import Listeners, no_data
 from kagura_kernel.sandbox.output import Printed
@@ -325,7 +325,9 @@ class BoxChannel:
         await self._set_rest(on=False)
 
     async def _set_rest(self, *, on: bool) -> None:
-        await finish(self, self.open({"kind": frames.REST, "on": on}, no_data))
+        stream = self.open({"kind": frames.REST, "on": on}, no_data)
+        await asyncio.shield(self._spawn(self._await_end(stream)))
+        await stream.result
 
     # ---------------------------------------------------------------- streams
 

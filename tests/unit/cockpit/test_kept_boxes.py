@@ -1,6 +1,7 @@
 """Boxes that stay for the next cell: what stays in them, and what never does."""
 
 import json
+import threading
 
 import pytest
 
@@ -209,6 +210,18 @@ def test_a_time_out_interrupts_and_the_session_goes_on(cockpit_with, cell):
     cockpit = cockpit_with()
     stopped = cell(cockpit, "x = 41\nimport time\ntime.sleep(600)", command_timeout=0.5)
     assert (stopped.status, stopped.error_code) == ("failed", "ERR_SANDBOX_COMMAND_TIMEOUT")
+    assert cell(cockpit, "print(x)").text == "41\n"
+
+
+def test_a_cell_that_is_stopped_keeps_its_box_and_what_it_had(cockpit_with, cell, project):
+    cockpit = cockpit_with()
+    code = "x = 41\nimport time\nprint('begun', flush=True)\ntime.sleep(600)"
+    handle = cockpit.launch(RunRequest(code, "python", project=project, keep=True))
+    begun = threading.Event()
+    handle.subscribe(lambda event: begun.set() if event.kind == "output.streamed" else None)
+    assert begun.wait(60)
+    handle.kill("ann")
+    assert handle.result(60).status == "killed"
     assert cell(cockpit, "print(x)").text == "41\n"
 
 

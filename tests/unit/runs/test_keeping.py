@@ -83,6 +83,15 @@ def test_only_a_run_that_asks_for_the_same_goes_on_in_it(wanted, why):
     assert LIKE.unlike(wanted, "fake") == why
 
 
+async def test_one_waits_for_a_session(kept, backend):
+    """A resumed run has a fresh box, whatever waits."""
+    one, _, boxes, _ = kept
+    other = replace(one, box=await backend.start(BoxSpec()))
+    await boxes.leave("s", other, 900.0)
+    assert one.box.channel.closed
+    assert list(boxes.waiting.values()) == [other]
+
+
 async def test_one_that_does_not_fit_is_ended(kept):
     one, _, boxes, told = kept
     taken = await boxes.take("s", replace(LIKE, box="docker"))
