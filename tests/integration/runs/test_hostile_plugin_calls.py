@@ -130,10 +130,10 @@ async def test_an_attack_on_the_port_costs_no_memory_no_other_stream_and_not_the
     commands = 0
     while not listening.done():
         most = max(most, resident())
-        if run._box is not None and run._context.exchange is not None and not listening.done():
+        if run._box.box is not None and run._context.exchange is not None and not listening.done():
             # Other streams of the same pipe go on, until the run ends and closes its box.
             try:
-                await run._box.files.write("/tmp/alive", b"x" * 1000)
+                await run._box.box.files.write("/tmp/alive", b"x" * 1000)
                 commands += 1
             except SandboxUnavailable:
                 await asyncio.wait({listening}, timeout=60)

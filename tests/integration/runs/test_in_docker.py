@@ -93,10 +93,13 @@ async def stage(docker_backend, request):
     packed = [(name, pack(value, 2**20)) for name, value in (("df", FRAME), ("n", 3))]
     inputs = tuple(PackedVariable(name, p.form, p.data, dict(p.details), p.summary) for name, p in packed)
     order = SimpleNamespace(
-        request=RunRequest(inputs=inputs, outputs=("result",)), room=2**20, spec=SimpleNamespace(env={})
+        request=RunRequest(inputs=inputs, outputs=("result",)),
+        room=2**20,
+        spec=SimpleNamespace(env={}),
+        keep_seconds=0.0,
     )
     membrane = SimpleNamespace(scrubber=Scrubber(list))
-    yield SimpleNamespace(box=box, order=order, recorder=Rows(), membrane=membrane)
+    yield SimpleNamespace(box=box, order=order, recorder=Rows(), membrane=membrane, kept=None)
     await box.close()
 
 
