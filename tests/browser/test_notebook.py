@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from kagura_kernel.testing.patience import wait_until
 from tests.browser.notebook import Notebook, write
+from tests.browser.sidebar import Sidebar
 from tests.browser.stage import open_by_command
 from tests.support.gallery import png
 from tests.support.model_script import calls, images_in, says
@@ -195,6 +196,22 @@ def test_a_cell_that_failed_is_mended_by_its_button_and_works(open_notebook, lab
     expect(card).to_contain_text("1 applied")
     expect(notebook.done(1)).to_contain_text("{'amount': 1, 'total': 2}")
     expect(notebook.cell(1).get_by_role("button", name="Fix this cell")).to_have_count(0)
+
+
+def test_the_sidebar_asks_about_the_active_cell_that_failed(open_notebook, lab):
+    lab.model.turns[:] = [says("The key is missing.")]
+    notebook = open_notebook("1", "{}['total']")
+    Sidebar(notebook.page).open()
+    failed = notebook.page.locator("#kagura-sidebar").get_by_role("group", name="The active cell failed")
+    notebook.done(0)
+    expect(failed).to_have_count(0)
+    notebook.run(1)
+    expect(failed).to_contain_text("KeyError: 'total'")
+    expect(failed.get_by_role("button", name="Fix this cell")).to_be_visible()
+    failed.get_by_role("button", name="Explain this error").click()
+    expect(notebook.output(2)).to_contain_text("The key is missing.")
+    assert notebook.page.evaluate(SOURCES)[2].startswith("%kagura explain ")
+    expect(failed).to_have_count(0)
 
 
 def test_the_conversation_goes_on_after_the_page_was_loaded_anew_and_the_kernel_restarted(open_notebook, lab):

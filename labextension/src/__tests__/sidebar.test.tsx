@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Signal } from '@lumino/signaling';
 import { renderToStaticMarkup } from 'react-dom/server';
 import { KaguraClient } from '../api/client.js';
 import { Kagura } from '../model/kagura.js';
@@ -52,6 +53,29 @@ test('sections stand by their rank, and empty ones say what they are for', async
   ]) {
     assert.ok(html.includes(words), words);
   }
+});
+
+test('of the active cell that failed its error stands at the top, with two things to ask for', () => {
+  const kagura = new Kagura({
+    client: new KaguraClient(new FakeServer().send),
+    stream: null,
+    timers: new HandTimers(),
+    page: new HandPage()
+  });
+  const sections = new SectionList({ load: () => Promise.resolve([]), save: () => undefined });
+  const shown = (told: string) =>
+    renderToStaticMarkup(
+      <Sidebar
+        kagura={kagura}
+        trans={english}
+        sections={sections}
+        jump={() => Promise.resolve('')}
+        failure={{ changed: new Signal<object, void>({}), told: () => told, ask: () => undefined }}
+      />
+    );
+  const html = shown('KeyError: <b>\u202e');
+  assert.match(html, /KeyError: &lt;b&gt;⟨U\+202E⟩.*>Fix this cell<.*>Explain this error</);
+  assert.doesNotMatch(shown(''), /Fix this cell/);
 });
 
 test('of ten thousand rows those are drawn that can be seen, and each says which of how many it is', () => {

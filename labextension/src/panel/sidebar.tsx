@@ -6,6 +6,7 @@ import { oneLine } from '../model/visible.js';
 import { kindWords, remarkWords } from '../model/words.js';
 import type { IOrigin, ISection } from '../tokens.js';
 import { PanelContext, usePanel, type IPanelContext } from './context.js';
+import { FailedCell, type IFailure } from './failedCell.js';
 import { useSignal } from './hooks.js';
 import { Problem } from './parts.js';
 import type { SectionList } from './sectionList.js';
@@ -18,10 +19,11 @@ export interface ISidebarProps {
   readonly trans: TranslationBundle;
   readonly sections: SectionList;
   readonly jump: (origin: IOrigin) => Promise<string>;
+  readonly failure?: IFailure;
 }
 
 /** The panel: its sections one below the other. */
-export function Sidebar({ kagura, trans, sections, jump }: ISidebarProps) {
+export function Sidebar({ kagura, trans, sections, jump, failure }: ISidebarProps) {
   const [told, tell] = useTold();
   const context = useMemo<IPanelContext>(() => ({ kagura, trans, jump, tell }), [kagura, trans, jump, tell]);
   useSignal(sections.changed);
@@ -38,6 +40,7 @@ export function Sidebar({ kagura, trans, sections, jump }: ISidebarProps) {
           {told}
         </p>
         <Announcer />
+        {failure && <FailedCell failure={failure} />}
         {sections.items.map(section => (
           <Section key={section.id} section={section} sections={sections} />
         ))}

@@ -7,12 +7,14 @@ import { bellIcon } from './icons.js';
 import type { SectionList } from './sectionList.js';
 import { APPROVALS_ID } from './sections/approvals.js';
 import { Sidebar } from './sidebar.js';
+import type { IFailure } from './failedCell.js';
 
 export interface IPanelOptions {
   kagura: Kagura;
   trans: TranslationBundle;
   sections: SectionList;
   jump: (origin: IOrigin) => Promise<string>;
+  failure: IFailure;
 }
 
 /** Animation frames that a question which is known has to be drawn in. */

@@ -1,5 +1,9 @@
 import type { ICodeCellModel } from '@jupyterlab/cells';
 import { type INotebookTracker, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import type { JSONObject } from '@lumino/coreutils';
+import { Signal } from '@lumino/signaling';
+import { text } from '../api/decode.js';
+import type { IFailure } from '../panel/failedCell.js';
 
 /** The active cell where it shows an error, with its panel; null everywhere else. */
 export function failedCell(
@@ -16,6 +20,24 @@ export function failedCell(
   return failed.includes(true) && /^[A-Za-z0-9_-]{1,64}$/.test(model.id)
     ? { panel, id: model.id, index: panel.content.activeCellIndex }
     : null;
+}
+
+/** The failure of the active cell, for the sidebar. */
+export function failureOf(tracker: INotebookTracker | null): IFailure {
+  const changed = new Signal<object, void>({});
+  followFailures(tracker, () => changed.emit());
+  return { changed, told: () => lastLine(tracker), ask: word => void askAbout(tracker, word) };
+}
+
+function lastLine(tracker: INotebookTracker | null): string {
+  const found = failedCell(tracker);
+  if (!found) {
+    return '';
+  }
+  const { outputs } = found.panel.content.activeCell?.model as ICodeCellModel;
+  const shown = Array.from({ length: outputs.length }, (_, at) => outputs.get(at).toJSON() as JSONObject);
+  const error = shown.find(one => one['output_type'] === 'error');
+  return `${text(error?.['ename'])}: ${text(error?.['evalue'])}`;
 }
 
 /** Says so whenever another cell is active, or what the active one shows has changed. */

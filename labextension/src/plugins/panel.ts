@@ -15,6 +15,7 @@ import { pluginsSection } from '../panel/sections/plugins.js';
 import { runsSection } from '../panel/sections/runs.js';
 import { KaguraPanel } from '../panel/widget.js';
 import { ISections, TRANSLATION_DOMAIN } from '../tokens.js';
+import { failureOf } from './failed.js';
 import { jumpToCell } from './jump.js';
 import { IKagura, places } from './service.js';
 import { followSettings, SETTINGS_ID } from './settings.js';
@@ -78,7 +79,8 @@ export const panelPlugin: JupyterFrontEndPlugin<KaguraPanel> = {
       kagura,
       trans,
       sections: sections as SectionList,
-      jump: origin => jumpToCell(app, tracker, trans, origin)
+      jump: origin => jumpToCell(app, tracker, trans, origin),
+      failure: failureOf(tracker)
     });
     app.shell.add(panel, 'right', { rank: RANK });
     restorer?.add(panel, panel.id);
