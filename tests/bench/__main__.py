@@ -22,7 +22,7 @@ from pathlib import Path
 
 from kagura_kernel.testing import false_home
 from tests.bench.browsing import answers_elsewhere, first_word, interrupting_a_run
-from tests.bench.clicking import click_to_going_on
+from tests.bench.clicking import click_to_going_on, proposal_to_screen
 from tests.bench.commands import command_in_a_warm_box, python_that_remembers
 from tests.bench.connecting import connections_out_of_a_box
 from tests.bench.contenders import MITMDUMP
@@ -83,6 +83,7 @@ ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     heard_by_a_busy_server,
     server_at_rest,
     click_to_going_on,
+    proposal_to_screen,
     answers_elsewhere,
     interrupting_a_run,
     first_word,

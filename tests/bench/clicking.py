@@ -1,4 +1,4 @@
-"""From a click on Allow in JupyterLab to the run going on, in a real browser."""
+"""From a click on Allow to the run going on, and from a call to its cell on screen: JupyterLab in a real browser."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.journal import views
+from kagura_kernel.journal.place import data_home
+from kagura_kernel.journal.store import Journal
 from tests.bench.harness import WARM_UP, Bench, Bound, Line, Missing
 
 if TYPE_CHECKING:
@@ -30,12 +33,24 @@ FLAGS = (
     "--disable-sync",
 )
 PATIENCE = 60.0
-CELLS = ("%load_ext kagura_kernel", "%%kagura --replay calls.jsonl --box bubblewrap --write none\nGo on and on.")
+REPLAY = "%%kagura --replay calls.jsonl --box bubblewrap --write none --context cells\nGo on and on."
 # A host command that is allowed tells when it ran; browser and command read the same clock.
 CALL = {
     "name": "bash",
     "arguments": {"command": "date +%s%3N >> went-on", "host": True, "reason": "Only the host knows the time."},
 }
+# A pause between two of them, so that each is drawn by itself.
+PROPOSE = (
+    {"name": "insert_cell", "arguments": {"source": "total = 1", "below": "^"}},
+    {"name": "bash", "arguments": {"command": "sleep 0.4"}},
+)
+WATCH_CELLS = """() => {
+  window.seen = [];
+  new MutationObserver(() => {
+    const count = document.querySelectorAll('.kg-file').length;
+    while (window.seen.length < count) window.seen.push(Date.now());
+  }).observe(document.body, { childList: true, subtree: true });
+}"""
 WATCH_CLICKS = "() => { window.clicks = []; addEventListener('click', () => window.clicks.push(Date.now()), true); }"
 
 
@@ -46,7 +61,7 @@ async def click_to_going_on(bench: Bench) -> list[Line]:
         raise Missing("there is no Chromium")
     folder = bench.folder / "clicking"
     times = WARM_UP + bench.samples
-    write_notebook(folder, times)
+    write_notebook(folder, [CALL] * times)
     async with lab(folder) as url, page(program) as found:
         await found.goto(url)
         waited = await click_and_wait(found, folder / "went-on", times)
@@ -55,25 +70,55 @@ async def click_to_going_on(bench: Bench) -> list[Line]:
     return [Line("click on Allow to the run going on", figure=figure, bound=bound, samples=bench.samples)]
 
 
-def write_notebook(folder: Path, times: int) -> None:
-    """A notebook and a cassette that asks so many times."""
+async def proposal_to_screen(bench: Bench) -> list[Line]:
+    """A replayed run proposes one new cell after the other, each timed by its call's row in the journal."""
+    program = shutil.which("chromium")
+    if program is None:
+        raise Missing("there is no Chromium")
+    folder = bench.folder / "proposing"
+    times = WARM_UP + bench.samples
+    write_notebook(folder, [*PROPOSE] * times)
+    async with lab(folder) as url, page(program) as found:
+        await found.goto(url)
+        await _run_all(found, WATCH_CELLS)
+        await found.wait_for_function("times => window.seen.length >= times", arg=times)
+        seen = await found.evaluate("() => window.seen")
+    waited = [at - called for at, called in zip(seen, _called(), strict=False)]
+    figure = median(waited[WARM_UP:])
+    bound = Bound("≤ 300 ms", 300)
+    return [Line("call that proposes a cell to the cell on screen", figure=figure, bound=bound, samples=bench.samples)]
+
+
+def _called() -> list[float]:
+    """When each cell of the latest run was proposed, in milliseconds."""
+    journal = Journal.open(data_home(os.environ))
+    try:
+        run_id = views.runs(journal, limit=1)[0].run_id
+        rows = journal.events(run_id=run_id, kinds=("tool.called",))
+        return [row.event.at.timestamp() * 1000 for row in rows if getattr(row.event, "tool", "") == "insert_cell"]
+    finally:
+        journal.close()
+
+
+def write_notebook(folder: Path, calls: Sequence[Mapping[str, Any]]) -> None:
+    """A notebook and a cassette with these calls."""
     import nbformat
 
     folder.mkdir()
-    lines = [{"kagura_cassette": 1, "task": "bench"}, *[{"call": CALL}] * times, {"done": {"text": "done", "turns": 1}}]
+    lines = [
+        {"kagura_cassette": 1, "task": "bench"},
+        *({"call": call} for call in calls),
+        {"done": {"text": "done", "turns": 1}},
+    ]
     (folder / "calls.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
+    cells = [nbformat.v4.new_code_cell(source) for source in ("%load_ext kagura_kernel", REPLAY)]
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), folder / "bench.ipynb")
 
 
 async def click_and_wait(page: Page, went_on: Path, times: int) -> list[float]:
     """Milliseconds from each click to the moment at which its command ran."""
-    await page.wait_for_function(
-        "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
-    )
-    await page.evaluate(WATCH_CLICKS)
-    await page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    await _run_all(page, WATCH_CLICKS)
     waited = []
     for number in range(times):
         await page.get_by_role("button", name="Allow once").last.click()
@@ -81,6 +126,14 @@ async def click_and_wait(page: Page, went_on: Path, times: int) -> list[float]:
         clicked = await page.evaluate("() => window.clicks.at(-1)")
         waited.append(ran - clicked)
     return waited
+
+
+async def _run_all(page: Page, watch: str) -> None:
+    await page.wait_for_function(
+        "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+    )
+    await page.evaluate(watch)
+    await page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
 
 
 async def _line(file: Path, number: int) -> float:
