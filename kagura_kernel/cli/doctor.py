@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ from kagura_kernel.cli.doctor_rows import (
     secret_places,
 )
 from kagura_kernel.cli.opening import open_journal, place_of
-from kagura_kernel.cli.printing import tell
+from kagura_kernel.cli.printing import for_terminal, paragraph, tell, terminal_width
 from kagura_kernel.cli.status import look_at_memory
 from kagura_kernel.cockpit.naming import read_time
 from kagura_kernel.domain import errors
@@ -58,7 +58,7 @@ _EVIDENCE = (
 _NO_JOURNAL = "put your last copy in its place, or move it away: the next run makes a new one"
 _ROOM = "free some space where it lies, or make it writable"
 _SERVER = "mend the database server, or `journal_url` in the settings"
-_NEWER = "`pip install --upgrade kagura-kernel`"
+_NEWER = "install the version that wrote it, or a newer one"
 
 
 def unusable(error: errors.JournalError) -> Finding:
@@ -93,6 +93,11 @@ MANY_DENIALS = 3
 """Denials by a person from which on somebody should look at what is being asked for."""
 _LATEST = 10_000
 _BOX_AUTO = "leave `box` out of the settings, or name one that is strong enough"
+_LEAST_WORK = ("bubblewrap", "gvisor", "docker")
+"""Back-ends by how little has to be installed for them."""
+_CHOICES = ("secret back-ends", "jupyter lab")
+"""Warnings about what many do without by choice."""
+_READY = "all is ready: `kagura-kernel run 'Say what lies in this folder'`, or a cell that begins with `%%kagura`"
 
 
 def doctor(arguments: SimpleNamespace) -> int:
@@ -107,9 +112,27 @@ def doctor(arguments: SimpleNamespace) -> int:
     since = read_time(arguments.since, datetime.now(UTC))
     findings = look(load_settings(os.environ), place_of(arguments), since)
     failed = any(finding.state == FAIL for finding in findings)
-    record = {"ok": not failed, "findings": [asdict(finding) for finding in findings]}
-    tell(arguments, record, f"{laid_out(findings)}\n\n{_sum(findings)}")
+    then = next_step(findings)
+    record = {"ok": not failed, "findings": [asdict(finding) for finding in findings], "next": then}
+    last = paragraph(for_terminal(then or _READY), "Next: ", "      ", terminal_width())
+    tell(arguments, record, f"{laid_out(findings)}\n\n{_sum(findings)}\n{last}")
     return FAILURE if failed else NO_FAILURE
+
+
+def next_step(findings: Sequence[Finding]) -> str:
+    """The one thing to do first, and what for; empty when runs can begin and nobody is waited for.
+
+    What keeps every run from starting comes first, then failures, then warnings; a back-end that is not needed and what
+    many do without are nothing to do.
+    """
+    failures = [finding for finding in findings if finding.state == FAIL]
+    warnings = [
+        finding
+        for finding in findings
+        if finding.state == WARN and finding.part != SANDBOX and finding.name not in _CHOICES
+    ]
+    order = [*(finding for finding in failures if finding.part == SANDBOX), *failures, *warnings]
+    return next((f"{finding.then.rstrip('.')} ({finding.name})" for finding in order if finding.then), "")
 
 
 def look(settings: Settings, place: Path | str, since: datetime) -> list[Finding]:
@@ -153,7 +176,14 @@ def boxes(settings: Settings) -> Iterator[Finding]:
     if not any(part.ok and part.isolation not in weak for part in parts):
         strong = f" of {SHARED_NEEDS.label} isolation or stronger" if shared else ""
         said = f"no back-end{strong} starts a box here, so no run can start"
-        yield Finding("boxes", FAIL, said, "`kagura-kernel setup sandbox` says how to install one", SANDBOX)
+        yield Finding("boxes", FAIL, said, _easiest(part for part in parts if part.isolation not in weak), SANDBOX)
+
+
+def _easiest(parts: Iterable[PartStatus]) -> str:
+    """What makes one of these back-ends work, of those that say so."""
+    cures = {part.name: part.install or part.advice for part in parts}
+    known = [cures.pop(name, "") for name in _LEAST_WORK]
+    return next(filter(None, [*known, *cures.values()]), "mend one of the back-ends above")
 
 
 def _box(part: PartStatus, *, asked_for: bool, weak: bool) -> Finding:

@@ -173,7 +173,7 @@ LITTLE, TOO_LITTLE = 1024**3, 100 * 1024**2
 AHEAD = timedelta(minutes=5)
 """How far the journal's newest row may lie ahead of the clock."""
 
-_REINSTALL = "`pip install --force-reinstall --no-deps kagura-kernel`"
+_REINSTALL = "install the package again as it was installed, with `pip install --force-reinstall --no-deps …`"
 
 
 def egress_rules(settings: Settings) -> Finding:

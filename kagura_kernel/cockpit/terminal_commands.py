@@ -55,7 +55,8 @@ TERMINAL_COMMANDS = (
             *PLACE,
         ),
         examples=("doctor", "doctor --since 7d"),
-        detail="Each row is OK, WARN (it works without, but less, or somebody waits) or FAIL, with what mends it. "
+        detail="Each row is OK, WARN (it works without, but less, or somebody waits) or FAIL, with what mends it; the "
+        "last line says the one thing to do next. "
         "Starts a box of every back-end, checks the journal, and counts what waits, is owed and was refused; changes "
         "nothing. Exit code 0 if nothing failed, 4 if something did, 2 on wrong usage or configuration.",
     ),

@@ -5,11 +5,15 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.cli.doctor import MANY_DENIALS, MANY_REFUSALS, only_read, unusable
+from kagura_kernel.cli import doctor
+from kagura_kernel.cli.doctor import MANY_DENIALS, MANY_REFUSALS, next_step, only_read, unusable
+from kagura_kernel.cli.doctor_rows import Finding, State
 from kagura_kernel.cli.main import main
+from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.errors import JournalTampered, JournalTooNew, JournalUnreadable, JournalUnwritable
 from kagura_kernel.domain.events import EgressDecided
 from kagura_kernel.domain.memory import Author, Draft, Source
+from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
@@ -138,7 +142,7 @@ def test_a_journal_of_a_newer_version_wants_that_version(journal, books, capsys)
         file.execute("INSERT INTO journal_version VALUES (999, '')")
     file.close()
     finding = found(capsys)["journal"]
-    assert (finding["state"], finding["then"]) == ("fail", "`pip install --upgrade kagura-kernel`")
+    assert (finding["state"], finding["then"]) == ("fail", "install the version that wrote it, or a newer one")
 
 
 def test_each_state_of_a_journal_has_a_remedy_of_its_own():
@@ -282,7 +286,63 @@ def test_for_a_person_several_problems_stand_each_on_a_line_below_each_other(
     (run,) = [place for place, line in enumerate(lines) if line.startswith("FAIL  runs ")]
     assert lines[run + 1].strip() == "→ `kagura-kernel kill run-1` marks them as lost"
     failed, warned = (sum(line.startswith(mark) for line in lines) for mark in ("FAIL  ", "WARN  "))
-    assert lines[-1].startswith(f"{failed} failed, {warned} warning")
+    (total,) = [place for place, line in enumerate(lines) if line.startswith(f"{failed} failed, {warned} warning")]
+    assert lines[total + 1].startswith("Next: ")
+
+
+def row(name: str, state: State, then: str = "", part: str = "") -> Finding:
+    return Finding(name, state, "said", then, part)
+
+
+NO_BRAIN = row("brain", "warn", "`kagura-kernel setup brain`", "brain")
+NO_DOCKER = row("box docker", "warn", "Install and start Docker.", "sandbox")
+NO_BOX = row("boxes", "fail", "Install bubblewrap: `apt install bubblewrap`.", "sandbox")
+LOST = row("runs", "fail", "`kagura-kernel kill run-1` marks them as lost")
+OPEN = row("data directory", "warn", "`chmod 700 /home/ada/books`")
+NO_LAB = row("jupyter lab", "warn", "`pip install 'kagura-kernel[lab]'`")
+NO_KEYCHAIN = row("secret back-ends", "warn", "unlock one")
+
+
+@pytest.mark.parametrize(
+    ("findings", "expected"),
+    [
+        ([NO_BRAIN, LOST, NO_DOCKER, NO_BOX], "Install bubblewrap: `apt install bubblewrap` (boxes)"),
+        ([NO_BRAIN, NO_DOCKER, LOST, OPEN], "`kagura-kernel kill run-1` marks them as lost (runs)"),
+        ([NO_BRAIN, NO_DOCKER, OPEN], "`kagura-kernel setup brain` (brain)"),
+        ([row("brain", "ok"), NO_DOCKER, OPEN], "`chmod 700 /home/ada/books` (data directory)"),
+        ([row("brain", "ok"), NO_DOCKER, NO_LAB, NO_KEYCHAIN], ""),
+    ],
+)
+def test_what_keeps_every_run_from_starting_is_to_be_done_first_and_what_is_not_needed_never(findings, expected):
+    assert next_step(findings) == expected
+
+
+@pytest.mark.parametrize(
+    ("install", "expected"),
+    [
+        ({"bubblewrap": "get bwrap", "docker": "get docker", "gvisor": "get runsc"}, "get bwrap"),
+        ({"bubblewrap": "", "docker": "get docker", "gvisor": "get runsc"}, "get runsc"),
+        ({"bubblewrap": "", "docker": "", "gvisor": "", "far": "start it"}, "start it"),
+        ({"bubblewrap": "", "docker": "", "gvisor": ""}, "mend one of the back-ends above"),
+    ],
+)
+@pytest.mark.usefixtures("books")
+def test_where_no_box_starts_the_back_end_that_needs_least_is_the_one_to_install(
+    install, expected, monkeypatch, capsys
+):
+    async def probed(_: Settings) -> list[PartStatus]:
+        return [PartStatus(name, ok=False, reason="no.", install=then) for name, then in install.items()]
+
+    monkeypatch.setattr(doctor, "_probed", probed)
+    assert found(capsys)["boxes"]["then"] == expected
+    assert told(capsys)[-1] == f"Next: {expected} (boxes)"
+
+
+@pytest.mark.usefixtures("books")
+def test_where_nothing_is_missing_the_last_line_says_how_to_begin(monkeypatch, capsys):
+    monkeypatch.setattr(doctor, "look", lambda *_: [row("brain", "ok"), NO_DOCKER])
+    monkeypatch.setenv("COLUMNS", "160")
+    assert told(capsys)[-1].startswith("Next: all is ready: `kagura-kernel run ")
 
 
 @pytest.mark.usefixtures("books")
