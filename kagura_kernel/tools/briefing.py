@@ -259,6 +259,11 @@ _WRITES = {
     WriteMode.THROUGH: "they reach the project as you go",
     WriteMode.NONE: "they are thrown away at the end; the project stays as it is",
 }
+GOES_ON = (
+    "The sandbox is that of an earlier cell of this notebook, with the files as that one left them. What it changed in "
+    "the workspace has been shown to the person already."
+)
+"""Told of a box that stayed."""
 _HANDED_ON = "when you are done they go into the workspace of the run that you work for"
 
 

@@ -14,7 +14,7 @@ from kagura_kernel.membrane.credentials.injection.settings import EnvInjection
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.runs.box_runner.packing import pack
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.testing.brain import Ask
+from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.credential_fake import FakeProvider
 from kagura_kernel.testing.patience import wait_until
 
@@ -59,9 +59,12 @@ def test_a_cell_goes_on_with_variables_imports_directory_and_files_of_the_one_be
 
 
 def test_an_agent_and_cells_share_one_python(cockpit_with, cell, backend):
-    cockpit = cockpit_with([Ask("python", {"code": "x += 1\nx"}), lambda results: results[-1].text])
+    brain = FakeBrain([Ask("python", {"code": "x += 1\nx"}), lambda results: results[-1].text])
+    cockpit = cockpit_with(brain)
     cell(cockpit, "x = 41")
     assert "42" in cell(cockpit, "add one", language="").text
+    assert "that of an earlier cell" in brain.turns[0].system
+    assert "variables and imports of an earlier cell" in str(brain.turns[0].tools)
     assert cell(cockpit, "print(x)").text == "42\n"
     assert len(backend.boxes) == 1
 
