@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +124,10 @@ class Cockpit:
         self._lock = threading.Lock()
         self._handles: dict[str, RunHandle] = {}
         self._powers: dict[str, SessionPowers] = {}
-        self._own_session = parts.own_session() or new_session_id()
+        earlier = parts.own_session()
+        self._own_session = earlier or new_session_id()
+        self._has_talked = bool(earlier)  # Whether anything was said in it
+        self._left_session = ""  # The one before it, with a conversation that can be gone back to
         self._kept = KeptBoxes(parts.journal, parts.clock)
         self._model = ""
         self._sweeping = Sweeping(parts.membrane.ledger, parts.sweep, self._engine, parts.alive)
@@ -282,6 +285,9 @@ class Cockpit:
         approver: Approver = PolicyApprover(self._parts.clock, HEADLESS) if intent.headless else self._desk
         # A child's session is its own and ends with it: nothing that was allowed there is kept.
         powers = SessionPowers() if intent.handoff is not None else self._powers_of(session_id)
+        if order.brain is not None and session_id == self.session_id:
+            order = replace(order, left=self._left_session)
+            self._has_talked = True
         run = Run(order, self._run_parts(approver, powers, thinks=order.brain is not None))
         handle = RunHandle(run, self._engine)
         self._check_elsewhere(session_id)
@@ -459,7 +465,21 @@ class Cockpit:
         """Have runs of this process that name no session begin a new one; a box that the old one left in place ends."""
         self.end_box()
         with self._lock:
+            if self._has_talked:
+                self._left_session, self._has_talked = self._own_session, False
             self._own_session = new_session_id()
+
+    def go_back(self) -> None:
+        """Have them go on with the conversation that was left for the one that goes on now.
+
+        Raises:
+            UsageError: none was.
+        """
+        with self._lock:
+            if not self._left_session:
+                raise errors.UsageError("No earlier conversation is known here.")
+            self._own_session, self._left_session = self._left_session, self._own_session
+            self._has_talked = True
 
     def _waiting(self) -> Iterable[PartStatus]:
         for kept in self._kept.waiting.values():

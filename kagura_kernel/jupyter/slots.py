@@ -19,6 +19,7 @@ from kagura_kernel.jupyter.launching import want
 from kagura_kernel.jupyter.surface import person, place_of
 from kagura_kernel.render.html import Bundle, bare
 from kagura_kernel.views.approvals import THIS_RUN
+from kagura_kernel.views.head import CONVERSATION
 from kagura_kernel.views.said import ABOUT
 
 if TYPE_CHECKING:
@@ -205,6 +206,12 @@ def press(cockpit: Cockpit, run_id: str, content: Mapping[str, Any], tell: Tell)
                 cockpit.kill(run_id, by=person())
             case "instead":
                 want(cockpit, run_id, answer)
+            case "anew":
+                cockpit.begin_anew()
+                tell("The next cell begins another conversation.", CONVERSATION)
+            case "go-back":
+                cockpit.go_back()
+                tell("The next cell goes on with the conversation before.", CONVERSATION)
             case "say":
                 aside(lambda: _say(cockpit, run_id, answer, tell))
             case "revoke" | "extend":

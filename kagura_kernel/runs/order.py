@@ -133,6 +133,7 @@ class RunOrder:
     limits: CommandLimits = field(default_factory=CommandLimits)  # Limits of each command
     resume: str = ""  # What the brain needs to go on from the session's last run
     follows: Conversation = field(default_factory=Conversation)  # That run
+    left: str = ""  # The session that was left for this one, and can be gone back to; empty for none
     routing: Routing = field(default_factory=Routing)  # Where commands run
     user: str = ""  # Login name
     owner: str = ""  # The process that runs it

@@ -265,6 +265,7 @@ class Run:
             plans_only=order.plans_only,
             follows=order.follows.run_id if order.resume else "",
             follows_count=count_of(order),
+            left="" if order.resume else order.left,
         )
 
     # ----------------------------------------------------- launch and converse

@@ -17,6 +17,10 @@ _SUMMARY, _WHY = 80, 300
 _WAYS = {"in": "into the box", "out": "out of the box"}
 
 
+CONVERSATION = "conversation"
+"""How the front end and a card's buttons name its line about that."""
+
+
 def head_blocks(view: RunView, *, live: bool) -> ui.Blocks:
     """The head. A live one ticks and has a Stop button while the run goes on."""
     going = live and view.finished is None and view.started is not None
@@ -87,10 +91,7 @@ def _places(view: RunView, *, live: bool) -> ui.Blocks:
         parts.append(ui.Line((ui.strong("Brain"), view.started.brain_reason), plain=""))
     if view.started is not None and view.started.plans_only:
         parts.append(ui.Line((ui.strong("Mode"), "it only plans, and changes nothing until you say so"), plain=""))
-    if here and view.started is not None and view.started.follows:
-        count = view.started.follows_count
-        what = f"goes on from [{count}]" if count is not None else "goes on"
-        parts.append(ui.Line((ui.strong("Conversation"), what, ui.soft("— `--new` begins another one")), plain=""))
+    parts += _conversation(view, here=here, live=live)
     if view.box is not None:
         why = view.box.reason.removeprefix(f"{view.box.backend}: ")
         where = f"{' '.join(filter(None, [view.box.backend, view.box.image]))}, {view.box.isolation} isolation"
@@ -100,6 +101,22 @@ def _places(view: RunView, *, live: bool) -> ui.Blocks:
     elif view.finished is None and not view.auditing:
         parts.append(ui.Line((ui.strong("Box"), "starting …"), plain=""))
     return (*parts, *granted_blocks(view, here=here), *variables_blocks(view), *images_blocks(view))
+
+
+def _conversation(view: RunView, *, here: bool, live: bool) -> ui.Blocks:
+    """Whether it goes on with a conversation, and while the run does, a button for the other."""
+    began = view.started
+    is_live = live and view.finished is None
+    # Of a new one the saved card says nothing: its cell does.
+    if not here or began is None or not (began.follows or (began.left and is_live)):
+        return ()
+    what, act, word, hint = "a new one", "go-back", "Go on with the one before", "The next cell does"
+    if began.follows:
+        what = "goes on" if began.follows_count is None else f"goes on from [{began.follows_count}]"
+        act, word, hint = "anew", "Begin another one", "The next cell does, as `--new` has it"
+    more = ui.Button(word, act, look="quiet small", hint=hint) if is_live else ui.soft("— `--new` begins another one")
+    line = ui.Line((ui.strong("Conversation"), what, more), plain="")
+    return (ui.Group((line, ui.Told()), data={"block": CONVERSATION}),) if is_live else (line,)
 
 
 def _stays(box: BoxStarted) -> str:

@@ -238,6 +238,22 @@ def test_the_conversation_goes_on_after_the_page_was_loaded_anew_and_the_kernel_
     assert ["Noted." in told for told in seen] == [False, True, False]
 
 
+def test_a_card_that_goes_on_has_a_button_for_another_conversation_and_asks_nothing_by_it(open_notebook, lab):
+    asks = calls("bash", {"command": "true", "host": True, "reason": "Only the host has it."})
+    lab.model.turns[:] = [says("Noted."), asks, says("Denied."), says("Anew.")]
+    notebook = open_notebook(LOAD, *("%%kagura --write none\nGo on.",) * 3)
+    notebook.done(0)
+    notebook.done(1)
+    card = notebook.run(2)
+    expect(card).to_contain_text("goes on from [2]")
+    card.get_by_role("button", name="Begin another one").click()
+    expect(card).to_contain_text("The next cell begins another conversation.")
+    card.get_by_role("button", name="Deny").click()
+    notebook.wait_done(2)
+    expect(notebook.done(3)).to_contain_text("Anew.")
+    expect(notebook.output(3)).not_to_contain_text("goes on from")
+
+
 def test_of_two_windows_that_one_changes_in_which_a_person_applies_and_neither_loses_a_cell(open_notebook, lab, stage):
     ids = []
     lab.model.turns[:] = [

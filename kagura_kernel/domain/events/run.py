@@ -267,6 +267,7 @@ class RunStarted(Event):
     resumes: str = ""  # The run that it goes on from; empty for a fresh one
     follows: Exact = ""  # The run whose conversation goes on with it; empty where one begins
     follows_count: int | None = None  # The execution count of that run's cell; None where nobody knows
+    left: Exact = ""  # The session that was left for a new one, and can be gone back to; empty for none
     verify: str = ""  # The command that says whether its work is good; empty for none
     plans_only: bool = False  # Whether it changes nothing until a person lets it carry its plan out
     started_by: str = ""  # Who asked there, as that place has made sure, `slack:U123`; empty for the login's own person
