@@ -20,7 +20,6 @@ from kagura_kernel.domain.visible import visible
 from kagura_kernel.journal.plugins import PluginLogLine
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow
 from kagura_kernel.journal.session_registry import SessionRow
-from kagura_kernel.jupyter.surface import Surface, surface_of
 from kagura_kernel.membrane.egress.gate import Explanation
 from kagura_kernel.patterns.planning import Calibrated
 from kagura_kernel.plugins.configuration import Schema, shown
@@ -318,14 +317,17 @@ def _line(row: dict[Any, Any]) -> dict[str, Any]:
     return {str(name): None if pd.isna(value) else value for name, value in row.items()}
 
 
-# ---------------------------------------------------------------- tables in a terminal
+# ---------------------------------------------------------------- tables for people
 
 _LEAST = 16
 """Characters that the longest column needs to say something."""
 _WHOLE = 1000
 """From here on a figure has no decimals."""
 
-_LONG = frozenset({"task", "missing", "model"})
+_IN_HTML = 6
+"""Columns that a notebook shows of a wide table."""
+
+_LONG = frozenset({"task", "missing", "model", "title", "reason"})
 """Columns that may be cut, so that the others stand beside them."""
 
 
@@ -350,11 +352,43 @@ class TextFrame(pd.DataFrame):
         others = ", ".join(str(name) for name in self.columns if name not in shown)
         return "\n".join([*lines, *more, *textwrap.wrap(f"Other columns: {others}", width)])
 
+    def _repr_html_(self) -> str:
+        """Its telling columns, and beneath them how to see the others."""
+        whole = pd.DataFrame(self)
+        shown = whole[[name for name in self.telling[:_IN_HTML] if name in whole]] if self.telling else whole
+        told = shown.to_html(max_rows=pd.get_option("display.max_rows"), border=0)
+        left = len(whole.columns) - len(shown.columns)
+        more = f"<p>{left} more columns: <code>.whole</code> shows them.</p>" if left > 0 else ""
+        return f"<div>{told}{more}</div>"
+
+    @property
+    def whole(self) -> pd.DataFrame:
+        """An ordinary DataFrame, which shows all columns."""
+        return pd.DataFrame(self)
+
 
 class RunsText(TextFrame):
     """Runs."""
 
     telling = ("run", "status", "task", "seconds", "usd")
+
+
+class SessionsText(TextFrame):
+    """Sessions."""
+
+    telling = ("session", "state", "task", "runs", "last", "notebook")
+
+
+class ApprovalsText(TextFrame):
+    """Questions, and how they were answered."""
+
+    telling = ("approval", "kind", "title", "verdict", "by", "requested")
+
+
+class EgressText(TextFrame):
+    """Connections."""
+
+    telling = ("run", "at", "host", "port", "allowed", "reason")
 
 
 class CostsText(TextFrame):
@@ -373,11 +407,6 @@ class TrustText(TextFrame):
     """How categories stand."""
 
     telling = ("category", "state", "successes", "tasks", "days", "missing")
-
-
-def for_text(table: pd.DataFrame, kind: type[TextFrame], shell: Any) -> pd.DataFrame:
-    """The same table; where it is read in a terminal, one that shows its telling columns when not all of them fit."""
-    return kind(table) if surface_of(shell) in {Surface.TERMINAL, Surface.CONSOLE} else table
 
 
 def _lines(telling: Sequence[str], rows: pd.DataFrame, width: int) -> tuple[list[str], list[str]]:

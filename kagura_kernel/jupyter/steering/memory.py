@@ -140,10 +140,10 @@ def _say(lines: Any) -> None:
 
 def graduation(asked: Asked) -> pd.DataFrame:
     """How every category stands."""
-    from kagura_kernel.jupyter.tables import TrustText, for_text, trust_table
+    from kagura_kernel.jupyter.tables import TrustText, trust_table
 
     desk = asked.cockpit.trust
-    return for_text(trust_table(desk.reports(), desk.terms), TrustText, asked.shell)
+    return TrustText(trust_table(desk.reports(), desk.terms))
 
 
 def graduation_chart(asked: Asked) -> Any:

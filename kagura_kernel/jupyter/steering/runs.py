@@ -73,36 +73,36 @@ def status(asked: Asked) -> Any:
 
 def runs(asked: Asked) -> pd.DataFrame:
     """The latest runs, or those named."""
-    from kagura_kernel.jupyter.tables import RunsText, for_text, runs_table
+    from kagura_kernel.jupyter.tables import RunsText, runs_table
 
     named = _named(asked)
     limit = asked["limit"] or _LATEST
     table = runs_table(views.runs(asked.cockpit.journal, limit=len(named) or limit, run_ids=named or None))
-    return for_text(table, RunsText, asked.shell)
+    return RunsText(table)
 
 
 def sessions(asked: Asked) -> pd.DataFrame:
     """The sessions, and how each stands."""
-    from kagura_kernel.jupyter.tables import sessions_table
+    from kagura_kernel.jupyter.tables import SessionsText, sessions_table
 
-    return sessions_table(known(asked.cockpit.journal, limit=asked["limit"] or _LATEST))
+    return SessionsText(sessions_table(known(asked.cockpit.journal, limit=asked["limit"] or _LATEST)))
 
 
 def approvals(asked: Asked) -> pd.DataFrame:
     """The latest approvals, or those that wait."""
     from kagura_kernel.cockpit.memory import has_lessons, lessons_told
-    from kagura_kernel.jupyter.tables import approvals_table
+    from kagura_kernel.jupyter.tables import ApprovalsText, approvals_table
 
     limit = asked["limit"] or _LATEST
     rows = views.approvals(asked.cockpit.journal, limit=limit, pending_only=asked["pending"])
     plans = [row for row in rows if row.verdict is None and row.kind == "plan" and has_lessons(row.arguments)]
     told = {row.id: "\n".join(lessons_told(lambda: asked.cockpit.memory, row.arguments)) for row in plans}
-    return approvals_table(rows, told)
+    return ApprovalsText(approvals_table(rows, told))
 
 
 def cost(asked: Asked) -> pd.DataFrame:
     """What the latest runs cost, in a notebook as a table that shows itself as the cost panel; or those named."""
-    from kagura_kernel.jupyter.tables import CostsText, costs_table, for_text
+    from kagura_kernel.jupyter.tables import CostsText, costs_table
 
     if asked["calibration"]:
         return _calibration(asked)
@@ -115,19 +115,19 @@ def cost(asked: Asked) -> pd.DataFrame:
         from kagura_kernel.jupyter.boards import CostFrame
 
         return CostFrame(table)
-    return for_text(table, CostsText, asked.shell)
+    return CostsText(table)
 
 
 def _calibration(asked: Asked) -> pd.DataFrame:
     """What runs were expected to need beside what they needed, and a sentence about all of them."""
-    from kagura_kernel.jupyter.tables import CalibratedText, calibration_table, for_text
+    from kagura_kernel.jupyter.tables import CalibratedText, calibration_table
     from kagura_kernel.patterns.planning import calibrate, calibration_line
 
     named = _named(asked)
     limit = len(named) or asked["limit"] or _LATEST_COSTS
     rows = calibrate(estimated(asked.cockpit.journal, limit=limit, run_ids=named or None))
     tell(calibration_line(rows))
-    return for_text(calibration_table(rows), CalibratedText, asked.shell)
+    return CalibratedText(calibration_table(rows))
 
 
 def leases(asked: Asked) -> pd.DataFrame:
@@ -144,10 +144,10 @@ def leases(asked: Asked) -> pd.DataFrame:
 
 def egress_log(asked: Asked) -> pd.DataFrame:
     """What boxes asked to connect to."""
-    from kagura_kernel.jupyter.tables import egress_table
+    from kagura_kernel.jupyter.tables import EgressText, egress_table
 
     journal = asked.cockpit.journal
-    return egress_table(
+    table = egress_table(
         views.egress(
             journal,
             run_id=named_run(journal, asked["run"], asked.here) if asked["run"] is not None else None,
@@ -156,6 +156,7 @@ def egress_log(asked: Asked) -> pd.DataFrame:
             limit=asked["limit"],
         )
     )
+    return EgressText(table)
 
 
 def egress_check(asked: Asked) -> pd.DataFrame:

@@ -1,12 +1,11 @@
 """Tables with more columns than fit a terminal show what tells most."""
 
-from types import SimpleNamespace
+import re
 
 import pandas as pd
 import pytest
 
-from kagura_kernel.jupyter.surface import Surface
-from kagura_kernel.jupyter.tables import CalibratedText, CostsText, RunsText, TextFrame, TrustText, for_text
+from kagura_kernel.jupyter.tables import ApprovalsText, CalibratedText, CostsText, RunsText, TrustText
 
 RUN = "run-1m81echt94r94f"
 OTHERS = {f"more_{number}": "x" * 12 for number in range(6)}
@@ -70,10 +69,13 @@ def test_no_more_rows_are_told_than_pandas_would_tell():
     assert "\x1b" not in "".join(told)
 
 
-@pytest.mark.parametrize(
-    ("surface", "kind"), [(Surface.TERMINAL, RunsText), (Surface.CONSOLE, RunsText), (Surface.NOTEBOOK, pd.DataFrame)]
-)
-def test_a_notebook_shows_all_columns(monkeypatch, surface, kind):
-    monkeypatch.setattr("kagura_kernel.jupyter.tables.surface_of", lambda _shell: surface)
-    assert type(for_text(pd.DataFrame({"run": ["run-1"]}), RunsText, SimpleNamespace())) is kind
-    assert issubclass(kind, TextFrame) is (surface is not Surface.NOTEBOOK)
+def test_a_notebook_shows_six_columns_and_all_of_them_when_asked():
+    row = {"approval": "app-1", "run": RUN, "kind": "tool", "title": "<b>", "verdict": "deny", "by": "ann"} | OTHERS
+    frame = ApprovalsText([row | {"requested": "now"}])
+    told = frame._repr_html_()
+    heads = re.findall("<th>([^<]+)</th>", told)
+    assert heads[:6] == ["approval", "kind", "title", "verdict", "by", "requested"]
+    assert "&lt;b&gt;" in told
+    assert "7 more columns: <code>.whole</code> shows them." in told
+    assert type(frame.whole) is pd.DataFrame
+    assert list(frame.whole.columns) == [*row, "requested"]
