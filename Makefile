@@ -31,6 +31,14 @@ lab: ## Open JupyterLab on a copy of the notebooks, kept in out/lab until make c
 	@mkdir -p out && { [ -d out/lab ] || cp -r notebooks out/lab; }
 	@cd out/lab && exec ../../$(BIN)/jupyter-lab $(LAB_FLAGS) $(LAB_ARGS) quickstart.ipynb
 
+.PHONY: wheel
+wheel: ## Build the package into dist/, with the sidebar inside, and say how to install it
+	@dev/setup.sh wheel
+	@rm -rf dist
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@echo "pip install '$$(echo "$$PWD"/dist/*.whl)[lab]'"
+	@echo "Without [lab] it comes without JupyterLab and Notebook. Then: kagura-kernel doctor"
+
 .PHONY: test
 test: ## Format, lint, types, contracts, notebooks and every test: what CI runs
 	@dev/setup.sh test

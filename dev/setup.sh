@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Set-up for one purpose: dev/setup.sh demo|lab|lint|test
+# Set-up for one purpose: dev/setup.sh demo|lab|wheel|lint|test
 #
 #   demo   the package without extras in .venv, the client that runs a notebook, bubblewrap
 #   lab    demo, JupyterLab and the sidebar
+#   wheel  the sidebar, and the Python packages that build it
 #   lint   the Python packages of test, and what checks the sidebar's sources
 #   test   lab, and what the tests start for themselves: Docker, Chromium, PostgreSQL, …
 #
@@ -147,7 +148,7 @@ find_python() {
 extras() {
   case $PURPOSE in
     demo) echo demo demo,lab dev ;;
-    lab) echo demo,lab dev ;;
+    lab | wheel) echo demo,lab dev ;;
     *) echo dev ;;
   esac
 }
@@ -284,8 +285,8 @@ announce() {
   esac
 }
 
-case $PURPOSE in demo | lab | lint | test) ;; *)
-  echo "usage: dev/setup.sh demo|lab|lint|test" >&2
+case $PURPOSE in demo | lab | wheel | lint | test) ;; *)
+  echo "usage: dev/setup.sh demo|lab|wheel|lint|test" >&2
   exit 2
   ;;
 esac
@@ -303,6 +304,10 @@ case $PURPOSE in
     together install_packages install_python
     install_shared
     install_sidebar_if_possible
+    ;;
+  wheel)
+    install_python
+    install_sidebar
     ;;
   lint)
     install_python
