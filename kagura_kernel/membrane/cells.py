@@ -21,6 +21,7 @@ from kagura_kernel.domain.notebook import TOP, CellEdit, cell_path, split_cell_p
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.changes import unified_diff
+from kagura_kernel.membrane.credentials.secret import HIDDEN
 from kagura_kernel.membrane.project import Changed, HostState, ProjectFiles, UnsafePath
 
 GONE = "the cell is not in the notebook any more"
@@ -28,6 +29,9 @@ CHANGED = "the cell was changed meanwhile"
 NO_PLACE = "the cell above it is not in the notebook any more"
 
 LARGEST = 256 * 2**20
+
+MARKS = ("[REDACTED:", HIDDEN, "characters left out …")
+"""What stands where a brain is not shown something: a secret, a credential of the run, or the middle of a long text."""
 
 _FORMAT = 4
 _WITH_IDS = 5
@@ -46,6 +50,11 @@ def own_notebook(notebook: str, project: Path) -> tuple[str, ...]:
     places = (Path(notebook), Path(notebook).resolve()) if notebook else ()
     found = [place.relative_to(project).as_posix() for place in places if project in place.parents]
     return tuple(dict.fromkeys(found))
+
+
+def has_new_mark(was: str, source: str) -> bool:
+    """Whether a source has a mark that would take the place of what only its person has."""
+    return any(source.count(mark) > was.count(mark) for mark in MARKS)
 
 
 def cell_change(notebook: str, edit: CellEdit) -> FileChange:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from kagura_kernel.domain.notebook import CellEdit, SourceCell, edits_between, is_cell_id
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.cells import cell_change, kept, notebook_in, source_in
+from kagura_kernel.membrane.cells import cell_change, has_new_mark, kept, notebook_in, source_in
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
 
@@ -28,6 +28,8 @@ MOST_CELLS = 500
 
 LEFT_OUT = "what it changed beside sources of cells, such as outputs, was left out"
 """The note of cells whose notebook was changed in other ways too."""
+
+MARKED = "its source has a mark in the place of a secret, or of what the agent was not shown"
 
 _OF_OWN = "of the notebook that it was asked for in a run changes sources of cells alone"
 
@@ -119,9 +121,13 @@ class NotebookChanges:
             if is_own:
                 return [replace(change, state="protected", reason=_OF_OWN)] if others else []
             return [change]
-        note = LEFT_OUT if others else ""
-        changes = [await kept(cell_change(change.path, edit), edit, self.blobs) for edit in edits]
-        return [replace(one, reason=note) for one in changes]
+        return [await self._change(change.path, edit, LEFT_OUT if others else "") for edit in edits]
+
+    async def _change(self, notebook: str, edit: CellEdit, note: str) -> FileChange:
+        change = await kept(cell_change(notebook, edit), edit, self.blobs)
+        if has_new_mark("".join(edit.was), edit.source):
+            return replace(change, state="protected", reason=MARKED)
+        return replace(change, reason=note)
 
     def _compared(self, change: FileChange, *, is_own: bool) -> tuple[list[CellEdit], bool] | str:
         """How its cells were changed, and whether anything else was; why that cannot be told."""

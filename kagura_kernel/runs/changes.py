@@ -259,7 +259,7 @@ class RunChanges:
         for change in changes:
             told = await self._notebooks.told(change)
             found += told
-            if told != [change] and not any(one.state == "protected" for one in told):
+            if told != [change] and all(one.is_cell for one in told):
                 self._whole[change.path] = change
         return found
 

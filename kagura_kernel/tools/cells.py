@@ -12,14 +12,12 @@ from typing import Any, Literal
 
 from kagura_kernel.domain.notebook import TOP, CellEdit, Notebook, SourceCell, edits_between
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
-from kagura_kernel.membrane.credentials.secret import HIDDEN
+from kagura_kernel.membrane.cells import has_new_mark
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.toolbox import CallContext
 
 LONGEST_SOURCE = 200_000
 MOST_CHANGES = 500
-MARKS = ("[REDACTED:", HIDDEN, "characters left out …")
-"""What stands where a brain is not shown something: a secret, a credential of the run, or the middle of a long text."""
 
 CellKind = Literal["code", "markdown", "raw"]
 
@@ -119,7 +117,7 @@ class CellTool:
         was = cell.source if cell is not None else ""
         if cell is not None and not cell.whole:
             return "That cell is so long that nobody here knows all of it: leave it as it is."
-        if any(source.count(mark) > was.count(mark) for mark in MARKS):
+        if has_new_mark(was, source):
             return (
                 "That source holds a mark in the place of a secret, or of what you were not shown, which would be "
                 "lost: leave that cell as it is, and put what you add into another one, without the mark."

@@ -156,6 +156,14 @@ def test_what_a_person_saves_meanwhile_is_no_change_of_the_run(run, project):
     ]
 
 
+def test_a_mark_in_the_place_of_a_secret_is_never_written_into_a_cell(run, project):
+    marks = "sed -i \"s/a = 1/a = '[REDACTED:token]'/; s/b = 1/b = 2/\" other.ipynb"
+    cockpit, outcome, changes = run({}, Ask("bash", {"command": marks}))
+    assert told(changes) == [("other.ipynb#a", "modified", "protected"), ("other.ipynb#b", "modified", "proposed")]
+    cockpit.apply_changes(outcome.run_id, by="ann")
+    assert [source for _, source in sources(project / "other.ipynb")][:3] == ["a = 1", "# T\nt", "b = 2"]
+
+
 def test_with_write_through_they_wait_and_what_is_taken_back_waits_no_more(run, project):
     less = copy.deepcopy(NOTEBOOK)
     less["cells"][0]["source"] = "a = 2\na"
