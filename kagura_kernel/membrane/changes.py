@@ -12,8 +12,9 @@ import difflib
 import hashlib
 import os
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Literal
 
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceTooLarge
 from kagura_kernel.domain.outcome import ChangeState, ChangeStatus, FileChange, in_order
@@ -278,6 +279,7 @@ class Collector:
             SandboxUnavailable: the box is gone, and its workspace with it.
         """
         told = [one for one in await box.changes() if _is_safe(one.path)]
+        told += await self._taken_back(box, ours, {one.path for one in told})
         this = _Round(await self._protection(told), ours)
         changes: list[FileChange] = [] if into is None else into
         done = 0
@@ -299,6 +301,18 @@ class Collector:
             changes += [self._left(one, this) for one in told[done:]]
             changes[:] = in_order(changes)
         return changes
+
+    async def _taken_back(self, box: Box, ours: Mapping[str, str], told: Container[str]) -> list[BoxChange]:
+        """What a box has at paths of which it does not tell, and at which the project has what came from it.
+
+        A box compares with the project as it was when the box began. What it has made so again is a change by now.
+        """
+
+        def theirs() -> list[str]:
+            return [path for path in ours if path not in told and self._old_state(path).sha256 == ours[path]]
+
+        found = [await _now_at(box, path) for path in await asyncio.to_thread(theirs)]
+        return [one for one in found if one is not None]
 
     async def _protection(self, told: Sequence[BoxChange]) -> Protection:
         if self.git is None:
@@ -421,6 +435,18 @@ class Collector:
             self._diff_room = max(0, self._diff_room - size_of(known.diff))
             self._compared[change.path] = known
         return replace(change, diff=known.diff, binary=known.binary)
+
+
+async def _now_at(box: Box, path: str) -> BoxChange | None:
+    try:
+        found = await box.files.stat(path)
+    except BoxFileError as error:
+        # What cannot be looked at may still be there.
+        return BoxChange(path, "deleted") if error.reason in ("ENOENT", "ENOTDIR") else None
+    if found.kind not in ("file", "link"):
+        return BoxChange(path, "deleted")
+    kind: Literal["file", "link"] = "link" if found.kind == "link" else "file"
+    return BoxChange(path, "modified", kind, found.size, found.mode, found.target)
 
 
 def _untaken(change: FileChange, error: SecretFound | BoxFileError) -> FileChange:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from kagura_kernel.domain.errors import NotebookUnwritable
@@ -135,6 +135,7 @@ class RunChanges:
                 fresh = [change for change in self._new(changes) if self._is_fresh(change)]
                 self._tell(fresh)
             self._take_back({change.path for change in changes})
+            self._forget_all_but({change.path for change in changes})
             if free := by_path(change for change in fresh if not _is_left(change)):
                 await self._apply(free)
             return self._remark([change.path for change in fresh])
@@ -285,10 +286,12 @@ class RunChanges:
         try:
             await self._collector.collect(box, self._ours, changes)
         finally:
-            changes = self._new(await self._by_cells(changes))
+            changes = await self._by_cells(changes)
+            new = self._new(changes)
             if self.mode is WriteMode.NONE:
-                changes = [replace(change, state=self._unapplied) for change in changes]
-            self._tell(changes)
+                new = [replace(change, state=self._unapplied) for change in new]
+            self._tell(new)
+        self._forget_all_but({change.path for change in changes})
 
     def _new(self, changes: Sequence[FileChange]) -> list[FileChange]:
         """Those that no run before in the box has told of as they are."""
@@ -309,12 +312,21 @@ class RunChanges:
         for part in in_parts(changes):
             self._recorder.record(ChangesCollected, changes=part)
         self._settled |= by_path(changes)
+        self._supersede(change.path for change in changes)
+
+    def _forget_all_but(self, there: Container[str]) -> None:
+        """Let nothing wait that runs before in the box have told of, and that is not in it any more."""
+        gone = [path for path, one in self._earlier.items() if path not in there and not self._is_in(one.change)]
+        self._supersede(gone)
+
+    def _supersede(self, paths: Iterable[str]) -> None:
+        """Let nothing wait that a run before in the box has told of these files."""
         over: dict[str, list[str]] = {}
-        for change in changes:
-            if (before := self._earlier.pop(change.path, None)) is not None:
-                over.setdefault(before.run_id, []).append(change.path)
-        for run_id, paths in over.items():
-            self._take_over(run_id, paths)
+        for path in paths:
+            if (before := self._earlier.pop(path, None)) is not None:
+                over.setdefault(before.run_id, []).append(path)
+        for run_id, those in over.items():
+            self._take_over(run_id, those)
 
 
 def _nothing(_run_id: str, _paths: Sequence[str]) -> None:

@@ -276,3 +276,46 @@ def test_cells_of_the_asking_notebook_that_came_since_the_box_began_are_no_chang
     write("1", "2", "3")
     second = cell(cockpit, edit.format(2, 20), place=place)
     assert [[one.path for one in run.changes] for run in (first, second)] == [["work.ipynb#c0"], ["work.ipynb#c1"]]
+
+
+def test_what_a_later_cell_takes_back_waits_no_more_and_what_a_person_brought_in_is_left_alone(
+    cockpit_with, cell, project
+):
+    cockpit = cockpit_with()
+    first = cell(cockpit, "for name in 'abc': open(name, 'w').write('1')")
+    cockpit.apply_changes(first.run_id, ["c"], by="ann")
+    (project / "b").write_text("1")
+    second = cell(cockpit, "import os\nos.remove('a')")
+    states = {one.path: one.state for one in cockpit.changes(first.run_id)}
+    assert states == {"a": "discarded", "b": "proposed", "c": "applied"}
+    assert second.changed_files == []
+    assert [one.path for one in cell(cockpit, "open('a', 'w').write('1')").changes] == ["a"]
+
+
+def test_what_a_later_cell_takes_back_after_a_person_has_applied_it_is_proposed(cockpit_with, cell, project):
+    cockpit = cockpit_with()
+    (project / "a").write_text("1")
+    first = cell(cockpit, "import os\nopen('a', 'w').write('2')\nopen('b', 'w').write('1')")
+    cockpit.apply_changes(first.run_id, by="ann")
+    second = cell(cockpit, "open('a', 'w').write('1')\nos.remove('b')")
+    assert [(one.path, one.status, one.state) for one in second.changes] == [
+        ("a", "modified", "proposed"),
+        ("b", "deleted", "proposed"),
+    ]
+    cockpit.apply_changes(second.run_id, by="ann")
+    assert ((project / "a").read_text(), (project / "b").exists()) == ("1", False)
+    assert cell(cockpit, "pass").changes == ()
+
+
+def test_what_was_written_through_is_taken_back_in_the_project_when_it_is_in_the_box(cockpit_with, project):
+    (project / "a").write_text("1")
+    cockpit = cockpit_with(
+        [
+            Ask("bash", {"command": "printf 2 > a; printf 1 > b"}),
+            Ask("bash", {"command": "printf 1 > a; rm b"}),
+            "Taken back.",
+        ]
+    )
+    request = RunRequest("try it", project=project, write_mode=WriteMode.THROUGH)
+    assert cockpit.launch(request).result(60).status == "done"
+    assert ((project / "a").read_text(), (project / "b").exists()) == ("1", False)
