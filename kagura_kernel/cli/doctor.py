@@ -41,7 +41,7 @@ from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import owner_alive, process_owner
 from kagura_kernel.journal.place import shown
-from kagura_kernel.sandbox.selection import AUTO, SHARED_NEEDS, is_shared
+from kagura_kernel.sandbox.selection import AUTO, BY_NAME, SHARED_NEEDS, is_shared
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -173,9 +173,12 @@ def boxes(settings: Settings) -> Iterator[Finding]:
     weak = {level.label for level in IsolationClass if shared and level < SHARED_NEEDS}
     for part in parts:
         yield _box(part, asked_for=part.name == settings.box, weak=part.isolation in weak)
-    if not any(part.ok and part.isolation not in weak for part in parts):
+    able = [part.name for part in parts if part.ok and part.isolation not in weak]
+    if not any(shared or name == settings.box or name not in BY_NAME for name in able):
         strong = f" of {SHARED_NEEDS.label} isolation or stronger" if shared else ""
         said = f"no back-end{strong} starts a box here, so no run can start"
+        if able:
+            said = f"only {able[0]} starts one here, which no run takes unless it or the settings name it"
         yield Finding("boxes", FAIL, said, _easiest(part for part in parts if part.isolation not in weak), SANDBOX)
 
 

@@ -14,7 +14,7 @@ from kagura_kernel.domain.search_path import entries_outside, is_inside
 from kagura_kernel.sandbox.supervisor.etc import BOX_UID
 from kagura_kernel.sandbox.supervisor.root_layer import mapping_commands
 
-INSTALL = "Install bubblewrap: `sudo apt install bubblewrap`, or the package of your distribution."
+INSTALL = "`sudo apt install bubblewrap`, or the package of your distribution."
 
 INSTALL_UIDMAP = "Install them with `apt install uidmap`, or take a container: `--box docker`."
 ADD_RANGE = (

@@ -338,6 +338,22 @@ def test_where_no_box_starts_the_back_end_that_needs_least_is_the_one_to_install
     assert told(capsys)[-1] == f"Next: {expected} (boxes)"
 
 
+@pytest.mark.parametrize(("box", "state"), [("auto", "fail"), ("gvisor", None)])
+@pytest.mark.usefixtures("books")
+def test_a_back_end_that_no_run_takes_by_itself_is_enough_only_where_the_settings_name_it(
+    box, state, monkeypatch, capsys
+):
+    async def probed(_: Settings) -> list[PartStatus]:
+        missing = PartStatus("bubblewrap", ok=False, reason="no.", install="get bwrap")
+        return [missing, PartStatus("gvisor", ok=True, reason="it starts")]
+
+    monkeypatch.setattr(doctor, "_probed", probed)
+    monkeypatch.setenv("KAGURA_BOX", box)
+    findings = found(capsys)
+    assert findings.get("boxes", {}).get("state") == state
+    assert findings.get("boxes", {}).get("then") in (None, "get bwrap")
+
+
 @pytest.mark.usefixtures("books")
 def test_where_nothing_is_missing_the_last_line_says_how_to_begin(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "look", lambda *_: [row("brain", "ok"), NO_DOCKER])
