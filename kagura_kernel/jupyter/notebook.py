@@ -147,8 +147,10 @@ class CellLog:
 
     @property
     def failed(self) -> str:
-        """The cell that failed last, if it has not run well since; empty for none."""
-        return next((cell.id for cell in reversed(self._cells.values()) if cell.error), "")
+        """The cell that failed last, if it has not run well since and is none for an agent; empty for none."""
+        ours = ("%kagura", "%%kagura")
+        failed = (cell for cell in reversed(self._cells.values()) if cell.error)
+        return next((cell.id for cell in failed if not cell.source.lstrip().startswith(ours)), "")
 
     def private_names(self, private: Iterable[str]) -> frozenset[str]:
         """Names that private cells have given: those that ran as such, and these."""

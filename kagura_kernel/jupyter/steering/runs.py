@@ -347,7 +347,9 @@ async def _about_error(asked: Asked, task: str) -> Any:
     from kagura_kernel.jupyter.notebook import failed_cell
 
     cell = asked["cell"] or failed_cell(asked.shell)
-    if not is_cell_id(cell):
+    if cell and not is_cell_id(cell):
+        raise UsageError(f"{cell!r} is no id of a cell. Without one the cell that failed last is meant.")
+    if not cell:
         raise UsageError("No cell has failed since this kernel began. Run the cell first, or name it by its id.")
     # What runs while the kernel hears no buttons asks nobody.
     surface = Surface.INSIDE if asked.blocked else None

@@ -173,8 +173,12 @@ def test_the_cell_that_failed_last_is_the_one_to_fix_until_it_runs_well(shell):
     assert failed_cell(shell) == "a"
     run(shell, "1", "a")
     assert failed_cell(shell) == ""
+    run(shell, "%%kagura --no-such-option\nfix it", "c")
+    assert failed_cell(shell) == ""
     with pytest.raises(UsageError, match="No cell has failed"):
         run_line(shell, "fix")
+    with pytest.raises(UsageError, match=r"'In\[3\]' is no id of a cell"):
+        run_line(shell, "fix In[3]")
 
 
 def test_an_id_that_a_file_has_made_up_is_no_word_of_a_command(shell):
