@@ -128,6 +128,8 @@ class CellProposals:
             if mode is WriteMode.THROUGH:
                 return await self._write(fresh, gone, applied)
             self._context.changes.propose(fresh, withdrawn=[one.path for one in gone])
+            if not fresh:
+                return "nothing new is proposed by that: what you had proposed of it is taken back, or stays as it was."
             return "proposed." if mode is WriteMode.ASK else "noted; this run changes nothing."
 
     def _scrubbed(self, edit: CellEdit) -> CellEdit:

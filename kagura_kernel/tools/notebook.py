@@ -158,7 +158,7 @@ def _heading(notebook: Notebook, asking: int, *, unchanged: int, gone: int, left
         (gone, "gone that you know"),
         (left_out, "left out for want of room; read_notebook shows them"),
     )
-    more = "".join(f" Cells {what}: {count}." for count, what in said if count)
+    more = "".join(f" Number of cells {what}: {count}." for count, what in said if count)
     return _HEADING.format(name=_named(notebook.name), where=where, more=more)
 
 

@@ -54,7 +54,7 @@ def test_the_agent_sees_the_notebook_on_screen_without_its_private_cells(open_no
     # The conversation knows all of it, but for the cell that was asked from.
     notebook.done(5)
     assert seen[1].count("Sales of the **north**") == 1
-    assert seen[1].count("Cells as you know them") == 1
+    assert seen[1].count("Number of cells as you know them") == 1
 
 
 def test_an_image_pasted_above_and_a_figure_in_an_output_are_shown_to_the_model(open_notebook, lab):

@@ -154,6 +154,7 @@ def test_what_a_person_has_changed_is_a_conflict_and_a_withdrawn_proposal_is_gon
     back = Ask("edit_cell", {"cell": "a", "source": LOAD.source})
     _, outcome, _, _ = proposing(cockpit_with, project, MENDED, back)
     assert outcome.changes == ()
+    assert "taken back" in outcome.text
     cockpit, outcome, file, _ = proposing(cockpit_with, project, MENDED)
     file.write_text(file.read_text().replace("load()", "reload()"))
     with pytest.raises(ChangeConflict):
