@@ -270,8 +270,8 @@ SHIFTS = """() => {
   window.shifts = [];
   new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) {
-      // Figures and chips tell a new state where the old one stood; all else is being read.
-      const told = (node) => node.closest(".kg-chips, .kg-figures");
+      // Figures and chips tell a new state where the old one stood, and the last line what is waited for.
+      const told = (node) => node.closest(".kg-chips, .kg-figures, [data-slot=sign]");
       const read = (node) => node?.nodeType === 1 && node.closest(".kg-card") && !told(node);
       const moved = entry.sources.filter(({ node }) => read(node));
       if (moved.length) window.shifts.push([entry.value, moved.map(({ node }) => node.className)]);
