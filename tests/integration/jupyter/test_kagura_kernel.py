@@ -60,9 +60,9 @@ def test_each_kind_of_cell_does_what_it_is_for(kagura):
     assert "hello" in shown(kagura.run("!echo hello"))
     assert "You said: /etc/hosts?" in shown(kagura.run("\\/etc/hosts?"))
     runs = shown(kagura.run("/runs"))
-    assert "obedient" in runs
+    assert "/etc/hosts?" in runs
     several = shown(kagura.run("/runs\n/status"))
-    assert "obedient" in several
+    assert "/etc/hosts?" in several
     assert "Nothing runs" in several
 
 
