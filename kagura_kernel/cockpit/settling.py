@@ -60,6 +60,8 @@ class ChangeDesk:
         """
         started, changes = _read(self._journal, run_id)
         wanted = _pick(changes, paths)
+        if not wanted and (left := tuple(change.path for change in changes if change.state == "conflict")):
+            raise ChangeConflict(left)
         files = [change for change in wanted if not change.is_cell]
         parts: list[ChangesSettled] = []
         in_files: dict[str, list[CellEdit]] = {}
