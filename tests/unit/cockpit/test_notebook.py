@@ -159,7 +159,7 @@ def test_what_a_person_has_changed_is_a_conflict_and_a_withdrawn_proposal_is_gon
     file.write_text(file.read_text().replace("load()", "reload()"))
     for _ in range(2):
         # Asked again, it is not that nothing was waiting.
-        with pytest.raises(ChangeConflict, match="work.ipynb#a"):
+        with pytest.raises(ChangeConflict, match=r"work\.ipynb#a"):
             cockpit.apply_changes(outcome.run_id, by="ann")
     assert "reload()" in sources(file)[0]
 
