@@ -19,7 +19,7 @@ def test_the_bundled_plugins_are_found_and_sound():
 
 def test_the_wheel_holds_them_where_they_are_looked_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]
     assert ROOT / included["plugins"] == places._BUNDLED[0]
     assert places._BUNDLED[1] == ROOT / "plugins"
 
