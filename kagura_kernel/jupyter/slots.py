@@ -147,9 +147,8 @@ def _bears_style() -> bool:
     # Colab shows each output on a page of its own.
     if (shell := get_ipython()) is None or "google.colab" in sys.modules:
         return True
-    now = place_of(shell).cell_id, shell.execution_count
-    cell, count = shell.__dict__.get(_STYLED, (now[0], None))
-    bears = count is None or (bool(cell) and cell == now[0] and count != now[1])
+    now, bearer = place_of(shell), shell.__dict__.get(_STYLED)
+    bears = bearer is None or (bool(now.cell_id) and now.cell_id == bearer.cell_id and now.count != bearer.count)
     if bears:
         shell.__dict__[_STYLED] = now
     return bears

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -237,6 +237,18 @@ def read_cell_image(image: CellImage) -> Image:
     return read_image(data, image.name)
 
 
+async def look_at(images: Iterable[CellImage], call_id: str, show: ShowImage) -> tuple[tuple[Image, ...], list[str]]:
+    """Those that the model is shown, and a line for each that it is not."""
+    shown: list[Image] = []
+    remarks: list[str] = []
+    for one in images:
+        try:
+            shown.append(await show(call_id, read_cell_image(one)))
+        except NoImageError as why:
+            remarks.append(f"An image is not shown to you: {why}.")
+    return tuple(shown), remarks
+
+
 class ReadNotebook:
     """`read_notebook`: cells of the notebook in full, as they were when the run began.
 
@@ -275,13 +287,13 @@ class ReadNotebook:
             return ToolResult(f"Name at most {most} cells at once, not {len(wanted)}.", is_error=True, route="")
         # Redacting takes a while, and other runs share this loop.
         blocks = await asyncio.to_thread(self._read, wanted)
-        images, remarks = [], []
-        for image in [one for ident in wanted for one in (*self._cells[ident].pasted, *self._cells[ident].drawn)]:
-            try:
-                images += [] if self._show is None else [await self._show(context.call_id, read_cell_image(image))]
-            except NoImageError as why:
-                remarks.append(f"An image is not shown to you: {why}.")
-        return ToolResult("\n\n".join((*blocks, *remarks)), route="", images=tuple(images))
+        images: tuple[Image, ...] = ()
+        remarks: list[str] = []
+        if self._show is not None:
+            cells = [self._cells[ident] for ident in wanted]
+            found = [image for cell in cells for image in (*cell.pasted, *cell.drawn)]
+            images, remarks = await look_at(found, context.call_id, self._show)
+        return ToolResult("\n\n".join((*blocks, *remarks)), route="", images=images)
 
     def _read(self, wanted: Sequence[str]) -> list[str]:
         room = TEXT_BYTES // len(wanted) // 2

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalKind
-from kagura_kernel.domain.images import Image, NoImageError
 from kagura_kernel.domain.notebook import RunsCells
 from kagura_kernel.domain.tools import ShowImage, ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Asker, require_allowed
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.cells import Draft
 from kagura_kernel.tools.fences import TEXT_BYTES
-from kagura_kernel.tools.notebook import Redact, cut_text, read_cell_image
+from kagura_kernel.tools.notebook import Redact, cut_text, look_at
 from kagura_kernel.tools.toolbox import CallContext
 
 
@@ -71,12 +70,6 @@ class RunCellTool:
         )
         require_allowed(decision, "The cell")
         ran = await self._kernel.run(cell.source, cell.id)
-        images: list[Image] = []
-        remarks: list[str] = []
-        for one in ran.images:
-            try:
-                images.append(await self._look(context.call_id, read_cell_image(one)))
-            except NoImageError as error:
-                remarks.append(f"An image is not shown to you: {error}.")
+        images, remarks = await look_at(ran.images, context.call_id, self._look)
         text = await asyncio.to_thread(cut_text, self._redact, ran.text, TEXT_BYTES) or "(it showed nothing)"
-        return ToolResult("\n".join((text, *remarks)), is_error=ran.failed, route="host", images=tuple(images))
+        return ToolResult("\n".join((text, *remarks)), is_error=ran.failed, route="host", images=images)

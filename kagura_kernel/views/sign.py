@@ -22,9 +22,8 @@ def sign_blocks(view: RunView, *, live: bool) -> ui.Blocks:
         line = (ui.soft("Getting the box ready"), clock)
     else:
         line = (ui.soft("Thinking" if sign is not None else "Waiting for the model"), clock)
-    if not view.thoughts:
-        return (ui.Group((ui.Line(line),), "kit"),)
-    return (ui.Group((ui.Fold(line, (ui.Pre(view.thoughts),), "thoughts"),), "kit"),)
+    told = ui.Fold(line, (ui.Pre(view.thoughts),), "thoughts") if view.thoughts else ui.Line(line)
+    return (ui.Group((told,), "kit"),)
 
 
 def _moves(view: RunView) -> bool:

@@ -56,37 +56,38 @@ WATCH_CLICKS = "() => { window.clicks = []; addEventListener('click', () => wind
 
 async def click_to_going_on(bench: Bench) -> list[Line]:
     """A replayed run asks for one host command after the other, and each is allowed by a click."""
-    program = shutil.which("chromium")
-    if program is None:
-        raise Missing("there is no Chromium")
-    folder = bench.folder / "clicking"
-    times = WARM_UP + bench.samples
-    write_notebook(folder, [CALL] * times)
-    async with lab(folder) as url, page(program) as found:
-        await found.goto(url)
+    folder, times = bench.folder / "clicking", WARM_UP + bench.samples
+    async with replaying(folder, [CALL] * times) as found:
         waited = await click_and_wait(found, folder / "went-on", times)
-    figure = median(waited[WARM_UP:])
-    bound = Bound("≤ 300 ms", 300)
-    return [Line("click on Allow to the run going on", figure=figure, bound=bound, samples=bench.samples)]
+    return [_line_of(bench, "click on Allow to the run going on", waited)]
 
 
 async def proposal_to_screen(bench: Bench) -> list[Line]:
     """A replayed run proposes one new cell after the other, each timed by its call's row in the journal."""
-    program = shutil.which("chromium")
-    if program is None:
-        raise Missing("there is no Chromium")
-    folder = bench.folder / "proposing"
     times = WARM_UP + bench.samples
-    write_notebook(folder, [*PROPOSE] * times)
-    async with lab(folder) as url, page(program) as found:
-        await found.goto(url)
+    async with replaying(bench.folder / "proposing", [*PROPOSE] * times) as found:
         await _run_all(found, WATCH_CELLS)
         await found.wait_for_function("times => window.seen.length >= times", arg=times)
         seen = await found.evaluate("() => window.seen")
     waited = [at - called for at, called in zip(seen, _called(), strict=False)]
-    figure = median(waited[WARM_UP:])
+    return [_line_of(bench, "call that proposes a cell to the cell on screen", waited)]
+
+
+@asynccontextmanager
+async def replaying(folder: Path, calls: Sequence[Mapping[str, Any]]) -> AsyncIterator[Page]:
+    """A page that shows a notebook whose cell replays these calls."""
+    program = shutil.which("chromium")
+    if program is None:
+        raise Missing("there is no Chromium")
+    write_notebook(folder, calls)
+    async with lab(folder) as url, page(program) as found:
+        await found.goto(url)
+        yield found
+
+
+def _line_of(bench: Bench, what: str, waited: Sequence[float]) -> Line:
     bound = Bound("≤ 300 ms", 300)
-    return [Line("call that proposes a cell to the cell on screen", figure=figure, bound=bound, samples=bench.samples)]
+    return Line(what, figure=median(waited[WARM_UP:]), bound=bound, samples=bench.samples)
 
 
 def _called() -> list[float]:

@@ -478,11 +478,13 @@ def test_one_card_of_a_notebook_brings_the_style_and_again_when_its_cell_is_run_
     shown = []
     monkeypatch.setattr("IPython.core.getipython.get_ipython", lambda: shell)
     monkeypatch.setattr("IPython.display.display", lambda data, **_: shown.append("<style>" in data["text/html"]))
-    monkeypatch.setattr("kagura_kernel.jupyter.slots.place_of", lambda one: CellPlace(cell_id=one.cell))
+    monkeypatch.setattr(
+        "kagura_kernel.jupyter.slots.place_of", lambda one: CellPlace(cell_id=one.cell, count=one.count)
+    )
 
     def cards(*cells):
         shown.clear()
-        for shell.cell, shell.execution_count in cells:
+        for shell.cell, shell.count in cells:
             write_once((drawn([], "Card"), {}))
         return shown
 
