@@ -1,4 +1,4 @@
-"""`kagura-kernel changes`, `apply` and `discard`: what a run changed, brought into its project or given up."""
+"""`kagura-kernel changes`, `apply`, `discard` and `undo`: a run's changes on their way into its project."""
 
 from __future__ import annotations
 
@@ -51,23 +51,26 @@ def changes(arguments: SimpleNamespace) -> int:
 
 
 def apply(arguments: SimpleNamespace) -> int:
-    """Bring them into the project, or give them up; 1 when a file was left alone as the project's had changed, else 0.
+    """Bring them into the project or out of it again, or give them up.
+
+    1 when a file was left alone as the project's had changed, else 0.
 
     Raises:
         UnknownName: the run changed no such file.
+        CannotUndo: what was applied cannot be taken back.
         ChangeConflict: nothing could be applied; the project changed meanwhile.
         WorkspaceUnreadable: the project cannot be written.
         KaguraError: as of `_desk`.
     """
     with _desk(arguments) as (journal, run_id, desk):
-        settle = desk.apply if arguments.action == "apply" else desk.discard
+        settle = {"apply": desk.apply, "discard": desk.discard, "undo": desk.undo}[arguments.action]
         settled = settle(run_id, list(arguments.paths) or None, by=person())
         run = told_run(journal, run_id)
     _tell(settled, run, as_lines=not arguments.json)
     return SOME_LEFT if settled.conflicts else ALL_WELL
 
 
-discard = apply
+discard = undo = apply
 
 
 def _show(run: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:
@@ -88,5 +91,5 @@ def _tell(settled: ChangesSettled, run: str, *, as_lines: bool) -> None:
     if as_lines:
         print(told(settled, run))
     else:
-        fields = ("run_id", "applied", "discarded", "conflicts", "by")
+        fields = ("run_id", "applied", "discarded", "conflicts", "undone", "by")
         print(as_json({name: getattr(settled, name) for name in fields}))

@@ -427,6 +427,10 @@ class Cockpit:
         """Give changes up; see `ChangeDesk.discard`."""
         return self._changes.discard(run_id, paths, by=by)
 
+    def undo_changes(self, run_id: str, paths: Sequence[str] | None = None, *, by: str) -> ChangesSettled:
+        """Take back what was applied; see `ChangeDesk.undo`."""
+        return self._changes.undo(run_id, paths, by=by)
+
     def _memory_trouble(self) -> str:
         """Why no run could start with the memory; empty where it is well, or there is none."""
         if self._parts.memory is None:

@@ -23,7 +23,11 @@ _RUN = Argument(
 )
 _RUNS = Argument("run", Kind.RUN, "only these: an id, the end of one, or `last`", required=False, many=True)
 _PATHS = Argument(
-    "paths", Kind.CHANGED_PATH, "only these files; all that wait when none is named", required=False, many=True
+    "paths",
+    Kind.CHANGED_PATH,
+    "only these files, or all below a folder (`src/`); all that wait when none is named",
+    required=False,
+    many=True,
 )
 _APPROVAL = Argument(
     "approval",
@@ -295,6 +299,16 @@ _WORK_COMMANDS = (
         detail="In a terminal the exit code is 1 when a file was left alone because the project’s had changed.",
     ),
     Command("discard", "give a run’s changes up", BOTH, (_RUN, _PATHS), _BOOKS, ("discard last",)),
+    Command(
+        "undo",
+        "take back what was applied: the project has again what it had before, and the change waits again",
+        BOTH,
+        (_RUN, _PATHS._replace(help="only these files; all that were applied when none is named")),
+        _BOOKS,
+        ("undo last", "undo last README.md"),
+        detail="As long as each file still is what was applied; otherwise nothing is written. What was there before "
+        "is kept for 30 days. A cell of a notebook is taken back with JupyterLab’s own undo.",
+    ),
     Command(
         "export",
         "write a notebook as a plain Python one, where cells for agents are `%%kagura` cells",

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import ChangeConflict, RunUnknown, UnknownName
+from kagura_kernel.domain.errors import CannotUndo, ChangeConflict, NotThisTime, RunUnknown, UnknownName
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunStarted
 from kagura_kernel.domain.events.run import changes_after
 from kagura_kernel.domain.notebook import CellEdit, WriteCells, cell_path, split_cell_path
-from kagura_kernel.domain.outcome import FileChange, by_path, in_order
+from kagura_kernel.domain.outcome import FileChange, Written, by_path, in_order
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.cells import cell_edits, read_file, write_file
 from kagura_kernel.membrane.project import ProjectFiles
-from kagura_kernel.membrane.protection import apply_changes
+from kagura_kernel.membrane.writing import apply_changes, put_back, why_not_back
 
 _KINDS = ("run.started", "changes.collected", "changes.settled", "run.finished")
 
 
 class ChangeDesk:
-    """Applies and discards what runs proposed."""
+    """Applies and discards what runs proposed, and takes back what was applied."""
 
     def __init__(self, journal: Journal, blobs: BlobStore, clock: Clock) -> None:
         self._journal = journal
@@ -75,7 +75,9 @@ class ChangeDesk:
                 parts.append(self._cells_settled(started, name, edits, refused, by))
         if files or not wanted:
             done = apply_changes(ProjectFiles(Path(started.project)), self._blobs, files, protected=started.protected)
-            parts.append(self._record(started, applied=done.applied, conflicts=done.conflicts, by=by))
+            parts.append(
+                self._record(started, applied=done.applied, conflicts=done.conflicts, written=done.written, by=by)
+            )
             if done.error is not None:
                 raise done.error
         for name, edits in in_files.items():
@@ -114,6 +116,36 @@ class ChangeDesk:
         started, changes = _read(self._journal, run_id)
         return self._record(started, discarded=tuple(c.path for c in _pick(changes, paths)), by=by)
 
+    def undo(self, run_id: str, paths: Sequence[str] | None, *, by: str) -> ChangesSettled:
+        """Bring back what the project had before files were applied: all that can be taken back, or those at `paths`.
+
+        Each is then what it was before, and can be applied again. Of a file that was applied in parts, the last part
+        is taken back.
+
+        Raises:
+            RunUnknown: there is no such run.
+            UnknownName: no such file of the run was applied.
+            NotThisTime: nothing of it is in the project.
+            CannotUndo: a file has changed since, or what it was is kept no more. Nothing was written.
+            WorkspaceUnreadable: the project cannot be written.
+        """
+        started, changes = _read(self._journal, run_id)
+        wanted = _pick_applied(changes, paths)
+        project = ProjectFiles(Path(started.project))
+        for one in wanted:
+            if why := why_not_back(project, self._blobs, one, protected=started.protected):
+                raise CannotUndo(one.path, why)
+        undone: list[str] = []
+        try:
+            for one in wanted:
+                put_back(project, self._blobs, one, protected=started.protected)
+                undone.append(one.path)
+        finally:
+            settled = self._record(started, undone=tuple(undone), by=by) if undone else None
+        if settled is None:
+            raise NotThisTime("Nothing that could be taken back is in the project.")
+        return settled
+
     def _record(
         self,
         started: RunStarted,
@@ -122,6 +154,8 @@ class ChangeDesk:
         applied: tuple[str, ...] = (),
         discarded: tuple[str, ...] = (),
         conflicts: tuple[str, ...] = (),
+        undone: tuple[str, ...] = (),
+        written: tuple[Written, ...] = (),
     ) -> ChangesSettled:
         event = ChangesSettled(
             run_id=started.run_id,
@@ -130,6 +164,8 @@ class ChangeDesk:
             applied=applied,
             discarded=discarded,
             conflicts=conflicts,
+            undone=undone,
+            written=written,
             by=by,
         )
         self._journal.append(event)
@@ -175,7 +211,24 @@ def _pick(changes: Sequence[FileChange], paths: Sequence[str] | None) -> list[Fi
     open_ones = by_path(change for change in changes if change.state in ("proposed", "conflict"))
     if paths is None:
         return [change for change in open_ones.values() if change.state == "proposed"]
+    return [open_ones[path] for path in _below(paths, open_ones, "open change")]
+
+
+def _pick_applied(changes: Sequence[FileChange], paths: Sequence[str] | None) -> list[Written]:
+    """The last write of each, the newest paths first."""
+    known = {change.path: change.written[-1] for change in changes if change.written}
+    cells = {change.path for change in changes if change.is_cell and change.state == "applied"}
+    if cell := next((path for path in paths or () if path in cells), ""):
+        raise CannotUndo(cell, "a cell is taken back where it was applied, with JupyterLab’s own undo")
+    return [known[path] for path in reversed(list(known) if paths is None else _below(paths, known, "applied file"))]
+
+
+def _below(paths: Sequence[str], known: Collection[str], what: str) -> list[str]:
+    """These paths, and those below each that ends with a slash."""
+    found: dict[str, None] = {}
     for path in paths:
-        if path not in open_ones:
-            raise UnknownName("open change", path, tuple(open_ones))
-    return [open_ones[path] for path in paths]
+        those = [one for one in known if one.startswith(path)] if path.endswith("/") else [path]
+        if not those or those[0] not in known:
+            raise UnknownName(what, path, tuple(known))
+        found |= dict.fromkeys(those)
+    return list(found)

@@ -15,6 +15,20 @@ ChangeState = Literal["proposed", "applied", "discarded", "conflict", "protected
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """What the project got at one path, and what it had there before; the content of that is kept for an undo."""
+
+    path: Exact
+    before_sha256: Exact = ""  # What was there; empty for nothing
+    after_sha256: Exact = ""  # What is there now; empty for nothing
+    kind: Literal["", "file", "link"] = ""  # What was there
+    mode: int = 0  # Its permission bits
+    target: Exact = ""  # Where it pointed, of a link
+    hunks: tuple[int, ...] = ()  # Which parts of the difference this brought, from 1; empty for all that was left of it
+    was: ChangeState = "proposed"  # What the change was by then, and is again when this is taken back
+
+
+@dataclass(frozen=True, slots=True)
 class FileChange:
     """One file that a run added, changed or removed, or one cell of a notebook that it would."""
 
@@ -36,6 +50,7 @@ class FileChange:
     reason: str = ""
     # Who would run or obey it unasked, in half a sentence; empty for most files. Such a change always waits.
     runs: str = ""
+    written: tuple[Written, ...] = ()  # What of it was written and can be taken back, the last one last
 
     @property
     def is_cell(self) -> bool:

@@ -17,8 +17,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Delete, Row, Update, and_, delete, func, insert, literal, or_, select, update
 
 from kagura_kernel.domain.errors import JournalUnreadable
-from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, Event
+from kagura_kernel.domain.events import Event
 from kagura_kernel.domain.events.memory import RunCheckpointed
+from kagura_kernel.domain.events.run import changes_after
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Checkpoint, LeftBudget, Step
 from kagura_kernel.journal.encoding import moment, stamp
 from kagura_kernel.journal.schema import checkpoints, events, runs
@@ -288,14 +290,9 @@ def needed(journal: Journal, hashes: Collection[str]) -> frozenset[str]:
 
 
 def _undecided(journal: Journal, run_id: str) -> set[str]:
-    """Contents of a run's changes that were neither applied nor discarded."""
-    hashes: dict[str, set[str]] = {}
+    """Contents of a run's changes that were neither applied nor discarded, and those that they are compared with."""
+    changes: Mapping[str, FileChange] = {}
     for row in journal.events(run_id=run_id, kinds=("changes.collected", "changes.settled")):
-        match row.event:
-            case ChangesCollected() as event:
-                # A cell is compared with what it said before.
-                hashes |= {one.path: {one.new_sha256, one.old_sha256 if one.is_cell else ""} for one in event.changes}
-            case ChangesSettled() as event:
-                for path in (*event.applied, *event.discarded):
-                    hashes.pop(path, None)
-    return set[str]().union(*hashes.values()) - {""}
+        changes = changes_after(changes, row.event)
+    left = [one for one in changes.values() if one.state not in ("applied", "discarded")]
+    return {sha256 for one in left for sha256 in (one.new_sha256, one.old_sha256) if sha256}

@@ -62,13 +62,18 @@ def show_changes(
     surface: Surface,
     write_cells: WriteCells | None = None,
 ) -> None:
-    """Put a run's changes below the cell; with buttons where a person can press them and something waits."""
+    """Put a run's changes below the cell; with buttons where a person can press them and something is to be decided."""
     if not changes:
         return
-    if surface is Surface.NOTEBOOK and any(change.state == "proposed" for change in changes.values()):
+    if surface is Surface.NOTEBOOK and _offers(changes):
         _open[run_id] = ChangeCard(cockpit, run_id, changes, write_cells)
     else:
         write_once(changes_bundle(changes, run_id=run_id, previews=previews_of(cockpit, changes)))
+
+
+def _offers(changes: Mapping[str, FileChange]) -> bool:
+    """Whether anything can be decided about them, or be taken back."""
+    return any(change.written or change.state == "proposed" for change in changes.values())
 
 
 def refresh_changes(cockpit: Cockpit, run_id: str) -> None:
@@ -79,10 +84,12 @@ def refresh_changes(cockpit: Cockpit, run_id: str) -> None:
 
 
 def settle(cockpit: Cockpit, run_id: str, act: str, paths: list[str] | None, write_cells: WriteCells | None) -> str:
-    """Apply or discard changes of a run, as a button says; what is to be told beside it, or nothing."""
+    """Apply, discard or take back changes of a run, as a button says; what is to be told beside it, or nothing."""
     try:
         if act == "apply":
             cockpit.apply_changes(run_id, paths, by=person(), write_cells=write_cells)
+        elif act == "undo":
+            cockpit.undo_changes(run_id, paths, by=person())
         else:
             cockpit.discard_changes(run_id, paths, by=person())
     except ChangeConflict:
@@ -110,10 +117,10 @@ class ChangeCard:
         self._slot.open(LABEL, changes_text(changes), self._parts(), self._pressed, still)
 
     def refresh(self, changes: Mapping[str, FileChange], told: str = "") -> None:
-        """Show these states; from any thread. The card becomes static when nothing waits any more."""
+        """Show these states; from any thread. The card becomes static when nothing can be decided any more."""
         with self._lock:
             self._changes = dict(changes)
-            if any(change.state == "proposed" for change in changes.values()):
+            if _offers(changes):
                 self._slot.show(self._parts(told))
                 # A file that conflicts offers what was pressed again: its buttons are free now as well.
                 self._slot.tell(told)
@@ -129,7 +136,7 @@ class ChangeCard:
 
     def _pressed(self, content: Mapping[str, Any]) -> None:
         act, path = content.get("act"), content.get("path")
-        if act not in {"apply", "discard"}:
+        if act not in {"apply", "discard", "undo"}:
             return
         paths = [path] if isinstance(path, str) else None
         aside(lambda: self._settle(str(act), paths))

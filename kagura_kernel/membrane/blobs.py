@@ -1,4 +1,4 @@
-"""New contents of changed files, kept by their hash until a person has decided about them."""
+"""Contents of changed files, kept by their hash: the new ones until a person has decided, the old ones for an undo."""
 
 from __future__ import annotations
 
@@ -57,6 +57,20 @@ class BlobStore:
 
         return (await self.put(whole()))[0]
 
+    def hold(self, content: bytes) -> str:
+        """The same for whoever does not wait."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        with self._translated():
+            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, name = tempfile.mkstemp(dir=self._directory, prefix=".new-")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(content)
+                self._name(Path(name), sha256)
+            finally:
+                _forget(Path(name))
+        return sha256
+
     def get(self, sha256: str) -> bytes:
         """A stored content.
 
@@ -69,6 +83,10 @@ class BlobStore:
         """At most so many bytes of a stored content's beginning; raises like `get`."""
         with self._path(sha256).open("rb") as file:
             return file.read(limit)
+
+    def has(self, sha256: str) -> bool:
+        """Whether a content is kept."""
+        return self._path(sha256).is_file()
 
     def prune(self, older_than_days: float = 30.0, *, keep: Callable[[], Collection[str]] = tuple) -> int:
         """Remove what nobody has decided about in that time; how many contents went.

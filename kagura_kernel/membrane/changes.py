@@ -24,6 +24,7 @@ from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.names import shown
 from kagura_kernel.membrane.project import HostState, ProjectFiles, UnsafePath, link_hash, split_path
 from kagura_kernel.membrane.protection import GitRules, Protection, called_by, is_data, present, runs_by_itself
+from kagura_kernel.membrane.writing import OLD_HOLDS_LEASED
 from kagura_kernel.sandbox.backend import Box, BoxChange
 
 MAX_DIFF_INPUT = 512 * 1024
@@ -201,8 +202,6 @@ SHORT = 8 * 1024
 
 LEFT = "it was left in the box"
 """The reason of a change whose content was not brought out before something ended the collection."""
-
-_OLD_HOLDS_LEASED = "… no diff is shown: the project's own file holds a leased credential\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,7 +423,7 @@ class Collector:
 
     def _compare(self, change: FileChange, old: HostState, new: bytes | None) -> FileChange:
         if self._holds(old.content):
-            return replace(change, diff=_OLD_HOLDS_LEASED)
+            return replace(change, diff=OLD_HOLDS_LEASED)
         known = self._compared.get(change.path)
         if known is None or (known.old_sha256, known.new_sha256) != (change.old_sha256, change.new_sha256):
             is_room = self._diff_room >= MAX_DIFF_BYTES and self._diff_seconds > 0

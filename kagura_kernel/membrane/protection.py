@@ -3,8 +3,6 @@
 Protected is what makes a program of the host run something: what git, direnv and others read before they act, whole
 environments of Python, and whatever a policy names. So is a path that cannot be shown on one line.
 
-What is not protected reaches the project here: each file whole or not at all, and never over something newer.
-
 A person who opens the folder, commits, runs the tests or starts a kernel runs files that nobody names, outside of any
 box. So these wait for a word where other changes are applied at once, and stand first where all wait. Their list cannot
 be whole, so all that is hidden waits too.
@@ -12,21 +10,18 @@ be whole, so all that is hidden waits too.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from kagura_kernel.domain.errors import WorkspaceUnreadable
 from kagura_kernel.domain.imports import is_library
 from kagura_kernel.domain.outcome import FileChange
-from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.names import folded, folded_path, has_control, is_below, is_protected_name
-from kagura_kernel.membrane.project import Changed, ProjectFiles, UnsafePath, split_path
+from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.sandbox.backend import BoxChange
 
 _MAX_LINKS = 40
@@ -199,76 +194,6 @@ def _leads_to(directory: int, path: str) -> bool:
 def present(changes: Iterable[FileChange | BoxChange]) -> dict[str, str]:
     """What changes leave in place, as `Protection` takes it."""
     return {c.path: c.target if c.kind == "link" else "" for c in changes if c.status != "deleted"}
-
-
-NEW_FILE = 0o644
-EXECUTABLE = 0o111
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenBack:
-    """What became of some changes, by path."""
-
-    applied: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
-    error: WorkspaceUnreadable | None = None  # What ended it early: the disk is full or read-only
-
-
-def apply_changes(
-    project: ProjectFiles, blobs: BlobStore, changes: Sequence[FileChange], *, protected: Sequence[str] = ()
-) -> WrittenBack:
-    """Put changes into the project, file by file, in the order given.
-
-    A file that no longer is what the change was collected against, that is protected, or that cannot be reached without
-    following a link, is left alone and told as a conflict. So is one whose new content is gone, and a link that could
-    lead out of the project. What is protected is judged anew, from the project as it is now. `protected` are paths
-    below the root that a policy protects, beside those that are always protected. An error of the disk ends it, and is
-    told beside what was applied before, which stays.
-    """
-    applied: list[str] = []
-    conflicts: list[str] = []
-    protection = Protection(project, present(changes), protected)
-    for change in changes:
-        try:
-            (applied if _apply_one(project, blobs, change, protection) else conflicts).append(change.path)
-        except WorkspaceUnreadable as error:
-            return WrittenBack(tuple(applied), tuple(conflicts), error)
-    return WrittenBack(tuple(applied), tuple(conflicts))
-
-
-def _apply_one(project: ProjectFiles, blobs: BlobStore, change: FileChange, protection: Protection) -> bool:
-    if change.state in ("protected", "conflict"):
-        return False
-    try:
-        split_path(change.path)
-        if protection.covers(change.path):
-            return False
-        is_link = change.kind == "link" and change.status != "deleted"
-        if is_link and protection.refuses_link(change.path, change.target):
-            return False
-        return _bring(project, blobs, change)
-    except (Changed, UnsafePath, FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExistsError):
-        return False
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return False
-        raise WorkspaceUnreadable(change.path, error.strerror or "it cannot be written") from error
-
-
-def _bring(project: ProjectFiles, blobs: BlobStore, change: FileChange) -> bool:
-    now = project.state(change.path)
-    if now.kind == "other" or now.sha256 != change.old_sha256:
-        return False
-    if change.status == "deleted":
-        project.remove(change.path, expected=now.sha256)
-    elif change.kind == "link":
-        project.link(change.path, change.target, expected=now.sha256)
-    else:
-        content = blobs.get(change.new_sha256)
-        base = now.mode if now.kind == "file" else NEW_FILE
-        mode = base | EXECUTABLE if change.mode & 0o100 else base & ~EXECUTABLE
-        project.replace(change.path, content, mode, expected=now.sha256)
-    return True
 
 
 # Patterns are compared as `folded` writes names, and may lie anywhere in the project. A star stands for any part of one

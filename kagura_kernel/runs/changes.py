@@ -20,7 +20,7 @@ from kagura_kernel.membrane.changes import LEFT, Collector
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.notebooks import NotebookChanges, Outline
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
-from kagura_kernel.membrane.protection import apply_changes
+from kagura_kernel.membrane.writing import apply_changes
 from kagura_kernel.runs.keeping import Earlier, KeptBox, TakeOver
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.recorder import Recorder
@@ -172,7 +172,9 @@ class RunChanges:
             self._settled[path] = replace(by_path[path], state="applied")
         for path in done.conflicts:
             self._settled[path] = replace(by_path[path], state="conflict")
-        self._recorder.record(ChangesSettled, applied=done.applied, conflicts=done.conflicts, by="write through")
+        self._recorder.record(
+            ChangesSettled, applied=done.applied, conflicts=done.conflicts, written=done.written, by="write through"
+        )
         if done.error is not None:
             raise done.error
 

@@ -68,6 +68,8 @@ _OPEN_FILES = 3
 _SHOWN_FILES = 200
 _NO_PREVIEWS: Previews = {}
 
+_BACK = "The project has again what it had before, and the change waits again"
+
 RUNS = "runs by itself"
 """The badge of a file that somebody would run, or obey, whom nobody asked to."""
 
@@ -75,12 +77,11 @@ RUNS = "runs by itself"
 def changes_blocks(
     changes: Mapping[str, FileChange], *, live: bool, told: str = "", previews: Previews = _NO_PREVIEWS
 ) -> ui.Blocks:
-    """The card's inside. A live one can be applied and discarded, as a whole and by file."""
+    """The card's inside. A live one can be applied, discarded and taken back, as a whole and by file."""
     total = [counts(change.diff) for change in changes.values()]
     figures = plus_minus(sum(plus for plus, _ in total), sum(minus for _, minus in total))
-    waiting = any(change.state == "proposed" for change in changes.values())
     alone = len(changes) == 1
-    buttons = _buttons("", alone=alone) if live and waiting else ()
+    buttons = _buttons("", list(changes.values()), alone=alone) if live else ()
     top = ui.head(changed(changes.values()), figures, ui.soft(summary(changes)), ui.SPRING, *buttons)
     few = len(changes) <= _OPEN_FILES
     shown = first_what_runs(changes)[:_SHOWN_FILES]
@@ -163,7 +164,8 @@ def _file(change: FileChange, data: bytes, *, live: bool, few: bool) -> ui.Group
     is_open = few and waits and added + removed <= _OPEN_BELOW
     fold = ui.Fold(line, _content(change, data), f"file:{change.path}", is_open=is_open, is_bare=True)
     # Buttons inside a summary could not be told from it by a screen reader.
-    return ui.Group((fold, *([ui.Line(_buttons(change.path), "acts")] if live and waits else [])), "file")
+    buttons = _buttons(change.path, [change]) if live else ()
+    return ui.Group((fold, *([ui.Line(buttons, "acts")] if buttons else [])), "file")
 
 
 def _label(change: FileChange) -> str:
@@ -192,14 +194,18 @@ def _content(change: FileChange, data: bytes) -> ui.Blocks:
     return (*why, ui.label(what))
 
 
-def _buttons(path: str, *, alone: bool = False) -> ui.Words:
+def _buttons(path: str, changes: Sequence[FileChange], *, alone: bool = False) -> ui.Words:
     """For one file, or with an empty path for all; `alone` when the whole is one file."""
     about = {"path": path} if path else {}
     of, all_of = (path, "") if path else ("all changes", "" if alone else " all")
     first, second = ("small", "quiet small") if path else ("primary", "quiet")
+    waits = any(change.state == "proposed" for change in changes)
+    # Of all of them what was applied is taken back once nothing waits any more.
+    comes_back = any(change.written for change in changes) and (path or alone or not waits)
     return (
-        ui.Button(f"Apply{all_of}", "apply", about, first, f"Apply {of}"),
-        ui.Button(f"Discard{all_of}", "discard", about, second, f"Discard {of}"),
+        *([ui.Button(f"Apply{all_of}", "apply", about, first, f"Apply {of}")] if waits else []),
+        *([ui.Button(f"Discard{all_of}", "discard", about, second, f"Discard {of}")] if waits else []),
+        *([ui.Button(f"Undo{all_of}", "undo", about, second, f"Undo {of}", _BACK)] if comes_back else []),
     )
 
 

@@ -197,10 +197,20 @@ def test_changes_are_applied_by_file_and_the_rest_is_discarded(open_notebook):
     notebook.page.evaluate("() => { window.setTimeout = window.later; }")
     assert (notebook.folder / "report.md").read_text() == REPORT
     assert (notebook.folder / "sales.csv").read_text() == SALES
+    report.get_by_role("button", name="Undo report.md").click()
+    expect(report.locator(".kg-chip")).to_have_count(0)
+    assert not (notebook.folder / "report.md").exists()
+    report.get_by_role("button", name="Apply report.md").click()
+    expect(report.locator(".kg-chip")).to_have_text("applied")
     output.get_by_role("button", name="Discard all changes").click()
     expect(output.locator(".kg-file:visible", has_text="sales.csv").locator(".kg-chip")).to_have_text("discarded")
     expect(output.get_by_role("button", name="Apply all changes")).to_have_count(0)
     assert (notebook.folder / "sales.csv").read_text() == SALES
+    # What was saved since is nobody's to take back.
+    (notebook.folder / "report.md").write_text("mine\n")
+    output.get_by_role("button", name="Undo all changes").click()
+    expect(output.locator(".kg-told:visible")).to_contain_text("report.md cannot be taken back: it has changed since")
+    assert (notebook.folder / "report.md").read_text() == "mine\n"
 
 
 def test_a_file_that_changed_meanwhile_is_left_alone(open_notebook):

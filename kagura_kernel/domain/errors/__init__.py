@@ -55,6 +55,7 @@
     │   ├── PathNotShown                 ERR_PATH_NOT_SHOWN
     │   ├── ChangesIncomplete            ERR_CHANGES_INCOMPLETE
     │   ├── ChangeConflict               ERR_CHANGE_CONFLICT
+    │   ├── CannotUndo                   ERR_CANNOT_UNDO
     │   └── NotebookUnwritable           ERR_NOTEBOOK_UNWRITABLE
     ├── BrainError
     │   ├── BrainNotConfigured           ERR_BRAIN_NOT_CONFIGURED
@@ -211,6 +212,7 @@ from kagura_kernel.domain.errors.run import (
 )
 from kagura_kernel.domain.errors.sandbox import (
     BoxFileError,
+    CannotUndo,
     ChangeConflict,
     ChangesIncomplete,
     CommandTimeout,
@@ -255,6 +257,7 @@ __all__ = [
     "BrainNotConfigured",
     "BrainRefused",
     "BudgetExhausted",
+    "CannotUndo",
     "CassetteBroken",
     "CassetteMissing",
     "CellFailed",

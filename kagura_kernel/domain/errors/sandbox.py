@@ -147,6 +147,20 @@ class ChangeConflict(WorkspaceError):
         self.paths = tuple(paths)
 
 
+class CannotUndo(WorkspaceError):
+    """What was applied cannot be taken back; nothing was written."""
+
+    code = "ERR_CANNOT_UNDO"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(
+            f"{path} cannot be taken back: {why}. Nothing was written. Bring it to what you want by hand, or with your "
+            "version control."
+        )
+        self.path = path
+        self.why = why
+
+
 class NotebookUnwritable(WorkspaceError):
     """A notebook cannot be changed, as its file or on screen."""
 

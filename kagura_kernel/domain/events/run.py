@@ -10,7 +10,7 @@ from pydantic import Field
 
 from kagura_kernel.domain.events.base import Event, Streamed
 from kagura_kernel.domain.identity import Exact
-from kagura_kernel.domain.outcome import ChangeState, FileChange, by_path
+from kagura_kernel.domain.outcome import ChangeState, FileChange, Written
 from kagura_kernel.domain.settings import DEFAULTS
 
 
@@ -155,6 +155,8 @@ class ChangesSettled(Event):
     applied: tuple[Exact, ...] = ()  # Paths now in the project
     discarded: tuple[Exact, ...] = ()  # Paths given up
     conflicts: tuple[Exact, ...] = ()  # Paths that changed in the project meanwhile; left alone
+    undone: tuple[Exact, ...] = ()  # Paths at which the project has again what it had before the last write
+    written: tuple[Written, ...] = ()  # What was written, with what it took the place of
     by: str = ""  # Who decided
 
 
@@ -163,7 +165,10 @@ def changes_after(changes: Mapping[str, FileChange], event: Event) -> Mapping[st
     match event:
         case ChangesCollected():
             # They come in parts, and with `through` again after every call: the last word on a file counts.
-            return {**changes, **by_path(event.changes)}
+            return {**changes, **{one.path: _told_again(changes.get(one.path), one) for one in event.changes}}
+        case ChangesSettled() if event.written or event.undone:
+            plain = event.model_copy(update={"written": (), "undone": ()})
+            return _after_writing(changes_after(changes, plain), event)
         case ChangesSettled():
             states: dict[str, ChangeState] = {
                 **dict.fromkeys(event.applied, "applied"),
@@ -177,6 +182,26 @@ def changes_after(changes: Mapping[str, FileChange], event: Event) -> Mapping[st
             return changes
     found = {path: replace(changes[path], state=state) for path, state in states.items() if path in changes}
     return {**changes, **found} if found else changes
+
+
+def _told_again(before: FileChange | None, change: FileChange) -> FileChange:
+    """A change that is told anew: what was written of it before is still what the project had."""
+    if before is None or not before.written:
+        return change
+    written = tuple(replace(one, was="conflict", hunks=()) for one in before.written)
+    return replace(change, written=written)
+
+
+def _after_writing(changes: Mapping[str, FileChange], event: ChangesSettled) -> Mapping[str, FileChange]:
+    found = dict(changes)
+    for path in event.undone:
+        if (change := found.get(path)) is not None and change.written:
+            last = change.written[-1]
+            found[path] = replace(change, state=last.was, written=change.written[:-1])
+    for one in event.written:
+        if (change := found.get(one.path)) is not None:
+            found[one.path] = replace(change, written=(*change.written, one))
+    return found
 
 
 class ApprovalRequested(Event):

@@ -409,7 +409,7 @@ def _changed(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Nam
         return
 
     for change in changes_of(journal, named_run(journal, given[1], here)):
-        if change.state in ("proposed", "conflict"):
+        if change.written if given[0] == "undo" else change.state in ("proposed", "conflict"):
             yield Name(change.path, f"{change.status}, {change.state}")
 
 

@@ -380,6 +380,13 @@ def discard(asked: Asked) -> None:
         _tell_settled(asked, run_id, asked.cockpit.discard_changes(run_id, list(asked["paths"]) or None, by=person()))
 
 
+def undo(asked: Asked) -> None:
+    """Take back what was applied."""
+    run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
+    with _settles(asked, run_id):
+        _tell_settled(asked, run_id, asked.cockpit.undo_changes(run_id, list(asked["paths"]) or None, by=person()))
+
+
 @contextmanager
 def _settles(asked: Asked, run_id: str) -> Iterator[None]:
     from kagura_kernel.jupyter.live_run import refresh_changes
@@ -404,6 +411,7 @@ def told(settled: ChangesSettled, run: str) -> str:
             ("applied", settled.applied),
             ("discarded", settled.discarded),
             ("left alone, the project’s file changed meanwhile", settled.conflicts),
+            ("taken back, and waits again", settled.undone),
         )
         if paths
     ]

@@ -62,6 +62,15 @@ def test_changes_are_applied_one_by_one_or_all(project, prints):
     assert prints("apply", "last") == f"run-1 in {project}:\nnothing was waiting\n"
 
 
+def test_what_was_applied_is_taken_back(project, prints, refuses):
+    prints("apply", "last")
+    assert prints("undo", "last", "b.txt") == f"run-1 in {project}:\ntaken back, and waits again: b.txt\n"
+    assert (project / "b.txt").read_text() == "old\n"
+    assert json.loads(prints("undo", "last", "--json"))["undone"] == ["a.txt"]
+    assert not (project / "a.txt").exists()
+    assert refuses("undo", "last").startswith("ERR_UNSUPPORTED: ")
+
+
 def test_last_never_is_a_run_of_another_folder(project, tmp_path, monkeypatch, refuses):
     monkeypatch.chdir(tmp_path)
     said = refuses("apply", "last")

@@ -17,7 +17,7 @@ from kagura_kernel.membrane.changes import HOLDS_LEASED, Collector
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.credentials.secret import HIDDEN, Secret
 from kagura_kernel.membrane.project import ProjectFiles
-from kagura_kernel.membrane.protection import apply_changes
+from kagura_kernel.membrane.writing import apply_changes
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.testing.box import FakeBackend
 

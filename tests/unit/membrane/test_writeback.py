@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.outcome import FileChange
-from kagura_kernel.membrane import protection
+from kagura_kernel.membrane import writing
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.project import HostState, ProjectFiles, link_hash
-from kagura_kernel.membrane.protection import WrittenBack, apply_changes
+from kagura_kernel.membrane.writing import WrittenBack, apply_changes
 
 CONTENT = b"#!/bin/sh\n"
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -135,5 +135,5 @@ def test_a_file_made_after_the_look_is_a_conflict(root: Path, blobs: BlobStore) 
 def test_a_program_stays_one_and_becomes_one(root: Path, blobs: BlobStore) -> None:
     done = apply_changes(ProjectFiles(root), blobs, [replace(added("run"), mode=0o755), added("plain")])
     assert done.applied == ("run", "plain")
-    assert (root / "run").stat().st_mode & 0o777 == protection.NEW_FILE | protection.EXECUTABLE
-    assert (root / "plain").stat().st_mode & 0o777 == protection.NEW_FILE
+    assert (root / "run").stat().st_mode & 0o777 == writing.NEW_FILE | writing.EXECUTABLE
+    assert (root / "plain").stat().st_mode & 0o777 == writing.NEW_FILE
