@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.errors import IsolationTooWeak
-from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.domain.policy import IsolationClass, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.runs.order import LaunchedBox
 from kagura_kernel.sandbox.backend import Box, BoxSpec, Probe, SandboxBackend
 from kagura_kernel.sandbox.pool import WarmPool
-from kagura_kernel.sandbox.selection import BUILT_IN, SHARED_NEEDS, choose, is_shared, registered
+from kagura_kernel.sandbox.selection import BUILT_IN, HOST, SHARED_NEEDS, choose, is_shared, registered
+
+if TYPE_CHECKING:
+    from kagura_kernel.runtime.host_box import HostBackend
 
 # The walls of our own back-ends, known before one is made: a shared deployment is refused before anything starts.
 _BUILT_IN_WALLS = {
@@ -47,6 +51,7 @@ class Boxes:
         if self.shared:
             self._demand_walls()
         self._one_run = one_run
+        self._on_host: HostBackend | None = None
         self._backends: _Lazily | None = None
         self._sweep: asyncio.Task[int] | None = None
 
@@ -57,6 +62,8 @@ class Boxes:
 
     async def start(self, name: str, spec: BoxSpec) -> LaunchedBox:
         """Choose a back-end and start a box; see `StartBox`."""
+        if name == HOST or not spec.policy.walled:
+            return LaunchedBox(await self._host().start(spec), f"the policy of your settings is {spec.policy.type}")
         started: Box | None = None
 
         async def tried(backend: SandboxBackend) -> Probe:
@@ -115,16 +122,28 @@ class Boxes:
             await asyncio.wait({self._sweep})
         for backend in list(self._backends.made.values()) if self._backends else ():
             await backend.close()
+        if self._on_host is not None:
+            await self._on_host.close()
 
     def _demand_walls(self) -> None:
         """Refuse to start at all where others share the machine and the settings name a back-end that is too weak.
 
         Whether a strong one works here is found out by starting a box of it; `auto` takes no weaker one meanwhile.
         """
+        policy = SandboxPolicy(self._settings.policy)
+        if not policy.walled or self._settings.fallback_to_host:
+            raise IsolationTooWeak(HOST, IsolationClass.NONE.label, SHARED_NEEDS.label)
         walls = _BUILT_IN_WALLS | {name: found.isolation for name, found in self._third_parties.backends.items()}
         named = walls.get(self._settings.box, SHARED_NEEDS)
         if named < SHARED_NEEDS:
             raise IsolationTooWeak(self._settings.box, named.label, SHARED_NEEDS.label)
+
+    def _host(self) -> HostBackend:
+        if self._on_host is None:
+            from kagura_kernel.runtime.host_box import HostBackend
+
+            self._on_host = HostBackend()
+        return self._on_host
 
     def _made(self) -> Mapping[str, SandboxBackend]:
         if self._backends is None:

@@ -30,13 +30,14 @@ from kagura_kernel.cli.doctor_rows import (
     jupyter,
     laid_out,
     secret_places,
+    without_box,
 )
 from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import for_terminal, paragraph, tell, terminal_width
 from kagura_kernel.cli.status import look_at_memory
 from kagura_kernel.cockpit.naming import read_time
 from kagura_kernel.domain import errors
-from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.domain.policy import IsolationClass, SandboxPolicy
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import owner_alive, process_owner
@@ -174,12 +175,18 @@ def boxes(settings: Settings) -> Iterator[Finding]:
     for part in parts:
         yield _box(part, asked_for=part.name == settings.box, weak=part.isolation in weak)
     able = [part.name for part in parts if part.ok and part.isolation not in weak]
-    if not any(shared or name == settings.box or name not in BY_NAME for name in able):
+    policy = SandboxPolicy(settings.policy)
+    if not policy.walled:
+        yield without_box(policy.type, os.environ)
+    elif not any(shared or name == settings.box or name not in BY_NAME for name in able):
         strong = f" of {SHARED_NEEDS.label} isolation or stronger" if shared else ""
         said = f"no back-end{strong} starts a box here, so no run can start"
         if able:
             said = f"only {able[0]} starts one here, which no run takes unless it or the settings name it"
-        yield Finding("boxes", FAIL, said, _easiest(part for part in parts if part.isolation not in weak), SANDBOX)
+        if settings.fallback_to_host:
+            said = f"{said} but an agent's, which asks for each of its commands (the setting `fallback_to_host`)"
+        state: State = WARN if settings.fallback_to_host else FAIL
+        yield Finding("boxes", state, said, _easiest(part for part in parts if part.isolation not in weak), SANDBOX)
 
 
 def _easiest(parts: Iterable[PartStatus]) -> str:

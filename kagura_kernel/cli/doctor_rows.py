@@ -18,7 +18,7 @@ from kagura_kernel.assembly.brains import make_brains
 from kagura_kernel.cli.opening import open_journal
 from kagura_kernel.cli.printing import for_terminal, paragraph, size, terminal_width
 from kagura_kernel.domain.errors import ConfigurationError, KaguraError, SecretUnavailable
-from kagura_kernel.domain.settings import Settings
+from kagura_kernel.domain.settings import SandboxPolicyType, Settings
 from kagura_kernel.journal import views
 from kagura_kernel.journal.place import data_home, settings_file
 from kagura_kernel.jupyter.installed import look
@@ -221,6 +221,42 @@ def jupyter() -> Iterator[Finding]:
     for part in look():
         then = "" if part.ok else commands[part.name] if part.there or part.name == "lab" else _REINSTALL
         yield Finding(f"jupyter {part.name}", OK if part.ok else WARN, part.said, then)
+
+
+# What a machine has that is a sandbox itself, by what it is then.
+_SIGNS = {
+    "a Docker container": (".dockerenv", ""),
+    "a container": ("run/.containerenv", "container"),
+    "a pod": ("var/run/secrets/kubernetes.io/serviceaccount", "KUBERNETES_SERVICE_HOST"),
+    "a Colab machine": ("", "COLAB_RELEASE_TAG"),
+    "a codespace": ("", "CODESPACES"),
+}
+# What leads out of such a machine, relative to the root.
+_DOORS = ("var/run/docker.sock", "run/podman/podman.sock", "var/run/secrets/kubernetes.io/serviceaccount/token")
+# What a person's keys are called, relative to the home directory.
+_KEYS = (".ssh/id_rsa", ".ssh/id_ed25519", ".aws/credentials", ".config/gcloud", ".kube/config", ".netrc")
+
+
+def without_box(policy: SandboxPolicyType, environ: Mapping[str, str], root: Path = Path("/")) -> Finding:
+    """What can be seen of the sandbox around this machine, and what a run reaches here; never that all is well.
+
+    Args:
+        policy: One without a box.
+        environ: Variables.
+        root: The file system's.
+    """
+    home = Path(environ.get("HOME", "/nowhere"))
+    signs = [what for what, (path, name) in _SIGNS.items() if (path and (root / path).exists()) or environ.get(name)]
+    doors = [f"/{one}" for one in _DOORS if (root / one).exists()]
+    reached = [*doors, *(f"~/{one}" for one in _KEYS if (home / one).exists())]
+    told = f"{policy}: runs have no box, and act on this machine as you"
+    if policy is SandboxPolicyType.EXTERNAL:
+        around = f"It looks like {' and '.join(signs)}" if signs else "Nothing here looks like a sandbox"
+        told = f"{told}. {around}"
+    if reached:
+        told = f"{told}. Within their reach: {', '.join(reached)}"
+    then = 'take away what they are not to reach, or write `policy = "workspace_write"` into the settings'
+    return Finding("policy", WARN, told, "" if signs and not reached else then, SANDBOX)
 
 
 def clock(place: Path | str) -> Finding:

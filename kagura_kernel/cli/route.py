@@ -15,7 +15,12 @@ def route(arguments: SimpleNamespace) -> int:
     explanation = explain(
         " ".join(arguments.command),
         SandboxPermission.REQUIRE_ESCALATED if arguments.escalated else SandboxPermission.AUTO,
-        Routing(PermissionMode(arguments.mode), arguments.strict, tuple(arguments.preapproved)),
+        Routing(
+            PermissionMode(arguments.mode),
+            arguments.strict,
+            tuple(arguments.preapproved),
+            safe=tuple(arguments.safe),
+        ),
         missing_box=arguments.no_sandbox,
     )
     print(json.dumps(asdict(explanation), ensure_ascii=False) if arguments.json else _text(explanation))

@@ -29,7 +29,7 @@ from kagura_kernel.views.approvals import verdict_words
 from kagura_kernel.views.body import is_whole, item_text, telling_argument
 from kagura_kernel.views.card import crossings_text
 from kagura_kernel.views.changes import changes_text
-from kagura_kernel.views.head import granted_blocks, head_line, images_blocks
+from kagura_kernel.views.head import box_notes, granted_blocks, head_line, images_blocks
 from kagura_kernel.views.kit import kit_text
 from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage
 from kagura_kernel.views.run import RunView
@@ -116,7 +116,7 @@ class TerminalProgress:
             return
         self._announced = True
         self._say(f"{head_line(view)} {view.box.backend}, {view.box.isolation} isolation: {view.box.reason}", "dim")
-        for note in view.box.notes:
+        for note in box_notes(view, here=True):
             self._say(f"! {visible(note)}", "yellow")
 
     def _print_whole(self, items: list[Item], *, whole: bool = True) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import AgentInvalid, UsageError
 from kagura_kernel.domain.patterns import DelegationTerms, Handoff
-from kagura_kernel.domain.policy import PermissionMode, WriteMode
+from kagura_kernel.domain.policy import PermissionMode, SandboxPolicy, SandboxPolicyType, WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.membrane.credentials.lease import parse_grant
 from kagura_kernel.membrane.egress.hosts import NONE
@@ -51,6 +51,9 @@ def child_intent(order: ChildOrder) -> RunRequest:
         verify=order.verify or None,
         box=order.box or None,
         image=order.image or None,
+        policy=handoff.policy or None,
+        command_timeout=handoff.command_timeout,
+        idle_timeout=handoff.idle_timeout,
         headless=order.headless,
         origin=order.origin,
         place=order.place,
@@ -85,11 +88,13 @@ def handed_budget(budget: float | None, handoff: Handoff | None) -> float | None
 def handed_routing(settings: Settings, handoff: Handoff | None) -> Routing:
     """Where commands run: never with less asking than in the run that handed the work on."""
     mode, strict, free = settings.permission_mode, settings.strict_routing, settings.preapproved_host_commands
+    safe = settings.safe_commands
     if handoff is not None and handoff.lineage:
         mode = mode if handoff.full_control else PermissionMode.DEFAULT
         strict = strict or handoff.strict
         free = tuple(one for one in free if one in handoff.preapproved)
-    return Routing(mode, strict, free, settings.approval_deadline)
+        safe = tuple(one for one in safe if one in handoff.safe)
+    return Routing(mode, strict, free, settings.approval_deadline, safe)
 
 
 def delegation_terms(settings: Settings, workers: str | None, handoff: Handoff | None) -> DelegationTerms:
@@ -191,6 +196,28 @@ def budget(intent: RunRequest, definition: AgentDefinition, settings: Settings) 
         return intent.budget_usd
     limits = [one for one in (definition.budget.usd, settings.budget_usd) if one is not None]
     return min(limits, default=None)
+
+
+def policy(intent: RunRequest, order: AgentOrder | None, settings: Settings) -> SandboxPolicyType:
+    """What the run may do: the person's word, else the tighter one of the definition's and the settings'.
+
+    Raises:
+        UsageError: it would be less than a box, and the settings do not say so.
+    """
+    usual = settings.policy
+    if intent.policy is not None:
+        said = SandboxPolicyType(intent.policy)
+        if not SandboxPolicy(said).walled and said is not usual:
+            raise UsageError(
+                f"`--policy {said}` takes the box away, and only the settings of this machine's owner can: write "
+                f'`policy = "{said}"` into the settings file, or leave the option out.'
+            )
+        return said
+    if intent.box and not SandboxPolicy(usual).walled:
+        # Who names a box gets one.
+        usual = SandboxPolicyType.WORKSPACE_WRITE
+    wanted = order.agent.definition.policy if order is not None else None
+    return SandboxPolicyType.READ_ONLY if wanted is SandboxPolicyType.READ_ONLY else usual
 
 
 def write_mode(intent: RunRequest, order: AgentOrder | None, settings: Settings) -> WriteMode:

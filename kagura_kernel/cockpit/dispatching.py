@@ -217,7 +217,8 @@ class Session:
             workers: Where: a Dask scheduler such as `tcp://10.0.0.5:8786`, `""` for this process; None is the
                 settings' choice.
             context: What every one of them should know beside its task; kept as a memory in quarantine for a day.
-            options: `model`, `brain`, `verify`, `net`, `grants`, `write_mode`, `box`, `image`, `project`, `headless`.
+            options: `model`, `brain`, `verify`, `net`, `grants`, `write_mode`, `policy`, `command_timeout`,
+                `idle_timeout`, `box`, `image`, `project`, `headless`.
 
         Raises:
             UsageError: something in it cannot be understood.
@@ -275,6 +276,9 @@ class Session:
             net=tuple(more.pop("net", ())),
             credentials=tuple(more.pop("grants", ())),
             write_mode=WriteMode(more.pop("write_mode", None) or settings.write),
+            policy=more.pop("policy", None) or "",
+            command_timeout=more.pop("command_timeout", None),
+            idle_timeout=more.pop("idle_timeout", None),
             # A task at a worker hands its own work on there; here the settings say how.
             delegation=below(terms) if terms.workers else None,
         )

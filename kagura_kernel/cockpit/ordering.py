@@ -19,7 +19,7 @@ from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.images import MAX_BYTES, Image, NoImageError, read_image
 from kagura_kernel.domain.notebook import CONTEXT_MODES, LEAST_TOKENS, MOST_TOKENS, ContextMode, ContextTerms
 from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms, TrustTerms
-from kagura_kernel.domain.policy import BoxLimits, CommandLimits, PermissionMode, SandboxPolicy
+from kagura_kernel.domain.policy import BoxLimits, CommandLimits, PermissionMode, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.journal.rows import Conversation, Here
@@ -108,7 +108,9 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
         if request.language
         else agents.agent_order(request, settings, project, choices.resolve_agent, choices.read_mcp_config)
     )
-    grant = _grant(request, project, choices, agent)
+    policy = SandboxPolicy(agents.policy(request, agent, settings))
+    _check_policy(request, policy)
+    grant = _grant(request, project, choices, agent, policy)
     git = choices.git_places(project)
     handoff = request.handoff or Handoff()
     order = RunOrder(
@@ -116,17 +118,18 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
         session_id=session_id,
         task=request.task,
         project=project,
-        spec=_spec(project, grant, settings, _protected(git), bool(request.image)),
+        spec=_spec(project, grant, settings, replace(policy, read_only_subpaths=_protected(git)), bool(request.image)),
         request=request,
         git=git,
         grant=grant,
         box=request.box or settings.box,
-        keep_seconds=_keep_seconds(request, settings, grant),
+        keep_seconds=_keep_seconds(request, settings, grant) if policy.walled else 0.0,
         agent=agent,
         write_mode=agents.write_mode(request, agent, settings),
         plans_only=request.mode == "plan" or handoff.plans_only,
         limits=_command_limits(request, settings),
-        routing=_routing(request, settings),
+        routing=_routing(request, settings, policy),
+        falls_back=settings.fallback_to_host and agent is not None and not request.keep and not request.headless,
         user=login_name(),
         owner=choices.owner,
         room=settings.variables_mib * 2**20,
@@ -151,12 +154,39 @@ def _check_box(request: RunRequest, choices: Choices) -> None:
         )
 
 
-def _grant(request: RunRequest, project: Path, choices: Choices, agent: AgentOrder | None) -> RunGrant:
+def _check_policy(request: RunRequest, policy: SandboxPolicy) -> None:
+    """Refuse what nothing could hold a run to that has no box, and what a box that changes nothing cannot do."""
+    if policy.walled:
+        if request.writable_root and not policy.writable:
+            raise UsageError(
+                "`--writable-root` changes the box, and `--policy read_only` changes nothing: leave one out."
+            )
+        return
+    needs = {
+        "--seal": request.seal,
+        "--keep": request.keep,
+        "--mode plan": request.mode == "plan",
+        "--net": bool(request.net),
+        "--image": bool(request.image),
+        "--writable-root": request.writable_root,
+    }
+    if named := [option for option, is_there in needs.items() if is_there]:
+        raise UsageError(
+            f"`{named[0]}` needs a box, and with the policy {policy.type} there is none: leave it out, or add "
+            "`--policy workspace_write`."
+        )
+
+
+def _grant(
+    request: RunRequest, project: Path, choices: Choices, agent: AgentOrder | None, policy: SandboxPolicy
+) -> RunGrant:
+    # What changes nothing sends nothing either, but where its own cell says so. Without a box there is no wall.
+    quiet = not (policy.walled and policy.writable)
     grant = compute_grant(
         project=project,
-        policy=SandboxPolicy(),
+        policy=policy,
         image=_image(request.image or choices.settings.image),
-        usual_net=agents.usual_net(agent, choices.settings),
+        usual_net=() if quiet else agents.usual_net(agent, choices.settings),
         net=request.net,
         credentials=request.grants,
         writable_root=request.writable_root,
@@ -198,16 +228,14 @@ def _protected(git: GitRules | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(held))
 
 
-def _spec(
-    project: Path, grant: RunGrant, settings: Settings, protected: tuple[str, ...], image_required: bool
-) -> BoxSpec:
+def _spec(project: Path, grant: RunGrant, settings: Settings, policy: SandboxPolicy, image_required: bool) -> BoxSpec:
     """The box. Every one has the proxy's variables, so that a program without a grant is told why it gets nothing."""
     return BoxSpec(
         project,
         grant.image or None,
-        SandboxPolicy(network_access=bool(grant.egress.granted) or grant.egress.ask, read_only_subpaths=protected),
+        replace(policy, network_access=bool(grant.egress.granted) or grant.egress.ask),
         _box_limits(settings),
-        env=usual_variables() | settings.env | proxy_variables(PROXY_PORT),
+        env=usual_variables() | settings.env | (proxy_variables(PROXY_PORT) if policy.walled else {}),
         writable_root=grant.writable_root,
         image_required=image_required,
     )
@@ -232,6 +260,11 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
         brain = choices.record(brain, request.record)
     spec, grant = order.spec, order.grant
     if (needs := sealed_needs(brain)) is not None:
+        if not spec.policy.walled:
+            raise UsageError(
+                f"A sealed brain thinks in a box, and with the policy {spec.policy.type} there is none: add `--policy "
+                "workspace_write`, or leave the sealed brain out."
+            )
         if request.keep:
             raise UsageError(f"The box of a sealed brain ends with its run: {_KEEP_OR} the sealed brain out.")
         model_api(needs)
@@ -239,6 +272,7 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
     return replace(
         order,
         keep_seconds=order.keep_seconds if needs is None else 0.0,
+        falls_back=order.falls_back and needs is None,
         spec=spec,
         grant=grant,
         task=task,
@@ -292,9 +326,11 @@ def _picture(path: Path, project: Path) -> Image:
         raise UsageError(f"`--picture {path}` cannot be shown: {why}. Name a PNG, JPEG, GIF or WebP file.") from error
 
 
-def _routing(request: RunRequest, settings: Settings) -> Routing:
+def _routing(request: RunRequest, settings: Settings, policy: SandboxPolicy) -> Routing:
     """Where commands run; a run that only plans has none on the host unasked, also when it carries its plan out."""
     routing = agents.handed_routing(settings, request.handoff)
+    if policy.type is SandboxPolicyType.DANGER_FULL:
+        return replace(routing, mode=PermissionMode.FULL_CONTROL)
     return replace(routing, mode=PermissionMode.DEFAULT, preapproved=()) if request.mode == "plan" else routing
 
 

@@ -117,6 +117,7 @@ TERMINAL_COMMANDS = (
             ),
             Option(("--no-sandbox",), "as if no sandbox could be had", Kind.TEXT, metavar="WHY"),
             Option(("--preapproved",), "a program the settings pre-approve", Kind.TEXT, metavar="NAME", many=True),
+            Option(("--safe",), "a program the settings call safe", Kind.TEXT, metavar="NAME", many=True),
         ),
         ("route -- git push", "route --escalated -- ls -la"),
     ),

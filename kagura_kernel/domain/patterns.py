@@ -115,6 +115,10 @@ class Handoff:
     full_control: bool = False  # Whether commands of its parent run on the host without asking
     strict: bool = False  # Whether its parent asks for everything that is not on the safe list
     preapproved: tuple[str, ...] = ()  # Host commands of its parent that need no asking
+    safe: tuple[str, ...] = ()  # Programs that its parent's settings call safe
+    policy: str = ""  # What its parent may do, a `SandboxPolicyType`; empty leaves that to the settings
+    command_timeout: float | None = None  # Seconds for one command, 0 without a limit; None leaves that to the settings
+    idle_timeout: float | None = None  # Likewise, how long one may print nothing
     plans_only: bool = False  # Whether its parent only planned when it handed the work on: then it only plans, too
     # How much of its own work it may hand on; None leaves that to the settings
     delegation: DelegationTerms | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
-from kagura_kernel.domain.settings import DEFAULTS, PermissionMode, WriteMode
+from kagura_kernel.domain.settings import DEFAULTS, PermissionMode, SandboxPolicyType, WriteMode
 
 __all__ = [
     "PROGRAM_DIR",
@@ -30,15 +30,6 @@ class SandboxPermission(StrEnum):
 
     AUTO = "auto"
     REQUIRE_ESCALATED = "require_escalated"
-
-
-class SandboxPolicyType(StrEnum):
-    """The data boundary of a box."""
-
-    READ_ONLY = "read_only"
-    WORKSPACE_WRITE = "workspace_write"
-    DANGER_FULL = "danger_full_access"
-    EXTERNAL = "external_sandbox"
 
 
 class ExecutionRoute(StrEnum):
@@ -77,6 +68,11 @@ class SandboxPolicy:
     def writable(self) -> bool:
         """Whether the workspace may be written inside the box."""
         return self.type is not SandboxPolicyType.READ_ONLY
+
+    @property
+    def walled(self) -> bool:
+        """Whether there is a box at all; without one, what a run does acts on the machine as its user."""
+        return self.type in (SandboxPolicyType.READ_ONLY, SandboxPolicyType.WORKSPACE_WRITE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,15 @@ class PermissionMode(StrEnum):
     FULL_CONTROL = "full_control"
 
 
+class SandboxPolicyType(StrEnum):
+    """The data boundary of a run, from the tightest to none."""
+
+    READ_ONLY = "read_only"
+    WORKSPACE_WRITE = "workspace_write"
+    EXTERNAL = "external_sandbox"
+    DANGER_FULL = "danger_full_access"
+
+
 class WriteMode(StrEnum):
     """How a run's changes reach the project."""
 
@@ -109,6 +118,21 @@ class Settings:
     )
     permission_mode: PermissionMode = _setting(
         PermissionMode.DEFAULT, "`full_control` lets host commands run without asking"
+    )
+    policy: SandboxPolicyType = _setting(
+        SandboxPolicyType.WORKSPACE_WRITE,
+        "what a run may do: `read_only` and `workspace_write` have a box; `external_sandbox` and `danger_full_access` "
+        "have none, and can be chosen nowhere but here; see [boxes](boxes.md#policies)",
+    )
+    fallback_to_host: bool = _setting(
+        False,
+        "where no box can be had, let an agent run each of its commands on the host, after asking for each; without it "
+        "such a run is refused",
+    )
+    safe_commands: tuple[str, ...] = _setting(
+        (),
+        "programs that only look, whatever their arguments, beside those on the safe list: what `strict_routing` lets "
+        "run without asking, and `preapproved_host_commands` may name",
     )
     strict_routing: bool = _setting(False, "ask for everything that is not on the safe list, in the box too")
     preapproved_host_commands: tuple[str, ...] = _setting(

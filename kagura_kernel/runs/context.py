@@ -9,6 +9,7 @@ from typing import Protocol
 
 from kagura_kernel.brain.inside import ThinksInside
 from kagura_kernel.domain.approvals import ApprovalRequest, Decision
+from kagura_kernel.domain.policy import SandboxPolicyType
 from kagura_kernel.membrane.credentials.lease import Holder
 from kagura_kernel.membrane.credentials.scrub import scrub_fields
 from kagura_kernel.membrane.membrane import Membrane
@@ -97,6 +98,7 @@ class RunContext:
         self.kept: KeptBox | None = None
         self.had_python = False  # Whether those have had a Python session there
         self.open_box: Box | None = None  # Where everything happens, behind its membrane; None until it stands
+        self.fallback = ""  # Why there is no box for what its brain does; empty where there is one
         self.converses = False  # Whether it has come to think, or to run its cell's code
         self.plugins = OpenPlugins()  # What its box can call
         # Where its variables and results lie in the box; None until it is laid out
@@ -129,6 +131,11 @@ class RunContext:
         if self.open_box is None:
             raise RuntimeError("this run has no box open")
         return self.open_box
+
+    @property
+    def boxed(self) -> bool:
+        """Whether what its brain does happens in `box`, rather than on the host."""
+        return not self.fallback and self.order.spec.policy.type is not SandboxPolicyType.DANGER_FULL
 
     def go_on(self, kept: KeptBox) -> None:
         """Go on in a box that stayed, with what runs before have left there."""

@@ -52,6 +52,7 @@ from kagura_kernel.runs.toolsets import OpenToolsets, open_toolsets
 from kagura_kernel.runs.variables import make_exchange
 from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.router import Runtime, use_approver
+from kagura_kernel.sandbox.backend import WORKSPACE
 from kagura_kernel.tools.briefing import GOES_ON, Powers, Variables, system_prompt
 from kagura_kernel.tools.carry_out import CarryOutTool
 from kagura_kernel.tools.own import own_tools
@@ -229,7 +230,9 @@ async def converse(context: RunContext) -> Ending:
     toolbox = standard_toolbox(
         runtime, times=times, leases=_leases(context), programs=programs, spill_dir=context.spill_dir, show=show
     )
-    if context.kit.skills:
+    if not order.spec.policy.walled:
+        context.kit.moved[WORKSPACE] = runtime.files.root
+    if context.kit.skills and runtime.has_files:
         toolbox.add(SkillTool(runtime, context.kit.skills))
     toolbox.add(
         *_learned_tools(context), *notebook_tools(context, runtime.asker, show), *_planning_tools(context, runtime)
@@ -346,6 +349,8 @@ def _system(context: RunContext, specs: Sequence[ToolSpec], toolsets: str) -> st
         ),
         write_mode=order.write_mode,
         mode=order.routing.mode,
+        sandboxed=context.boxed,
+        workspace=context.box.files.root,
         headless=order.request.headless,
         handed_on=bool(order.handoff.lineage),
         plans=order.plans_only,
@@ -377,7 +382,7 @@ def _learned(context: RunContext) -> tuple[str, ...]:
 
 async def _open_toolsets(context: RunContext, taken: Sequence[str], show: ShowImage | None) -> OpenToolsets:
     agent, redactor = context.kit.order, context.parts.redactor
-    if agent is None or not agent.toolsets:
+    if agent is None or not agent.toolsets or not context.boxed:
         return OpenToolsets()
     redact = redactor.fields if redactor is not None else _as_it_is
     return await open_toolsets(
@@ -407,7 +412,15 @@ def _powers(context: RunContext) -> Powers:
 def _runtime(context: RunContext, host: HostRunner) -> Runtime:
     order = context.order
     clock = context.parts.clock
-    return Runtime(context.box, host, order.routing, run_id=order.run_id, session_id=order.session_id, clock=clock)
+    return Runtime(
+        context.box if context.boxed else None,
+        host,
+        order.routing,
+        run_id=order.run_id,
+        session_id=order.session_id,
+        clock=clock,
+        missing_box=context.fallback,
+    )
 
 
 async def _listen(context: RunContext, brain: BrainProvider, turn: Turn) -> Ending:

@@ -378,6 +378,10 @@ class Delegation:
             full_control=routing.mode is PermissionMode.FULL_CONTROL,
             strict=routing.strict,
             preapproved=routing.preapproved,
+            safe=routing.safe,
+            policy=order.spec.policy.type.value,
+            command_timeout=order.request.command_timeout,
+            idle_timeout=order.request.idle_timeout,
             plans_only=context.changes.plans_only,
             delegation=below(self._terms),
         )

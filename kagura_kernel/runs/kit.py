@@ -40,11 +40,20 @@ class OpenKit:
     # skills
     asks: tuple[str, ...] = ()
     system_prompt: str = ""  # Of its definition, without secrets
+    # Where its brain finds the kit and the workspace, by where they are in a box; empty where there is one
+    moved: dict[str, str] = field(default_factory=dict)
 
     @property
     def skills(self) -> tuple[StagedSkill, ...]:
         """What its brain can read when a task calls for it."""
-        return self.kit.skills if self.kit is not None else ()
+        skills = self.kit.skills if self.kit is not None else ()
+        return tuple(replace(one, root=self._placed(one.root)) for one in skills) if self.moved else skills
+
+    def _placed(self, root: str) -> str:
+        for usual, place in self.moved.items():
+            if root.startswith(f"{usual}/"):
+                return place + root.removeprefix(usual)
+        return root
 
     def spec(self, spec: BoxSpec) -> BoxSpec:
         """The box that sees the kit; the same where there is none."""
@@ -52,6 +61,9 @@ class OpenKit:
             spec = replace(spec, policy=replace(spec.policy, network_access=True))
         if self.kit is None or self.kit.empty:
             return spec
+        if not spec.policy.walled:
+            self.moved[KIT_DIR] = str(self.kit.directory)
+            return replace(spec, env={**spec.env, KIT_VARIABLE: self.moved[KIT_DIR]})
         return replace(
             spec,
             extra_read_only=(*spec.extra_read_only, (self.kit.directory, KIT_DIR)),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LANGUAGES = ("python", "bash")
 WRITE_MODES = ("ask", "through", "none")
+POLICIES = ("read_only", "workspace_write", "external_sandbox", "danger_full_access")
 MODES = ("plan", "default", "acceptEdits")
 """Names by which other agents know how much a run may change by itself."""
 
@@ -300,6 +301,17 @@ class RunRequest(NamedTuple):
             otherwise="none",
         ),
     ] = ()
+    policy: Annotated[
+        "str | None",
+        Option(
+            ("--policy",),
+            "read_only: the project can be read and nothing changed, without a network but for `--net`; "
+            "workspace_write: its copy in the box can be changed; the others take the box away, and need the setting",
+            Kind.CHOICE,
+            choices=POLICIES,
+            otherwise="workspace_write; the setting `policy`",
+        ),
+    ] = None
     writable_root: Annotated[
         "bool",
         Option(

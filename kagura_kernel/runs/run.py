@@ -287,6 +287,7 @@ class Run:
         await refresh_plugins(order, self._parts, record)
         await context.changes.begin()
         box, kept = await self._box.open(context.kit.spec(order.spec))
+        context.fallback = self._box.fallback
         if kept is not None:
             context.go_on(kept)
         watch = asyncio.create_task(self._watch(box), name=f"watch {box.id}")

@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kagura_kernel.domain.errors import JournalError, KaguraError, SandboxUnsupported
+from kagura_kernel.domain.errors import JournalError, KaguraError, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.events import BoxClosed, BoxStarted, Noted
+from kagura_kernel.domain.policy import SandboxPolicyType
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.keeping import KeptBox, Likeness
-from kagura_kernel.runs.order import RunOrder, RunParts
+from kagura_kernel.runs.order import LaunchedBox, RunOrder, RunParts
 from kagura_kernel.sandbox.backend import Box, BoxSpec, KeepableBox
+from kagura_kernel.sandbox.selection import HOST
 
 
 class RunBox:
@@ -30,6 +32,8 @@ class RunBox:
         self._order, self._parts, self._record = order, parts, record
         self._keeps = order.keep_seconds > 0 and parts.kept is not None
         self._now: KeptBox | None = None
+        # Why there is no box that a brain's commands could run in; what is open then only carries the run
+        self.fallback = ""
         self.box: Box | None = None  # As long as it is the run's
 
     async def open(self, spec: BoxSpec) -> tuple[Box, KeptBox | None]:
@@ -46,7 +50,7 @@ class RunBox:
         if before is not None:
             self.box, reason = before.box, before.reason
         else:
-            launched = await self._parts.start_box(order.box, spec)
+            launched = await self._start(spec)
             self.box, reason = launched.box, launched.reason
         box = self.box
         self._record(
@@ -63,12 +67,27 @@ class RunBox:
             goes_on_count=before.count if before is not None else None,
             stays=self._keeps,
             instead=instead,
+            fallback=self.fallback,
         )
         if self._keeps:
             if not isinstance(box, KeepableBox):
                 raise SandboxUnsupported(box.backend, "boxes that stay for the next cell, so leave `--keep` out")
             self._now = before or KeptBox(box, reason, likeness, since)
         return box, before
+
+    async def _start(self, spec: BoxSpec) -> LaunchedBox:
+        if self._order.brain is not None and spec.policy.type is SandboxPolicyType.DANGER_FULL:
+            # Its tools act on the project itself.
+            spec = replace(spec, workspace=None)
+        try:
+            return await self._parts.start_box(self._order.box, spec)
+        except SandboxUnavailable as error:
+            if not self._order.falls_back:
+                raise
+            self.fallback, self._keeps = error.reason, False
+        # Nothing of a brain's runs here, so that it needs neither the project nor what else its box would have had.
+        empty = replace(spec, workspace=None, image=None, extra_read_only=(), shown=())
+        return await self._parts.start_box(HOST, empty)
 
     async def _before(self, likeness: Likeness) -> tuple[KeptBox | None, str]:
         order, kept = self._order, self._parts.kept

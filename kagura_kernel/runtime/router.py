@@ -213,8 +213,10 @@ class Runtime:
         run_id: str = "",
         session_id: str = "",
         clock: Clock | None = None,
+        missing_box: str = "",
     ) -> None:
         self.box = box
+        self._missing_box = missing_box  # why there is none
         self.host = host  # whoever calls it past `run` has to have asked
         self._routing = routing or Routing()
         self._closed = False
@@ -351,11 +353,11 @@ class Runtime:
 
     def decide(self, command: str, permission: SandboxPermission = SandboxPermission.AUTO) -> CommandDecision:
         """Where a command would run, and why; a pre-approved line that names a link out of the project is asked for."""
-        decision = decide_route(command, permission, self._routing, missing_box=None if self.box else "")
+        decision = decide_route(command, permission, self._routing, missing_box=None if self.box else self._missing_box)
         unasked = decision.route is ExecutionRoute.HOST and not decision.needs_approval
         if not unasked or self._full_control:
             return decision
-        word = leads_out(judge(command).words[1:], self.host.directory)
+        word = leads_out(judge(command, self._routing.safe).words[1:], self.host.directory)
         return ask_first(f"the command is pre-approved, but {word!r} leads out of the project") if word else decision
 
     def _refuse_when_closed(self) -> None:

@@ -251,8 +251,9 @@ class Judgement:
     reasons: tuple[str, ...]  # Why it is not safe; empty when it is
 
 
-def judge(command: str) -> Judgement:
-    """What the safe list says of a command, with every reason."""
+def judge(command: str, more: Collection[str] = ()) -> Judgement:
+    """What the safe list, with `more` programs on it, says of a command, with every reason."""
+    safe = {*SAFE_COMMANDS, *more}
     line = split_line(command)
     base = base_command(line)
     reasons = []
@@ -261,7 +262,7 @@ def judge(command: str) -> Judgement:
     program = re.split(r"[;&|<>(){}$`]", line.words[0])[0] if line.words else ""
     if not program:
         reasons.append("command names no program")
-    elif base not in SAFE_COMMANDS and not (line.meta and program in SAFE_COMMANDS):
+    elif base not in safe and not (line.meta and program in safe):
         reasons.append(f"command {program!r} is not in the safe list")
     elif not line.meta and base in _ARGUMENT_CHECKS and (problem := _ARGUMENT_CHECKS[base](line.words[1:])):
         reasons.append(problem)
@@ -305,6 +306,7 @@ class Routing:
     strict: bool = False  # whether the safe list holds in the box as well
     preapproved: tuple[str, ...] = ()  # programs, or whole lines, that may run on the host unasked while they are safe
     approval_deadline: float = DEFAULTS.approval_deadline  # seconds until an unanswered approval is a denial
+    safe: tuple[str, ...] = ()  # programs on the safe list beside our own
 
 
 def decide_route(
@@ -325,7 +327,7 @@ def decide_route(
     if missing_box is not None:
         why = "sandbox unavailable, host execution requires approval"
         return ask_first(f"{why}: {missing_box}" if missing_box else why)
-    judgement = judge(command)
+    judgement = judge(command, routing.safe)
     if permission is SandboxPermission.REQUIRE_ESCALATED:
         if not routing.strict and is_preapproved(judgement, command, routing.preapproved):
             why = "host execution requested: the command is safe and pre-approved by settings"
@@ -358,7 +360,7 @@ def explain(
 ) -> Explanation:
     """What `decide_route` would say, together with what the safe list thinks of the command."""
     decision = decide_route(command, permission, routing, missing_box=missing_box)
-    judged = judge(command)
+    judged = judge(command, routing.safe)
     approval = decision.needs_approval
     return Explanation(command, decision.route.value, approval, decision.reasons, judged.safe, judged.meta)
 

@@ -18,6 +18,14 @@ BUILT_IN = ("docker", "bubblewrap", "gvisor")
 BY_NAME = ("gvisor",)
 """Those that `auto` leaves alone unless the deployment is shared: slower, and stronger than one person needs."""
 
+HOST = "host"
+"""What calls itself a back-end where there is no box; no `--box` and no other package takes this name."""
+
+_OTHERWISE = (
+    "If this machine is a sandbox itself, such as a container or a hosted notebook, the setting "
+    '`policy = "external_sandbox"` says so; `fallback_to_host = true` asks for each command.'
+)
+
 WITHOUT_IMAGES = ("bubblewrap",)
 """Those of our own whose boxes are made of this machine's own system, whatever image is asked for."""
 
@@ -112,7 +120,7 @@ async def _first_that_works(
         raise SandboxUnavailable("no back-end is registered")
     reasons = "; ".join(f"{name}: {reason}" for name, reason, _ in failed)
     installs = " ".join(f"For {name}: {install}" for name, _, install in failed if install)
-    raise SandboxUnavailable(reasons, installs or None)
+    raise SandboxUnavailable(reasons, f"{installs} {_OTHERWISE}".lstrip())
 
 
 def _demand_walls(backend: SandboxBackend) -> None:
@@ -132,7 +140,7 @@ def registered(found: list[EntryPoint] | None = None) -> Registered:
     """
     backends: dict[str, SandboxBackend] = {}
     problems: list[str] = []
-    for name, extension in installed(BACKENDS, (*BUILT_IN, AUTO), found=found).items():
+    for name, extension in installed(BACKENDS, (*BUILT_IN, AUTO, HOST), found=found).items():
         try:
             backends[name] = load_backend(extension)
         except ExtensionBroken as error:

@@ -335,6 +335,9 @@ def system_prompt(  # noqa: PLR0913 - one run's surroundings, each a fact
 
 
 def _place(policy: SandboxPolicy, workspace: str, fate: str) -> list[str]:
+    if not policy.walled:
+        itself = f"Your tools act on this machine itself, in {workspace}, a copy of the project."
+        return [f"{itself} Change files there freely; {fate}. Leave everything else on the machine as it is."]
     where = (
         "Your tools act in a sandbox on this machine: nothing of the machine is visible but its programs and the "
         f"project in {workspace}, where commands start."

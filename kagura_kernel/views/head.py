@@ -62,10 +62,15 @@ def figures(view: RunView, *, live: bool) -> ui.Span:
 
 
 def box_notes(view: RunView, *, here: bool) -> list[str]:
-    """What is to be known of the box. Elsewhere only what answers the cell's own words: that it has no images."""
+    """What is to be known of the box. Elsewhere only that there is none, and what answers the cell's own words."""
     asked_for = view.granted.image if view.granted is not None else ""
-    notes = view.box.notes if view.box is not None else ()
-    return [note for note in notes if here or (asked_for and asked_for in note)]
+    box = view.box
+    if box is None:
+        return []
+    if box.fallback:
+        return [f"There is no box here ({box.fallback.rstrip('.')}): each command runs on this machine if you allow it"]
+    there_is_none = box.isolation == "none"
+    return [note for note in box.notes if here or there_is_none or (asked_for and asked_for in note)]
 
 
 def _name(view: RunView) -> ui.Words:
@@ -97,7 +102,10 @@ def _places(view: RunView, *, live: bool) -> ui.Blocks:
         where = f"{' '.join(filter(None, [view.box.backend, view.box.image]))}, {view.box.isolation} isolation"
         where += _stays(view.box)
         parts.append(ui.Line((ui.strong("Box"), where, *([f"— {why}"] if here and why else [])), plain=""))
-        parts += [ui.Line((note,), "caution", plain="") for note in box_notes(view, here=here)]
+        is_told = view.box.isolation == "none"
+        parts += [
+            ui.Line((note,), "caution", plain=f"! {note}" if is_told else "") for note in box_notes(view, here=here)
+        ]
     elif view.finished is None and not view.auditing:
         parts.append(ui.Line((ui.strong("Box"), "starting …"), plain=""))
     return (*parts, *granted_blocks(view, here=here), *variables_blocks(view), *images_blocks(view))

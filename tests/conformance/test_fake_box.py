@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable, WorkspaceTooLarge, WorkspaceUnreadable
+from kagura_kernel.domain.policy import BoxLimits
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing import box as fake
 from kagura_kernel.testing.box import FakeBackend
@@ -28,12 +29,11 @@ class TestFakeBox(BoxConformance):
         yield backend
         await backend.close()
 
-    async def test_a_project_that_is_too_large_is_refused_and_nothing_is_left(self, backend, project, monkeypatch):
-        monkeypatch.setattr(fake, "LIMIT_BYTES", 100_000)
+    async def test_a_project_that_is_too_large_is_refused_and_nothing_is_left(self, backend, project):
         (project / "big").write_bytes(b"x" * 5_000_000)
         before = open_descriptors()
         with pytest.raises(WorkspaceTooLarge):
-            await backend.start(BoxSpec(workspace=project))
+            await backend.start(BoxSpec(workspace=project, limits=BoxLimits(workspace_bytes=200_000)))
         assert open_descriptors() == before
 
     async def test_a_project_that_is_not_there_is_refused(self, backend):
@@ -61,7 +61,7 @@ class TestFakeBox(BoxConformance):
                 await fake.FakeBackend(python).start(BoxSpec())
 
     async def test_the_guest_runs_from_source_as_well(self, project, monkeypatch):
-        monkeypatch.setattr(fake.sys, "executable", "/another/python")
+        monkeypatch.setattr(sys, "executable", "/another/python")
         backend = fake.FakeBackend(THIS_PYTHON)
         box = await backend.start(BoxSpec(workspace=project))
         assert await box.files.read("a.txt") == b"alpha\n"

@@ -314,6 +314,7 @@ class BoxStarted(Event):
     goes_on_count: int | None = None  # The execution count of that run's cell; None where nobody knows
     stays: bool = False  # Whether it is left in place for the next cell
     instead: str = ""  # Why it is not the one that the session had in place, one clause; empty where there was none
+    fallback: str = ""  # Why there is no box, so that each command is asked for; empty where there is one
 
 
 class BoxKept(Event):

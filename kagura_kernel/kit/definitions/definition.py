@@ -23,7 +23,7 @@ from pydantic import (
 
 from kagura_kernel.domain.errors import AgentInvalid, ConfigurationError, UsageError
 from kagura_kernel.domain.kit import AGENT_NAME
-from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.domain.policy import SandboxPolicyType, WriteMode
 from kagura_kernel.kit.definitions.document import (
     NotReadable,
     one_line,
@@ -250,6 +250,13 @@ def _as_mode(value: Any) -> Any:
     raise ValueError(f"must be one of {', '.join(WriteMode)}")
 
 
+def _as_policy(value: Any) -> Any:
+    boxes = (SandboxPolicyType.READ_ONLY, SandboxPolicyType.WORKSPACE_WRITE)
+    if value is None or (isinstance(value, str) and value in boxes):
+        return None if value is None else SandboxPolicyType(value)
+    raise ValueError(f"must be one of {', '.join(boxes)}")
+
+
 def _form(value: Any) -> str:
     return "reference" if isinstance(value, str) else "inline"
 
@@ -282,6 +289,8 @@ class AgentDefinition(_Part):
     budget: AskedBudget = AskedBudget()  # What it may spend
     # How its changes reach the project; None leaves it to the settings
     write: Annotated[WriteMode | None, BeforeValidator(_as_mode)] = None
+    # What it may do in its box; `read_only` counts, the other leaves it to the settings
+    policy: Annotated[SandboxPolicyType | None, BeforeValidator(_as_policy)] = None
 
     @field_validator("name")
     @classmethod

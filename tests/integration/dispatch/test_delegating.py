@@ -347,6 +347,15 @@ def test_one_run_at_a_time_in_the_session_itself(cockpit_with, project):
     assert (outcome.text, outcome.session_id) == ("First.", "nightly")
 
 
+@pytest.mark.parametrize("option", [{"command_timeout": 0.2}, {"idle_timeout": 0.2}])
+def test_a_set_and_what_it_hands_on_have_the_limits_of_its_commands(cockpit_with, project, option):
+    hangs = [Ask("bash", {"command": "sleep 60"}), lambda results: results[-1].text]
+    hands_on = [hand_on("hangs"), lambda results: results[-1].text]
+    cockpit = cockpit_with({"hands on": hands_on, "hangs": hangs})
+    outcomes = cockpit.session().dispatch(["hangs", "hands on"], project=project, **option).result(60)
+    assert ["0.2 s" in outcome.text for outcome in outcomes] == [True, True], [outcome.text for outcome in outcomes]
+
+
 def test_all_of_them_together_spend_no_more_than_their_budget(cockpit_with, project):
     cockpit = cockpit_with({"endless": ENDLESS, "short": ["."]})
     limit = 12 * USD_PER_TURN

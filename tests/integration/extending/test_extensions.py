@@ -96,6 +96,13 @@ def test_the_page_quotes_every_example_as_it_is():
     assert missing == []
 
 
+async def test_a_program_has_its_commands_routed_and_asked_about(house, project):
+    asking = house("asking_runtime")
+    assert re.fullmatch(r"Python 3\..*\ngit version .*\n", await asking.versions(project))
+    assert asking.why("ls -l") == ("sandbox", "command is safe and runs in the sandbox")
+    assert asking.why("rm -r x") == ("host", "command 'rm' is not in the safe list")
+
+
 # ----------------------------------------------------------------------- the brains
 
 

@@ -15,6 +15,7 @@ import pytest
 from kagura_kernel.cli import doctor_rows
 from kagura_kernel.cli.doctor_rows import LITTLE, TOO_LITTLE
 from kagura_kernel.cli.main import main
+from kagura_kernel.domain.settings import SandboxPolicyType
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter import installed
 from tests.support.sample_run import SampleRun
@@ -239,3 +240,33 @@ def test_with_docker_alone_runs_can_start_and_what_weakens_it_is_said(machine, c
     assert code == (4 if states(rows, "fail") else 0)
     if rows["box docker"]["state"] == "warn":
         assert "userns-remap" in rows["box docker"]["then"]
+
+
+def test_without_a_box_it_tells_what_surrounds_the_machine_and_what_runs_reach(tmp_path):
+    policy, environ = SandboxPolicyType.EXTERNAL, {"HOME": str(tmp_path / "home")}
+    bare = doctor_rows.without_box(policy, environ, tmp_path)
+    assert "Nothing here looks like a sandbox" in bare.said
+    assert "workspace_write" in bare.then
+    (tmp_path / ".dockerenv").touch()
+    inside = doctor_rows.without_box(policy, environ, tmp_path)
+    assert "It looks like a Docker container" in inside.said
+    assert inside.then == ""
+    for path in ("home/.ssh/id_rsa", "var/run/docker.sock"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    reached = doctor_rows.without_box(policy, environ, tmp_path)
+    assert "/var/run/docker.sock, ~/.ssh/id_rsa" in reached.said
+    assert reached.then
+    assert {one.state for one in (bare, inside, reached)} == {"warn"}
+
+
+def test_a_machine_without_boxes_is_no_failure_where_its_owner_does_without(machine, capsys, monkeypatch):
+    monkeypatch.setenv("KAGURA_POLICY", "danger_full_access")
+    code, rows = machine(capsys)
+    assert (code, rows["policy"]["state"]) == (0, "warn")
+    assert "boxes" not in rows
+    monkeypatch.delenv("KAGURA_POLICY")
+    monkeypatch.setenv("KAGURA_FALLBACK_TO_HOST", "true")
+    code, rows = machine(capsys)
+    assert (code, rows["boxes"]["state"]) == (0, "warn")
+    assert "asks for each of its commands" in rows["boxes"]["said"]

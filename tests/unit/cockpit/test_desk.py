@@ -161,6 +161,7 @@ def test_a_child_is_never_asked_about_less_than_its_parent(own_full, own_strict,
     assert routing.strict == (own_strict or handed_strict)
     assert routing.preapproved == ("git",)
     assert handed_routing(settings, Handoff()).preapproved == ("ls", "git")
+    assert handed_routing(replace(settings, safe_commands=("jq", "yq")), replace(handoff, safe=("jq",))).safe == ("jq",)
 
 
 def test_what_a_child_hands_on_stays_in_its_process_whatever_the_settings_there_say():
@@ -185,7 +186,16 @@ def test_what_is_no_address_of_workers_is_refused(text):
 
 
 def test_an_intent_says_all_that_an_order_does():
-    handoff = Handoff(lineage=("run-1",), net=("github",), credentials=("a:b",), budget_usd=0.5, write_mode="none")
+    handoff = Handoff(
+        lineage=("run-1",),
+        net=("github",),
+        credentials=("a:b",),
+        budget_usd=0.5,
+        write_mode="none",
+        policy="read_only",
+        command_timeout=7.0,
+        idle_timeout=0.0,
+    )
     order = ChildOrder(
         "do it", handoff, "run-1", "run-1.child-1", Path("/p"), agent="boss", box="docker", headless=True
     )
@@ -194,3 +204,4 @@ def test_an_intent_says_all_that_an_order_does():
     assert (intent.net, intent.grants, intent.budget_usd) == (("github",), ("a:b",), 0.5)
     assert (intent.write_mode, intent.box, intent.headless) == (WriteMode.NONE, "docker", True)
     assert (intent.brain, intent.model, intent.verify, intent.image) == (None, None, None, None)
+    assert (intent.policy, intent.command_timeout, intent.idle_timeout) == ("read_only", 7.0, 0.0)

@@ -1,4 +1,5 @@
 import subprocess
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, assume, example, given
@@ -80,6 +81,16 @@ def test_the_strict_order_takes_meta_characters_and_strangers_out_of_the_box():
 def test_the_strict_order_leaves_safe_commands_in_the_box_and_knows_no_pre_approval():
     assert decide_route("ls -l", AUTO, Routing(strict=True)).route is ExecutionRoute.SANDBOX
     assert decide_route("ls -l", ESCALATED, Routing(strict=True, preapproved=("ls",))).needs_approval
+
+
+def test_programs_that_the_settings_call_safe_are_safe_and_no_more():
+    routing = Routing(strict=True, preapproved=("jq",), safe=("jq",))
+    assert decide_route("jq . a.json", SandboxPermission.AUTO, routing).route is ExecutionRoute.SANDBOX
+    assert decide_route("jq . a.json | sh", SandboxPermission.AUTO, routing).needs_approval
+    assert decide_route("/tmp/jq . a.json", SandboxPermission.AUTO, routing).needs_approval
+    assert not decide_route("jq . a.json", ESCALATED, replace(routing, strict=False)).needs_approval
+    assert decide_route("jq . /etc/passwd", ESCALATED, replace(routing, strict=False)).needs_approval
+    assert not judge("jq . a.json").safe
 
 
 @pytest.mark.parametrize("permission", list(SandboxPermission))
