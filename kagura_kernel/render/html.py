@@ -16,7 +16,7 @@ from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.diff import diff_rows
 from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, reachable
 from kagura_kernel.render.figures import clock_face
-from kagura_kernel.render.foreign import markdown_html, picture_html, rich_html
+from kagura_kernel.render.foreign import MARKDOWN_CHARACTERS, markdown_html, picture_html, rich_html
 from kagura_kernel.render.text import lines_of
 
 _TAGS = {
@@ -185,8 +185,12 @@ def _raw(text: str, pre: ui.Pre) -> Markup:
 
 @_block.register
 def _rich(rich: ui.Rich) -> Markup:
-    inside = Markup(rich_html(rich.text)[0] if rich.is_html else markdown_html(rich.text))  # noqa: S704  # cleaned
-    return element("div", inside, class_=classes("rich" if rich.is_html else "prose", rich.look))
+    if rich.is_html:
+        return element("div", Markup(rich_html(rich.text)[0]), class_=classes("rich", rich.look))  # noqa: S704  # cleaned
+    # JupyterLab draws it anew from its source, with formulas and coloured code; everywhere else this form stays.
+    source = rich.text if len(rich.text) <= MARKDOWN_CHARACTERS else None
+    inside = Markup(markdown_html(rich.text))  # noqa: S704  # cleaned
+    return element("div", inside, class_=classes("prose", rich.look), data_markdown=source)
 
 
 @_block.register

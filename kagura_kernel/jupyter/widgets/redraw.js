@@ -5,7 +5,8 @@
 const identity = (node) => {
   if (!(node instanceof Element)) return node.nodeName;
   const { act, id, ids, answer, path, approval, lease, keep } = node.dataset;
-  return JSON.stringify([node.nodeName, act, id, ids, answer, path, approval, lease, keep]);
+  const isProse = node.hasAttribute("data-markdown");
+  return JSON.stringify([node.nodeName, act, id, ids, answer, path, approval, lease, keep, isProse]);
 };
 
 // What the card itself, or the reader, did to an element, and what no new form undoes.
@@ -13,6 +14,7 @@ const stays = (element, name) =>
   (name === "open" && element.matches("details")) ||
   name === "disabled" ||
   name === "aria-busy" ||
+  name === "data-drawn" ||
   (name === "tabindex" && element === document.activeElement);
 
 const redrawAttributes = (shown, fresh) => {
@@ -48,7 +50,8 @@ const redraw = (shown, fresh) => {
     at = same.nextSibling;
     if (same instanceof Element) {
       redrawAttributes(same, next);
-      redraw(same, next);
+      // What JupyterLab has drawn from the Markdown it draws anew when that changes.
+      if (!same.hasAttribute("data-drawn")) redraw(same, next);
     } else if (same.nodeValue !== next.nodeValue) {
       same.nodeValue = next.nodeValue;
     }

@@ -55,7 +55,9 @@ test('below the plugins only the widgets need JupyterLab, so everything else can
 
 test('nothing sets markup from text', () => {
   const wrong = ALL.filter(path =>
-    /dangerouslySetInnerHTML|innerHTML|insertAdjacentHTML/.test(readFileSync(path, 'utf8'))
+    /dangerouslySetInnerHTML|(inner|outer)HTML\s*\+?=(?!=)|insertAdjacentHTML/.test(
+      readFileSync(path, 'utf8')
+    )
   );
   assert.deepEqual(wrong, []);
 });

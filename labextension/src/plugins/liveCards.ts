@@ -6,6 +6,7 @@ import { DisposableDelegate } from '@lumino/disposable';
 import type { IRun } from '../api/schema.js';
 import type { Kagura } from '../model/kagura.js';
 import { unshown } from '../model/mending.js';
+import { Answers } from '../panel/answers.js';
 import { LIVE_MIME, LiveOutput } from '../panel/liveOutput.js';
 import { IKagura, places } from './service.js';
 
@@ -14,7 +15,8 @@ const RANK = -20;
 
 export const liveCardsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'kagura-kernel:live-cards',
-  description: 'Shows live cards, and their finished form where they are not live any more.',
+  description:
+    'Shows live cards, their finished form where they are not live any more, and the answers in both.',
   autoStart: true,
   requires: [IKagura],
   activate: (app: JupyterFrontEnd, kagura: Kagura) => {
@@ -28,8 +30,12 @@ export const liveCardsPlugin: JupyterFrontEndPlugin<void> = {
           createRenderer: () => new LiveOutput(rendermime, id => kagura.runs.finishedCard(id))
         };
         rendermime.addFactory(factory, RANK);
+        const answers = new Answers(panel.content.node, rendermime);
         void mend(panel, kagura);
-        return new DisposableDelegate(() => rendermime.removeMimeType(LIVE_MIME));
+        return new DisposableDelegate(() => {
+          answers.dispose();
+          rendermime.removeMimeType(LIVE_MIME);
+        });
       }
     });
   }

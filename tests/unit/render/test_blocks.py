@@ -89,7 +89,12 @@ KINDS = [
         '<pre class="kg-pre kg-out" data-follow tabindex="0">a\n<span class="kg-more">more</span></pre>',
         ["a", "more"],
     ),
-    (Rich("**a**\n", "growing"), '<div class="kg-prose kg-growing"><p><strong>a</strong></p>\n</div>', ["**a**"]),
+    (
+        Rich('**a** "b"\n', "growing"),
+        '<div class="kg-prose kg-growing" data-markdown="**a** &quot;b&quot;\n">'
+        "<p><strong>a</strong> &quot;b&quot;</p>\n</div>",
+        ['**a** "b"'],
+    ),
     (Rich("<b onclick='x'>a</b>", is_html=True), '<div class="kg-rich"><b>a</b></div>', []),
     (
         Picture(Image("image/png", 2, 3, b"x"), "a slope"),
