@@ -63,8 +63,10 @@ def is_drawn(card):
     expect(answer.locator("p", has_text="costs $5 to at most $10").locator("strong")).to_have_text("at most")
     expect(answer.locator("td").nth(1)).to_have_css("text-align", "right")
     expect(answer).to_contain_text(f"https://bank.example/pay ({OUTSIDE}), notes, https://docs.example/a\nand click.")
-    links = answer.locator("a").evaluate_all("all => all.map(one => [one.href, one.target, one.rel, one.title])")
-    secure = ["_blank", "noopener noreferrer nofollow"]
+    links = answer.locator("a").evaluate_all(
+        "all => all.map(one => [one.href, one.target, one.rel, one.referrerPolicy, one.title])"
+    )
+    secure = ["_blank", "noopener", "no-referrer"]
     addresses = [f"https://{OUTSIDE}/pay", "https://docs.example/a"]
     assert links == [[address, *secure, address] for address in addresses]
     expect(answer).to_contain_text("[image: picture] [image: local]")

@@ -88,10 +88,6 @@ export class Answers {
     const data = { [MIME]: readable(drawn.source) };
     await renderer.renderModel(this._rendermime.createModel({ data, trusted: false }));
     renderer.node.querySelectorAll('.jp-InternalAnchorLink').forEach(one => one.remove());
-    for (const one of renderer.node.querySelectorAll('a')) {
-      one.target = '_blank';
-      one.rel = 'noopener noreferrer nofollow';
-    }
     const fresh = [...renderer.node.childNodes];
     const pieces = fresh.map(one => (one instanceof Element ? one.outerHTML : (one.nodeValue ?? '')));
     const kept = drawn.pieces.findIndex((piece, at) => piece !== pieces[at]);
@@ -176,6 +172,9 @@ class Reading implements IRenderMime.ISanitizer {
     const { href, said } = leads;
     element.setAttribute('href', href);
     element.setAttribute('title', href);
+    // JupyterLab adds that what is opened knows nothing of this page; the address of this page is not told either.
+    element.setAttribute('target', '_blank');
+    element.setAttribute('referrerpolicy', 'no-referrer');
     if (said) {
       const host = document.createElement('span');
       host.className = 'kg-leads';

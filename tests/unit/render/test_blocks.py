@@ -90,10 +90,9 @@ KINDS = [
         ["a", "more"],
     ),
     (
-        Rich('**a** "b"\n', "growing"),
-        '<div class="kg-prose kg-growing" data-markdown="**a** &quot;b&quot;\n">'
-        "<p><strong>a</strong> &quot;b&quot;</p>\n</div>",
-        ['**a** "b"'],
+        Rich('**a**"\n', "growing"),
+        '<div class="kg-prose kg-growing" data-markdown="**a**&quot;\n"><p><strong>a</strong>&quot;</p>\n</div>',
+        ['**a**"'],
     ),
     (Rich("<b onclick='x'>a</b>", is_html=True), '<div class="kg-rich"><b>a</b></div>', []),
     (
