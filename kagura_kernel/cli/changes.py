@@ -18,7 +18,7 @@ from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.steering.runs import told
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.views.changes import changes_text
+from kagura_kernel.views.changes import changes_text, numbered
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.events import ChangesSettled
@@ -63,8 +63,8 @@ def apply(arguments: SimpleNamespace) -> int:
         KaguraError: as of `_desk`.
     """
     with _desk(arguments) as (journal, run_id, desk):
-        settle = {"apply": desk.apply, "discard": desk.discard, "undo": desk.undo}[arguments.action]
-        settled = settle(run_id, list(arguments.paths) or None, by=person())
+        paths, hunks = list(arguments.paths) or None, getattr(arguments, "hunk", ())
+        settled = desk.settle(arguments.action, run_id, paths, by=person(), hunks=hunks)
         run = told_run(journal, run_id)
     _tell(settled, run, as_lines=not arguments.json)
     return SOME_LEFT if settled.conflicts else ALL_WELL
@@ -84,12 +84,12 @@ def _show(run: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:
     print(changes_text(by_path(changes)))
     for change in changes:
         if change.diff:
-            print(f"\n{visible(change.diff).rstrip()}")
+            print(f"\n{visible(numbered(change)).rstrip()}")
 
 
 def _tell(settled: ChangesSettled, run: str, *, as_lines: bool) -> None:
     if as_lines:
         print(told(settled, run))
     else:
-        fields = ("run_id", "applied", "discarded", "conflicts", "undone", "by")
-        print(as_json({name: getattr(settled, name) for name in fields}))
+        fields = ("run_id", "applied", "discarded", "conflicts", "undone", "written", "discarded_hunks", "by")
+        print(as_json({name: value for name, value in settled.model_dump().items() if name in fields}))

@@ -417,6 +417,11 @@ class Cockpit:
         """The beginning of a changed file's new content; see `ChangeDesk.content`."""
         return self._changes.content(sha256, limit)
 
+    @property
+    def changes_desk(self) -> ChangeDesk:
+        """Where changes are applied, given up and taken back."""
+        return self._changes
+
     def apply_changes(
         self, run_id: str, paths: Sequence[str] | None = None, *, by: str, write_cells: WriteCells | None = None
     ) -> ChangesSettled:
@@ -426,10 +431,6 @@ class Cockpit:
     def discard_changes(self, run_id: str, paths: Sequence[str] | None = None, *, by: str) -> ChangesSettled:
         """Give changes up; see `ChangeDesk.discard`."""
         return self._changes.discard(run_id, paths, by=by)
-
-    def undo_changes(self, run_id: str, paths: Sequence[str] | None = None, *, by: str) -> ChangesSettled:
-        """Take back what was applied; see `ChangeDesk.undo`."""
-        return self._changes.undo(run_id, paths, by=by)
 
     def _memory_trouble(self) -> str:
         """Why no run could start with the memory; empty where it is well, or there is none."""

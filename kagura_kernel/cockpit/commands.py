@@ -29,6 +29,13 @@ _PATHS = Argument(
     required=False,
     many=True,
 )
+_HUNK = Option(
+    ("--hunk",),
+    "only this part of the one file that is named, by its number in `changes`; several with commas",
+    Kind.COUNT,
+    many=True,
+    commas=True,
+)
 _APPROVAL = Argument(
     "approval",
     Kind.APPROVAL,
@@ -294,11 +301,11 @@ _WORK_COMMANDS = (
         "bring a run’s changes into the project",
         BOTH,
         (_RUN, _PATHS),
-        _BOOKS,
-        ("apply last", "apply last README.md"),
+        (_HUNK, *_BOOKS),
+        ("apply last", "apply last README.md", "apply last README.md --hunk 2"),
         detail="In a terminal the exit code is 1 when a file was left alone because the project’s had changed.",
     ),
-    Command("discard", "give a run’s changes up", BOTH, (_RUN, _PATHS), _BOOKS, ("discard last",)),
+    Command("discard", "give a run’s changes up", BOTH, (_RUN, _PATHS), (_HUNK, *_BOOKS), ("discard last",)),
     Command(
         "undo",
         "take back what was applied: the project has again what it had before, and the change waits again",

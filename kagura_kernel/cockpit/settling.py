@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import CannotUndo, ChangeConflict, NotThisTime, RunUnknown, UnknownName
+from kagura_kernel.domain.errors import CannotUndo, ChangeConflict, NotThisTime, RunUnknown, UnknownName, UsageError
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunStarted
 from kagura_kernel.domain.events.run import changes_after
 from kagura_kernel.domain.notebook import CellEdit, WriteCells, cell_path, split_cell_path
-from kagura_kernel.domain.outcome import FileChange, Written, by_path, in_order
+from kagura_kernel.domain.outcome import FileChange, Hunks, Written, by_path, in_order
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.cells import cell_edits, read_file, write_file
-from kagura_kernel.membrane.project import ProjectFiles
+from kagura_kernel.membrane.changes import MAX_DIFF_INPUT, is_text
+from kagura_kernel.membrane.hunks import hunks_between, with_hunks
+from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
 from kagura_kernel.membrane.writing import apply_changes, put_back, why_not_back
 
 _KINDS = ("run.started", "changes.collected", "changes.settled", "run.finished")
@@ -43,6 +47,32 @@ class ChangeDesk:
         except OSError:
             return None
 
+    def settle(
+        self,
+        act: str,
+        run_id: str,
+        paths: Sequence[str] | None,
+        *,
+        by: str,
+        hunks: Sequence[int] = (),
+        of: str = "",
+        write_cells: WriteCells | None = None,
+    ) -> ChangesSettled:
+        """Do what a person asked for: `apply`, `discard` or `undo`; with `hunks` only these parts of one file.
+
+        Raises:
+            UsageError: parts are named, and not one file.
+            KaguraError: as of what is asked for.
+        """
+        if hunks:
+            if len(paths or ()) != 1:
+                raise UsageError("A hunk is a part of one file: name that file too, as in `apply last a.py --hunk 2`.")
+            work = self.apply_hunks if act == "apply" else self.discard_hunks
+            return work(run_id, (paths or [""])[0], tuple(dict.fromkeys(hunks)), by=by, of=of)
+        if act == "apply":
+            return self.apply(run_id, paths, by=by, write_cells=write_cells)
+        return (self.undo if act == "undo" else self.discard)(run_id, paths, by=by)
+
     def apply(
         self, run_id: str, paths: Sequence[str] | None, *, by: str, write_cells: WriteCells | None = None
     ) -> ChangesSettled:
@@ -62,7 +92,8 @@ class ChangeDesk:
         wanted = _pick(changes, paths)
         if not wanted and (left := tuple(change.path for change in changes if change.state == "conflict")):
             raise ChangeConflict(left)
-        files = [change for change in wanted if not change.is_cell]
+        project = ProjectFiles(Path(started.project))
+        files = [self._as_it_stands(project, change) for change in wanted if not change.is_cell]
         parts: list[ChangesSettled] = []
         in_files: dict[str, list[CellEdit]] = {}
         for name, edits in self._edits(run_id, [one for one in wanted if one.is_cell], changes).items():
@@ -74,7 +105,7 @@ class ChangeDesk:
             else:
                 parts.append(self._cells_settled(started, name, edits, refused, by))
         if files or not wanted:
-            done = apply_changes(ProjectFiles(Path(started.project)), self._blobs, files, protected=started.protected)
+            done = apply_changes(project, self._blobs, files, protected=started.protected)
             parts.append(
                 self._record(started, applied=done.applied, conflicts=done.conflicts, written=done.written, by=by)
             )
@@ -116,6 +147,82 @@ class ChangeDesk:
         started, changes = _read(self._journal, run_id)
         return self._record(started, discarded=tuple(c.path for c in _pick(changes, paths)), by=by)
 
+    def apply_hunks(self, run_id: str, path: str, numbers: Sequence[int], *, by: str, of: str = "") -> ChangesSettled:
+        """Bring parts of one file's difference into the project; the rest of it goes on waiting.
+
+        `of` is the beginning of the hash of what was proposed when the parts were looked at.
+
+        Raises:
+            RunUnknown: there is no such run.
+            UnknownName: the run changed no such file, or no such part of it waits.
+            NotThisTime: the file is decided as a whole.
+            ChangeConflict: it changed in the project meanwhile.
+            WorkspaceUnreadable: the project cannot be written.
+        """
+        started, change = self._in_hunks(run_id, path, numbers, of)
+        if not set(change.open_hunks) - set(numbers):
+            return self.apply(run_id, [path], by=by)
+        project = ProjectFiles(Path(started.project))
+        old, new = self._sides(project, change)
+        before, after = (with_hunks(old, new, {*change.applied_hunks, *more}) for more in ((), numbers))
+        mode = project.state(path).mode
+        part = replace(
+            change, old_sha256=self._blobs.hold(before), new_sha256=self._blobs.hold(after), mode=mode, diff=""
+        )
+        done = apply_changes(project, self._blobs, [part], protected=started.protected)
+        if done.error is not None:
+            raise done.error
+        if done.conflicts:
+            self._record(started, conflicts=done.conflicts, by=by)
+            raise ChangeConflict(done.conflicts)
+        written = Written(path, part.old_sha256, part.new_sha256, "file", mode, hunks=tuple(numbers), was=change.state)
+        return self._record(started, written=(written,), by=by)
+
+    def discard_hunks(self, run_id: str, path: str, numbers: Sequence[int], *, by: str, of: str = "") -> ChangesSettled:
+        """Give parts of one file's difference up; arguments and errors are as for `apply_hunks`."""
+        started, change = self._in_hunks(run_id, path, numbers, of)
+        self._sides(ProjectFiles(Path(started.project)), change)
+        return self._record(started, discarded_hunks=(Hunks(path, tuple(numbers)),), by=by)
+
+    def _in_hunks(self, run_id: str, path: str, numbers: Sequence[int], of: str) -> tuple[RunStarted, FileChange]:
+        started, changes = _read(self._journal, run_id)
+        (change,) = _pick(changes, [path.rstrip("/")])
+        if not change.hunks or change.state == "conflict":
+            raise NotThisTime(
+                f"{path} is decided as a whole: it is in conflict, or its difference has one part, or is not shown to "
+                "its end."
+            )
+        if not change.new_sha256.startswith(of):
+            raise NotThisTime(f"{path} was changed further by the run. Look at the difference as it is now.")
+        for number in numbers:
+            if number not in change.open_hunks:
+                raise UnknownName("open hunk", str(number), tuple(map(str, change.open_hunks)))
+        return started, change
+
+    def _as_it_stands(self, project: ProjectFiles, change: FileChange) -> FileChange:
+        """The change as it is left when parts of it are decided."""
+        if not (change.applied_hunks or change.discarded_hunks):
+            return change
+        old, new = self._sides(project, change)
+        before = with_hunks(old, new, change.applied_hunks)
+        after = with_hunks(old, new, {*change.applied_hunks, *change.open_hunks})
+        return replace(change, old_sha256=self._blobs.hold(before), new_sha256=self._blobs.hold(after), size=len(after))
+
+    def _sides(self, project: ProjectFiles, change: FileChange) -> tuple[bytes, bytes]:
+        """What the parts of a change are between.
+
+        Raises:
+            NotThisTime: they are kept no more, or are not what the difference shows.
+        """
+        with suppress(OSError, UnsafePath):
+            now = project.state(change.path, keep=MAX_DIFF_INPUT)
+            if now.sha256 == change.old_sha256 and now.kind == "file" and now.content is not None:
+                self._blobs.hold(now.content)
+            old, new = self._blobs.get(change.old_sha256), self._blobs.get(change.new_sha256)
+            if is_text(old) and is_text(new) and len(hunks_between(old, new)) == len(change.hunks):
+                return old, new
+        raise NotThisTime(f"Parts of {change.path} cannot be told apart any more. Apply or discard it as a whole.")
+
     def undo(self, run_id: str, paths: Sequence[str] | None, *, by: str) -> ChangesSettled:
         """Bring back what the project had before files were applied: all that can be taken back, or those at `paths`.
 
@@ -156,6 +263,7 @@ class ChangeDesk:
         conflicts: tuple[str, ...] = (),
         undone: tuple[str, ...] = (),
         written: tuple[Written, ...] = (),
+        discarded_hunks: tuple[Hunks, ...] = (),
     ) -> ChangesSettled:
         event = ChangesSettled(
             run_id=started.run_id,
@@ -166,6 +274,7 @@ class ChangeDesk:
             conflicts=conflicts,
             undone=undone,
             written=written,
+            discarded_hunks=discarded_hunks,
             by=by,
         )
         self._journal.append(event)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from kagura_kernel.domain.cost import Cost, Usage
@@ -29,6 +31,18 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class Hunks:
+    """Some parts of the difference of one file."""
+
+    path: Exact
+    numbers: tuple[int, ...]  # From 1
+
+
+_HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@$", re.MULTILINE)
+_CUT = re.compile(r"^…", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
 class FileChange:
     """One file that a run added, changed or removed, or one cell of a notebook that it would."""
 
@@ -51,11 +65,31 @@ class FileChange:
     # Who would run or obey it unasked, in half a sentence; empty for most files. Such a change always waits.
     runs: str = ""
     written: tuple[Written, ...] = ()  # What of it was written and can be taken back, the last one last
+    applied_hunks: tuple[int, ...] = ()  # Parts of its difference that are in the project, the rest of it not
+    discarded_hunks: tuple[int, ...] = ()  # Parts of its difference that were given up
 
     @property
     def is_cell(self) -> bool:
         """Whether it is a cell of a notebook."""
         return self.kind not in ("file", "link")
+
+    @property
+    def hunks(self) -> list[str]:
+        """The parts of its difference, each with its head; none where it is decided as a whole.
+
+        A difference that is not shown to its end, and one of a single part, is.
+        """
+        if self.kind != "file" or self.status != "modified" or _CUT.search(self.diff):
+            return []
+        starts = [found.start() for found in _HUNK.finditer(self.diff)]
+        parts = [self.diff[start:end] for start, end in pairwise([*starts, len(self.diff)])]
+        return parts if len(parts) > 1 else []
+
+    @property
+    def open_hunks(self) -> list[int]:
+        """Numbers of those that are neither in the project nor given up."""
+        decided = {*self.applied_hunks, *self.discarded_hunks}
+        return [number for number in range(1, len(self.hunks) + 1) if number not in decided]
 
 
 def in_order(changes: Iterable[FileChange]) -> list[FileChange]:

@@ -83,15 +83,27 @@ def refresh_changes(cockpit: Cockpit, run_id: str) -> None:
         card.refresh(by_path(cockpit.changes(run_id)))
 
 
-def settle(cockpit: Cockpit, run_id: str, act: str, paths: list[str] | None, write_cells: WriteCells | None) -> str:
-    """Apply, discard or take back changes of a run, as a button says; what is to be told beside it, or nothing."""
+ACTS = frozenset({"apply", "discard", "undo"})
+"""What buttons of changes do."""
+
+
+def settle(
+    cockpit: Cockpit,
+    run_id: str,
+    act: str,
+    paths: list[str] | None,
+    write_cells: WriteCells | None,
+    which: str = "",
+) -> str:
+    """Do with changes of a run as a button says; what is to be told beside it, or nothing.
+
+    `which` is what a button of a part bears, see `views.changes.part_of`.
+    """
+    number, _, of = which.partition(":")
+    hunks = (int(number),) if number.isdecimal() else ()
+    desk = cockpit.changes_desk
     try:
-        if act == "apply":
-            cockpit.apply_changes(run_id, paths, by=person(), write_cells=write_cells)
-        elif act == "undo":
-            cockpit.undo_changes(run_id, paths, by=person())
-        else:
-            cockpit.discard_changes(run_id, paths, by=person())
+        desk.settle(act, run_id, paths, by=person(), hunks=hunks, of=of, write_cells=write_cells)
     except ChangeConflict:
         # The change's own line says so.
         return ""
@@ -135,14 +147,14 @@ class ChangeCard:
         return {"all": html_of(changes_blocks(self._changes, live=True, told=told, previews=self._previews))}
 
     def _pressed(self, content: Mapping[str, Any]) -> None:
-        act, path = content.get("act"), content.get("path")
-        if act not in {"apply", "discard", "undo"}:
+        act, path, which = content.get("act"), content.get("path"), str(content.get("id") or "")
+        if act not in ACTS:
             return
         paths = [path] if isinstance(path, str) else None
-        aside(lambda: self._settle(str(act), paths))
+        aside(lambda: self._settle(str(act), paths, which))
 
-    def _settle(self, act: str, paths: list[str] | None) -> None:
-        told = settle(self._cockpit, self._run_id, act, paths, self._write_cells)
+    def _settle(self, act: str, paths: list[str] | None, which: str) -> None:
+        told = settle(self._cockpit, self._run_id, act, paths, self._write_cells, which)
         try:
             now = by_path(self._cockpit.changes(self._run_id))
         except KaguraError as error:

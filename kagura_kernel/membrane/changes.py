@@ -258,6 +258,7 @@ class Collector:
     def __post_init__(self) -> None:
         self._contents = Contents(self.blobs, self.limit_bytes, self.scrubber)
         self._compared: dict[str, _Compared] = {}
+        self._kept: set[str] = set()
         self._diff_room = MAX_RUN_DIFF_BYTES if self.diff_bytes is None else self.diff_bytes
         self._diff_seconds = MAX_RUN_DIFF_SECONDS
 
@@ -358,7 +359,15 @@ class Collector:
         if new.sha256 == old.sha256 and (told.kind == "link" or _executable(mode) == _executable(old.mode)):
             return None
         change = self._called(replace(change, size=new.size, new_sha256=new.sha256), is_script=new.is_script)
+        if not protected:
+            await self._keep_old(old)
         return await self._with_diff(change, old, new.content)
+
+    async def _keep_old(self, old: HostState) -> None:
+        """Keep what a file of the project holds: parts of a difference, and what became of both sides, need it."""
+        is_short = old.kind == "file" and old.content is not None and old.sha256 not in self._kept
+        if is_short and not self._holds(old.content):
+            self._kept.add(await self.blobs.keep(old.content or b""))
 
     def _runs(self, path: str, *, added: bool) -> str:
         packages: frozenset[str] = self.git.packages if self.git is not None else frozenset()

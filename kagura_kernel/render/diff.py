@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _LINE = 2000
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
 
 
 def counts(diff: str) -> tuple[int, int]:
@@ -14,6 +14,15 @@ def counts(diff: str) -> tuple[int, int]:
     start = next((number for number, line in enumerate(lines) if line.startswith("@@")), 0)
     body = lines[start:]
     return sum(line.startswith("+") for line in body), sum(line.startswith("-") for line in body)
+
+
+def lines_of_hunk(part: str) -> str:
+    """Which lines a hunk is about, as they are afterwards: `lines 18–24`."""
+    found = _HUNK.match(part)
+    first, many = (int(found[2]), int(found[3] or 1)) if found else (0, 0)
+    if not many:
+        return f"after line {first}"
+    return f"lines {first}–{first + many - 1}" if many > 1 else f"line {first}"
 
 
 def diff_rows(diff: str, *, lines: int = 400) -> list[tuple[str, str, str, str]]:

@@ -19,7 +19,7 @@ from kagura_kernel.domain.notebook import split_cell_path
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui
-from kagura_kernel.render.diff import counts
+from kagura_kernel.render.diff import counts, lines_of_hunk
 from kagura_kernel.render.escape import one_line, shown_path
 from kagura_kernel.render.figures import counted, data_size
 from kagura_kernel.render.images import image_of
@@ -64,6 +64,7 @@ _STATES = {
 }
 ID_SHOWN = 15
 _OPEN_BELOW = 60
+_DIFF_LINES = 400
 _OPEN_FILES = 3
 _SHOWN_FILES = 200
 _NO_PREVIEWS: Previews = {}
@@ -85,7 +86,7 @@ def changes_blocks(
     top = ui.head(changed(changes.values()), figures, ui.soft(summary(changes)), ui.SPRING, *buttons)
     few = len(changes) <= _OPEN_FILES
     shown = first_what_runs(changes)[:_SHOWN_FILES]
-    files = [_file(change, previews.get(change.path, b""), live=live and not alone, few=few) for change in shown]
+    files = [_file(change, previews.get(change.path, b""), live=live, alone=alone, few=few) for change in shown]
     more: ui.Blocks = ()
     if left := len(changes) - len(shown):
         where = (ui.code(".changes"), "of the cell’s value holds all of them.")
@@ -103,6 +104,7 @@ def changes_text(changes: Mapping[str, FileChange]) -> str:
         why = f": {visible(change.reason)}" if change.reason and change.state == "protected" else ""
         state = "" if change.state == "proposed" else f"  ({state_word(change.state)}{why})"
         note = f"  [{visible(change.reason)}]" if change.reason and not why else ""
+        note += f"  [{parts}]" if (parts := _parts_words(change)) else ""
         lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{badge}{note}{state}")
     return "\n".join(lines)
 
@@ -144,7 +146,7 @@ def plus_minus(added: int, removed: int) -> ui.Span:
     return ui.Span((ui.Span(f"+{added}", look="plus"), ui.Span(f"−{removed}", look="minus")), look="pm")
 
 
-def _file(change: FileChange, data: bytes, *, live: bool, few: bool) -> ui.Group:
+def _file(change: FileChange, data: bytes, *, live: bool, alone: bool, few: bool) -> ui.Group:
     sign, tone = _SIGNS.get(change.status, ("?", "soft"))
     state_tone, state = _STATES.get(change.state, ("soft", change.state))
     if change.reason and change.state == "protected":
@@ -159,13 +161,17 @@ def _file(change: FileChange, data: bytes, *, live: bool, few: bool) -> ui.Group
         *([ui.figure(data_size(change.size))] if change.size and not change.is_cell else []),
         *([ui.chip(RUNS, "warn", change.runs)] if change.runs else []),
         *([ui.chip(state, state_tone)] if state_tone else []),
+        *([ui.chip(parts)] if (parts := _parts_words(change)) else []),
     )
     waits = change.state == "proposed"
     is_open = few and waits and added + removed <= _OPEN_BELOW
-    fold = ui.Fold(line, _content(change, data), f"file:{change.path}", is_open=is_open, is_bare=True)
+    fold = ui.Fold(line, _content(change, data, live=live), f"file:{change.path}", is_open=is_open, is_bare=True)
     # Buttons inside a summary could not be told from it by a screen reader.
-    buttons = _buttons(change.path, [change]) if live else ()
-    return ui.Group((fold, *([ui.Line(buttons, "acts")] if buttons else [])), "file")
+    # Of a single file they stand in the card's head.
+    buttons = _buttons(change.path, [change]) if live and not alone else ()
+    about = {"of": change.path} if live else {}
+    whole: ui.Blocks = (fold, *([ui.Line(buttons, "acts")] if buttons else []))
+    return ui.Group(whole, "file", _label(change) if live else "", about)
 
 
 def _label(change: FileChange) -> str:
@@ -176,11 +182,13 @@ def _label(change: FileChange) -> str:
     return f"{shown_path(notebook)} · {change.kind} cell {visible(cell[:ID_SHOWN])}"
 
 
-def _content(change: FileChange, data: bytes) -> ui.Blocks:
+def _content(change: FileChange, data: bytes, *, live: bool) -> ui.Blocks:
     why: ui.Blocks = (ui.label(f"Look at it before you apply it: {change.runs}."),) if change.runs else ()
     if change.reason and change.state != "protected":
         why += (ui.label(f"{change.reason[:1].upper()}{change.reason[1:]}."),)
     preview = preview_blocks(change, data) if data else ()
+    if change.hunks and (change.state == "proposed" or change.applied_hunks or change.discarded_hunks):
+        return (*why, *preview, *_hunks(change, live=live))
     if change.diff:
         return (*why, *preview, ui.Diff(change.diff))
     if preview:
@@ -192,6 +200,69 @@ def _content(change: FileChange, data: bytes) -> ui.Blocks:
     else:
         what = "No change of content." if change.status == "modified" else "An empty file."
     return (*why, ui.label(what))
+
+
+def part_of(change: FileChange, number: int) -> str:
+    """What a button of one part bears: its number, and of which content it is a part."""
+    return f"{number}:{change.new_sha256[:12]}"
+
+
+def numbered(change: FileChange) -> str:
+    """The difference with the number of each part that can be decided by itself, and what became of it."""
+    parts = change.hunks
+    if not parts:
+        return change.diff
+    said = []
+    for number, part in enumerate(parts, 1):
+        first, _, rest = part.partition("\n")
+        state = _part_state(change, number)
+        said.append(f"{first} hunk {number}{f' ({state})' if state else ''}\n{rest}")
+    return change.diff[: -len("".join(parts))] + "".join(said)
+
+
+def _parts_words(change: FileChange) -> str:
+    """`2 applied, 1 discarded of 5 hunks`; empty where no part was decided by itself."""
+    counts = {"applied": len(change.applied_hunks), "discarded": len(change.discarded_hunks)}
+    said = [f"{count} {word}" for word, count in counts.items() if count]
+    return f"{', '.join(said)} of {len(change.hunks)} hunks" if said else ""
+
+
+def _part_state(change: FileChange, number: int) -> str:
+    if number in change.applied_hunks:
+        return "applied"
+    if number in change.discarded_hunks:
+        return "discarded"
+    return "" if change.state == "proposed" else change.state
+
+
+def _hunks(change: FileChange, *, live: bool) -> ui.Blocks:
+    """The parts of a difference, each of which can be decided by itself, as far as there is room."""
+    parts = change.hunks
+    shown: list[ui.Block] = []
+    room = _DIFF_LINES
+    for number, part in enumerate(parts, 1):
+        room -= part.count("\n")
+        if shown and room < 0:
+            more = counted(len(parts) - len(shown), "more hunk")
+            shown.append(ui.label("There are", f"{more}: the file’s own buttons are about them too."))
+            break
+        where, state = lines_of_hunk(part), _part_state(change, number)
+        what = f"{where} of {shown_path(change.path)}"
+        about = {"path": change.path, "id": part_of(change, number)}
+        buttons = (
+            ui.Button("Apply", "apply", about, "small", f"Apply hunk {number}, {what}"),
+            ui.Button("Discard", "discard", about, "quiet small", f"Discard hunk {number}, {what}"),
+        )
+        head = ui.Line(
+            (
+                ui.soft(f"Hunk {number} of {len(parts)}, {where}"),
+                *([ui.chip(state, _STATES[state][0])] if state else []),
+                *((ui.SPRING, *buttons) if live and not state else ()),
+            ),
+            "piece-head",
+        )
+        shown.append(ui.Group((head, ui.Diff(part)), "piece", f"Hunk {number}, {what}"))
+    return tuple(shown)
 
 
 def _buttons(path: str, changes: Sequence[FileChange], *, alone: bool = False) -> ui.Words:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from kagura_kernel.domain.events.base import Event, Streamed
 from kagura_kernel.domain.identity import Exact
-from kagura_kernel.domain.outcome import ChangeState, FileChange, Written
+from kagura_kernel.domain.outcome import ChangeState, FileChange, Hunks, Written
 from kagura_kernel.domain.settings import DEFAULTS
 
 
@@ -157,6 +157,7 @@ class ChangesSettled(Event):
     conflicts: tuple[Exact, ...] = ()  # Paths that changed in the project meanwhile; left alone
     undone: tuple[Exact, ...] = ()  # Paths at which the project has again what it had before the last write
     written: tuple[Written, ...] = ()  # What was written, with what it took the place of
+    discarded_hunks: tuple[Hunks, ...] = ()  # Parts of differences that were given up
     by: str = ""  # Who decided
 
 
@@ -166,9 +167,9 @@ def changes_after(changes: Mapping[str, FileChange], event: Event) -> Mapping[st
         case ChangesCollected():
             # They come in parts, and with `through` again after every call: the last word on a file counts.
             return {**changes, **{one.path: _told_again(changes.get(one.path), one) for one in event.changes}}
-        case ChangesSettled() if event.written or event.undone:
-            plain = event.model_copy(update={"written": (), "undone": ()})
-            return _after_writing(changes_after(changes, plain), event)
+        case ChangesSettled() if event.written or event.undone or event.discarded_hunks:
+            plain = event.model_copy(update={"written": (), "undone": (), "discarded_hunks": ()})
+            return _in_parts(changes_after(changes, plain), event)
         case ChangesSettled():
             states: dict[str, ChangeState] = {
                 **dict.fromkeys(event.applied, "applied"),
@@ -180,7 +181,7 @@ def changes_after(changes: Mapping[str, FileChange], event: Event) -> Mapping[st
             states = {path: "discarded" for path, change in changes.items() if change.state == "handed"}
         case _:
             return changes
-    found = {path: replace(changes[path], state=state) for path, state in states.items() if path in changes}
+    found = {path: _decided(changes[path], state) for path, state in states.items() if path in changes}
     return {**changes, **found} if found else changes
 
 
@@ -192,15 +193,38 @@ def _told_again(before: FileChange | None, change: FileChange) -> FileChange:
     return replace(change, written=written)
 
 
-def _after_writing(changes: Mapping[str, FileChange], event: ChangesSettled) -> Mapping[str, FileChange]:
+def _decided(change: FileChange, state: ChangeState) -> FileChange:
+    if state == "discarded" and change.applied_hunks and change.state != "applied":
+        # A part of it is in the project, and stays there.
+        return _without(change, change.open_hunks)
+    return replace(change, state=state)
+
+
+def _without(change: FileChange, numbers: Iterable[int]) -> FileChange:
+    """The change without these parts of it."""
+    return _settled(replace(change, discarded_hunks=(*change.discarded_hunks, *numbers)))
+
+
+def _settled(change: FileChange) -> FileChange:
+    """The change, which is decided when each part of it is."""
+    return change if change.open_hunks else replace(change, state="applied" if change.applied_hunks else "discarded")
+
+
+def _in_parts(changes: Mapping[str, FileChange], event: ChangesSettled) -> Mapping[str, FileChange]:
     found = dict(changes)
     for path in event.undone:
         if (change := found.get(path)) is not None and change.written:
             last = change.written[-1]
-            found[path] = replace(change, state=last.was, written=change.written[:-1])
+            left = tuple(number for number in change.applied_hunks if number not in last.hunks)
+            found[path] = replace(change, state=last.was, written=change.written[:-1], applied_hunks=left)
     for one in event.written:
         if (change := found.get(one.path)) is not None:
-            found[one.path] = replace(change, written=(*change.written, one))
+            there = (*change.applied_hunks, *one.hunks)
+            change = replace(change, written=(*change.written, one), applied_hunks=there)
+            found[one.path] = _settled(change) if one.hunks else change
+    for those in event.discarded_hunks:
+        if (change := found.get(those.path)) is not None:
+            found[those.path] = _without(change, those.numbers)
     return found
 
 

@@ -362,7 +362,8 @@ async def apply(asked: Asked) -> None:
 
     write = _not_heard if asked.blocked else cells_writer(asked.shell)
     run_id, paths = named_run(asked.cockpit.journal, asked["run"], asked.here), list(asked["paths"]) or None
-    work = partial(asked.cockpit.apply_changes, run_id, paths, by=person(), write_cells=write)
+    desk = asked.cockpit.changes_desk
+    work = partial(desk.settle, "apply", run_id, paths, by=person(), hunks=asked["hunk"], write_cells=write)
     with _settles(asked, run_id):
         # A page that is asked to change cells is heard while this is awaited.
         _tell_settled(asked, run_id, await asyncio.to_thread(work))
@@ -375,16 +376,19 @@ def _not_heard(notebook: str, _edits: object) -> None:
 
 def discard(asked: Asked) -> None:
     """Give a run's changes up."""
-    run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
-    with _settles(asked, run_id):
-        _tell_settled(asked, run_id, asked.cockpit.discard_changes(run_id, list(asked["paths"]) or None, by=person()))
+    _settle(asked, "discard", asked["hunk"])
 
 
 def undo(asked: Asked) -> None:
     """Take back what was applied."""
-    run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
+    _settle(asked, "undo")
+
+
+def _settle(asked: Asked, act: str, hunks: tuple[int, ...] = ()) -> None:
+    run_id, paths = named_run(asked.cockpit.journal, asked["run"], asked.here), list(asked["paths"]) or None
     with _settles(asked, run_id):
-        _tell_settled(asked, run_id, asked.cockpit.undo_changes(run_id, list(asked["paths"]) or None, by=person()))
+        settled = asked.cockpit.changes_desk.settle(act, run_id, paths, by=person(), hunks=hunks)
+        _tell_settled(asked, run_id, settled)
 
 
 @contextmanager
@@ -415,6 +419,9 @@ def told(settled: ChangesSettled, run: str) -> str:
         )
         if paths
     ]
+    parts = [("applied", one.hunks, one.path) for one in settled.written if one.hunks]
+    parts += [("discarded", one.numbers, one.path) for one in settled.discarded_hunks]
+    lines += [f"{word}: hunk {', '.join(map(str, hunks))} of {shown_path(path)}" for word, hunks, path in parts]
     return "\n".join((*([f"{run}:"] if run else []), *(lines or ["nothing was waiting"])))
 
 

@@ -128,7 +128,10 @@ const place = (root, key, html, opened) => {
   const before = slot.querySelector("[data-follow]");
   const followed = !before || before.scrollTop + before.clientHeight >= before.scrollHeight - 24;
   const scrolled = before ? before.scrollTop : 0;
-  const focused = slot.contains(document.activeElement) ? document.activeElement : null;
+  // A button that was pressed by keyboard loses the focus when it is disabled, and nobody gave it away.
+  const { activeElement, body } = document;
+  const left = activeElement === body && root.pressed && slot.contains(root.pressed) ? root.pressed : null;
+  const focused = slot.contains(activeElement) ? activeElement : left;
   const shown = subjects(slot);
   redraw(slot, fragment(html));
   for (const details of slot.querySelectorAll("details[data-keep]")) {
@@ -145,9 +148,12 @@ const place = (root, key, html, opened) => {
 const refocus = (slot, focused) => {
   const wanted = mark(focused);
   const keep = focused.closest("summary")?.parentElement.dataset.keep;
+  const of = focused.closest("[data-of]")?.dataset.of ?? focused.dataset.path;
   let found = null;
   if (wanted) found = [...slot.querySelectorAll("[data-act]")].find((button) => mark(button) === wanted);
   else if (keep) found = slot.querySelector(`details[data-keep="${CSS.escape(keep)}"] > summary`);
+  // Never on the next button of its kind: a second press of the key would decide what nobody has looked at.
+  if (!found && of) found = slot.querySelector(`[data-of="${CSS.escape(of)}"]`);
   found ??= slot.querySelector('[role="group"]');
   if (!found) return;
   if (!found.matches("button, summary, [tabindex]")) found.tabIndex = -1;
@@ -311,11 +317,13 @@ export default () => {
         }
         // To open something decides nothing: its button keeps the focus, and can be pressed again.
         const pressed = content.act === "open" ? [] : [...block.querySelectorAll("[data-act]")];
+        root.pressed = document.activeElement === button ? button : null;
         for (const other of pressed) other.disabled = true;
         block.setAttribute("aria-busy", "true");
         const waits = { slot: button.closest("[data-slot]") ?? root, wanted: mark(button) };
         const free = () => {
           unanswered.delete(waits);
+          root.pressed = null;
           if (gone) return;
           for (const other of pressed) other.disabled = false;
           block.removeAttribute("aria-busy");

@@ -13,6 +13,7 @@ from kagura_kernel.domain.events import ChangesCollected
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.changes import unified_diff
 from tests.support.sample_run import SampleRun
 
 
@@ -118,3 +119,24 @@ def test_what_is_not_there_is_an_error(words, code, refuses):
 def test_a_run_without_changes_says_so(journal, prints):
     journal.append(SampleRun("run-2").started())
     assert prints("changes", "run-2") == "run-2 changed no files.\n"
+
+
+def test_a_hunk_is_applied_by_its_number(journal, books, project, prints, monkeypatch, refuses):
+    monkeypatch.chdir(project)
+    old = "".join(f"{number}\n" for number in range(30))
+    new = old.replace("3\n", "three\n", 1).replace("28\n", "")
+    (project / "c.txt").write_text(old)
+    hashes = [asyncio.run(BlobStore(books / "blobs").keep(text.encode())) for text in (old, new)]
+    diff = unified_diff("c.txt", old.encode(), new.encode())
+    change = FileChange("c.txt", "modified", old_sha256=hashes[0], new_sha256=hashes[1], diff=diff)
+    run = SampleRun("run-2")
+    collected = ChangesCollected(run_id="run-2", session_id="ses-1", at=run.at, changes=(change,))
+    for event in (run.started(project=str(project)), collected):
+        journal.append(event)
+    assert "@@ hunk 2\n" in prints("changes", "2")
+    assert prints("apply", "2", "c.txt", "--hunk", "2") == f"run-2 in {project}:\napplied: hunk 2 of c.txt\n"
+    assert (project / "c.txt").read_text() == old.replace("28\n", "")
+    assert "@@ hunk 2 (applied)\n" in prints("changes", "2")
+    assert prints("discard", "2", "c.txt", "--hunk", "1").endswith("\ndiscarded: hunk 1 of c.txt\n")
+    assert "(applied)" in prints("changes", "2")
+    assert refuses("apply", "2", "--hunk", "1").startswith("ERR_USAGE: ")

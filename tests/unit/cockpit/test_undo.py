@@ -57,7 +57,7 @@ def test_all_that_was_applied_comes_back_and_can_be_applied_again(cockpit_with, 
     assert states(desk, run_id) == {"proposed"}
     cockpit.apply_changes(run_id, by="ann")
     assert contents(project) == after
-    cockpit.undo_changes(run_id, ["out/"], by="ann")
+    cockpit.changes_desk.undo(run_id, ["out/"], by="ann")
     assert not (project / "out").exists()
     assert {one.path for one in cockpit.changes(run_id) if one.state == "proposed"} == {"out/new.txt"}
 
@@ -69,7 +69,7 @@ def test_a_file_that_changed_since_is_left_as_it_is_and_so_are_the_others(cockpi
     before = contents(project)
     for paths in (None, ["data.csv"]):
         with pytest.raises(CannotUndo, match=r"data\.csv cannot be taken back: it has changed since"):
-            cockpit.undo_changes(run_id, paths, by="ann")
+            cockpit.changes_desk.undo(run_id, paths, by="ann")
     assert contents(project) == before
     assert states(cockpit, run_id) == {"applied"}
 
@@ -90,7 +90,7 @@ def test_what_stands_in_the_way_is_not_followed(cockpit_with, project, place):
     else:
         (project / "out" / "new.txt").mkdir()
     with pytest.raises(CannotUndo):
-        cockpit.undo_changes(run_id, by="ann")
+        cockpit.changes_desk.undo(run_id, None, by="ann")
     assert (elsewhere / "new.txt").read_text() == "hi\n"
     assert (project / "out").exists()
 
@@ -98,11 +98,11 @@ def test_what_stands_in_the_way_is_not_followed(cockpit_with, project, place):
 def test_there_is_nothing_to_take_back_before_anything_is_applied_nor_twice(cockpit_with, project):
     cockpit, run_id = changed(cockpit_with, project)
     with pytest.raises(NotThisTime):
-        cockpit.undo_changes(run_id, by="ann")
+        cockpit.changes_desk.undo(run_id, None, by="ann")
     cockpit.apply_changes(run_id, ["data.csv"], by="ann")
-    cockpit.undo_changes(run_id, ["data.csv"], by="ann")
+    cockpit.changes_desk.undo(run_id, ["data.csv"], by="ann")
     with pytest.raises(UnknownName):
-        cockpit.undo_changes(run_id, ["data.csv"], by="ann")
+        cockpit.changes_desk.undo(run_id, ["data.csv"], by="ann")
 
 
 def test_what_is_kept_no_more_cannot_come_back(cockpit_with, project):
@@ -110,9 +110,9 @@ def test_what_is_kept_no_more_cannot_come_back(cockpit_with, project):
     cockpit.apply_changes(run_id, by="ann")
     BlobStore(project.parent / "home" / "blobs").prune(older_than_days=-1)
     with pytest.raises(CannotUndo, match="kept no more"):
-        cockpit.undo_changes(run_id, ["data.csv"], by="ann")
+        cockpit.changes_desk.undo(run_id, ["data.csv"], by="ann")
     # What was new needs nothing that was kept.
-    cockpit.undo_changes(run_id, ["out/new.txt"], by="ann")
+    cockpit.changes_desk.undo(run_id, ["out/new.txt"], by="ann")
     assert not (project / "out").exists()
 
 
@@ -121,10 +121,10 @@ def test_what_was_written_through_comes_back_write_by_write(cockpit_with, projec
     cockpit = cockpit_with([*script, "Done."])
     before = (project / "data.csv").read_text()
     run_id = cockpit.launch(RunRequest(task="do it", project=project, write_mode=WriteMode.THROUGH)).result(60).run_id
-    cockpit.undo_changes(run_id, by="ann")
+    cockpit.changes_desk.undo(run_id, None, by="ann")
     assert (project / "data.csv").read_text() == f"{before}one\n"
     assert states(cockpit, run_id) == {"proposed"}
-    cockpit.undo_changes(run_id, by="ann")
+    cockpit.changes_desk.undo(run_id, None, by="ann")
     assert (project / "data.csv").read_text() == before
     # What is proposed last was made from what is not there any more.
     assert states(cockpit, run_id) == {"conflict"}

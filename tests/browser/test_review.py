@@ -1,0 +1,48 @@
+"""A person reviews what a run changed, in a real JupyterLab: what they press is what the project gets."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.test_cards import LOAD, call, cassette
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
+
+OLD = "".join(f"def step_{number}(rows):\n    return rows[{number}:]\n\n\n" for number in range(12))
+NEW = (
+    OLD.replace("rows[1:]", "rows[2:]")
+    .replace("def step_5(rows)", "def step_5(rows, head=1)")
+    .replace("    return rows[11:]\n", "    return rows[11:]  # the last\n")
+)
+NOTES = call("write_file", path="notes.md", content="# Notes\n")
+TASK = "%%kagura --replay change.jsonl\nMend the steps."
+
+
+def test_each_part_of_a_file_is_decided_by_itself_by_keyboard_too(open_notebook):
+    entries = [call("write_file", path="steps.py", content=NEW), NOTES]
+    notebook = open_notebook(LOAD, TASK, files={"steps.py": OLD, "change.jsonl": cassette(*entries)})
+    notebook.run(0)
+    output = notebook.run(1)
+    notebook.wait_done(1)
+    steps = output.locator(".kg-file:visible", has_text="steps.py")
+    second = steps.get_by_role("button", name="Apply hunk 2, lines 18–24 of steps.py")
+    notebook.picture("hunks", cell=1)
+    second.focus()
+    notebook.page.keyboard.press("Enter")
+    expect(steps.get_by_role("group", name="Hunk 2").locator(".kg-chip")).to_have_text("applied")
+    half = OLD.replace("def step_5(rows)", "def step_5(rows, head=1)")
+    assert (notebook.folder / "steps.py").read_text() == half
+    # A second press of the key decides nothing: the focus is on the file.
+    assert notebook.page.evaluate("() => document.activeElement.dataset.of") == "steps.py"
+    steps.get_by_role("button", name="Discard hunk 1,").click()
+    expect(steps.get_by_role("group", name="Hunk 1").locator(".kg-chip")).to_have_text("discarded")
+    notebook.picture("hunks-decided", cell=1)
+    steps.get_by_role("button", name="Apply steps.py").click()
+    expect(steps.locator("summary .kg-chip").first).to_have_text("applied")
+    whole = half.replace("    return rows[11:]\n", "    return rows[11:]  # the last\n")
+    assert (notebook.folder / "steps.py").read_text() == whole
+    steps.get_by_role("button", name="Undo steps.py").click()
+    expect(steps.get_by_role("button", name="Apply hunk 3,")).to_be_visible()
+    assert (notebook.folder / "steps.py").read_text() == half
+    steps.get_by_role("button", name="Undo steps.py").click()
+    expect(steps.get_by_role("button", name="Apply hunk 2,")).to_be_visible()
+    assert (notebook.folder / "steps.py").read_text() == OLD
