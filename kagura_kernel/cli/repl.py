@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly import close_cockpit, get_cockpit
 from kagura_kernel.assembly.places import redactor_of
+from kagura_kernel.assembly.settings_file import replace_file
 from kagura_kernel.cli.main import call, exit_code, told
 from kagura_kernel.cli.printing import terminal_width
 from kagura_kernel.cli.run import carry_out, intent_of, task_of, tell, warm
-from kagura_kernel.cli.setup_settings import replace_file
 from kagura_kernel.cockpit.lines.completing import complete_command
 from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.lines.parsing import parse_line

@@ -8,9 +8,10 @@ import keyring
 import pytest
 
 from kagura_kernel.assembly import load_settings
+from kagura_kernel.assembly.settings_file import with_setting, write_setting, write_settings
 from kagura_kernel.cli.main import main
 from kagura_kernel.cli.setup import PARTS, Walk
-from kagura_kernel.cli.setup_settings import Talk, with_setting, write_setting, write_settings
+from kagura_kernel.cli.talk import Talk
 from kagura_kernel.domain.errors import ConfigurationError
 
 SECRET = "sk-very-secret"

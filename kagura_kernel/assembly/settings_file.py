@@ -1,18 +1,16 @@
-"""How a person is asked while something is set up, and how a setting is written into their file."""
+"""How a setting is written into the person's file of settings."""
 
 from __future__ import annotations
 
 import contextlib
-import getpass
 import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kagura_kernel.assembly import check_settings_text
+from kagura_kernel.assembly.settings import check_settings_text
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.journal.place import settings_file, text_of
 
@@ -123,33 +121,3 @@ def replace_file(path: Path, data: bytes) -> None:
     finally:
         os.close(file)
     beside.replace(path)
-
-
-@dataclass(frozen=True, slots=True)
-class Talk:
-    """A talk with a person at a terminal."""
-
-    ask: Callable[[str], str] = input  # Reads one answer; raises EOFError at the end of the input
-    ask_secret: Callable[[str], str] = getpass.getpass  # Reads one that nobody sees
-    say: Callable[[str], None] = print  # Prints
-
-    def choose(self, question: str, ways: Sequence[str]) -> int:
-        """Which of them; an empty answer is the first. What is none of them is asked again."""
-        self.say(question)
-        for number, way in enumerate(ways, 1):
-            self.say(f"  {number}  {way}")
-        while True:
-            answer = self.ask(f"1 to {len(ways)} [1]: ").strip()
-            if not answer:
-                return 0
-            if answer.isdecimal() and 1 <= int(answer) <= len(ways):
-                return int(answer) - 1
-            self.say("That is none of them.")
-
-    def ask_until(self, question: str, problem: Callable[[str], str]) -> str:
-        """An answer that has no problem; one that has is told, and asked for again. An empty answer is one."""
-        while answer := self.ask(question).strip():
-            if not (wrong := problem(answer)):
-                return answer
-            self.say(wrong)
-        return ""
