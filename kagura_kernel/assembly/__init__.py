@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly.boxes import Boxes
-from kagura_kernel.assembly.brains import Prices, make_brains
+from kagura_kernel.assembly.brains import BRAIN_SETTINGS, Prices, make_brains
 from kagura_kernel.assembly.children import Owners, all_children, close_each
 from kagura_kernel.assembly.extensions import brain_chooser, brain_names, extension_status, tool_makers
 from kagura_kernel.assembly.kits import kit_parts, make_kits, read_mcp_config, resolve_for
@@ -48,6 +49,10 @@ from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.sandbox.output import prune_spilled
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kagura_kernel.domain.cost import Usage
+    from kagura_kernel.domain.settings import Settings
     from kagura_kernel.membrane.credentials.registry import Registry
     from kagura_kernel.membrane.credentials.revoke import SweepReport
     from kagura_kernel.telemetry.telemetry import Telemetry
@@ -109,6 +114,7 @@ class _Services:
         self.owner = process_owner()
         named = make_brains(environ, settings, self.home) if brains is None else {brain.name: brain for brain in brains}
         self.brains = named
+        self.named = brains is not None
         self.boxes = Boxes(environ, settings, self.owner, one_run=one_run)
         self.registry = kept_registry(environ)
         terms, preapproved = lease_terms(settings), frozenset(map(parse_grant, settings.preapproved_grants))
@@ -154,7 +160,7 @@ class _Services:
             start_box=boxes.start,
             probe=partial(_probe, boxes, self.brains.values()),
             close_boxes=partial(close_each, self.children.close, boxes.close),
-            price=Prices(settings).price,
+            price=self._price,
             home=home,
             membrane=self.membrane,
             sweep=make_sweep(self.ledger, self.registry, self.owner, clock, owners.alive),
@@ -171,11 +177,26 @@ class _Services:
             make_children=self.children.of,
             alive=owners.alive,
             tools=tool_makers(settings),
+            reread=self._reread,
             others=partial(_others, telemetry),
             close_others=_nothing if telemetry is None else telemetry.close,
             own_session=lambda: notebook_session(self.journal, self.environ.get("JPY_SESSION_NAME", "")),
             make_plugins=lambda: make_plugins(self.environ, home, settings, self.journal, clock, self.owner, boxes),
         )
+
+    def _price(self, usage: Usage, model: str, at: datetime) -> tuple[float | None, str]:
+        return Prices(self.settings).price(usage, model, at)
+
+    def _reread(self) -> Settings:
+        """The settings with what the file says of brains now; all else stays what it was when the process began."""
+        fresh = load_settings(self.environ)
+        about = {name: getattr(fresh, name) for name in BRAIN_SETTINGS}
+        self.settings = replace(self.settings, **about)
+        if self.named:
+            return self.settings
+        # In place: whoever chooses among them holds the same table.
+        self.brains.update(make_brains(self.environ, self.settings, self.home))
+        return self.settings
 
 
 def _tidied(journal: Journal, home: Path, clock: Clock) -> tuple[LeaseLedger, tuple[str, ...]]:

@@ -46,6 +46,9 @@ BRAINS = ("claude", "pydantic_ai", "kagura_brain", "sealed")
 _CLAUDE_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 """Variables in which the Claude program finds its key."""
 
+BRAIN_SETTINGS = ("brain", "brain_program", "claude_key_keyring", "endpoint", "endpoints", "model")
+"""What of the settings says who thinks."""
+
 _MILLION = 1_000_000
 
 
@@ -57,7 +60,7 @@ def make_brains(environ: Mapping[str, str], settings: Settings, home: Path) -> d
 
     for variable in _CLAUDE_KEYS:
         _keep(environ.get(variable, ""))
-    claude = ClaudeBrain(environ, home / "claude")
+    claude = ClaudeBrain(environ, home / "claude", key=_claude_key(environ, settings))
     compatible = compatible_brain(environ, settings)
     sealed = SealedBrain(environ, home / "claude-programs")
     program = KaguraBrain(environ, settings.brain_program)
@@ -91,7 +94,9 @@ def make_endpoints(environ: Mapping[str, str], settings: Settings) -> dict[str, 
 
 def check_endpoints(settings: Settings) -> list[Problem]:
     """What is wrong with them, each as the field and what it is; no value is repeated."""
-    return [*_wrong_usual(settings), *_wrong_endpoints(settings.endpoints)]
+    _, wrong = _claude_reference(settings)
+    problems = [("claude_key_keyring", why.partition(": ")[2]) for why in wrong]
+    return [*problems, *_wrong_usual(settings), *_wrong_endpoints(settings.endpoints)]
 
 
 class Prices:
@@ -158,6 +163,16 @@ def _key(name: str, given: EndpointSettings, environ: Mapping[str, str]) -> Key 
     if environ.get(KEY_VARIABLE):
         return _kept(SecretReference(KEY_VARIABLE, "env", KEY_VARIABLE), KEY_VARIABLE, environ)
     return None
+
+
+def _claude_key(environ: Mapping[str, str], settings: Settings) -> Key | None:
+    reference, _ = _claude_reference(settings)
+    return None if reference is None else _kept(reference, "claude_key_keyring", environ)
+
+
+def _claude_reference(settings: Settings) -> tuple[SecretReference | None, list[str]]:
+    table = {"claude_key_keyring": settings.claude_key_keyring} if settings.claude_key_keyring else {}
+    return read_reference(table, "claude_key", "claude_key", required=False)
 
 
 def _reference(name: str, given: EndpointSettings) -> SecretReference | None:

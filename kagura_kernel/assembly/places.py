@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kagura_kernel.domain.errors import WorkspaceUnreadable
 from kagura_kernel.kit.redaction.redactor import redactor_in
-from kagura_kernel.membrane.project import check_project
+from kagura_kernel.membrane.project import check_project, make_project
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.redactor import Redactor
@@ -35,6 +36,14 @@ def project_checker(environ: Mapping[str, str], home: Path) -> Callable[[Path], 
         return check_project(path, home=own, private=private)
 
     return check
+
+
+def folder_for_project(environ: Mapping[str, str], home: Path, path: Path) -> Path:
+    """A folder of the person's, made where it is missing, as a project's root; raises `WorkspaceError`."""
+    own = person(environ)
+    if own is None:
+        raise WorkspaceUnreadable(str(path), "there is no home directory here")
+    return make_project(path, home=own, private=private_places(environ, home))
 
 
 def person(environ: Mapping[str, str]) -> Path | None:

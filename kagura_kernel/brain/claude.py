@@ -17,15 +17,17 @@ from kagura_kernel.brain.claude_auth import (
     INSTALL,
     SERVICE_VARIABLES,
     ClaudeHome,
+    has_key,
     program_environ,
     program_file,
     resolve,
 )
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn, all_images
-from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured
+from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, CredentialError
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.claude_talk import Talk
+    from kagura_kernel.brain.openai_compatible import Key
 
 
 class ClaudeBrain:
@@ -36,6 +38,7 @@ class ClaudeBrain:
         environ: Mapping[str, str],
         state_dir: Path,
         *,
+        key: Key | None = None,
         program: Path | None = None,
         max_retries: int = 4,
         silence: float = 600.0,
@@ -45,11 +48,13 @@ class ClaudeBrain:
         Args:
             environ: The environment to sign in with; never this process's own unless it is handed in here.
             state_dir: A directory of ours, made when needed, where sessions are kept when a key is used.
+            key: Where a key is kept that is used where the environment has none; None where there is none.
             program: The Claude program; None finds the one that came with the SDK, else the one on the PATH.
             max_retries: How often the program asks an overloaded service again, with growing pauses.
             silence: Seconds without a sign of life, while no tool runs, after which the program counts as lost.
         """
         self._environ = dict(environ)
+        self._key = key
         self._home = ClaudeHome(state_dir)
         self._program = program
         self._max_retries = max_retries
@@ -62,7 +67,7 @@ class ClaudeBrain:
 
     def resolve_auth(self) -> AuthContext:
         """How it would sign in; looks for a variable, a file and the program."""
-        auth = resolve(self._environ)
+        auth = self._auth()
         if auth.ready and program_file(self._program, self._environ) is None:
             return AuthContext(ready=False, method=auth.method, reason=f"the Claude program is missing: {INSTALL}")
         return auth
@@ -84,7 +89,7 @@ class ClaudeBrain:
         if (stopped := _spent_already(turn)) is not None:
             yield stopped
             return
-        auth = resolve(self._environ)
+        auth = self._auth()
         if not auth.ready:
             message = f"The {self.name} brain cannot think: {auth.reason}."
             raise BrainNotConfigured(message)
@@ -96,15 +101,16 @@ class ClaudeBrain:
         except OSError as error:
             raise BrainLost(self.name, f"{self._home.root} cannot be used ({error.strerror})") from error
 
+        environ = await self._signed_environ()
         # Imported late, since a kernel that only replays never needs it, and beside the loop: the SDK takes half a
         # second, in which other runs go on.
         talking = await asyncio.to_thread(import_module, "kagura_kernel.brain.claude_talk")
         talk: Talk = talking.host_talk(
             turn,
             program=program,
-            environ=program_environ(self._environ, self._home, max_retries=self._max_retries),
+            environ=program_environ(environ, self._home, max_retries=self._max_retries),
             home=self._home,
-            secrets=[self._environ.get(name, "") for name in SERVICE_VARIABLES],
+            secrets=[environ.get(name, "") for name in SERVICE_VARIABLES],
             silence=self._silence,
         )
         try:
@@ -113,6 +119,25 @@ class ClaudeBrain:
                     yield event
         finally:
             await talk.stop()
+
+    def _uses_key(self) -> bool:
+        """Whether the kept key is what signs in: a variable comes before it, and it before a sign-in."""
+        return self._key is not None and not has_key(self._environ)
+
+    def _auth(self) -> AuthContext:
+        if self._key is not None and self._uses_key():
+            return AuthContext(ready=True, method="api key", reason=f"key from {self._key.place}")
+        return resolve(self._environ)
+
+    async def _signed_environ(self) -> Mapping[str, str]:
+        """The environment with the key that is kept, where it is needed; raises `BrainNotConfigured`."""
+        if self._key is None or not self._uses_key():
+            return self._environ
+        try:
+            return self._environ | {"ANTHROPIC_API_KEY": await self._key.read()}
+        except CredentialError as error:
+            message = f"The {self.name} brain cannot think: {error.message}"
+            raise BrainNotConfigured(message) from error
 
 
 def _spent_already(turn: Turn) -> BrainDone | None:

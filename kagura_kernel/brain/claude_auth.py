@@ -212,6 +212,11 @@ class ClaudeHome:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
 
+def has_key(environ: Mapping[str, str]) -> bool:
+    """Whether a variable holds a key."""
+    return bool(environ.get("ANTHROPIC_API_KEY") or environ.get("ANTHROPIC_AUTH_TOKEN"))
+
+
 def resolve(environ: Mapping[str, str]) -> AuthContext:
     """How the program would sign in with this environment; looks at variables and for one file."""
     if environ.get("ANTHROPIC_API_KEY"):
@@ -229,7 +234,7 @@ def resolve(environ: Mapping[str, str]) -> AuthContext:
 def program_environ(environ: Mapping[str, str], home: ClaudeHome, *, max_retries: int) -> dict[str, str]:
     """The whole environment of the program."""
     given = {name: environ[name] for name in SERVICE_VARIABLES if environ.get(name)}
-    if "ANTHROPIC_API_KEY" in given or "ANTHROPIC_AUTH_TOKEN" in given:
+    if has_key(given):
         # With a key nothing of the person's own set-up is needed, so nothing of it is shown.
         places = {"HOME": str(home.home), "CLAUDE_CONFIG_DIR": str(home.home / ".claude")}
     else:

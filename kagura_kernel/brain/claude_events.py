@@ -203,7 +203,8 @@ class Reading:
 def refused(status: int, said: str, name: str = NAME) -> BrainRefused:
     """The service's no, with what to do about it."""
     advice = {
-        401: "the key or the sign-in is not accepted (401). Check ANTHROPIC_API_KEY, or sign in again with `claude`.",
+        401: "the key or the sign-in is not accepted (401). Check ANTHROPIC_API_KEY, sign in again "
+        "with `claude`, or give another key with `%kagura setup`.",
         403: "this key or account may not do that (403). Ask whoever gave it to you.",
         404: "there is no such model, or this account may not use it (404). Choose another with `--model`.",
         429: "too many requests, or the account's limit is reached (429). Wait a little and run the cell again.",

@@ -113,7 +113,7 @@ def refused(status: int, endpoint: Endpoint, model: str, said: str) -> BrainRefu
     """The service's no, with what to do about it."""
     name = endpoint.name
     advice = {
-        401: f"{name} does not accept the key (401). Check {endpoint.key.place}."
+        401: f"{name} does not accept the key (401). Check {endpoint.key.place}, or give another with `%kagura setup`."
         if endpoint.key is not None
         else f"{name} asks for a key (401), and none is configured: say where it is in [endpoints.{name}].",
         403: f"this key may not do that at {name} (403). Ask whoever gave it to you.",

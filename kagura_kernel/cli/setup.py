@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.assembly import brain_names, load_settings
+from kagura_kernel.assembly import brain_choice, brain_names, load_settings
+from kagura_kernel.assembly.local_services import local_services, local_urls
 from kagura_kernel.assembly.settings_file import KEYCHAIN, write_setting
 from kagura_kernel.brain.openai_compatible import KNOWN
 from kagura_kernel.cli import doctor
@@ -131,19 +132,47 @@ class Walk:
             if self.mend and settings.brain not in ("auto", *brain_names()):
                 self._write("brain", "auto")
             return
-        ways = ["leave it as it is", "Claude, by a sign-in or a key in a variable"]
+        ways = ["leave it as it is", "Claude, by a sign-in or a key"]
         ways += ["a service with an OpenAI-compatible API, or a model on this machine"]
-        match self.talk.choose("Which brain should think?", ways):
-            case 0:
-                return
-            case 1:
-                self.talk.say(_SIGN_IN)
-                if settings.brain not in ("auto", "claude"):
-                    self._write("brain", "claude")
-                return
+        self.talk.say("Looking for models on this machine …")
+        found = [(one.name, model) for one in local_services(local_urls(settings)) for model in one.models]
+        here = [f"{model}, which {name} has on this machine" for name, model in found]
+        number = self.talk.choose("Which brain should think?", [*ways, *here])
+        if number == 0:
+            return
+        if number == 1:
+            self._claude()
+            return
+        if number >= len(ways):
+            self._use(*found[number - len(ways)])
+            return
         names = list(KNOWN)
         number = self.talk.choose("Which service?", [*names, "another one, by its URL"])
         self._service(names[number] if number < len(names) else "", settings)
+
+    def _claude(self) -> None:
+        self.talk.say(_SIGN_IN)
+        key = self.talk.ask_secret("Or a key of Anthropic's, which goes into the keychain (empty to skip): ").strip()
+        try:
+            brain_choice.use_claude(self.environ, key)
+        except KeychainUnusable as error:
+            self.talk.say(f"It was not kept: {error}. Keep it in the variable ANTHROPIC_API_KEY.")
+            return
+        if key:
+            self.talk.say("It was kept in the keychain, and `claude_key_keyring` of your settings says so.")
+        self._say_overridden()
+
+    def _use(self, name: str, model: str) -> None:
+        """A model that was found."""
+        brain_choice.use_service(self.environ, name, model)
+        self.talk.say(f"Your settings name {model} of {name} now.")
+        if not brain_choice.has_library():
+            self.talk.say(f"It needs one more package: pip install '{brain_choice.LIBRARY}'.")
+        self._say_overridden()
+
+    def _say_overridden(self) -> None:
+        for variable in brain_choice.overriding(self.environ):
+            self.talk.say(f"The variable {variable} overrides it: take it away, or change it.")
 
     def _service(self, known: str, settings: Settings) -> None:
         name = known or self.talk.ask("A short name for it: ").strip()

@@ -53,6 +53,7 @@ from kagura_kernel.runs.run import Run
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.dispatching import Session
     from kagura_kernel.cockpit.kits import KitDesk
+    from kagura_kernel.domain.settings import Settings
     from kagura_kernel.kit.redaction.redactor import Redactor
     from kagura_kernel.memory.store import MemoryStore
     from kagura_kernel.plugins.manager import PluginManager
@@ -107,6 +108,8 @@ class CockpitParts:
     tools: Callable[[], Sequence[ToolMaker]] = tuple
     others: Callable[[], Sequence[PartStatus]] = tuple  # The state of what else was configured, for `status`
     own_session: Callable[[], str] = str  # The session that goes on here; empty for a new one
+    # Reads the settings about brains anew and has brains follow them; None where none were read
+    reread: Callable[[], Settings] | None = None
     close_others: Callable[[], None] = _nothing  # Closes it, after the last event and before the journal
 
 
@@ -243,6 +246,23 @@ class Cockpit:
             parts.redactor,
         )
         return Session(self._session_named(name), made)
+
+    def reread_brains(self) -> None:
+        """Have the next runs think by the settings as they are in the file now; what goes on stays as it is.
+
+        Raises:
+            ConfigurationError: they are wrong; those of before count on.
+        """
+        if self._parts.reread is None:
+            return
+        choices = replace(self._parts.choices, settings=self._parts.reread())
+        self._parts = replace(self._parts, choices=choices)
+        self.plugins.use_choices(choices)
+
+    @property
+    def approval_deadline(self) -> float:
+        """Seconds until no answer of a person is a no."""
+        return self._parts.choices.settings.approval_deadline
 
     def sweep(self) -> None:
         """Give back what processes that are gone have left; returns at once."""

@@ -11,6 +11,7 @@ import concurrent.futures
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,6 +33,7 @@ from kagura_kernel.domain.plugins import Severity
 from kagura_kernel.plugins.manifest import FOLDER
 
 if TYPE_CHECKING:
+    from kagura_kernel.cockpit.ordering import Choices
     from kagura_kernel.domain.plugins import PluginAudit, PluginChange
     from kagura_kernel.journal.mailbox import PluginWord
     from kagura_kernel.journal.plugins import PluginLogLine
@@ -258,6 +260,10 @@ class PluginDesk:
             )
         except errors.JournalError as trouble:
             log.warning("%s %s, asked for in the %s: %s", word.deed, word.plugin, word.via, trouble.message)
+
+    def use_choices(self, choices: Choices) -> None:
+        """Put orders together from these from now on."""
+        self._around = replace(self._around, choices=choices)
 
     def _session(self, name: str | None) -> str:
         return self._around.session_of(name)

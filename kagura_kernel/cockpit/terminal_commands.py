@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kagura_kernel.domain.grammar import TERMINAL, Argument, Command, Kind, Option
+from kagura_kernel.domain.grammar import BOTH, NOTEBOOK, TERMINAL, Argument, Command, Kind, Option
 
 JSON = Option(("--json",), "print JSON", surfaces=TERMINAL)
 PLACE = (
@@ -62,8 +62,8 @@ TERMINAL_COMMANDS = (
     ),
     Command(
         "setup",
-        "walk through what the doctor finds about brain, memory, boxes and chats, and write down what you choose",
-        TERMINAL,
+        "choose what thinks; in a terminal also where memories are kept, the box, and a chat",
+        BOTH,
         (
             Argument(
                 "part",
@@ -71,10 +71,12 @@ TERMINAL_COMMANDS = (
                 "this part alone",
                 required=False,
                 choices=("brain", "memory", "sandbox", "transport"),
+                surfaces=TERMINAL,
             ),
+            Argument("part", Kind.CHOICE, "what thinks", required=False, choices=("brain",), surfaces=NOTEBOOK),
         ),
-        (Option(("--yes",), "ask nothing: set back what cannot be right, and say what else to do"),),
-        ("setup", "setup brain", "setup transport", "setup --yes"),
+        (Option(("--yes",), "ask nothing: set back what cannot be right, and say what else to do", surfaces=TERMINAL),),
+        ("setup", "setup brain"),
         detail="Writes to your settings file; a key or a token goes into the keychain, never into a file. Without a "
         "terminal nobody is asked. Exit code 0 if runs can begin with it, 3 if something still has to be done.",
     ),

@@ -89,6 +89,11 @@ class Settings:
 
     brain: str = _setting("auto", "the [brain](brains.md) that thinks, or `auto` for the first that is configured")
     model: str = _setting("", "its model; empty is the brain's own choice")
+    claude_key_keyring: str = _setting(
+        "",
+        "the keychain's entry that holds the key of the brain `claude`, `service/username`; one in a variable comes "
+        "before it",
+    )
     endpoint: str = _setting(
         "", "where the brain `pydantic_ai` thinks: a service's name, a name in `endpoints`, or a base URL"
     )

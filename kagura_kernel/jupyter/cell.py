@@ -135,6 +135,7 @@ async def carry_out(
     """
     # From here on it costs: the first cell brings the engine, the journal and the displays in.
     from kagura_kernel.assembly import get_cockpit
+    from kagura_kernel.jupyter.choosing import launch
     from kagura_kernel.jupyter.follow import follow
     from kagura_kernel.jupyter.live_run import display_for
 
@@ -146,7 +147,7 @@ async def carry_out(
         if notebook is not None:
             cells = KernelCells.of(shell)
             asked = asked._replace(notebook=notebook, write_cells=cells_writer(shell), runs_cells=cells)
-    handle = cockpit.launch(asked)
+    handle = cockpit.launch(asked) if at_once else await launch(shell, cockpit, asked, place)
     display = display_for(place, cockpit, handle.run_id, asked.write_cells)
     if request.background:
         from kagura_kernel.jupyter.background import BackgroundRun

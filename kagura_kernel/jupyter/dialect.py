@@ -41,7 +41,9 @@ ENTRY_INSIDE = "kagura_cell_inside"
 ENTRY_COMMAND = "kagura_command"
 """The same for a line that waits for a person, or for the page that shows the notebook."""
 
-_AWAITED = re.compile(r"(?:plugin[ \t]+(?:enable|audit)|fix|explain|apply|say[ \t](?:.*[ \t])?--instead)(?=[ \t]|$)")
+_AWAITED = re.compile(
+    r"(?:plugin[ \t]+(?:enable|audit)|fix|explain|apply|setup|say[ \t](?:.*[ \t])?--instead)(?=[ \t]|$)"
+)
 _COMMAND = re.compile(r"%kagura[ \t]+(?P<line>.*)")
 
 _FIRST_LINE = re.compile(rf"%%(?P<magic>{'|'.join(CELL_MAGICS)})(?P<line>[ \t].*)?$")

@@ -62,6 +62,39 @@ def check_project(path: Path, *, home: Path | None, private: Sequence[Path]) -> 
     return root
 
 
+def make_project(path: Path, *, home: Path, private: Sequence[Path]) -> Path:
+    """A folder below the home directory as a project's root, made where it is missing.
+
+    A relative path counts from the home directory. No link is followed on the way, so that what is made, and shown, is
+    what was named.
+
+    Raises:
+        WorkspaceUnreadable: it cannot be made or read, or a file stands there.
+        WorkspaceRefused: it does not lie below home, a link stands on the way, or it is never shown.
+    """
+    root = home.resolve()
+    named = Path(os.path.normpath(root / path.expanduser()))
+    below = next((named.relative_to(top) for top in (root, home) if named.is_relative_to(top)), None)
+    if below is None or not below.parts:
+        raise WorkspaceRefused(str(named), "choose a folder that lies in your home directory")
+    refuse_private(root / below, home=home, private=private)
+    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in below.parts:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, dir_fd=directory)
+            further = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+            os.close(directory)
+            directory = further
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise WorkspaceRefused(str(named), "a file or a link stands on the way to it") from error
+        raise WorkspaceUnreadable(str(named), f"it cannot be made ({error.strerror})") from error
+    finally:
+        os.close(directory)
+    return check_project(root / below, home=home, private=private)
+
+
 def refuse_private(root: Path, *, home: Path | None, private: Sequence[Path]) -> None:
     """Refuse what is never shown to a box: the system's own, home as a whole, keys, and directories of ours.
 

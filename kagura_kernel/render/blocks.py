@@ -210,6 +210,7 @@ class Field:
     value: str = ""
     options: Sequence[tuple[str, str]] = ()  # what there is to choose, each value with its word; none to type
     is_number: bool = False
+    is_secret: bool = False  # whether what is typed is shown as dots, and never given back
     is_needed: bool = False
     problem: str = ""  # why what was typed cannot be taken
 

@@ -242,7 +242,9 @@ def _field(field: ui.Field) -> Markup:
     else:
         # A number too: a number field of a browser hides what it does not understand, and a person's words with it.
         kind = {"inputmode": "decimal"} if field.is_number else {"spellcheck": "false"}
-        typed = _void("input", type="text", **kind, autocomplete="off", value=field.value, class_="kg-input", **facts)
+        kind |= {"type": "password", "autocomplete": "new-password"} if field.is_secret else {"type": "text"}
+        kind.setdefault("autocomplete", "off")
+        typed = _void("input", **kind, value=field.value, class_="kg-input", **facts)
     inside = element("label", field.name, for_=field.key) + element(
         "div", words_of(field.about), class_="kg-help", id=about
     )

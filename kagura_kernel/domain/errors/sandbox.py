@@ -92,7 +92,8 @@ class WorkspaceRefused(WorkspaceError):
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(
-            f"The project {path} is not shown to a box: {why}. Start the kernel in the project's own folder."
+            f"The project {path} is not shown to a box: {why}. Start in the project's own folder, or go there before: "
+            "`%cd ~/FOLDER` in a notebook, `cd ~/FOLDER` in a terminal."
         )
         self.path = path
         self.why = why

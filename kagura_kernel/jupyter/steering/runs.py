@@ -66,6 +66,14 @@ def model(asked: Asked) -> None:
     tell(f"Further runs here think with {now}." if now else "Further runs here think with the usual model.")
 
 
+async def setup(asked: Asked) -> None:
+    """Choose what thinks."""
+    from kagura_kernel.jupyter.choosing import set_up
+
+    place = Surface.INSIDE if asked.blocked or not asked.awaited else surface_of(asked.shell)
+    await set_up(asked.cockpit, place)
+
+
 def status(asked: Asked) -> Any:
     """What runs, what waits, and what is there to run on."""
     return StatusText(asked.cockpit.status())

@@ -44,7 +44,13 @@ function drawn(kagura: Kagura): string {
   const sections = new SectionList({ load: () => Promise.resolve([]), save: () => undefined });
   sections.add(memoriesSection(kagura, english));
   return renderToStaticMarkup(
-    <Sidebar kagura={kagura} trans={english} sections={sections} jump={() => Promise.resolve('')} />
+    <Sidebar
+      kagura={kagura}
+      trans={english}
+      sections={sections}
+      jump={() => Promise.resolve('')}
+      setUp={() => Promise.resolve('')}
+    />
   );
 }
 

@@ -52,7 +52,13 @@ function drawn(kagura: Kagura): string {
   sections.add(pluginsSection(kagura, english));
   sections.add(approvalsSection(kagura, english));
   return renderToStaticMarkup(
-    <Sidebar kagura={kagura} trans={english} sections={sections} jump={() => Promise.resolve('')} />
+    <Sidebar
+      kagura={kagura}
+      trans={english}
+      sections={sections}
+      jump={() => Promise.resolve('')}
+      setUp={() => Promise.resolve('')}
+    />
   );
 }
 

@@ -35,7 +35,13 @@ async function drawn(fill: (server: FakeServer) => void, closed: string[] = []):
   }
   await Promise.resolve();
   return renderToStaticMarkup(
-    <Sidebar kagura={kagura} trans={english} sections={sections} jump={() => Promise.resolve('')} />
+    <Sidebar
+      kagura={kagura}
+      trans={english}
+      sections={sections}
+      jump={() => Promise.resolve('')}
+      setUp={() => Promise.resolve('')}
+    />
   );
 }
 
@@ -46,6 +52,7 @@ test('sections stand by their rank, and empty ones say what they are for', async
   for (const words of [
     'Nothing waits for you',
     'No run yet',
+    'Set up a model',
     'No plugin is known here',
     'Nothing is remembered yet',
     'No credential is lent',
@@ -70,6 +77,7 @@ test('of the active cell that failed its error stands at the top, with two thing
         trans={english}
         sections={sections}
         jump={() => Promise.resolve('')}
+        setUp={() => Promise.resolve('')}
         failure={{ changed: new Signal<object, void>({}), told: () => told, ask: () => undefined }}
       />
     );

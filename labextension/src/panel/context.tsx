@@ -9,6 +9,11 @@ export interface IPanelContext {
   readonly trans: TranslationBundle;
   /** Opens the notebook and shows the cell. Resolves with a sentence when it could not, otherwise with nothing. */
   readonly jump: (origin: IOrigin) => Promise<string>;
+  /**
+   * Runs a cell in the notebook in front that asks what is to think. Resolves with a sentence when there is none,
+   * otherwise with nothing.
+   */
+  readonly setUp: () => Promise<string>;
   /** Has a sentence read out, and shown for a while. */
   readonly tell: (sentence: string) => void;
 }

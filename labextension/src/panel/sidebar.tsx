@@ -19,13 +19,17 @@ export interface ISidebarProps {
   readonly trans: TranslationBundle;
   readonly sections: SectionList;
   readonly jump: (origin: IOrigin) => Promise<string>;
+  readonly setUp: () => Promise<string>;
   readonly failure?: IFailure;
 }
 
 /** The panel: its sections one below the other. */
-export function Sidebar({ kagura, trans, sections, jump, failure }: ISidebarProps) {
+export function Sidebar({ kagura, trans, sections, jump, setUp, failure }: ISidebarProps) {
   const [told, tell] = useTold();
-  const context = useMemo<IPanelContext>(() => ({ kagura, trans, jump, tell }), [kagura, trans, jump, tell]);
+  const context = useMemo<IPanelContext>(
+    () => ({ kagura, trans, jump, setUp, tell }),
+    [kagura, trans, jump, setUp, tell]
+  );
   useSignal(sections.changed);
   useEffect(() => {
     const slot = (_: unknown, { approval, remark }: IRemarked) => tell(remarkWords(trans, approval, remark));

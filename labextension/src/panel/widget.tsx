@@ -14,6 +14,7 @@ export interface IPanelOptions {
   trans: TranslationBundle;
   sections: SectionList;
   jump: (origin: IOrigin) => Promise<string>;
+  setUp: () => Promise<string>;
   failure: IFailure;
 }
 

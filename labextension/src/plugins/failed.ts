@@ -4,6 +4,7 @@ import type { JSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 import { text } from '../api/decode.js';
 import type { IFailure } from '../panel/failedCell.js';
+import { runBelow } from './below.js';
 
 /** The active cell where it shows an error, with its panel; null everywhere else. */
 export function failedCell(
@@ -52,16 +53,6 @@ export async function askAbout(tracker: INotebookTracker | null, word: 'fix' | '
   if (!found) {
     return;
   }
-  const { panel, id, index } = found;
-  const { content, sessionContext } = panel;
-  // A notebook that has had no agent yet; one that has is told so, which nobody sees.
-  await sessionContext.session?.kernel?.requestExecute({
-    code: '%load_ext kagura_kernel',
-    silent: true,
-    store_history: false
-  }).done;
-  content.model?.sharedModel.insertCell(index + 1, { cell_type: 'code', source: `%kagura ${word} ${id}` });
-  content.deselectAll();
-  content.activeCellIndex = index + 1;
-  await NotebookActions.run(content, sessionContext);
+  found.panel.content.activeCellIndex = found.index;
+  await runBelow(tracker, `%kagura ${word} ${found.id}`);
 }

@@ -16,6 +16,7 @@ import { runsSection } from '../panel/sections/runs.js';
 import { KaguraPanel } from '../panel/widget.js';
 import { ISections, TRANSLATION_DOMAIN } from '../tokens.js';
 import { failureOf } from './failed.js';
+import { runBelow } from './below.js';
 import { jumpToCell } from './jump.js';
 import { IKagura, places } from './service.js';
 import { followSettings, SETTINGS_ID } from './settings.js';
@@ -80,6 +81,10 @@ export const panelPlugin: JupyterFrontEndPlugin<KaguraPanel> = {
       trans,
       sections: sections as SectionList,
       jump: origin => jumpToCell(app, tracker, trans, origin),
+      setUp: async () =>
+        (await runBelow(tracker, '%kagura setup'))
+          ? ''
+          : trans.__('Open a notebook first: the form appears in a cell of it.'),
       failure: failureOf(tracker)
     });
     app.shell.add(panel, 'right', { rank: RANK });

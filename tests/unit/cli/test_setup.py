@@ -8,6 +8,7 @@ import keyring
 import pytest
 
 from kagura_kernel.assembly import load_settings
+from kagura_kernel.assembly.local_services import LocalService
 from kagura_kernel.assembly.settings_file import with_setting, write_setting, write_settings
 from kagura_kernel.cli.main import main
 from kagura_kernel.cli.setup import PARTS, Walk
@@ -229,3 +230,16 @@ def test_who_has_a_brain_that_can_think_is_not_told_how_to_get_one(walk, file, m
     assert "Sign in once" in walk("brain", asks=False)
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     assert walk("brain", asks=False) == ""
+
+
+def test_a_model_that_answers_on_this_machine_is_offered(walk, file, monkeypatch):
+    found = [LocalService("ollama", ("small", "qwen3:32b"))]
+    monkeypatch.setattr("kagura_kernel.cli.setup.local_services", lambda _: found)
+    assert "Your settings name qwen3:32b of ollama now." in walk("brain", "5")
+    assert written(file) == {"brain": "pydantic_ai", "endpoint": "ollama", "model": "qwen3:32b"}
+
+
+def test_a_key_for_claude_goes_into_the_keychain_alone(walk, file, chain):
+    walk("brain", "2", secret=SECRET)
+    assert written(file) == {"claude_key_keyring": "kagura-kernel/anthropic"}
+    assert chain == {("kagura-kernel", "anthropic"): SECRET}

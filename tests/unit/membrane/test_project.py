@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.membrane.project import HostState, ProjectFiles, UnsafePath, link_hash, split_path
+from kagura_kernel.domain.errors import WorkspaceRefused, WorkspaceUnreadable
+from kagura_kernel.membrane.project import HostState, ProjectFiles, UnsafePath, link_hash, make_project, split_path
 
 
 @pytest.fixture
@@ -99,3 +100,34 @@ def test_whatever_path_is_accepted_stays_below_the_root(path: str) -> None:
         return
     assert parts
     assert not any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts)
+
+
+@pytest.mark.parametrize("named", ["work/first", "{home}/work/first", "{home}/x/../work/first", "{alias}/work/first"])
+def test_a_folder_below_home_is_made_and_is_a_project(tmp_path: Path, named: str) -> None:
+    home, alias = tmp_path / "home", tmp_path / "alias"
+    home.mkdir()
+    alias.symlink_to(home)
+    project = make_project(Path(named.format(home=home, alias=alias)), home=alias, private=[])
+    assert project == home / "work" / "first"
+    assert project.is_dir()
+    assert make_project(project, home=home, private=[]) == project
+
+
+@pytest.mark.parametrize(
+    "named", ["", ".", "/etc", "..", "../other", "work/../..", "link", "link/new", "file/new", ".ssh/new", "data/new"]
+)
+def test_nothing_else_is_made_a_project(tmp_path: Path, named: str) -> None:
+    home, outside = tmp_path / "home", tmp_path / "outside"
+    home.mkdir()
+    outside.mkdir()
+    (home / "link").symlink_to(outside)
+    (home / "file").write_text("")
+    with pytest.raises(WorkspaceRefused):
+        make_project(Path(named), home=home, private=[home / "data"])
+    assert list(outside.iterdir()) == []
+    assert sorted(path.name for path in home.iterdir()) == ["file", "link"]
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    with pytest.raises(WorkspaceUnreadable, match="cannot be made"):
+        make_project(Path("x" * 300), home=tmp_path, private=[])

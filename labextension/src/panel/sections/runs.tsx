@@ -7,7 +7,7 @@ import type { IRun } from '../../api/schema.js';
 import type { ISection } from '../../tokens.js';
 import { usePanel } from '../context.js';
 import { type IRovingItem, onActivate, useClaimedFocus, useNow, useSignal } from '../hooks.js';
-import { Empty, notebookName, Problem, useJump } from '../parts.js';
+import { Button, Empty, notebookName, Problem, useJump } from '../parts.js';
 import { SearchField } from '../searchField.js';
 import { VirtualList } from '../virtualList.js';
 
@@ -64,7 +64,7 @@ function Runs() {
 }
 
 function None({ query }: { readonly query: string }) {
-  const { trans } = usePanel();
+  const { trans, setUp, tell } = usePanel();
   return query ? (
     <Empty title={trans.__('No run has these words')}>
       {trans.__('The search looks into the task, the brain, the model and the name of the notebook.')}
@@ -72,6 +72,13 @@ function None({ query }: { readonly query: string }) {
   ) : (
     <Empty title={trans.__('No run yet')}>
       {trans.__('Write %%kagura on the first line of a cell, a task below it, and run the cell.')}
+      <Button
+        onClick={async () => {
+          tell(await setUp());
+        }}
+      >
+        {trans.__('Set up a model')}
+      </Button>
     </Empty>
   );
 }
