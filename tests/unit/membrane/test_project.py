@@ -102,19 +102,21 @@ def test_whatever_path_is_accepted_stays_below_the_root(path: str) -> None:
     assert not any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts)
 
 
-@pytest.mark.parametrize("named", ["work/first", "{home}/work/first", "{home}/x/../work/first", "{alias}/work/first"])
+@pytest.mark.parametrize(
+    "named", ["sales/march", "{home}/sales/march", "{home}/x/../sales/march", "{alias}/sales/march"]
+)
 def test_a_folder_below_home_is_made_and_is_a_project(tmp_path: Path, named: str) -> None:
     home, alias = tmp_path / "home", tmp_path / "alias"
     home.mkdir()
     alias.symlink_to(home)
     project = make_project(Path(named.format(home=home, alias=alias)), home=alias, private=[])
-    assert project == home / "work" / "first"
+    assert project == home / "sales" / "march"
     assert project.is_dir()
     assert make_project(project, home=home, private=[]) == project
 
 
 @pytest.mark.parametrize(
-    "named", ["", ".", "/etc", "..", "../other", "work/../..", "link", "link/new", "file/new", ".ssh/new", "data/new"]
+    "named", ["", ".", "/etc", "..", "../other", "sales/../..", "link", "link/new", "file/new", ".ssh/new", "data/new"]
 )
 def test_nothing_else_is_made_a_project(tmp_path: Path, named: str) -> None:
     home, outside = tmp_path / "home", tmp_path / "outside"
