@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.imports import guard_imports
@@ -37,10 +38,13 @@ guard_imports(os.path.realpath, os.getcwd)
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:
     """`%load_ext kagura_kernel`: register the magics; everything heavier waits for the first cell that needs it."""
+    from kagura_kernel.domain.former_names import former_variables
     from kagura_kernel.jupyter.ahead import compile_ahead
     from kagura_kernel.jupyter.magics import register
 
     register(ipython)
+    for told in former_variables(os.environ):
+        sys.stderr.write(f"{told}\n")
     compile_ahead(os.environ)
 
 

@@ -33,12 +33,13 @@ from kagura_kernel.cockpit.resuming import checkpoint_of
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.cockpit.sweeping import Sweep
 from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.former_names import former_variables
 from kagura_kernel.journal.checkpoints import drop_old, named_contents
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import mark_lost, process_owner
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.views import known_cells, notebook_session, session_conversation
+from kagura_kernel.journal.views import known_cells, notebook_session, session_conversation, unfinished
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.lease import lease_terms, parse_grant
 from kagura_kernel.membrane.credentials.revoke import Settler, keep_sweeping
@@ -178,7 +179,7 @@ class _Services:
             alive=owners.alive,
             tools=tool_makers(settings),
             reread=self._reread,
-            others=partial(_others, telemetry),
+            others=partial(_others, telemetry, self.environ),
             close_others=_nothing if telemetry is None else telemetry.close,
             own_session=lambda: notebook_session(self.journal, self.environ.get("JPY_SESSION_NAME", "")),
             make_plugins=lambda: make_plugins(self.environ, home, settings, self.journal, clock, self.owner, boxes),
@@ -210,7 +211,7 @@ def _tidied(journal: Journal, home: Path, clock: Clock) -> tuple[LeaseLedger, tu
         lost = tuple(mark_lost(journal, clock))
         drop_old(journal)
         BlobStore(home / "blobs").prune(keep=lambda: named_contents(journal))
-        prune_spilled(home / "outputs")
+        prune_spilled(home / "outputs", lambda: [run.run_id for run in unfinished(journal)])
     except BaseException:
         journal.close()
         raise
@@ -222,9 +223,10 @@ async def _probe(boxes: Boxes, brains: Iterable[BrainProvider]) -> tuple[Sequenc
     return await boxes.probe(), [PartStatus(name, auth.ready, auth.reason) for name, auth in signed]
 
 
-def _others(telemetry: Telemetry | None) -> list[PartStatus]:
+def _others(telemetry: Telemetry | None, environ: Mapping[str, str]) -> list[PartStatus]:
     told = telemetry_status(telemetry)
-    return [*([] if told is None else [told]), *extension_status()]
+    former = [PartStatus("kagura-agent", ok=False, reason=one) for one in former_variables(environ)]
+    return [*([] if told is None else [told]), *extension_status(), *former]
 
 
 def _nothing() -> None:

@@ -37,6 +37,7 @@ from kagura_kernel.cli.printing import for_terminal, paragraph, tell, terminal_w
 from kagura_kernel.cli.status import look_at_memory
 from kagura_kernel.cockpit.naming import read_time
 from kagura_kernel.domain import errors
+from kagura_kernel.domain.former_names import former_variables
 from kagura_kernel.domain.policy import IsolationClass, SandboxPolicy
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
@@ -149,6 +150,10 @@ def look(settings: Settings, place: Path | str, since: datetime) -> list[Finding
 def beside_boxes(settings: Settings, place: Path | str, since: datetime) -> list[Finding]:
     """All else: network, secrets, Jupyter, clock, disk, and what the journal tells; arguments as of `look`."""
     return [
+        *(
+            Finding("former name", WARN, one, "unset it where nothing else reads it")
+            for one in former_variables(os.environ)
+        ),
         egress_rules(settings),
         *_providers(),
         secret_places(os.environ),

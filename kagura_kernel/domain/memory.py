@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,7 +12,7 @@ from enum import StrEnum
 from pathlib import PurePath
 
 MEMORY_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
-"""What a type of memory and a tag may be called: kebab-case, at most 48 characters."""
+"""What a type of memory may be called: kebab-case, at most 48 characters."""
 
 NOTE, LESSON, FIX, OUTCOME, TASK, DECISION = "note", "lesson", "fix", "outcome", "task", "decision"
 """Types that have a meaning to the engine; others are whatever somebody calls them."""
@@ -83,6 +84,22 @@ class Source:
     uri: str = ""  # What it was read from, such as an address or a file; empty where there is nothing
 
 
+def as_tag(word: str) -> str:
+    """A word as a tag, in small letters of whatever script, joined by dashes; as it is where it can be none."""
+    tag = unicodedata.normalize("NFC", word).lower()
+    return tag if all(map(_is_of_letters, tag.split("-"))) else word
+
+
+def is_tag(word: str) -> bool:
+    """Whether a word is a tag, but for its length."""
+    return word == as_tag(word) and all(map(_is_of_letters, word.split("-")))
+
+
+def _is_of_letters(part: str) -> bool:
+    # Vowel signs and accents of their own are marks, and belong to the letter before them.
+    return part[:1].isalnum() and all(one.isalnum() or unicodedata.category(one).startswith("M") for one in part)
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """What is to be remembered."""
@@ -92,7 +109,7 @@ class Draft:
     tier: Tier = Tier.QUARANTINE  # How far it is trusted
     type: str = NOTE  # `MEMORY_TYPE`
     summary: str = ""  # One line, at most `MOST_SUMMARY` characters; empty takes the beginning of the text
-    tags: tuple[str, ...] = ()  # Each `MEMORY_TYPE`, at most `MOST_TAGS`; kept sorted, each once
+    tags: tuple[str, ...] = ()  # Each as `as_tag` has it, at most `MOST_TAGS`; kept sorted, each once
     importance: float = 0.5
     scope: str = ""  # Whom it concerns: empty for everybody, otherwise such as `project:…` or `session:…`
     thread: str = ""  # The conversation that it is one turn of; its neighbours there help to find it. Empty for none.
@@ -102,6 +119,10 @@ class Draft:
     pinned: bool = False  # Whether every run starts with it
     data: Mapping[str, object] = field(default_factory=dict)  # Further facts, as JSON values; not searched
     id: str = ""  # Its id where it has one already (import, children of a run); empty makes one
+
+    def __post_init__(self) -> None:
+        """Write its tags as they are kept."""
+        object.__setattr__(self, "tags", tuple(map(as_tag, self.tags)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +169,7 @@ class Query:
     text: str  # In words; empty lists the newest that fit
     k: int = 10  # How many at most, 1 to 1,000
     types: tuple[str, ...] = ()  # Of these types alone; empty for any
-    tags: tuple[str, ...] = ()  # With these tags
+    tags: tuple[str, ...] = ()  # With these tags, as `as_tag` has them
     all_tags: bool = False  # Whether every one of them, or any
     tier: Tier | None = None  # Of this tier alone; None for any
     # Of these scopes alone; None for any. What concerns everybody has the scope "".
@@ -156,6 +177,10 @@ class Query:
     since: datetime | None = None  # That happened from `since` on and before `until`, aware
     until: datetime | None = None
     min_importance: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Ask for its tags as they are kept."""
+        object.__setattr__(self, "tags", tuple(map(as_tag, self.tags)))
 
 
 @dataclass(frozen=True, slots=True)

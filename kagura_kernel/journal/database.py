@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from sqlalchemy import Connection, Executable, Row
 from sqlalchemy.exc import SQLAlchemyError
 
-from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
+from kagura_kernel.domain.errors import JournalLocked, JournalUnreadable, JournalUnwritable
 
 _IDLE_READERS = 4
 
@@ -34,8 +34,11 @@ class Place(Protocol):
         """
         ...
 
-    def begin(self, connection: Connection, *, flush: bool) -> None:
-        """Start a transaction that no other process can write beside; with `flush` its commit reaches the disk."""
+    def begin(self, connection: Connection, *, flush: bool, wait: bool = True) -> None:
+        """Start a transaction that no other process can write beside; with `flush` its commit reaches the disk.
+
+        Where another one writes it waits for some seconds, or not at all.
+        """
         ...
 
     def begin_reading(self, connection: Connection) -> None:
@@ -66,6 +69,10 @@ class Place(Protocol):
         """Whether the error says that the connection is gone, while a new one may work."""
         ...
 
+    def is_busy(self, error: Exception) -> bool:
+        """Whether the error only says that another process writes."""
+        ...
+
     def is_damage(self, error: Exception) -> bool:
         """Whether the error says that what is there cannot be a journal."""
         ...
@@ -91,23 +98,25 @@ class Database:
         self._closed = False
 
     @contextmanager
-    def writing(self, *, flush: bool = False) -> Iterator[Connection]:
+    def writing(self, *, flush: bool = False, wait: bool = True) -> Iterator[Connection]:
         """A transaction that no other writer runs beside; an error inside rolls it back whole.
 
         Raises:
+            JournalLocked: another process writes, still after some seconds, or now where nobody is to `wait`.
             JournalUnwritable: it could not be begun or committed.
             JournalUnreadable: what is there is damaged.
         """
         with self._write_lock:
             try:
-                connection = self._begin(flush=flush)
+                connection = self._begin(flush=flush, wait=wait)
                 yield connection
                 connection.exec_driver_sql("COMMIT")
             except SQLAlchemyError as error:
                 self._roll_back()
                 if self.place.is_damage(error):
                     raise JournalUnreadable(self.where, self.place.why(error)) from error
-                raise JournalUnwritable(self.where, self.place.why(error)) from error
+                kind = JournalLocked if self.place.is_busy(error) else JournalUnwritable
+                raise kind(self.where, self.place.why(error)) from error
             except BaseException:
                 self._roll_back()
                 raise
@@ -196,27 +205,27 @@ class Database:
             self._drop_readers()
             self.place.close()
 
-    def _begin(self, *, flush: bool) -> Connection:
+    def _begin(self, *, flush: bool, wait: bool) -> Connection:
         self._refuse_when_closed(JournalUnwritable)
         if why := self.place.why_gone():
             raise JournalUnwritable(self.where, why)
         try:
-            return self._begun(flush=flush)
+            return self._begun(flush=flush, wait=wait)
         except SQLAlchemyError as error:
             # Nothing is written yet, so a connection that fell asleep is replaced without anyone noticing.
             if not self.place.is_lost(error):
                 raise
         _drop(self._writer)
         self._writer = None
-        return self._begun(flush=flush)
+        return self._begun(flush=flush, wait=wait)
 
-    def _begun(self, *, flush: bool) -> Connection:
+    def _begun(self, *, flush: bool, wait: bool) -> Connection:
         if self._writer is None:
             self._writer = self.place.connect()
         elif self.place.in_transaction(self._writer):
             # An interrupt between two lines can leave one open, and everybody would wait for it.
             self._writer.exec_driver_sql("ROLLBACK")
-        self.place.begin(self._writer, flush=flush)
+        self.place.begin(self._writer, flush=flush, wait=wait)
         return self._writer
 
     def _roll_back(self) -> None:

@@ -39,10 +39,13 @@ class PostgresServer:
         connection.exec_driver_sql(f"SET lock_timeout = '{LOCK_SECONDS * 1000:.0f}ms'")
         return connection
 
-    def begin(self, connection: Connection, *, flush: bool) -> None:
+    def begin(self, connection: Connection, *, flush: bool, wait: bool = True) -> None:
         """Wait for the journal's lock, at most five seconds; the lock goes with the transaction."""
         del flush  # the server decides on durability
         connection.exec_driver_sql("BEGIN")
+        if not wait:
+            # Nothing at all would be no limit.
+            connection.exec_driver_sql("SET LOCAL lock_timeout = '1ms'")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
 
     def begin_reading(self, connection: Connection) -> None:
@@ -89,6 +92,10 @@ class PostgresServer:
     def is_lost(self, error: Exception) -> bool:
         """Whether the connection broke."""
         return isinstance(error, DBAPIError) and error.connection_invalidated
+
+    def is_busy(self, error: Exception) -> bool:
+        """Whether another session holds the lock."""
+        return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) == "55P03"
 
     def is_damage(self, error: Exception) -> bool:
         """Whether the tables are gone."""

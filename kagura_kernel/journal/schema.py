@@ -37,7 +37,7 @@ from sqlalchemy import (
     text,
 )
 
-from kagura_kernel.domain.errors import JournalTooNew, JournalUnreadable
+from kagura_kernel.domain.errors import JournalLocked, JournalTooNew, JournalUnreadable
 from kagura_kernel.journal.database import Database
 from kagura_kernel.journal.encoding import FIRST, as_text, stamp
 from kagura_kernel.journal.place import no_journal
@@ -408,8 +408,21 @@ def migrate(database: Database, now: datetime, *, create: bool = True) -> None:
         UsageError: there is no journal, and none may be made.
         JournalUnwritable: it cannot be reached or written; it is left as it was.
     """
+    try:
+        _bring_up(database, now, create=create, wait=create)
+    except JournalLocked:
+        if create:
+            raise
+        # Whoever only reads needs no lock, unless there is something to be done first.
+        with database.snapshot() as connection:
+            known = is_known(connection, database.where)
+        if not known:
+            _bring_up(database, now, create=create, wait=True)
+
+
+def _bring_up(database: Database, now: datetime, *, create: bool, wait: bool) -> None:
     # With the write lock held, so that whoever waits for it finds the work done.
-    with database.writing(flush=True) as connection:
+    with database.writing(flush=True, wait=wait) as connection:
         found = _found(connection, database.where)
         if not found and not create:
             raise no_journal(database.where)

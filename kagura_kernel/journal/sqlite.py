@@ -156,12 +156,19 @@ class SqliteFile:
         # Only checkpoints are ever deleted, and what is erased has to be gone.
         connection.exec_driver_sql("PRAGMA secure_delete=ON")
 
-    def begin(self, connection: Connection, *, flush: bool) -> None:
+    def begin(self, connection: Connection, *, flush: bool, wait: bool = True) -> None:
         """Wait for the write lock, at most `BUSY_SECONDS`."""
         if connection.info.get("flush", False) is not flush:
             connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
             connection.info["flush"] = flush
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        if wait:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            return
+        connection.exec_driver_sql("PRAGMA busy_timeout=0")
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        finally:
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
 
     def begin_reading(self, connection: Connection) -> None:
         """Start a transaction; its moment is that of the first read."""
@@ -201,6 +208,10 @@ class SqliteFile:
         """Never: a file does not hang up."""
         del error
         return False
+
+    def is_busy(self, error: Exception) -> bool:
+        """Whether another connection holds the lock."""
+        return _code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
     def is_damage(self, error: Exception) -> bool:
         """Whether the file is no database, or a broken one."""
@@ -260,11 +271,6 @@ class SqliteFile:
         # Nobody in this process connects to the new file before it is closed here: they come this way first.
         with _creating, suppress(FileExistsError):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-
-
-def is_busy(error: BaseException | None) -> bool:
-    """Whether an error only says that another process is writing."""
-    return isinstance(error, Exception) and _code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def _kept_from(path: Path, mode: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, Executable, Row, bindparam, func, insert, select, update
 
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
+from kagura_kernel.domain.errors import JournalLocked, JournalUnreadable, JournalUnwritable
 from kagura_kernel.domain.events import Event
 from kagura_kernel.journal.database import Database, Place
 from kagura_kernel.journal.encoding import as_text, decode, encode, row_hash, stamp
@@ -76,9 +76,9 @@ class Journal:
     def open(cls, where: str | Path, *, clock: Clock = _SYSTEM, create: bool = True) -> Journal:
         """The journal in a directory (made when missing, for its owner only) or behind a `postgresql://` URL.
 
-        With `create` off, a place without a journal is left as it is, and one that cannot be written (a full disk,
-        read-only media) can be read all the same; then every attempt to write fails. With
-        it on, the journal is there to be written, and its newest rows are checked, too.
+        With `create` off, a place without a journal is left as it is, one that another process writes is not waited
+        for, and one that cannot be written (a full disk, read-only media) can be read all the same; then every attempt
+        to write fails. With it on, the journal is there to be written, and its newest rows are checked, too.
 
         Raises:
             JournalUnwritable: the directory, the disk or the server does not let us write.
@@ -238,9 +238,9 @@ def _closed_on_error(database: Database) -> Iterator[None]:
 
 def _only_read(directory: Path, error: JournalUnwritable) -> Database:
     """The journal in a directory, for reading; raises why it cannot be written where it cannot be read either."""
-    from kagura_kernel.journal.sqlite import SqliteFile, is_busy
+    from kagura_kernel.journal.sqlite import SqliteFile
 
-    if is_busy(error.__cause__):
+    if isinstance(error, JournalLocked):
         # It could be written in a moment, and whoever keeps it open would find that out never.
         raise error
     database = Database(SqliteFile(_absolute(directory), reading=True))

@@ -27,7 +27,7 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.identity import SESSION_PREFIX
 from kagura_kernel.journal import schema
-from kagura_kernel.journal.encoding import as_text, decode, stamp
+from kagura_kernel.journal.encoding import as_text, decode, moment, stamp
 from kagura_kernel.journal.projected import APPROVALS, RUNS, approval_row, cost_row, run_row
 from kagura_kernel.journal.projection import project
 from kagura_kernel.journal.rows import (
@@ -81,6 +81,12 @@ def runs_ending(journal: Journal, ending: str) -> list[str]:
     )
     # Some databases do not tell capital letters from small ones here.
     return [row.run_id for row in found if ending and row.run_id.endswith(ending)]
+
+
+def latest_start(journal: Journal) -> datetime | None:
+    """When the run began that began last by the clock, whatever was written after it; None where there is none."""
+    found = journal.read(select(schema.runs.c.started_at).order_by(schema.runs.c.started_at.desc()).limit(1))
+    return moment(found[0].started_at) if found else None
 
 
 def unfinished(journal: Journal, *, here: Here | None = None) -> list[RunRow]:

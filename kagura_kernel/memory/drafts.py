@@ -20,6 +20,7 @@ from kagura_kernel.domain.memory import (
     Edge,
     Memory,
     Query,
+    is_tag,
 )
 
 MOST_NAME = 48
@@ -141,8 +142,8 @@ def _draft_problems(draft: Draft) -> Iterator[str]:
     if not draft.text.strip():
         yield "the text is empty"
     yield from _text_problems("summary", draft.summary, MOST_SUMMARY)
-    yield from _kind_problems("type", (draft.type,))
-    yield from _kind_problems("tag", draft.tags)
+    yield from _kind_problems((draft.type,))
+    yield from _tag_problems(draft.tags)
     if len(set(draft.tags)) > MOST_TAGS:
         yield f"there are more than {MOST_TAGS} tags"
     if not _within_one(draft.importance):
@@ -162,8 +163,8 @@ def _query_problems(query: Query) -> Iterator[str]:
         yield f"k is not between 1 and {MOST_K:,}"
     if not _within_one(query.min_importance):
         yield "the least importance is not between 0 and 1"
-    yield from _kind_problems("type", query.types)
-    yield from _kind_problems("tag", query.tags)
+    yield from _kind_problems(query.types)
+    yield from _tag_problems(query.tags)
     yield from _field_problems({f"scope {scope[:40]!r}": scope for scope in query.scopes or ()})
     yield from _moment_problems({"beginning": query.since, "end": query.until})
 
@@ -177,10 +178,19 @@ def _text_problems(what: str, text: str, most: int) -> Iterator[str]:
         yield f"the {what} holds half a character (a lone surrogate)"
 
 
-def _kind_problems(what: str, kinds: Iterable[str]) -> Iterator[str]:
+def _kind_problems(kinds: Iterable[str]) -> Iterator[str]:
     for kind in kinds:
         if len(kind) > MOST_NAME or not MEMORY_TYPE.fullmatch(kind):
-            yield f"the {what} {kind[:60]!r} is not like-this, at most {MOST_NAME} characters"
+            yield f"the type {kind[:60]!r} is not like-this, at most {MOST_NAME} characters"
+
+
+def _tag_problems(tags: Iterable[str]) -> Iterator[str]:
+    for tag in tags:
+        if len(tag) > MOST_NAME or not is_tag(tag):
+            yield (
+                f"the tag {tag[:60]!r} is not made of letters and digits, joined by single dashes, at most "
+                f"{MOST_NAME} characters"
+            )
 
 
 def _field_problems(fields: Mapping[str, str]) -> Iterator[str]:

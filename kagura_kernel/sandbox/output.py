@@ -8,6 +8,7 @@ import os
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Collection
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -76,17 +77,25 @@ def leaves_free(file: int, size: int, free: int) -> bool:
     return found.f_bavail * found.f_frsize - size >= free
 
 
-def prune_spilled(root: Path, older_than_days: float = 30.0) -> int:
-    """Remove outputs that are older, and the directories of runs that are empty then; how many files went.
+def prune_spilled(root: Path, going_on: Callable[[], Collection[str]], older_than_days: float = 30.0) -> int:
+    """Remove outputs that are older, and the empty directories of runs that are over; how many files went.
 
     What cannot be removed stays; links are removed, never followed. Nobody else may enter afterwards.
+
+    Args:
+        root: Where the directories of all runs are.
+        going_on: Tells the runs that may still write into theirs.
+        older_than_days: How old outputs become.
     """
     with contextlib.suppress(OSError):
         if not root.is_symlink():
             root.chmod(0o700)
     before = time.time() - older_than_days * _DAY
     gone = 0
-    for directory in _directories(root):
+    # Looked at before it is asked: a run is recorded before it has a directory.
+    directories = _directories(root)
+    live = going_on() if directories else ()
+    for directory in directories:
         kept = False
         for path in _entries(directory):
             try:
@@ -98,7 +107,7 @@ def prune_spilled(root: Path, older_than_days: float = 30.0) -> int:
             except OSError:
                 kept = True
         with contextlib.suppress(OSError):
-            if not kept and directory.lstat().st_mtime < before:
+            if not kept and directory.name not in live:
                 directory.rmdir()
     return gone
 

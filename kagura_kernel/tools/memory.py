@@ -118,7 +118,7 @@ class RememberTool(_MemoryTool):
             text=schema.text("What to remember."),
             summary=schema.text("One line; the beginning of the text when left out.", empty=True),
             type={"type": "string", "description": "note (the default), decision, or a word of your own, like-this."},
-            tags=schema.texts("By what it is found too, each like-this."),
+            tags=schema.texts("By what it is found too, each one word, or several with dashes."),
             importance={"type": "number", "description": "0 to 1; 0.5 when left out.", "minimum": 0, "maximum": 1},
             related=schema.texts("Ids of memories that it has to do with."),
             scope={

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -45,6 +46,11 @@ def test_the_page_for_changes_has_thirty_of_them_and_each_names_a_file():
     )
     assert len(rows) >= 30
     assert [what for what, where in rows if not named_files(where)] == []
+
+
+def test_the_drawing_is_what_the_contracts_say():
+    program = run_path(str(ROOT / "dev" / "drawing.py"))
+    assert program["PICTURE"].read_text("utf-8") == program["drawing"](), "run dev/drawing.py"
 
 
 def test_every_room_stands_in_the_architecture():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from kagura_kernel.domain.former_names import MODES
 from kagura_kernel.domain.grammar import Argument, InputRequest, Kind, Option
 
 _BLANK = " \t\r\n"
@@ -117,7 +118,7 @@ def _one(slot: Slot, text: str) -> Any:
     if slot.kind not in _PATHS and not is_text(text):
         raise Unreadable(f"{text!r} holds what is no text in UTF-8")
     if slot.kind is Kind.CHOICE:
-        return _choice(text, slot.choices)
+        return _choice(text, slot)
     reader = _READERS.get(slot.kind) if slot.kind is not None else None
     return text if reader is None else reader(text)
 
@@ -200,9 +201,12 @@ def _session(text: str) -> str:
     return text
 
 
-def _choice(text: str, known: Sequence[str]) -> str:
+def _choice(text: str, slot: Slot) -> str:
+    known = slot.choices
     if text in known:
         return text
+    if isinstance(slot, Option) and "--mode" in slot.flags and text in MODES:
+        raise Unreadable(f"{text!r} is none of {', '.join(known)}: {MODES[text]}")
     meant = near(text, known)
     hint = f". Did you mean {meant}?" if meant else ""
     raise Unreadable(f"{text!r} is none of {', '.join(known)}{hint}")

@@ -78,6 +78,7 @@
     ├── JournalError
     │   ├── JournalMissing               ERR_JOURNAL_MISSING
     │   ├── JournalUnwritable            ERR_JOURNAL_UNWRITABLE
+    │   │   └── JournalLocked            ERR_JOURNAL_LOCKED
     │   ├── JournalUnreadable            ERR_JOURNAL_UNREADABLE
     │   ├── JournalTooNew                ERR_JOURNAL_TOO_NEW
     │   └── JournalTampered              ERR_JOURNAL_TAMPERED
@@ -192,6 +193,7 @@ from kagura_kernel.domain.errors.run import (
     CassetteMissing,
     CellFailed,
     JournalError,
+    JournalLocked,
     JournalMissing,
     JournalTampered,
     JournalTooNew,
@@ -281,6 +283,7 @@ __all__ = [
     "InjectionFailed",
     "IsolationTooWeak",
     "JournalError",
+    "JournalLocked",
     "JournalMissing",
     "JournalTampered",
     "JournalTooNew",

@@ -109,6 +109,21 @@ class JournalUnwritable(JournalError):
         self.why = why
 
 
+class JournalLocked(JournalUnwritable):
+    """Another process writes, for longer than anybody waits."""
+
+    code = "ERR_JOURNAL_LOCKED"
+
+    def __init__(self, where: str, why: str) -> None:
+        JournalError.__init__(
+            self,
+            f"The journal {where} is locked: {why}. Nothing was stored, and nothing is executed without a journal. Try "
+            "again in a moment; if it stays so, end the process that holds it.",
+        )
+        self.where = where
+        self.why = why
+
+
 class JournalUnreadable(JournalError):
     """The journal's file or server cannot be read, or is no journal."""
 

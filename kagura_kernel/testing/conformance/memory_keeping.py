@@ -132,7 +132,7 @@ class MemoryKeepingConformance(UsesMemory):
 
     def test_everything_that_is_wrong_is_told_at_once(self, memory: MemoryStore) -> None:
         with pytest.raises(MemoryInvalid) as refusal:
-            memory.remember(draft("", type="Bad Type", importance=-1, tags=("Upper",)))
+            memory.remember(draft("", type="Bad Type", importance=-1, tags=("no tag",)))
         assert len(refusal.value.problems) == 4
 
     def test_a_draft_whose_id_is_there_already_changes_nothing(self, memory: MemoryStore) -> None:
@@ -393,6 +393,13 @@ class MemoryRecallConformance(UsesMemory):
             found = [one.memory.text for one in memory.recall(query)]
             assert set(found) == expected, query
             assert len(found) == len(expected)
+
+    def test_tags_have_letters_of_any_script_large_and_small_alike(self, memory: MemoryStore) -> None:
+        told = ("Umsatz-Q3", "顧客", "ग्राहक", "cafe\N{COMBINING ACUTE ACCENT}")
+        kept = memory.remember(draft("Of the harbour.", tags=told))
+        assert set(kept.tags) == {"umsatz-q3", "顧客", "ग्राहक", "café"}
+        for tag in ("UMSATZ-q3", "顧客", "ग्राहक", "Café"):
+            assert [one.memory.id for one in memory.recall(Query("", 5, tags=(tag,)))] == [kept.id]
 
     def test_tags_are_asked_for_by_any_or_by_all(self, memory: MemoryStore) -> None:
         memory.remember(draft("Both of the harbour.", tags=("red", "blue")))

@@ -122,21 +122,6 @@ def test_a_journal_whose_tables_are_dropped_says_so(server):
         journal.close()
 
 
-def test_a_writer_that_holds_the_journal_too_long_is_named(server, monkeypatch):
-    monkeypatch.setattr("kagura_kernel.journal.postgres.LOCK_SECONDS", 0.2)
-    url = server.new_database()
-    one, two = Journal.open(url), Journal.open(url)
-    try:
-        with one.writing() as writing:
-            writing.append(RUN.noted())
-            with pytest.raises(JournalUnwritable, match="another process"):
-                two.append(RUN.noted())
-        assert two.append(RUN.noted()) == 2
-    finally:
-        one.close()
-        two.close()
-
-
 def test_a_database_that_does_not_exist_is_refused(server):
     with pytest.raises(JournalUnwritable, match="does not exist"):
         Journal.open(server.url("nowhere"))

@@ -13,6 +13,7 @@ from sqlalchemy import text
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import (
     JournalError,
+    JournalLocked,
     JournalTampered,
     JournalTooNew,
     JournalUnreadable,
@@ -514,3 +515,20 @@ def test_two_handles_of_one_process_keep_their_rows_when_another_process_comes_a
     assert Journal.open(tmp_path).verify().rows == 3
     first.close()
     second.close()
+
+
+def test_whoever_reads_waits_for_no_writer(journal, where, monkeypatch):
+    monkeypatch.setattr("kagura_kernel.journal.sqlite.BUSY_SECONDS", 0.2)
+    monkeypatch.setattr("kagura_kernel.journal.postgres.LOCK_SECONDS", 0.2)
+    journal.append(SampleRun().started())
+    with journal.writing():
+        reader = Journal.open(where, create=False)
+        try:
+            assert [row.event.run_id for row in reader.events()] == ["run-1"]
+            with pytest.raises(JournalLocked, match="is locked: another process has been writing"):
+                reader.append(SampleRun().finished())
+            with pytest.raises(JournalLocked):
+                Journal.open(where)
+        finally:
+            reader.close()
+    journal.append(SampleRun().finished())

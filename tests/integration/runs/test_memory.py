@@ -312,7 +312,7 @@ async def test_a_wrong_memory_is_told_to_the_brain(run):
     read: list[str] = []
     wrong = Ask("remember", {"text": "A thing.", "tags": ["No Tag"]})
     ended = await run(FakeBrain([wrong, lambda results: read.append(results[-1].text) or "ok"]))
-    assert "'No Tag' is not like-this" in read[0]
+    assert "'No Tag' is not made of letters and digits" in read[0]
     assert "ERR_MEMORY_INVALID" in read[0]
     [finished] = of(ended, ToolFinished)
     assert "No Tag" not in finished.text

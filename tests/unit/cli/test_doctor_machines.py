@@ -108,6 +108,8 @@ def test_a_broken_journal_is_a_failure_and_all_else_is_told_too(machine, capsys,
 def test_a_clock_that_went_back_behind_the_journal_is_a_failure(machine, capsys, books):
     journal = Journal.open(books)
     journal.append(SampleRun(at=datetime.now(UTC) + timedelta(days=3)).started())
+    # What was written since does not hide it.
+    journal.append(SampleRun(run_id="run-2", at=datetime.now(UTC)).started())
     journal.close()
     row = machine(capsys)[1]["clock"]
     assert (row["state"], row["then"]) == ("fail", "set it: `timedatectl set-ntp true`")
@@ -240,6 +242,13 @@ def test_with_docker_alone_runs_can_start_and_what_weakens_it_is_said(machine, c
     assert code == (4 if states(rows, "fail") else 0)
     if rows["box docker"]["state"] == "warn":
         assert "userns-remap" in rows["box docker"]["then"]
+
+
+def test_variables_of_kagura_agent_are_told_with_the_name_that_counts(machine, capsys, monkeypatch):
+    monkeypatch.setenv("KAGURA_AGENT_BRAIN", "a-secret-word")
+    row = machine(capsys)[1]["former name"]
+    assert (row["state"], "set KAGURA_BRAIN" in row["said"]) == ("warn", True)
+    assert "a-secret-word" not in str(row)
 
 
 def test_without_a_box_it_tells_what_surrounds_the_machine_and_what_runs_reach(tmp_path):

@@ -381,16 +381,16 @@ def test_who_speaks_to_a_run_that_is_over_or_to_none_is_told_so(journal, gone, r
     assert "ERR_USAGE" in refuses("say", "run-1")
 
 
-def test_what_is_said_reaches_the_runs_own_process(running, journal, prints, monkeypatch):
-    live = running()
+def test_what_is_said_reaches_the_runs_own_process(journal, prints, monkeypatch):
+    journal.append(SampleRun().started(owner=process_owner()))
 
     def heard(_seconds: float) -> None:
-        for run_id, said in take_sentences(journal, [live.run_id]):
+        for run_id, said in take_sentences(journal, ["run-1"]):
             told = {"sentence_id": said.id, "text": said.text, "by": said.by, "via": said.via}
             journal.append(PersonSaid(run_id=run_id, session_id="ses-1", at=datetime.now(UTC), **told))
 
     monkeypatch.setattr(sentences.say, "__kwdefaults__", {"seconds": 10.0, "pause": heard})
-    said = json.loads(prints("say", live.run_id, "the", "second", "--json"))
+    said = json.loads(prints("say", "run-1", "the", "second", "--json"))
     (row,) = journal.events(kinds=("person.said",))
     assert isinstance(row.event, PersonSaid)
     assert (row.event.text, row.event.via, row.event.sentence_id) == ("the second", "terminal", said["sentence_id"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, inspect
 
 from kagura_kernel.domain.errors import JournalTampered, JournalTooNew, JournalUnreadable, JournalUnwritable, UsageError
-from kagura_kernel.journal import schema, sqlite
+from kagura_kernel.journal import schema
 from kagura_kernel.journal.store import FLUSHED, Journal
 from tests.support.effort import examples
 from tests.support.sample_run import SampleRun
@@ -145,16 +145,6 @@ def test_a_file_that_disappears_under_an_open_journal_stops_the_writing(tmp_path
     for use in (lambda: journal.append(RUN.noted()), journal.check_writable):
         with pytest.raises(JournalUnwritable, match="moved or deleted"):
             use()
-
-
-def test_a_writer_that_does_not_let_go_is_named(tmp_path, opened, monkeypatch):
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
-    one, two = opened(tmp_path), opened(tmp_path)
-    with one.writing():
-        assert two.events() == []
-        with pytest.raises(JournalUnwritable, match="another process has been writing to it"):
-            two.append(RUN.noted())
-    assert two.append(RUN.noted()) == 1
 
 
 def test_a_transaction_left_open_by_an_interrupt_keeps_nobody_waiting(tmp_path, opened):

@@ -22,7 +22,7 @@ def test_everything_that_is_wrong_with_a_draft_is_told_at_once():
         Source(Author.AGENT, by="x" * 500),
         type="Not Kebab",
         summary="s" * 501,
-        tags=("ok", "NOT"),
+        tags=("ok", "no tag"),
         importance=1.5,
         at=datetime(2026, 1, 1),  # noqa: DTZ001 - that is what is wrong with it
         data={"a": object()},
@@ -159,7 +159,7 @@ BAD = (
     '{"v":1,"kind":"memory","text":"x","colour":"red"}',
     '{"v":1,"kind":"memory","text":"x","tier":"holy"}',
     '{"v":1,"kind":"memory","text":"x","tags":[1]}',
-    '{"v":1,"kind":"memory","text":"x","tags":["NOT"]}',
+    '{"v":1,"kind":"memory","text":"x","tags":["no tag"]}',
     '{"v":1,"kind":"memory","text":"x","importance":true}',
     '{"v":1,"kind":"memory","text":"x","at":"yesterday"}',
     '{"v":1,"kind":"memory","text":"x","at":5}',

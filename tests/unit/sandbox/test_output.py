@@ -139,24 +139,24 @@ def test_the_bounds_are_a_gibibyte_each():
     assert (SPILL_LIMIT, FREE_BYTES) == (2**30, 2**30)
 
 
-def test_old_outputs_are_pruned_with_their_directories_and_young_ones_stay(tmp_path):
+def test_old_outputs_are_pruned_and_empty_directories_of_runs_that_are_over(tmp_path):
     root, elsewhere = tmp_path / "outputs", tmp_path / "elsewhere"
     past = time.time() - 40 * 86400
     for path in (root / "run-1" / "a", root / "run-2" / "old", root / "run-2" / "young", elsewhere / "mine"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
     (root / "run-3").symlink_to(elsewhere)
-    (root / "run-4").mkdir()
-    for path in (root / "run-1" / "a", root / "run-2" / "old", elsewhere / "mine", root / "run-1"):
+    for name in ("run-4", "run-5"):
+        (root / name).mkdir()
+    for path in (root / "run-1" / "a", root / "run-2" / "old", elsewhere / "mine"):
         os.utime(path, (past, past))
-    assert prune_spilled(root) == 2
+    assert prune_spilled(root, lambda: ["run-4"]) == 2
     assert (elsewhere / "mine").exists()
     assert sorted(path.name for path in (root / "run-2").iterdir()) == ["young"]
-    assert (root / "run-4").exists()
-    os.utime(root / "run-1", (past, past))
-    assert prune_spilled(root) == 0
-    assert not (root / "run-1").exists()
-    assert prune_spilled(tmp_path / "missing") == 0
+    assert sorted(path.name for path in root.iterdir()) == ["run-2", "run-3", "run-4"]
+    assert prune_spilled(root, list) == 0
+    assert sorted(path.name for path in root.iterdir()) == ["run-2", "run-3"]
+    assert prune_spilled(tmp_path / "missing", list) == 0
 
 
 class Joined:
@@ -215,5 +215,5 @@ def test_outputs_are_kept_where_nobody_else_may_look(tmp_path):
     assert [stat.S_IMODE(one.stat().st_mode) for one in (root, root / "run-1")] == [0o700, 0o700]
     # One that an earlier version has made for everybody is closed at the next start.
     root.chmod(0o755)
-    prune_spilled(root)
+    prune_spilled(root, list)
     assert stat.S_IMODE(root.stat().st_mode) == 0o700

@@ -1,3 +1,4 @@
+import re
 import shlex
 
 import pytest
@@ -16,6 +17,7 @@ from kagura_kernel.cockpit.lines.words import (
     words_of,
 )
 from kagura_kernel.domain.errors import UnknownName
+from kagura_kernel.domain.former_names import MODES
 from kagura_kernel.domain.grammar import Argument, Kind, Option, Surface
 from tests.support.effort import examples
 
@@ -76,6 +78,13 @@ def test_a_number_has_an_upper_bound_which_is_said(kind):
 def test_a_number_with_more_digits_than_python_reads_is_none():
     with pytest.raises(Unreadable, match="no whole number"):
         read(Option(("--it",), "a number", Kind.COUNT), "9" * 5000)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_permission_mode_of_kagura_agent_is_answered_with_what_there_is_instead(mode):
+    option = next(slot for slot in SLOTS if isinstance(slot, Option) and "--mode" in slot.flags)
+    with pytest.raises(Unreadable, match=re.escape(MODES[mode])):
+        read(option, mode)
 
 
 @pytest.mark.parametrize("kind", sorted({slot.kind for slot in SLOTS if slot.kind}, key=str))
