@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from kagura_kernel import redact
 from kagura_kernel.cli.opening import home_of, open_journal, place_of
 from kagura_kernel.cli.printing import as_json
 from kagura_kernel.cockpit.naming import here_of, named_run, told_run
@@ -18,11 +19,11 @@ from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.steering.runs import told
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.views.changes import changes_text, numbered
+from kagura_kernel.views.changes import changes_text, numbered, sides_text
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.events import ChangesSettled
-    from kagura_kernel.domain.outcome import FileChange
+    from kagura_kernel.domain.outcome import BothSides, FileChange
     from kagura_kernel.journal.store import Journal
 
 ALL_WELL, SOME_LEFT = 0, 1
@@ -46,7 +47,8 @@ def _desk(arguments: SimpleNamespace) -> Iterator[tuple[Journal, str, ChangeDesk
 def changes(arguments: SimpleNamespace) -> int:
     """Print them; 0. Raises as `_desk`."""
     with _desk(arguments) as (journal, run_id, desk):
-        _show(told_run(journal, run_id), desk.changes(run_id), as_lines=not arguments.json)
+        sides = {} if arguments.json else desk.both_sides(run_id, redact)
+        _show(told_run(journal, run_id), desk.changes(run_id), sides, as_lines=not arguments.json)
     return ALL_WELL
 
 
@@ -63,8 +65,15 @@ def apply(arguments: SimpleNamespace) -> int:
         KaguraError: as of `_desk`.
     """
     with _desk(arguments) as (journal, run_id, desk):
-        paths, hunks = list(arguments.paths) or None, getattr(arguments, "hunk", ())
-        settled = desk.settle(arguments.action, run_id, paths, by=person(), hunks=hunks)
+        paths, given = list(arguments.paths) or None, vars(arguments)
+        settled = desk.settle(
+            arguments.action,
+            run_id,
+            paths,
+            by=person(),
+            hunks=given.get("hunk", ()),
+            conflict=given.get("conflict"),
+        )
         run = told_run(journal, run_id)
     _tell(settled, run, as_lines=not arguments.json)
     return SOME_LEFT if settled.conflicts else ALL_WELL
@@ -73,7 +82,7 @@ def apply(arguments: SimpleNamespace) -> int:
 discard = undo = apply
 
 
-def _show(run: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:
+def _show(run: str, changes: Sequence[FileChange], sides: Mapping[str, BothSides], *, as_lines: bool) -> None:
     if not as_lines:
         print(as_json([asdict(change) for change in changes]))
         return
@@ -83,7 +92,9 @@ def _show(run: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:
     print(f"{run}:")
     print(changes_text(by_path(changes)))
     for change in changes:
-        if change.diff:
+        if (both := sides.get(change.path)) is not None:
+            print(f"\n{visible(sides_text(change, both)).rstrip()}")
+        elif change.diff:
             print(f"\n{visible(numbered(change)).rstrip()}")
 
 

@@ -9,6 +9,7 @@ from kagura_kernel.cockpit.room_commands import KIT_COMMANDS, MEMORY_COMMANDS, P
 from kagura_kernel.cockpit.run_commands import CELL_MAGICS, KAGURA, RUN_COMMANDS, SANDBOX
 from kagura_kernel.cockpit.terminal_commands import JSON, LOG, PLACE, TERMINAL_COMMANDS
 from kagura_kernel.domain.grammar import BOTH, NOTEBOOK, TERMINAL, Argument, Command, Kind, Option
+from kagura_kernel.domain.outcome import RESOLUTIONS
 
 __all__ = ["CELL_MAGICS", "COMMANDS", "GROUPS", "HELP", "KAGURA", "SANDBOX"]
 
@@ -35,6 +36,13 @@ _HUNK = Option(
     Kind.COUNT,
     many=True,
     commas=True,
+)
+_CONFLICT = Option(
+    ("--conflict",),
+    "of the one file that is named and in conflict: what the run made, both changes in one text, or both with markers "
+    "where they overlap; `discard` keeps the project’s",
+    Kind.CHOICE,
+    choices=RESOLUTIONS,
 )
 _APPROVAL = Argument(
     "approval",
@@ -301,8 +309,8 @@ _WORK_COMMANDS = (
         "bring a run’s changes into the project",
         BOTH,
         (_RUN, _PATHS),
-        (_HUNK, *_BOOKS),
-        ("apply last", "apply last README.md", "apply last README.md --hunk 2"),
+        (_HUNK, _CONFLICT, *_BOOKS),
+        ("apply last", "apply last README.md", "apply last a.py --hunk 2", "apply last a.py --conflict merge"),
         detail="In a terminal the exit code is 1 when a file was left alone because the project’s had changed.",
     ),
     Command("discard", "give a run’s changes up", BOTH, (_RUN, _PATHS), (_HUNK, *_BOOKS), ("discard last",)),

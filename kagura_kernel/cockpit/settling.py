@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from kagura_kernel.cockpit.conflicts import MOST_SIDES, seen_of, sides_of, state_now, texts_of
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import CannotUndo, ChangeConflict, NotThisTime, RunUnknown, UnknownName, UsageError
+from kagura_kernel.domain.errors import (
+    CannotUndo,
+    ChangeConflict,
+    MergeOverlaps,
+    NotThisTime,
+    RunUnknown,
+    UnknownName,
+    UsageError,
+)
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunStarted
 from kagura_kernel.domain.events.run import changes_after
 from kagura_kernel.domain.notebook import CellEdit, WriteCells, cell_path, split_cell_path
-from kagura_kernel.domain.outcome import FileChange, Hunks, Written, by_path, in_order
+from kagura_kernel.domain.outcome import BothSides, FileChange, Hunks, Resolution, Written, by_path, in_order
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.cells import cell_edits, read_file, write_file
 from kagura_kernel.membrane.changes import MAX_DIFF_INPUT, is_text
 from kagura_kernel.membrane.hunks import hunks_between, with_hunks
+from kagura_kernel.membrane.merging import merged
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
 from kagura_kernel.membrane.writing import apply_changes, put_back, why_not_back
 
@@ -55,18 +65,26 @@ class ChangeDesk:
         *,
         by: str,
         hunks: Sequence[int] = (),
+        conflict: Resolution | None = None,
         of: str = "",
         write_cells: WriteCells | None = None,
     ) -> ChangesSettled:
-        """Do what a person asked for: `apply`, `discard` or `undo`; with `hunks` only these parts of one file.
+        """Do what a person asked for: `apply`, `discard` or `undo`.
+
+        With `hunks` it is only these parts of one file, and with `conflict` one file that is in conflict. `of` stands
+        for what the person has looked at.
 
         Raises:
-            UsageError: parts are named, and not one file.
+            UsageError: a part is named, or a way out of a conflict, and not one file.
             KaguraError: as of what is asked for.
         """
+        if (hunks or conflict) and len(paths or ()) != 1:
+            raise UsageError("That is for one file: name it too, as in `apply last a.py --hunk 2`.")
+        if hunks and conflict:
+            raise UsageError("A file in conflict is decided as a whole: leave `--hunk` or `--conflict` out.")
+        if conflict:
+            return self.resolve(run_id, (paths or [""])[0], conflict, by=by, seen=of)
         if hunks:
-            if len(paths or ()) != 1:
-                raise UsageError("A hunk is a part of one file: name that file too, as in `apply last a.py --hunk 2`.")
             work = self.apply_hunks if act == "apply" else self.discard_hunks
             return work(run_id, (paths or [""])[0], tuple(dict.fromkeys(hunks)), by=by, of=of)
         if act == "apply":
@@ -222,6 +240,53 @@ class ChangeDesk:
             if is_text(old) and is_text(new) and len(hunks_between(old, new)) == len(change.hunks):
                 return old, new
         raise NotThisTime(f"Parts of {change.path} cannot be told apart any more. Apply or discard it as a whole.")
+
+    def resolve(self, run_id: str, path: str, how: Resolution, *, by: str, seen: str = "") -> ChangesSettled:
+        """Bring a file that is in conflict into the project, by itself or with what the project has there.
+
+        `seen` stands for what the project had when a person looked at both sides.
+
+        Raises:
+            RunUnknown: there is no such run.
+            UnknownName: the run changed no such file.
+            NotThisTime: it is in no conflict, was saved since it was looked at, or cannot be merged.
+            MergeOverlaps: both sides changed the same lines, and no markers were asked for.
+            ChangeConflict: it changed just now, or is never written.
+            WorkspaceUnreadable: the project cannot be written.
+        """
+        started, changes = _read(self._journal, run_id)
+        (change,) = _pick(changes, [path.rstrip("/")])
+        if change.state != "conflict" or change.is_cell:
+            raise NotThisTime(f"{path} is no file in conflict.")
+        project = ProjectFiles(Path(started.project))
+        change = self._as_it_stands(project, change)
+        now = state_now(project, path)
+        if seen not in ("", seen_of(now)):
+            raise NotThisTime(f"{path} was saved since both sides were shown. Look at them again: `changes RUN`.")
+        part = replace(change, old_sha256=now.sha256, state="proposed")
+        if how != "theirs":
+            content, overlaps = merged(*texts_of(change, now, self._blobs))
+            if overlaps and how == "merge":
+                raise MergeOverlaps(path)
+            part = replace(part, status="modified", new_sha256=self._blobs.hold(content), size=len(content))
+        done = apply_changes(project, self._blobs, [part], protected=started.protected)
+        if done.error is not None:
+            raise done.error
+        if done.conflicts:
+            raise ChangeConflict(done.conflicts)
+        written = tuple(replace(one, was="conflict") for one in done.written)
+        return self._record(started, applied=done.applied, written=written, by=by)
+
+    def both_sides(self, run_id: str, redact: Callable[[str], str]) -> dict[str, BothSides]:
+        """The files in conflict by path, as `redact` leaves them, and only some of very many. Raises `RunUnknown`."""
+        started, changes = _read(self._journal, run_id)
+        project = ProjectFiles(Path(started.project))
+        waiting = [one for one in changes if one.state == "conflict" and not one.is_cell][:MOST_SIDES]
+        found = {}
+        for one in waiting:
+            with suppress(NotThisTime):
+                found[one.path] = sides_of(self._as_it_stands(project, one), project, self._blobs, redact)
+        return found
 
     def undo(self, run_id: str, paths: Sequence[str] | None, *, by: str) -> ChangesSettled:
         """Bring back what the project had before files were applied: all that can be taken back, or those at `paths`.

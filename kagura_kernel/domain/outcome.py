@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 from kagura_kernel.domain.cost import Cost, Usage
 from kagura_kernel.domain.identity import Exact
@@ -64,6 +64,9 @@ class FileChange:
     reason: str = ""
     # Who would run or obey it unasked, in half a sentence; empty for most files. Such a change always waits.
     runs: str = ""
+    # What the run had before it, where the project had something else by the time it was collected; `?` where nobody
+    # knows, and empty where it is `old_sha256`
+    base_sha256: Exact = ""
     written: tuple[Written, ...] = ()  # What of it was written and can be taken back, the last one last
     applied_hunks: tuple[int, ...] = ()  # Parts of its difference that are in the project, the rest of it not
     discarded_hunks: tuple[int, ...] = ()  # Parts of its difference that were given up
@@ -90,6 +93,24 @@ class FileChange:
         """Numbers of those that are neither in the project nor given up."""
         decided = {*self.applied_hunks, *self.discarded_hunks}
         return [number for number in range(1, len(self.hunks) + 1) if number not in decided]
+
+
+Resolution = Literal["theirs", "merge", "markers"]
+"""What becomes of a conflict: what the run made, both changes, or both with markers where they overlap."""
+
+RESOLUTIONS: tuple[Resolution, ...] = get_args(Resolution)
+
+
+@dataclass(frozen=True, slots=True)
+class BothSides:
+    """A conflict as it is shown: what was changed on either side."""
+
+    yours: str = ""  # Difference from what the run began with to what the project has now; empty where nobody knows it
+    theirs: str = ""  # Difference from the same to what the run made; where nobody knows it, from what the project has
+    can_merge: bool = False  # Whether both can be brought into one text
+    overlaps: bool = False  # Whether that takes markers
+    seen: str = ""  # Stands for what the project has now
+    why: str = ""  # Why it is not shown, or cannot be merged, in half a sentence
 
 
 def in_order(changes: Iterable[FileChange]) -> list[FileChange]:

@@ -8,14 +8,15 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
+from kagura_kernel import redact
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import ChangeConflict, KaguraError
 from kagura_kernel.domain.events import Event
 from kagura_kernel.domain.notebook import WriteCells
-from kagura_kernel.domain.outcome import FileChange, by_path
+from kagura_kernel.domain.outcome import RESOLUTIONS, BothSides, FileChange, by_path
 from kagura_kernel.jupyter.slots import Slot, aside, press, write_once
 from kagura_kernel.jupyter.surface import Surface, person
-from kagura_kernel.render.html import html_of
+from kagura_kernel.render.html import Bundle, html_of
 from kagura_kernel.views import card
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
 from kagura_kernel.views.changes import changes_blocks, changes_text, wanted
@@ -68,12 +69,23 @@ def show_changes(
     if surface is Surface.NOTEBOOK and _offers(changes):
         _open[run_id] = ChangeCard(cockpit, run_id, changes, write_cells)
     else:
-        write_once(changes_bundle(changes, run_id=run_id, previews=previews_of(cockpit, changes)))
+        sides = _sides(cockpit, run_id, changes)
+        write_once(changes_bundle(changes, run_id=run_id, previews=previews_of(cockpit, changes), sides=sides))
 
 
 def _offers(changes: Mapping[str, FileChange]) -> bool:
     """Whether anything can be decided about them, or be taken back."""
-    return any(change.written or change.state == "proposed" for change in changes.values())
+    return any(
+        change.written or change.state == "proposed" or (change.state == "conflict" and not change.is_cell)
+        for change in changes.values()
+    )
+
+
+def _sides(cockpit: Cockpit, run_id: str, changes: Mapping[str, FileChange]) -> dict[str, BothSides]:
+    """Both sides of each conflict, by path."""
+    if not any(change.state == "conflict" for change in changes.values()):
+        return {}
+    return cockpit.changes_desk.both_sides(run_id, redact)
 
 
 def refresh_changes(cockpit: Cockpit, run_id: str) -> None:
@@ -97,13 +109,14 @@ def settle(
 ) -> str:
     """Do with changes of a run as a button says; what is to be told beside it, or nothing.
 
-    `which` is what a button of a part bears, see `views.changes.part_of`.
+    `which` is what the button of a part or of a way out of a conflict bears beside its path.
     """
-    number, _, of = which.partition(":")
-    hunks = (int(number),) if number.isdecimal() else ()
+    word, _, of = which.partition(":")
+    hunks = (int(word),) if word.isdecimal() else ()
+    conflict = next((one for one in RESOLUTIONS if one == word), None)
     desk = cockpit.changes_desk
     try:
-        desk.settle(act, run_id, paths, by=person(), hunks=hunks, of=of, write_cells=write_cells)
+        desk.settle(act, run_id, paths, by=person(), hunks=hunks, conflict=conflict, of=of, write_cells=write_cells)
     except ChangeConflict:
         # The change's own line says so.
         return ""
@@ -123,28 +136,34 @@ class ChangeCard:
         self._run_id = run_id
         self._changes = dict(changes)
         self._previews = previews_of(cockpit, changes)
+        self._sides = _sides(cockpit, run_id, changes)
         self._lock = threading.Lock()
         self._slot = Slot()
-        still = changes_bundle(changes, "", run_id, self._previews)
+        still = self._still()
         self._slot.open(LABEL, changes_text(changes), self._parts(), self._pressed, still)
 
     def refresh(self, changes: Mapping[str, FileChange], told: str = "") -> None:
         """Show these states; from any thread. The card becomes static when nothing can be decided any more."""
+        sides = _sides(self._cockpit, self._run_id, changes)
         with self._lock:
-            self._changes = dict(changes)
+            self._changes, self._sides = dict(changes), sides
             if _offers(changes):
                 self._slot.show(self._parts(told))
                 # A file that conflicts offers what was pressed again: its buttons are free now as well.
                 self._slot.tell(told)
-                self._slot.keep(lambda: changes_bundle(changes, told, self._run_id, self._previews), at_once=True)
+                self._slot.keep(lambda: self._still(told), at_once=True)
             else:
                 _open.pop(self._run_id, None)
                 # A page that was loaded since keeps what the live card showed last.
                 self._slot.show(self._parts(told))
-                self._slot.write(changes_bundle(changes, told, self._run_id, self._previews))
+                self._slot.write(self._still(told))
+
+    def _still(self, told: str = "") -> Bundle:
+        return changes_bundle(self._changes, told, self._run_id, self._previews, self._sides)
 
     def _parts(self, told: str = "") -> dict[str, str]:
-        return {"all": html_of(changes_blocks(self._changes, live=True, told=told, previews=self._previews))}
+        shown = changes_blocks(self._changes, live=True, told=told, previews=self._previews, sides=self._sides)
+        return {"all": html_of(shown)}
 
     def _pressed(self, content: Mapping[str, Any]) -> None:
         act, path, which = content.get("act"), content.get("path"), str(content.get("id") or "")

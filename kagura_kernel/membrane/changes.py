@@ -254,6 +254,8 @@ class Collector:
     diff_bytes: int | None = None  # How much all its diffs may; with 0 none is made, None is the usual
     scrubber: Scrubber | None = None  # Knows the secrets that neither the project nor the store may get
     git: GitRules | None = None  # What git reads and runs of the project; None where nobody asked it
+    # By path, what the project had when a change of it was first seen, and which is what the run began with
+    bases: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._contents = Contents(self.blobs, self.limit_bytes, self.scrubber)
@@ -336,15 +338,19 @@ class Collector:
         self, box: Box, told: BoxChange, this: _Round, old: HostState, *, protected: bool
     ) -> FileChange | None:
         state: ChangeState = "protected" if protected else self._verdict(told, old, this.ours)
+        base = self._base(told.path, old, this.ours) if state == "conflict" else ""
+        if state == "proposed":
+            self.bases[told.path] = old.sha256
         if told.status == "deleted":
             if not old.kind:
                 return None
-            change = FileChange(told.path, "deleted", old_sha256=old.sha256, state=state)
+            change = FileChange(told.path, "deleted", old_sha256=old.sha256, state=state, base_sha256=base)
             change = replace(change, kind="link") if old.kind == "link" else change
             return await self._with_diff(self._called(change), old, b"")
         status: ChangeStatus = "modified" if old.kind else "added"
         mode = told.mode & 0o777
         change = FileChange(told.path, status, told.kind, told.size, mode, old.sha256, target=told.target, state=state)
+        change = replace(change, base_sha256=base)
         runs = self._runs(told.path, added=status == "added")
         if told.kind == "link" and not runs:
             # It may lead to a package, which then is one under this name too.
@@ -424,6 +430,10 @@ class Collector:
         if old.kind and old.changed > self.since and ours.get(told.path) != old.sha256:
             return "conflict"
         return "proposed"
+
+    def _base(self, path: str, old: HostState, ours: Mapping[str, str]) -> str:
+        base = ours.get(path) or self.bases.get(path, "?")
+        return "" if base == old.sha256 else base
 
     async def _with_diff(self, change: FileChange, old: HostState, new: bytes | None) -> FileChange:
         if change.size + old.size < SHORT:

@@ -66,6 +66,7 @@ class RunChanges:
         self._still: dict[str, FileChange] = {}
         self._take_over: TakeOver = _nothing
         self._order = asyncio.Lock()
+        bases: dict[str, str] = {}
         self._collector = Collector(
             self._project,
             blobs,
@@ -74,6 +75,7 @@ class RunChanges:
             limit_bytes=order.spec.limits.workspace_bytes,
             scrubber=scrubber,
             git=order.git,
+            bases=bases,
         )
         # On an account of its own: what it has weighed and shown is not missing at the end.
         self._onlooker = Collector(
@@ -85,6 +87,7 @@ class RunChanges:
             diff_bytes=0,
             scrubber=scrubber,
             git=order.git,
+            bases=bases,
         )
 
     def go_on(self, kept: KeptBox, take_over: TakeOver) -> None:

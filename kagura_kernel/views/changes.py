@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from kagura_kernel.domain.images import NoImageError
 from kagura_kernel.domain.notebook import split_cell_path
-from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.outcome import BothSides, FileChange
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.diff import counts, lines_of_hunk
@@ -26,6 +26,9 @@ from kagura_kernel.render.images import image_of
 
 Previews = Mapping[str, bytes]
 """By path, the beginning of what a file holds now: as much as `wanted` asked for."""
+
+Sides = Mapping[str, BothSides]
+"""By path, both sides of files that are in conflict."""
 
 IMAGE_BYTES = 500_000
 """Of one image, all of which goes into the card."""
@@ -68,6 +71,7 @@ _DIFF_LINES = 400
 _OPEN_FILES = 3
 _SHOWN_FILES = 200
 _NO_PREVIEWS: Previews = {}
+_NO_SIDES: Sides = {}
 
 _BACK = "The project has again what it had before, and the change waits again"
 
@@ -76,7 +80,12 @@ RUNS = "runs by itself"
 
 
 def changes_blocks(
-    changes: Mapping[str, FileChange], *, live: bool, told: str = "", previews: Previews = _NO_PREVIEWS
+    changes: Mapping[str, FileChange],
+    *,
+    live: bool,
+    told: str = "",
+    previews: Previews = _NO_PREVIEWS,
+    sides: Sides = _NO_SIDES,
 ) -> ui.Blocks:
     """The card's inside. A live one can be applied, discarded and taken back, as a whole and by file."""
     total = [counts(change.diff) for change in changes.values()]
@@ -86,7 +95,8 @@ def changes_blocks(
     top = ui.head(changed(changes.values()), figures, ui.soft(summary(changes)), ui.SPRING, *buttons)
     few = len(changes) <= _OPEN_FILES
     shown = first_what_runs(changes)[:_SHOWN_FILES]
-    files = [_file(change, previews.get(change.path, b""), live=live, alone=alone, few=few) for change in shown]
+    draw = _Drawing(previews, sides, live=live, alone=alone, few=few)
+    files = [_file(change, draw) for change in shown]
     more: ui.Blocks = ()
     if left := len(changes) - len(shown):
         where = (ui.code(".changes"), "of the cell’s value holds all of them.")
@@ -146,7 +156,17 @@ def plus_minus(added: int, removed: int) -> ui.Span:
     return ui.Span((ui.Span(f"+{added}", look="plus"), ui.Span(f"−{removed}", look="minus")), look="pm")
 
 
-def _file(change: FileChange, data: bytes, *, live: bool, alone: bool, few: bool) -> ui.Group:
+class _Drawing(NamedTuple):
+    """What all files of one card are drawn with."""
+
+    previews: Previews
+    sides: Sides
+    live: bool
+    alone: bool  # Whether the whole is one file, whose buttons stand in the head
+    few: bool  # Whether what waits is open
+
+
+def _file(change: FileChange, draw: _Drawing) -> ui.Group:
     sign, tone = _SIGNS.get(change.status, ("?", "soft"))
     state_tone, state = _STATES.get(change.state, ("soft", change.state))
     if change.reason and change.state == "protected":
@@ -163,15 +183,15 @@ def _file(change: FileChange, data: bytes, *, live: bool, alone: bool, few: bool
         *([ui.chip(state, state_tone)] if state_tone else []),
         *([ui.chip(parts)] if (parts := _parts_words(change)) else []),
     )
-    waits = change.state == "proposed"
-    is_open = few and waits and added + removed <= _OPEN_BELOW
-    fold = ui.Fold(line, _content(change, data, live=live), f"file:{change.path}", is_open=is_open, is_bare=True)
+    waits = change.state == "proposed" or change.path in draw.sides
+    is_open = draw.few and waits and added + removed <= _OPEN_BELOW
+    fold = ui.Fold(line, _content(change, draw), f"file:{change.path}", is_open=is_open, is_bare=True)
     # Buttons inside a summary could not be told from it by a screen reader.
     # Of a single file they stand in the card's head.
-    buttons = _buttons(change.path, [change]) if live and not alone else ()
-    about = {"of": change.path} if live else {}
+    buttons = _buttons(change.path, [change]) if draw.live and not draw.alone else ()
+    about = {"of": change.path} if draw.live else {}
     whole: ui.Blocks = (fold, *([ui.Line(buttons, "acts")] if buttons else []))
-    return ui.Group(whole, "file", _label(change) if live else "", about)
+    return ui.Group(whole, "file", _label(change) if draw.live else "", about)
 
 
 def _label(change: FileChange) -> str:
@@ -182,13 +202,16 @@ def _label(change: FileChange) -> str:
     return f"{shown_path(notebook)} · {change.kind} cell {visible(cell[:ID_SHOWN])}"
 
 
-def _content(change: FileChange, data: bytes, *, live: bool) -> ui.Blocks:
+def _content(change: FileChange, draw: _Drawing) -> ui.Blocks:
+    data = draw.previews.get(change.path, b"")
     why: ui.Blocks = (ui.label(f"Look at it before you apply it: {change.runs}."),) if change.runs else ()
     if change.reason and change.state != "protected":
         why += (ui.label(f"{change.reason[:1].upper()}{change.reason[1:]}."),)
     preview = preview_blocks(change, data) if data else ()
+    if (both := draw.sides.get(change.path)) is not None:
+        return (*why, *preview, *_both_sides(change, both, live=draw.live))
     if change.hunks and (change.state == "proposed" or change.applied_hunks or change.discarded_hunks):
-        return (*why, *preview, *_hunks(change, live=live))
+        return (*why, *preview, *_hunks(change, live=draw.live))
     if change.diff:
         return (*why, *preview, ui.Diff(change.diff))
     if preview:
@@ -200,6 +223,41 @@ def _content(change: FileChange, data: bytes, *, live: bool) -> ui.Blocks:
     else:
         what = "No change of content." if change.status == "modified" else "An empty file."
     return (*why, ui.label(what))
+
+
+def _both_sides(change: FileChange, both: BothSides, *, live: bool) -> ui.Blocks:
+    """What each side did to a file in conflict, and the ways out of it."""
+    path, of = change.path, shown_path(change.path)
+    mine, theirs = "In the project since the run began", "What the run changed"
+    shown: list[ui.Block] = []
+    if both.yours:
+        shown.append(ui.Group((ui.label(mine), ui.Diff(both.yours)), "piece", f"{mine}, {of}"))
+    if both.theirs:
+        what = theirs if both.yours or not both.why else "What taking the run’s would change"
+        shown.append(ui.Group((ui.label(what), ui.Diff(both.theirs)), "piece", f"{what}, {of}"))
+    if both.why:
+        shown.append(ui.label(both.why))
+
+    def button(word: str, how: str, label: str, hint: str = "") -> ui.Button:
+        return ui.Button(word, "apply", {"path": path, "id": f"{how}:{both.seen}"}, "small", f"{label} {of}", hint)
+
+    ways: list[ui.Inline] = [
+        ui.Button("Keep mine", "discard", {"path": path}, "small", f"Keep the project’s {of}"),
+        button("Take theirs", "theirs", "Take the run’s"),
+    ]
+    if both.can_merge and both.overlaps:
+        hint = "Both changed the same lines: there both stand, between markers"
+        ways.append(button("Merge with markers", "markers", "Merge with markers of conflict", hint))
+    elif both.can_merge:
+        ways.append(button("Merge", "merge", "Merge both changes of"))
+    return (*([ui.Line(tuple(ways), "piece-head")] if live else []), *shown)
+
+
+def sides_text(change: FileChange, both: BothSides) -> str:
+    """Both sides of a conflict in text."""
+    parts = [("in the project since the run began", both.yours), ("what the run changed", both.theirs)]
+    said = [f"{shown_path(change.path)}, {what}:\n{diff}" for what, diff in parts if diff]
+    return "\n".join([*said, *([both.why] if both.why else [])])
 
 
 def part_of(change: FileChange, number: int) -> str:

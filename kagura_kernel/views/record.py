@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from kagura_kernel.domain.events import ImageSent, ResultShown
-from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.outcome import BothSides, FileChange
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.render.html import Bundle, framed, html_of
 from kagura_kernel.views.approvals import asked
@@ -165,11 +165,15 @@ def run_html(view: RunView) -> str:
 
 
 def changes_bundle(
-    changes: Mapping[str, FileChange], told: str = "", run_id: str = "", previews: Previews | None = None
+    changes: Mapping[str, FileChange],
+    told: str = "",
+    run_id: str = "",
+    previews: Previews | None = None,
+    sides: Mapping[str, BothSides] | None = None,
 ) -> Bundle:
     """A change card for a display slot."""
     rows = [picked(change, "path", "status", "state", "diff") for change in changes.values()]
-    still = changes_blocks(changes, live=False, told=told, previews=previews or {})
+    still = changes_blocks(changes, live=False, told=told, previews=previews or {}, sides=sides or {})
     data = {
         "text/plain": changes_text(changes),
         "text/html": framed(html_of(still), "Changes of a run"),

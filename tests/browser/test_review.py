@@ -46,3 +46,41 @@ def test_each_part_of_a_file_is_decided_by_itself_by_keyboard_too(open_notebook)
     steps.get_by_role("button", name="Undo steps.py").click()
     expect(steps.get_by_role("button", name="Apply hunk 2,")).to_be_visible()
     assert (notebook.folder / "steps.py").read_text() == OLD
+
+
+def test_a_conflict_shows_both_sides_and_is_merged_or_taken(open_notebook):
+    files = {
+        "steps.py": OLD,
+        "notes.md": "# Old\n",
+        "change.jsonl": cassette(call("write_file", path="steps.py", content=NEW), NOTES),
+    }
+    notebook = open_notebook(LOAD, TASK, files=files)
+    notebook.run(0)
+    output = notebook.run(1)
+    notebook.wait_done(1)
+    mine = OLD.replace("rows[8:]", "rows[-8:]")
+    (notebook.folder / "steps.py").write_text(mine)
+    (notebook.folder / "notes.md").write_text("# Mine\n")
+    output.get_by_role("button", name="Apply all changes").click()
+    steps, notes = (output.locator(".kg-file:visible", has_text=name) for name in ("steps.py", "notes.md"))
+    expect(steps.get_by_role("group", name="In the project since the run began")).to_contain_text(
+        "+    return rows[-8:]"
+    )
+    expect(steps.get_by_role("group", name="What the run changed")).to_contain_text("head=1")
+    expect(notes.get_by_role("button", name="Merge with markers of conflict notes.md")).to_be_visible()
+    notebook.picture("conflict", cell=1)
+    steps.get_by_role("button", name="Merge both changes of steps.py").click()
+    expect(steps.locator("summary .kg-chip").first).to_have_text("applied")
+    assert (notebook.folder / "steps.py").read_text() == NEW.replace("rows[8:]", "rows[-8:]")
+    # What is saved now was not on the card when it was drawn.
+    (notebook.folder / "notes.md").write_text("# Newer\n")
+    notes.get_by_role("button", name="Take the run’s notes.md").click()
+    expect(output.locator(".kg-told:visible")).to_contain_text("notes.md was saved since both sides were shown")
+    assert (notebook.folder / "notes.md").read_text() == "# Newer\n"
+    notes.get_by_role("button", name="Take the run’s notes.md").click()
+    expect(notes.locator("summary .kg-chip").first).to_have_text("applied")
+    assert (notebook.folder / "notes.md").read_text() == "# Notes\n"
+    notes.get_by_role("button", name="Undo notes.md").click()
+    notes.get_by_role("button", name="Keep the project’s notes.md").click()
+    expect(notes.locator("summary .kg-chip").first).to_have_text("discarded")
+    assert (notebook.folder / "notes.md").read_text() == "# Newer\n"

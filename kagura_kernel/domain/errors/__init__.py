@@ -55,6 +55,7 @@
     │   ├── PathNotShown                 ERR_PATH_NOT_SHOWN
     │   ├── ChangesIncomplete            ERR_CHANGES_INCOMPLETE
     │   ├── ChangeConflict               ERR_CHANGE_CONFLICT
+    │   ├── MergeOverlaps                ERR_MERGE_OVERLAPS
     │   ├── CannotUndo                   ERR_CANNOT_UNDO
     │   └── NotebookUnwritable           ERR_NOTEBOOK_UNWRITABLE
     ├── BrainError
@@ -223,6 +224,7 @@ from kagura_kernel.domain.errors.sandbox import (
     HostIdleTimeout,
     ImageBuildFailed,
     IsolationTooWeak,
+    MergeOverlaps,
     NotebookUnwritable,
     PathNotShown,
     SandboxCommandTimeout,
@@ -304,6 +306,7 @@ __all__ = [
     "MemoryStoreError",
     "MemoryUnavailable",
     "MemoryUnknown",
+    "MergeOverlaps",
     "NotHeard",
     "NotThisTime",
     "NotebookUnwritable",

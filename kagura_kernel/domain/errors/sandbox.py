@@ -143,9 +143,23 @@ class ChangeConflict(WorkspaceError):
     def __init__(self, paths: Sequence[str]) -> None:
         super().__init__(
             f"{len(paths)} file(s) changed in the project since the run began and were left alone: {', '.join(paths)}. "
-            "Look at the diff and apply by hand, or run the cell again."
+            "`changes RUN` shows both sides. `discard RUN PATH` keeps the project's, and `apply RUN PATH` takes the "
+            "run's with `--conflict theirs`, or both with `--conflict merge`."
         )
         self.paths = tuple(paths)
+
+
+class MergeOverlaps(WorkspaceError):
+    """A person and a run have changed the same lines; nothing was written."""
+
+    code = "ERR_MERGE_OVERLAPS"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path} was changed at the same lines in the project and by the run; nothing was written. Take one side, "
+            "or let both stand there between markers: `apply RUN PATH --conflict markers`."
+        )
+        self.path = path
 
 
 class CannotUndo(WorkspaceError):

@@ -371,7 +371,8 @@ async def apply(asked: Asked) -> None:
     write = _not_heard if asked.blocked else cells_writer(asked.shell)
     run_id, paths = named_run(asked.cockpit.journal, asked["run"], asked.here), list(asked["paths"]) or None
     desk = asked.cockpit.changes_desk
-    work = partial(desk.settle, "apply", run_id, paths, by=person(), hunks=asked["hunk"], write_cells=write)
+    how = {"hunks": asked["hunk"], "conflict": asked["conflict"]}
+    work = partial(desk.settle, "apply", run_id, paths, by=person(), write_cells=write, **how)
     with _settles(asked, run_id):
         # A page that is asked to change cells is heard while this is awaited.
         _tell_settled(asked, run_id, await asyncio.to_thread(work))

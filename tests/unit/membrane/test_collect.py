@@ -140,6 +140,22 @@ async def test_a_file_that_changed_in_the_project_meanwhile_is_a_conflict(collec
     assert (project / "data.csv").read_text() == "mine\n"
 
 
+async def test_a_conflict_knows_what_the_run_began_with_where_its_change_was_seen_before(
+    collected: Collected, project: Path, blobs: BlobStore
+) -> None:
+    before = (project / "data.csv").read_bytes()
+    collector = collected.collector(2**20)
+    await collected.box.run(shell_command("echo theirs > data.csv"))
+    await collector.collect(collected.box, {})
+    (project / "data.csv").write_text("mine\n")
+    (project / "src" / "tool.sh").write_text("mine\n")
+    await collected.box.run(shell_command("echo more >> data.csv; echo theirs > src/tool.sh"))
+    seen, unseen = await collector.collect(collected.box, {})
+    assert (seen.state, unseen.state) == ("conflict", "conflict")
+    assert blobs.get(seen.base_sha256) == before
+    assert unseen.base_sha256 == "?"
+
+
 async def test_what_the_run_itself_put_there_is_no_conflict(collected: Collected, project: Path) -> None:
     first = await collected.after("echo one > data.csv")
     collected.apply(first)
