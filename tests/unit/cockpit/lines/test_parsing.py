@@ -125,7 +125,7 @@ def test_a_line_becomes_a_command_with_its_values(line, name, values):
         ("extend", "%kagura extend: It needs a LEASE.\nusage: %kagura extend LEASE"),
         (
             "apply",
-            "%kagura apply: It needs a RUN.\nusage: %kagura apply [--hunk N …] [--conflict theirs|merge|markers] RUN [PATH …]",
+            "usage: %kagura apply [--hunk N …] [--conflict theirs|merge|markers] RUN [PATH …]",
         ),
         ("status now", "%kagura status: It takes no 'now'.\nusage: %kagura status"),
         ("attach a b", "%kagura attach: It takes no 'b'.\nusage: %kagura attach RUN"),
