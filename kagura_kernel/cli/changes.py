@@ -8,7 +8,6 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel import redact
 from kagura_kernel.cli.opening import home_of, open_journal, place_of
 from kagura_kernel.cli.printing import as_json
 from kagura_kernel.cockpit.naming import here_of, named_run, told_run
@@ -47,7 +46,7 @@ def _desk(arguments: SimpleNamespace) -> Iterator[tuple[Journal, str, ChangeDesk
 def changes(arguments: SimpleNamespace) -> int:
     """Print them; 0. Raises as `_desk`."""
     with _desk(arguments) as (journal, run_id, desk):
-        sides = {} if arguments.json else desk.both_sides(run_id, redact)
+        sides = {} if arguments.json else desk.both_sides(run_id)
         _show(told_run(journal, run_id), desk.changes(run_id), sides, as_lines=not arguments.json)
     return ALL_WELL
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
 from kagura_kernel.domain.errors import NotThisTime, RedactionUnavailable
 from kagura_kernel.domain.outcome import BothSides, FileChange
+from kagura_kernel.journal.place import data_home
+from kagura_kernel.kit.redaction.redactor import redactor_in
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.changes import MAX_DIFF_INPUT, is_text, unified_diff
 from kagura_kernel.membrane.merging import can_merge, merged
@@ -18,6 +21,11 @@ MOST_SIDES = 24
 """Conflicts of one run of which both sides are shown."""
 
 _NOTHING = "-"
+
+
+def without_secrets(text: str) -> str:
+    """What redaction leaves of a text. Raises `RedactionUnavailable`."""
+    return redactor_in(data_home(os.environ)).redact(text).text
 
 
 def state_now(project: ProjectFiles, path: str) -> HostState:

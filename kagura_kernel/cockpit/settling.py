@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from kagura_kernel.cockpit.conflicts import MOST_SIDES, seen_of, sides_of, state_now, texts_of
+from kagura_kernel.cockpit.conflicts import MOST_SIDES, seen_of, sides_of, state_now, texts_of, without_secrets
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import (
     CannotUndo,
@@ -277,7 +277,7 @@ class ChangeDesk:
         written = tuple(replace(one, was="conflict") for one in done.written)
         return self._record(started, applied=done.applied, written=written, by=by)
 
-    def both_sides(self, run_id: str, redact: Callable[[str], str]) -> dict[str, BothSides]:
+    def both_sides(self, run_id: str, redact: Callable[[str], str] = without_secrets) -> dict[str, BothSides]:
         """The files in conflict by path, as `redact` leaves them, and only some of very many. Raises `RunUnknown`."""
         started, changes = _read(self._journal, run_id)
         project = ProjectFiles(Path(started.project))

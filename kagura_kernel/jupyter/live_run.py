@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
-from kagura_kernel import redact
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import ChangeConflict, KaguraError
 from kagura_kernel.domain.events import Event
@@ -85,7 +84,7 @@ def _sides(cockpit: Cockpit, run_id: str, changes: Mapping[str, FileChange]) -> 
     """Both sides of each conflict, by path."""
     if not any(change.state == "conflict" for change in changes.values()):
         return {}
-    return cockpit.changes_desk.both_sides(run_id, redact)
+    return cockpit.changes_desk.both_sides(run_id)
 
 
 def refresh_changes(cockpit: Cockpit, run_id: str) -> None:
