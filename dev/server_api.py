@@ -261,6 +261,7 @@ _READ = (
     models.MemoryGrown,
     models.Lessons,
     models.MemoryCounts,
+    models.Settings,
 )
 
 

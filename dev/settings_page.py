@@ -18,8 +18,9 @@ Made by `dev/settings_page.py` from `kagura_kernel/domain/settings.py`.
 
 Settings are read from `config.toml` in your configuration directory for `kagura-kernel` (or from the file that
 `KAGURA_CONFIG` names). Each but those with a table can be given as a variable too, which then counts: `KAGURA_BOX` for
-`box`; a list has commas in a variable. A project cannot set them. `KAGURA_HOME` moves the data directory. With Kagura
-Memory Cloud, `KAGURA_COST_RESOURCE` and `KAGURA_COST_KEY` name a resource to which what runs cost is told, and its key.
+`box`; a list has commas in a variable. JupyterLab has them as a [form](sidebar.md#settings), which writes that file. A
+project cannot set them. `KAGURA_HOME` moves the data directory. With Kagura Memory Cloud, `KAGURA_COST_RESOURCE` and
+`KAGURA_COST_KEY` name a resource to which what runs cost is told, and its key.
 """
 
 _ENDPOINTS = """## Endpoints

@@ -13,12 +13,13 @@ from importlib.util import find_spec
 
 from kagura_kernel.assembly.brains import make_brains
 from kagura_kernel.assembly.settings import load_settings
-from kagura_kernel.assembly.settings_file import KEYCHAIN, Value, write_settings
+from kagura_kernel.assembly.settings_file import KEYCHAIN, write_settings
 from kagura_kernel.brain.claude_auth import find_program
 from kagura_kernel.brain.openai_compatible import KNOWN, NAME, name_of, problem_with_url
 from kagura_kernel.brain.provider import AUTO, CLAUDE, AuthContext
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.journal.place import data_home
+from kagura_kernel.journal.settings_text import Value
 from kagura_kernel.membrane.credentials.secret import Secret, keep_in_keychain, keep_standing
 
 LIBRARY = "kagura-kernel[openai]"

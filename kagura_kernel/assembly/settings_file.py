@@ -1,28 +1,18 @@
-"""How a setting is written into the person's file of settings."""
+"""How a setting is checked and written into the person's file of settings."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import re
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from kagura_kernel.assembly.settings import check_settings_text
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.journal.place import settings_file, text_of
+from kagura_kernel.journal.settings_text import Value, replace_file, with_setting
 
 KEYCHAIN = "kagura-kernel"
 """The service under which keys and tokens are kept in the keychain; the user name is the endpoint's, or the chat's and
 the token's."""
-
-_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
-
-
-Value = str | Sequence[str] | None
-"""What a setting is to be: a text, a list of texts, or None to take it away."""
 
 
 def write_setting(environ: Mapping[str, str], name: str, value: Value, *, table: str = "") -> Path:
@@ -55,69 +45,3 @@ def write_settings(environ: Mapping[str, str], values: Mapping[str, Value], *, t
     except OSError as error:
         raise ConfigurationError(str(path), [f"it cannot be written: {(error.strerror or '').lower()}"]) from error
     return path
-
-
-def with_setting(text: str, name: str, value: Value, *, table: str = "") -> str:
-    """A TOML text with this setting in it, in place of the one that stood there. Pure."""
-    line = "" if value is None else f"{name} = {_toml(value)}\n"
-    begin, end = _section(text, table)
-    if begin is None:
-        if not line:
-            return text
-        gap = "\n" if text and not text.endswith("\n\n") else ""
-        return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{gap}[{table}]\n{line}"
-    section = text[begin:end]
-    if (found := _setting(section, name)) is not None:
-        section = section[: found[0]] + line + section[found[1] :]
-    elif line:
-        section = (
-            f"\n{line}{section.removeprefix(chr(10))}" if table else _appended(section, line, last=end == len(text))
-        )
-    return text[:begin] + section + text[end:]
-
-
-def _appended(section: str, line: str, *, last: bool) -> str:
-    kept = section.rstrip("\n")
-    gap = "" if last else "\n"
-    return f"{kept}\n{line}{gap}" if kept else f"{line}{gap}"
-
-
-def _setting(section: str, name: str) -> tuple[int, int] | None:
-    """Where a setting stands, to the end of its last line: a list may go over several."""
-    found = re.search(rf"^[ \t]*{re.escape(name)}[ \t]*=", section, re.MULTILINE)
-    if found is None:
-        return None
-    for line in re.finditer(r"\n|\Z", section[found.start() :]):
-        end = found.start() + line.end()
-        with contextlib.suppress(tomllib.TOMLDecodeError):
-            tomllib.loads(section[found.start() : end])
-            return found.start(), end
-    return found.start(), len(section)
-
-
-def _section(text: str, table: str) -> tuple[int | None, int]:
-    """Where a table's lines begin and end; for the top of the file, up to the first table."""
-    begin: int | None = 0
-    if table:
-        head = re.search(rf"^[ \t]*\[[ \t]*{re.escape(table)}[ \t]*\][ \t]*(?:#.*)?$", text, re.MULTILINE)
-        begin = head.end() if head else None
-    following = _TABLE.search(text, begin or 0)
-    return begin, following.start() if following else len(text)
-
-
-def _toml(value: str | Sequence[str]) -> str:
-    # What JSON writes is TOML, but for characters beyond U+FFFF if they are escaped, and for U+007F if it is not.
-    text = json.dumps(value if isinstance(value, str) else list(value), ensure_ascii=False)
-    return text.replace("\x7f", "\\u007f")
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Put a file, readable for this user alone, in the place of one; raises `OSError`."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.write(file, data)
-        os.fsync(file)
-    finally:
-        os.close(file)
-    beside.replace(path)

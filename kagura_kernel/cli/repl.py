@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly import close_cockpit, get_cockpit
 from kagura_kernel.assembly.places import redactor_of
-from kagura_kernel.assembly.settings_file import replace_file
 from kagura_kernel.cli.main import call, exit_code, told
 from kagura_kernel.cli.printing import terminal_width
 from kagura_kernel.cli.run import carry_out, intent_of, task_of, tell, warm
@@ -27,6 +26,7 @@ from kagura_kernel.cockpit.lines.parsing import parse_line
 from kagura_kernel.domain.errors import KaguraError, UsageError
 from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.journal.place import data_home
+from kagura_kernel.journal.settings_text import replace_file
 from kagura_kernel.jupyter.completion.names import ShellNames
 from kagura_kernel.jupyter.dialect import Form, read
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly import load_settings
 from kagura_kernel.assembly.chats import CHATS
-from kagura_kernel.assembly.settings_file import KEYCHAIN, Value, write_settings
+from kagura_kernel.assembly.settings_file import KEYCHAIN, write_settings
 from kagura_kernel.assembly.transports import make_transport
 from kagura_kernel.cockpit.transports.transport import TransportError
 from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.journal.settings_text import Value
 from kagura_kernel.membrane.credentials.secret import SOURCES, KeychainUnusable, keep_in_keychain, keychain_name
 
 if TYPE_CHECKING:

@@ -262,7 +262,7 @@ Problem = tuple[str, str]
 PREFIX = "KAGURA_"
 
 # What a variable cannot hold stands in the file alone.
-_TABLES = frozenset(name for name, kind in get_type_hints(Settings).items() if get_origin(kind) is dict)
+TABLES = frozenset(name for name, kind in get_type_hints(Settings).items() if get_origin(kind) is dict)
 _LISTS = frozenset(name for name, kind in get_type_hints(Settings).items() if get_origin(kind) is tuple)
 _LIFTED = frozenset(name for name, kind in get_type_hints(Settings).items() if type(None) in get_args(kind))
 
@@ -293,6 +293,24 @@ def parse_settings(
         values: dict[str, Any] = tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(source, [f"it is not TOML: {error}"]) from error
+    values, given, problems = given_settings(values, environ)
+    settings, wrong = validated(values)
+    problems += [*wrong, *check(settings)]
+    if not problems:
+        return settings
+    # What a variable says is wrong in the variable, whatever the file says.
+    set_by = {name: variable for name, variable in given.items() if name not in TABLES}
+    told = [(set_by.get(field.partition(".")[0], field or "it"), why) for field, why in problems]
+    from_file = any(place not in given.values() for place, _ in told)
+    lines = dict.fromkeys(f"{place}: {why}" for place, why in told)
+    raise ConfigurationError(source if from_file else "the environment", tuple(lines))
+
+
+def given_settings(
+    values: Mapping[str, Any], environ: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, str], list[Problem]]:
+    """What a file's values become with the variables, the variable of each setting that one gives, and its problems."""
+    values = dict(values)
     variables = {name: PREFIX + name.upper() for name in (one.name for one in fields(Settings))}
     given = {name: variable for name, variable in variables.items() if variable in environ}
     problems: list[Problem] = []
@@ -304,23 +322,14 @@ def parse_settings(
         # The file's model was set for the file's brain.
         values.pop("model", None)
     for name, variable in given.items():
-        if name in _TABLES:
+        if name in TABLES:
             problems.append((variable, f"no variable can hold this table: write [{name}] into the file"))
         elif variable not in _NOT_SETTINGS:
             values[name] = _from_variable(environ[variable], name)
-    settings, wrong = _validated(values)
-    problems += [*wrong, *check(settings)]
-    if not problems:
-        return settings
-    # What a variable says is wrong in the variable, whatever the file says.
-    set_by = {name: variable for name, variable in given.items() if name not in _TABLES}
-    told = [(set_by.get(field.partition(".")[0], field or "it"), why) for field, why in problems]
-    from_file = any(place not in given.values() for place, _ in told)
-    lines = dict.fromkeys(f"{place}: {why}" for place, why in told)
-    raise ConfigurationError(source if from_file else "the environment", tuple(lines))
+    return values, given, problems
 
 
-def _validated(values: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
+def validated(values: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     """The settings without what is wrong in them, and what that is; no value is repeated."""
     from pydantic import ValidationError
 

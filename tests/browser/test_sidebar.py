@@ -409,6 +409,8 @@ def test_it_works_in_notebook_7_as_well(own_page, told, story):
         expect(toast).to_have_count(0)
         sidebar.run("Build the report").first.get_by_role("button", name="Go to the cell").click()
         expect(own_page.locator(".jp-Notebook .jp-Cell.jp-mod-active")).to_contain_text("This is cell 4.")
+        sidebar.panel.get_by_role("button", name="Settings").click()
+        expect(own_page.locator("#kagura-settings #root_recall")).to_be_visible()
 
 
 def test_without_its_server_side_it_says_so_calmly(own_page, told, story):

@@ -11,6 +11,7 @@
     ├── ExtensionBroken                  ERR_EXTENSION_BROKEN
     ├── SessionBusy                      ERR_SESSION_BUSY
     ├── SessionGone                      ERR_SESSION_GONE
+    ├── SettingsChanged                  ERR_SETTINGS_CHANGED
     ├── ServedAlready                    ERR_SERVED_ALREADY
     ├── OutputUnwritable                 ERR_OUTPUT
     ├── BudgetExhausted                  ERR_BUDGET_EXHAUSTED
@@ -130,6 +131,7 @@ from kagura_kernel.domain.errors.base import (
     ServedAlready,
     SessionBusy,
     SessionGone,
+    SettingsChanged,
     UnknownName,
     UsageError,
     shorten,
@@ -343,6 +345,7 @@ __all__ = [
     "ServedAlready",
     "SessionBusy",
     "SessionGone",
+    "SettingsChanged",
     "SignatureInvalid",
     "ToolHostsUnresolved",
     "ToolsetError",

@@ -109,6 +109,16 @@ class SessionGone(KaguraError):
         self.session = session
 
 
+class SettingsChanged(KaguraError):
+    """The file of settings is not the one that was shown, so a change of it would undo somebody's."""
+
+    code = "ERR_SETTINGS_CHANGED"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} was changed meanwhile, so nothing was saved. Load the settings again.")
+        self.path = path
+
+
 class ServedAlready(KaguraError):
     """A server runs on this data directory, and a second one would answer for the first."""
 

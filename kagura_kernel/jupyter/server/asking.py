@@ -206,6 +206,21 @@ class Configuration(Text):
 
 
 @dataclass(frozen=True)
+class Object(Word):
+    """An object of a body, whose fields the function judges."""
+
+    def read(self, name: str, given: Any) -> dict[str, Any]:
+        """The object."""
+        if not isinstance(given, dict):
+            raise UsageError(f"`{name}` is an object.")
+        return given
+
+    def schema(self) -> dict[str, Any]:
+        """An object of whatever fields."""
+        return {"type": "object"}
+
+
+@dataclass(frozen=True)
 class Words:
     """What one function may be asked with, and what it answers."""
 

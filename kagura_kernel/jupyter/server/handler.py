@@ -64,6 +64,11 @@ class Route:
         """Whether it needs the memory, and so runs in a thread of its own."""
         return self.function.startswith("memory:")
 
+    @property
+    def needs_journal(self) -> bool:
+        """Whether it needs the journal; settings that keep it from being opened can be mended without it."""
+        return not self.function.startswith("settings:")
+
 
 _loaded: dict[Route, tuple[Callable[..., Any], Words]] = {}
 
@@ -171,6 +176,9 @@ class JournalHandler(APIHandler):
         def with_memory(journal: Journal) -> str:
             return self.memory.ask(lambda store: answer(journal=journal, store=store))
 
+        if not route.needs_journal:
+            environ = self.source.environ
+            return await asyncio.get_running_loop().run_in_executor(None, lambda: answer(environ=environ))
         try:
             if route.remembers:
                 return await self.memory.within(with_memory)
@@ -248,6 +256,7 @@ _STATUS: tuple[tuple[type[errors.KaguraError], int], ...] = (
     (errors.RunOver, 409),
     (errors.NotHeard, 409),
     (errors.LeaseEnded, 409),
+    (errors.SettingsChanged, 409),
     (errors.SessionGone, 409),
     (errors.PluginError, 409),
     (errors.ApprovalExpired, 410),

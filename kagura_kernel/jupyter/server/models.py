@@ -580,3 +580,15 @@ class MemoryCounts(TypedDict):
     forgotten: Annotated[Count, says("Forgotten and not erased yet.")]
     edges: Count
     where: Annotated[str, says("A path, or an address without a password.")]
+
+
+class Settings(TypedDict):
+    """The settings of the person at this server. What looks like a secret is not told."""
+
+    path: Annotated[str, says("The file that kernels read when they start.")]
+    version: Annotated[str, says("Of the file; a change names the one that it was made of.")]
+    form: Annotated[dict[str, Any], says("Each setting with its meaning, default and bounds, as JSON schema.")]
+    values: Annotated[dict[str, Any], says("What each of them is now.")]
+    sources: Annotated[dict[str, str], says("Where that comes from: `default`, `file`, or the name of a variable.")]
+    locked: Annotated[dict[str, str], says("Why some cannot be changed here.")]
+    problems: Annotated[dict[str, str], says("What is wrong with some; an empty name stands for the whole file.")]

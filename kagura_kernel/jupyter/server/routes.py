@@ -26,8 +26,8 @@ _NOT_NOW = (
     "(`ERR_PLUGIN_CHANGED`), they were not audited or have a danger in them (`ERR_PLUGIN_REFUSED`), or they are put "
     "off (`ERR_PLUGIN_QUARANTINED`)."
 )
-_STATUS, _RUNS, _APPROVALS, _LEASES, _COSTS, _PLUGINS, _MEMORIES = (
-    f"kagura_{name}" for name in ("status", "runs", "approvals", "leases", "costs", "plugins", "memories")
+_STATUS, _RUNS, _APPROVALS, _LEASES, _COSTS, _PLUGINS, _MEMORIES, _SETTINGS = (
+    f"kagura_{name}" for name in ("status", "runs", "approvals", "leases", "costs", "plugins", "memories", "settings")
 )
 
 ROUTES = (
@@ -69,6 +69,14 @@ ROUTES = (
     Route("POST", "/memories/{memory_id}/forget", _MEMORIES, "memory:forget_memory"),
     Route("POST", "/memories/{memory_id}/restore", _MEMORIES, "memory:restore_memory"),
     Route("GET", "/lessons", _MEMORIES, "memory:lessons"),
+    Route("GET", "/settings", _SETTINGS, "settings:settings"),
+    Route(
+        "POST",
+        "/settings",
+        _SETTINGS,
+        "settings:change_settings",
+        conflict="The file is not the one that was shown (`ERR_SETTINGS_CHANGED`).",
+    ),
 )
 
 

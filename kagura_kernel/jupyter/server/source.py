@@ -38,7 +38,7 @@ class JournalSource:
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = dict(environ)
+        self.environ = dict(environ)
         self._lock = threading.Lock()
         self._journal: Journal | None = None
         self._trouble: tuple[float, KaguraError] | None = None
@@ -130,7 +130,7 @@ class JournalSource:
         from kagura_kernel.journal.place import place_in_use
         from kagura_kernel.journal.store import Journal
 
-        place = place_in_use(self._environ)
+        place = place_in_use(self.environ)
         try:
             return Journal.open(place, create=False)
         except JournalError:

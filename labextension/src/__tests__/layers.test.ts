@@ -7,7 +7,7 @@ const SOURCE = resolve(import.meta.dirname ?? '.', '..', '..', 'src');
 /** From the top to the bottom; what is imported lies further down or in the same room. */
 const ROOMS = ['plugins', 'panel', 'model', 'api', 'tokens'];
 /** What of the panel is a widget of Lumino; all the rest can be drawn anywhere. */
-const WIDGETS = ['panel/widget.tsx', 'panel/statusItem.tsx', 'panel/icons.ts'];
+const WIDGETS = ['panel/widget.tsx', 'panel/statusItem.tsx', 'panel/icons.ts', 'panel/settingsForm.tsx'];
 
 function files(folder: string): string[] {
   return readdirSync(folder).flatMap(name => {

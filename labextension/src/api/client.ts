@@ -15,6 +15,7 @@ import type {
   IPlugins,
   IRun,
   IRunCard,
+  ISettings,
   IStatus
 } from './schema.js';
 import type { IPage, MemoryDeed, PluginDeed, Tier, Verdict } from '../tokens.js';
@@ -177,6 +178,15 @@ export class KaguraClient {
   /** Removes a memory and all that came from it, for good. */
   eraseMemory(id: string): Promise<Result<null>> {
     return this._act(`${memoryPath(id)}?cascade=true`, { method: 'DELETE', headers: {} }, () => null);
+  }
+
+  settings(): Promise<Result<ISettings>> {
+    return this._get('settings', schema.readSettings);
+  }
+
+  /** Changes settings in the file of which this version was shown; where something is wrong nothing is changed. */
+  changeSettings(version: string, values: object): Promise<Result<ISettings>> {
+    return this._post('settings', { version, values }, schema.readSettings);
   }
 
   /** An answer that has not changed comes back as the very same value, so that nothing is drawn again. */

@@ -874,3 +874,31 @@ export const readMemoryCounts = object<IMemoryCounts>({
   edges: number,
   where: text
 });
+
+/** The settings of the person at this server. What looks like a secret is not told. */
+export interface ISettings {
+  /** The file that kernels read when they start. */
+  readonly path: string;
+  /** Of the file; a change names the one that it was made of. */
+  readonly version: string;
+  /** Each setting with its meaning, default and bounds, as JSON schema. */
+  readonly form: Readonly<Record<string, unknown>>;
+  /** What each of them is now. */
+  readonly values: Readonly<Record<string, unknown>>;
+  /** Where that comes from: `default`, `file`, or the name of a variable. */
+  readonly sources: Readonly<Record<string, string>>;
+  /** Why some cannot be changed here. */
+  readonly locked: Readonly<Record<string, string>>;
+  /** What is wrong with some; an empty name stands for the whole file. */
+  readonly problems: Readonly<Record<string, string>>;
+}
+
+export const readSettings = object<ISettings>({
+  path: text,
+  version: text,
+  form: fields,
+  values: fields,
+  sources: mapOf(text),
+  locked: mapOf(text),
+  problems: mapOf(text)
+});

@@ -9,6 +9,7 @@ import { LeasesModel } from './leases.js';
 import { MemoriesModel } from './memories.js';
 import { PluginsModel } from './plugins.js';
 import { RunsModel } from './runs.js';
+import { SettingsModel } from './settings.js';
 import { Ticker } from './ticker.js';
 import { documentVisibility, pageTimers, type IPageVisibility, type ITimers } from './timing.js';
 
@@ -28,6 +29,7 @@ export class Kagura {
     this.costs = new CostsModel(client);
     this.plugins = new PluginsModel(client, timers);
     this.memories = new MemoriesModel(client);
+    this.settings = new SettingsModel(client);
     this.ticker = new Ticker(timers, page, () => client.clockOffset);
     this.feed = new Feed({
       client,
@@ -89,6 +91,7 @@ export class Kagura {
   readonly costs: CostsModel;
   readonly plugins: PluginsModel;
   readonly memories: MemoriesModel;
+  readonly settings: SettingsModel;
   readonly feed: Feed;
   readonly ticker: Ticker;
   private readonly _stream: IEventStream | null;

@@ -21,10 +21,11 @@ export interface ISidebarProps {
   readonly jump: (origin: IOrigin) => Promise<string>;
   readonly setUp: () => Promise<string>;
   readonly failure?: IFailure;
+  readonly openSettings?: () => void;
 }
 
 /** The panel: its sections one below the other. */
-export function Sidebar({ kagura, trans, sections, jump, setUp, failure }: ISidebarProps) {
+export function Sidebar({ kagura, trans, sections, jump, setUp, failure, openSettings }: ISidebarProps) {
   const [told, tell] = useTold();
   const context = useMemo<IPanelContext>(
     () => ({ kagura, trans, jump, setUp, tell }),
@@ -39,6 +40,7 @@ export function Sidebar({ kagura, trans, sections, jump, setUp, failure }: ISide
   return (
     <PanelContext value={context}>
       <div className="kgs">
+        {openSettings && <Head open={openSettings} />}
         <ServerProblem />
         <p className="kgs-told" role="status">
           {told}
@@ -50,6 +52,22 @@ export function Sidebar({ kagura, trans, sections, jump, setUp, failure }: ISide
         ))}
       </div>
     </PanelContext>
+  );
+}
+
+function Head({ open }: { readonly open: () => void }) {
+  const { trans } = usePanel();
+  return (
+    <div className="kgs-head">
+      <span>{trans.__('Agent runs')}</span>
+      <button
+        type="button"
+        className="kgs-gear"
+        title={trans.__('Settings')}
+        aria-label={trans.__('Settings')}
+        onClick={open}
+      />
+    </div>
   );
 }
 

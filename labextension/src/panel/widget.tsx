@@ -16,6 +16,7 @@ export interface IPanelOptions {
   jump: (origin: IOrigin) => Promise<string>;
   setUp: () => Promise<string>;
   failure: IFailure;
+  openSettings: () => void;
 }
 
 /** Animation frames that a question which is known has to be drawn in. */

@@ -1,5 +1,5 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette } from '@jupyterlab/apputils';
+import { ICommandPalette, MainAreaWidget } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
@@ -7,6 +7,7 @@ import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { text } from '../api/decode.js';
 import type { Kagura } from '../model/kagura.js';
 import { bellIcon, explainIcon, fixIcon } from '../panel/icons.js';
+import { SettingsPanel } from '../panel/settingsForm.js';
 import type { KaguraPanel } from '../panel/widget.js';
 import { TRANSLATION_DOMAIN } from '../tokens.js';
 import { askAbout, failedCell, followFailures } from './failed.js';
@@ -20,11 +21,14 @@ export const Commands = {
   toggle: 'kagura:toggle-panel',
   nextApproval: 'kagura:next-approval',
   refresh: 'kagura:refresh',
+  settings: 'kagura:settings',
   goToCell: 'kagura:go-to-cell',
   stop: 'kagura:stop-run',
   fixCell: 'kagura:fix-cell',
   explainCell: 'kagura:explain-cell'
 } as const;
+
+const SETTINGS_TAB = 'kagura-settings-tab';
 
 /** Shells that can fold the side away: JupyterLab's and Notebook's. */
 interface IFoldingShell {
@@ -78,6 +82,24 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
       label: trans.__('Refresh agent runs'),
       execute: () => kagura.refresh()
     });
+    commands.addCommand(Commands.settings, {
+      label: trans.__('kagura: Settings'),
+      caption: trans.__('What agent runs may do, spend and reach: the settings that kernels read'),
+      execute: () => {
+        const widgets = ['main', 'left'].flatMap(area => [...shell.widgets(area)]);
+        if (!widgets.some(one => one.id === SETTINGS_TAB)) {
+          const tab = new MainAreaWidget({ content: new SettingsPanel(kagura.settings, trans) });
+          tab.id = SETTINGS_TAB;
+          tab.toolbar.hide();
+          shell.add(tab, 'main');
+          // In Notebook the notebook has all of that.
+          if (!tab.isAttached) {
+            shell.add(tab, 'left');
+          }
+        }
+        shell.activateById(SETTINGS_TAB);
+      }
+    });
     commands.addCommand(Commands.goToCell, {
       label: trans.__('Go to the cell of a run'),
       execute: async args => {
@@ -118,6 +140,7 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
       Commands.toggle,
       Commands.nextApproval,
       Commands.refresh,
+      Commands.settings,
       Commands.fixCell,
       Commands.explainCell
     ]) {

@@ -85,7 +85,8 @@ export const panelPlugin: JupyterFrontEndPlugin<KaguraPanel> = {
         (await runBelow(tracker, '%kagura setup'))
           ? ''
           : trans.__('Open a notebook first: the form appears in a cell of it.'),
-      failure: failureOf(tracker)
+      failure: failureOf(tracker),
+      openSettings: () => void app.commands.execute('kagura:settings')
     });
     app.shell.add(panel, 'right', { rank: RANK });
     restorer?.add(panel, panel.id);

@@ -9,11 +9,12 @@ import pytest
 
 from kagura_kernel.assembly import load_settings
 from kagura_kernel.assembly.local_services import LocalService
-from kagura_kernel.assembly.settings_file import with_setting, write_setting, write_settings
+from kagura_kernel.assembly.settings_file import write_setting, write_settings
 from kagura_kernel.cli.main import main
 from kagura_kernel.cli.setup import PARTS, Walk
 from kagura_kernel.cli.talk import Talk
 from kagura_kernel.domain.errors import ConfigurationError
+from kagura_kernel.journal.settings_text import with_setting
 
 SECRET = "sk-very-secret"
 

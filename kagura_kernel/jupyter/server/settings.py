@@ -1,0 +1,200 @@
+"""What the routes about settings answer with, and do: in the person's own file, as a kernel will read it.
+
+Nothing that looks like a secret leaves the server: such a value is told redacted, and is changed in the file alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+import threading
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+from kagura_kernel import redact
+from kagura_kernel.domain.errors import ConfigurationError, SettingsChanged, UsageError
+from kagura_kernel.domain.settings import (
+    DEFAULTS,
+    TABLES,
+    Settings,
+    given_settings,
+    parse_settings,
+    settings_model,
+    validated,
+)
+from kagura_kernel.journal.place import settings_file, text_of
+from kagura_kernel.journal.settings_text import replace_file, with_setting
+from kagura_kernel.jupyter.server import models
+from kagura_kernel.jupyter.server.asking import Object, Text
+
+NAMES = tuple(one.name for one in fields(Settings) if one.name not in TABLES)
+"""What the form holds; tables stand in the file alone."""
+
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_PASSWORD = re.compile(r"(://[^/?#@\s:]*:)[^\s@]*@")
+_writing = threading.Lock()
+
+
+def settings(environ: Mapping[str, str]) -> models.Settings:
+    """Every setting, what it is now, and where that comes from."""
+    return _Looked.at(environ).told()
+
+
+def change_settings(
+    environ: Mapping[str, str],
+    *,
+    version: Annotated[str, Text(says="That of the file as it was shown.")],
+    values: Annotated[dict[str, Any], Object(says="What is to be changed, by name; null takes it out of the file.")],
+) -> models.Settings:
+    """Change settings in the file; where one is wrong nothing is written, and `problems` says what is.
+
+    Raises:
+        SettingsChanged: the file is not the one that was shown.
+        UsageError: one of them is not known, or cannot be changed here.
+    """
+    with _writing:
+        looked = _Looked.at(environ)
+        locked = looked.locked()
+        for name in values:
+            if name not in NAMES:
+                raise UsageError(f"There is no setting {name[:40]!r} that can be changed here.")
+            if name in locked:
+                raise UsageError(f"`{name}` was not changed. {locked[name]}")
+        if version != looked.version:
+            raise SettingsChanged(str(looked.path))
+        wrong = looked.write(values)
+    return {**looked.told(), "problems": wrong} if wrong else _Looked.at(environ).told()
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """The file as it is, and the variables of the server, which its kernels have too."""
+
+    path: Path
+    text: str
+    environ: Mapping[str, str]
+
+    @classmethod
+    def at(cls, environ: Mapping[str, str]) -> _Looked:
+        path = settings_file(environ)
+        return cls(path, text_of(path) if path.exists() else "", environ)
+
+    @property
+    def version(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def told(self) -> models.Settings:
+        """All of it, without secrets."""
+        file, broken = self._file()
+        values, given, _ = given_settings(file, self.environ)
+        found, wrong = validated({name: value for name, value in values.items() if name in NAMES})
+        problems = {"": broken} if broken else {field.partition(".")[0]: why for field, why in wrong}
+        now = {name: values.get(name) if name in problems else getattr(found, name) for name in NAMES}
+        return {
+            "path": str(self.path),
+            "version": self.version,
+            "form": _form(),
+            "values": {name: _plain(value) for name, value in now.items() if value is not None},
+            "sources": {name: given.get(name) or ("file" if name in file else "default") for name in NAMES},
+            "locked": self.locked(),
+            "problems": problems,
+        }
+
+    def locked(self) -> dict[str, str]:
+        """Why some of them cannot be changed here, by name."""
+        if why := self._closed():
+            return dict.fromkeys(NAMES, why)
+        file, _ = self._file()
+        _, given, _ = given_settings(file, self.environ)
+        locked = {
+            name: "It holds a password or a key, which is not shown. Change it in the file."
+            for name in NAMES
+            if _plain(file.get(name)) != file.get(name)
+        }
+        locked |= {
+            name: f"The variable {variable} of the Jupyter server says so, whatever the file says."
+            for name, variable in given.items()
+        }
+        if self.environ.get("JUPYTERHUB_USER"):
+            locked["shared"] = "This server is one of JupyterHub's, so others share the machine."
+        return locked
+
+    def write(self, values: Mapping[str, Any]) -> dict[str, str]:
+        """Write these into the file; or say what is wrong with them, by name."""
+        text = self.text
+        for name, value in values.items():
+            if not _can_stand(value):
+                return {name: "it is neither a text, a number, a truth nor a list of texts"}
+            text = with_setting(text, name, value)
+        try:
+            parse_settings(text, {}, str(self.path))
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(self.path, text.encode())
+        except ConfigurationError as error:
+            told = (problem.partition(": ") for problem in error.problems)
+            return {field.partition(".")[0]: why for field, _, why in told}
+        except OSError as error:
+            return {"": f"{self.path} cannot be written: {(error.strerror or 'unknown reason').lower()}"}
+        return {}
+
+    def _file(self) -> tuple[dict[str, Any], str]:
+        """What the file says, and why it says nothing."""
+        try:
+            return tomllib.loads(self.text), ""
+        except tomllib.TOMLDecodeError as error:
+            return {}, f"{self.path} is not TOML: {error}"
+
+    def _closed(self) -> str:
+        """Why this file cannot be changed from here at all."""
+        _, broken = self._file()
+        if broken:
+            return "The file is not TOML. Mend it in an editor."
+        if self.path.exists() and self.path.stat().st_uid != os.geteuid():
+            return "The file belongs to somebody else, such as an administrator, who alone changes it."
+        folder = next(one for one in self.path.parents if one.exists())
+        return "" if os.access(folder, os.W_OK) else "The directory of the file cannot be written by this server."
+
+
+def _can_stand(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(one, str) for one in value)
+    return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON, with what looks like a secret taken out."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return redact(_PASSWORD.sub(r"\1***@", value)) if isinstance(value, str) else value
+
+
+def _form() -> dict[str, Any]:
+    """The settings as a JSON schema: each with its meaning, its default and its bounds."""
+    whole = settings_model().model_json_schema()
+    return {"type": "object", "properties": dict(_fields(whole))}
+
+
+def _fields(whole: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for one in fields(Settings):
+        if one.name not in NAMES:
+            continue
+        given = whole["properties"][one.name]
+        if "$ref" in given:
+            kind = {"enum": whole["$defs"][given["$ref"].rpartition("/")[2]]["enum"], "type": "string"}
+        else:
+            kind = given["anyOf"][0] if "anyOf" in given else {key: given[key] for key in given if key != "title"}
+        if "enum" in kind:
+            # Nothing chosen is no choice of its own.
+            kind["enum"] = [word for word in kind["enum"] if word]
+        about = one.metadata
+        unit = f" ({about['unit']})" if about["unit"] else ""
+        meaning = _LINK.sub(r"\1", about["meaning"]).replace("`", "")
+        default = _plain(getattr(DEFAULTS, one.name))
+        known = {} if default is None else {"default": default}
+        kind.pop("default", None)
+        yield one.name, {"title": one.name, "description": f"{meaning[0].upper()}{meaning[1:]}{unit}.", **kind, **known}

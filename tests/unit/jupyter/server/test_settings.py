@@ -1,0 +1,127 @@
+"""Settings for a form: what each is and where that comes from, and changes of the file that lose nothing in it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.errors import SettingsChanged, UsageError
+from kagura_kernel.jupyter.server.settings import change_settings, settings
+
+TEXT = """\
+# Mine.
+recall = 7  # enough
+budget_usd = 2.5
+
+[env]
+TZ = "UTC"
+"""
+
+
+@pytest.fixture
+def environ(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(TEXT)
+    return {"KAGURA_CONFIG": str(path)}
+
+
+def text_of(environ):
+    return Path(environ["KAGURA_CONFIG"]).read_text("utf-8")
+
+
+def change(environ, **values):
+    return change_settings(environ, version=settings(environ)["version"], values=values)
+
+
+def test_each_is_told_with_its_meaning_and_where_it_comes_from(environ):
+    told = settings(environ | {"KAGURA_BOX": "docker"})
+    assert [told["values"][name] for name in ("recall", "budget_usd", "box", "pool_size")] == [7, 2.5, "docker", 1]
+    assert [told["sources"][name] for name in ("recall", "box", "pool_size")] == ["file", "KAGURA_BOX", "default"]
+    assert set(told["locked"]) == {"box"}
+    form = told["form"]["properties"]
+    assert "env" not in form
+    assert form["recall"] == {
+        "title": "recall",
+        "description": "How many memories a run starts with at most, beside pinned ones; 0 for none.",
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 50,
+        "default": 5,
+    }
+    assert form["write"]["enum"] == ["ask", "through", "none"]
+    assert form["budget_usd"]["type"] == "number"
+
+
+def test_a_change_keeps_what_else_stands_in_the_file(environ):
+    told = change(environ, write="through", keep=True, net=["ask", "a.example"], budget_usd=None)
+    assert text_of(environ) == (
+        '# Mine.\nrecall = 7  # enough\nwrite = "through"\nkeep = true\nnet = ["ask", "a.example"]\n\n'
+        '[env]\nTZ = "UTC"\n'
+    )
+    assert (told["values"]["keep"], told["sources"]["budget_usd"], told["problems"]) == (True, "default", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("recall", 51, "less than or equal to 50"),
+        ("recall", "many", "valid integer"),
+        ("write", "never", "'ask', 'through' or 'none'"),
+        ("net", {"a": 1}, "neither a text"),
+        ("net", [None], "neither a text"),
+        ("budget_usd", float("nan"), "neither a text"),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_field_and_nothing_is_written(environ, name, value, why):
+    told = change(environ, **{"keep": True, name: value})
+    assert why in told["problems"][name]
+    assert text_of(environ) == TEXT
+
+
+def test_a_file_that_was_changed_meanwhile_is_left_alone(environ):
+    version = settings(environ)["version"]
+    change(environ, keep=True)
+    with pytest.raises(SettingsChanged):
+        change_settings(environ, version=version, values={"recall": 1})
+    assert "recall = 7" in text_of(environ)
+
+
+@pytest.mark.parametrize(
+    ("variables", "name"), [({"KAGURA_RECALL": "3"}, "recall"), ({"JUPYTERHUB_USER": "ann"}, "shared"), ({}, "env")]
+)
+def test_what_others_say_cannot_be_changed_here(environ, variables, name):
+    with pytest.raises(UsageError):
+        change(environ | variables, **{name: 1})
+    assert text_of(environ) == TEXT
+
+
+def test_a_file_of_somebody_else_is_shown_and_not_changed(environ, monkeypatch):
+    uid = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+    assert "somebody else" in settings(environ)["locked"]["recall"]
+    with pytest.raises(UsageError, match="administrator"):
+        change(environ, recall=1)
+
+
+def test_a_password_is_not_told(environ):
+    Path(environ["KAGURA_CONFIG"]).write_text('journal_url = "postgresql://ann:hunter22@db.example/kagura"\n')
+    told = settings(environ)
+    assert "hunter22" not in str(told)
+    assert "password" in told["locked"]["journal_url"]
+
+
+def test_a_file_that_is_wrong_can_be_mended_and_one_that_is_no_toml_only_by_hand(environ):
+    Path(environ["KAGURA_CONFIG"]).write_text("recall = 900\n")
+    told = settings(environ)
+    assert (told["values"]["recall"], list(told["problems"])) == (900, ["recall"])
+    assert change(environ, recall=9)["problems"] == {}
+    Path(environ["KAGURA_CONFIG"]).write_text("recall =")
+    told = settings(environ)
+    assert "not TOML" in told["problems"][""]
+    assert told["locked"]["recall"]
+
+
+def test_the_first_change_makes_the_file_for_this_person_alone(tmp_path):
+    environ = {"KAGURA_CONFIG": str(tmp_path / "new" / "config.toml")}
+    assert change(environ, keep=True)["sources"]["keep"] == "file"
+    assert (tmp_path / "new" / "config.toml").stat().st_mode & 0o777 == 0o600
