@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import KitError, RunUnknown, UsageError
+from kagura_kernel.domain.errors import ConfigurationError, KitError, RunUnknown, UsageError
 from kagura_kernel.domain.events import KitStaged
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill
 from kagura_kernel.domain.policy import WriteMode
@@ -146,6 +146,15 @@ class NamedAgent:
     problem: str | None = None  # Why it cannot be used; None where it can
 
 
+def _absolute(setting: str, text: str) -> Path:
+    path = Path(text).expanduser()
+    if not path.is_absolute():
+        raise ConfigurationError(
+            "the settings", [f"{setting}: {text!r} is no absolute path, and none that begins with ~"]
+        )
+    return path
+
+
 class KitDesk:
     """Everything that a person can ask about agents and kits, from any thread. Methods block."""
 
@@ -155,7 +164,8 @@ class KitDesk:
     @property
     def folder(self) -> Path:
         """Where kits lie."""
-        return self._around.home / FOLDER
+        named = self._around.settings.kit_folder
+        return _absolute("kit_folder", named) if named else self._around.home / FOLDER
 
     def agents(self) -> tuple[str, ...]:
         """Names that lead to an agent, sorted: the person's own, and those that come with the package."""
@@ -181,6 +191,8 @@ class KitDesk:
         """The places of the host that the kits of a project are made from."""
         environ = self._around.environ
         home = Path(environ["HOME"]) if environ.get("HOME") else None
+        if named := self._around.settings.skills_home:
+            home = _absolute("skills_home", named)
         # What lies beside a file of settings that was named (`KAGURA_CONFIG`) was not put there for agents.
         return surroundings_of(project, home=home, cwd=working_directory())
 
@@ -262,6 +274,7 @@ class KitDesk:
         """
         if not toolsets:
             return ToolHosts()
+        from kagura_kernel.kit.definitions.logins import Logins
         from kagura_kernel.kit.packages.lookup import PackageLookUp
 
         settings = self._around.settings
@@ -269,7 +282,12 @@ class KitDesk:
         return tool_hosts(
             toolsets,
             load_registry(Path(settings.tool_registry).expanduser() if settings.tool_registry else None),
-            look_up=PackageLookUp(sources, self._around.home / TOOL_ANSWERS, self._around.clock),
+            look_up=PackageLookUp(
+                sources,
+                self._around.home / TOOL_ANSWERS,
+                self._around.clock,
+                login=Logins(self._around.environ).of_host,
+            ),
             sources=sources,
             strict=settings.tool_hosts_strict,
         )

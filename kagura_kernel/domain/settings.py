@@ -189,6 +189,10 @@ class Settings:
     )
     plugin_calls: int = _setting(4, "how many calls one plugin carries out at once", ge=1, le=64)
     plugin_memory_mib: int = _setting(256, "memory of one jail", unit="MiB", ge=64)
+    kit_folder: str = _setting("", "where [kits](kit.md) are staged; empty is a folder of the data directory")
+    skills_home: str = _setting(
+        "", "the folder whose skills and prompt files count as a person's own, in place of the home directory"
+    )
     tool_registry: str = _setting(
         "", "a file that says from where commands are [installed](toolset-installs.md), beside what is known"
     )

@@ -1,4 +1,4 @@
-"""A definition out of an OCI registry: pinned by its digest, fetched without a login, every part checked against it."""
+"""A definition out of an OCI registry: pinned by its digest, every part checked against it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 from kagura_kernel.domain.errors import AgentUnavailable, HostNotUnderstood
 from kagura_kernel.kit.definitions.document import MAX_BYTES
 from kagura_kernel.kit.definitions.fetching import Answer, Fetcher, NotFetched, is_loopback
+from kagura_kernel.kit.definitions.logins import Logins, serves
 from kagura_kernel.membrane.egress.hosts import HTTPS, Target, parse_target
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -133,27 +134,30 @@ def parse_oci(reference: str) -> OciReference:
         raise AgentUnavailable(reference, "its registry is no host") from error
 
 
-def fetch_artifact(reference: OciReference, fetch: Fetcher, kept: PinnedDocuments) -> tuple[bytes, str]:
-    """The definition's document, and what it is called.
+def fetch_artifact(
+    reference: OciReference, fetch: Fetcher, kept: PinnedDocuments, logins: Logins | None = None
+) -> tuple[bytes, str]:
+    """The definition's document, and what it is called; without `logins` as anybody gets it.
 
     Nobody but the registry and the token service that it names is asked; a blob may be handed over by another host,
     since its digest is known.
 
     Raises:
-        AgentUnavailable: it is not there, not for everybody, no definition, or not what its digest says.
+        AgentUnavailable: it is not there, not for this person, no definition, or not what its digest says.
     """
     try:
-        return _Pull(reference, fetch, kept).document()
+        return _Pull(reference, fetch, kept, logins).document()
     except NotFetched as error:
         raise AgentUnavailable(str(reference), str(error)) from error
 
 
 class _Pull:
-    def __init__(self, reference: OciReference, fetch: Fetcher, kept: PinnedDocuments) -> None:
+    def __init__(self, reference: OciReference, fetch: Fetcher, kept: PinnedDocuments, logins: Logins | None) -> None:
         self._reference = reference
         self._fetch = fetch
         self._kept = kept
-        self._token = ""
+        self._logins = logins
+        self._authorization = ""
 
     def document(self) -> tuple[bytes, str]:
         manifest = _manifest(
@@ -175,7 +179,10 @@ class _Pull:
             return data
         answer = self._ask(f"{self._reference.base}/{path}", ", ".join(media))
         if answer.status in (_UNAUTHORISED, 403):
-            raise NotFetched("the registry does not give it to everybody; a login is not supported")
+            raise NotFetched(
+                f"the registry answers {answer.status}: it gives this to some only; log in with `docker login "
+                f"{self._reference.host}`, or check that login"
+            )
         if not answer.ok:
             raise NotFetched(f"the registry answers {answer.status}")
         if sha256(answer.body) != digest:
@@ -185,25 +192,28 @@ class _Pull:
 
     def _ask(self, url: str, accept: str) -> Answer:
         answer = self._fetch.get(url, self._headers(accept))
-        if answer.status == _UNAUTHORISED and not self._token:
-            self._token = self._anonymous(answer.headers.get("www-authenticate", ""))
+        if answer.status == _UNAUTHORISED and not self._authorization:
+            self._authorization = self._authorized(answer.headers.get("www-authenticate", ""))
             answer = self._fetch.get(url, self._headers(accept))
         return answer
 
     def _headers(self, accept: str) -> dict[str, str]:
-        return {"accept": accept} | ({"authorization": f"Bearer {self._token}"} if self._token else {})
+        return {"accept": accept} | ({"authorization": self._authorization} if self._authorization else {})
 
-    def _anonymous(self, challenge: str) -> str:
-        """The token that the registry's service gives to anybody who asks.
+    def _authorized(self, challenge: str) -> str:
+        """What the registry is shown: the person's login, or a token of its service, for them or for anybody.
 
         Raises:
-            NotFetched: it wants something else than a token, or the service gives none.
+            NotFetched: it wants something that nobody has, or the service gives no token.
         """
+        login = self._logins.of_registry(self._reference.host) if self._logins is not None else ""
         scheme, _, rest = challenge.partition(" ")
         asked = {name.lower(): value for name, value in _PARAMETER.findall(rest)}
         realm = asked.get("realm", "")
+        if scheme.lower() == "basic" and login:
+            return login
         if scheme.lower() != "bearer" or not realm:
-            raise NotFetched("the registry asks for a login, which is not supported")
+            raise NotFetched(f"the registry asks for a login: `docker login {self._reference.host}` leaves one")
         if not realm.startswith("https://") and not is_loopback(self._reference.registry.host):
             # Plain HTTP is for this machine itself, and only whoever runs here may send anybody there.
             raise NotFetched("the registry's token service is not asked over HTTPS")
@@ -211,12 +221,16 @@ class _Pull:
         if service := asked.get("service"):
             query["service"] = service
         named_by = self._reference.registry.host
-        answer = self._fetch.get(realm, {"accept": "application/json"}, query=query, named_by=named_by)
+        headers = {"accept": "application/json"}
+        if login and serves(self._reference.host, realm.partition("://")[2].partition("/")[0].lower()):
+            headers["authorization"] = login
+        answer = self._fetch.get(realm, headers, query=query, named_by=named_by)
         found = _json(answer.body) if answer.ok else {}
         token = found.get("token") or found.get("access_token")
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
-            raise NotFetched(f"the registry's token service gives no token to a stranger (it answers {answer.status})")
-        return token
+            whom = "for this login" if "authorization" in headers else "to a stranger"
+            raise NotFetched(f"the registry's token service gives no token {whom} (it answers {answer.status})")
+        return f"Bearer {token}"
 
 
 def _manifest(data: bytes) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from kagura_kernel.journal.place import data_home
 from kagura_kernel.kit.definitions.definition import AgentDefinition, as_yaml, digest_of, parse_definition, said
 from kagura_kernel.kit.definitions.document import MAX_BYTES
 from kagura_kernel.kit.definitions.fetching import Fetcher, NotFetched
+from kagura_kernel.kit.definitions.logins import Logins, is_github
 from kagura_kernel.kit.definitions.oci import PinnedDocuments, fetch_artifact, is_digest, parse_oci, sha256
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ _BUILT_IN = Path(__file__).parent / "agents"
 _PIN = "sha256="
 _URLS = ("https://", "http://")
 _OCI = "oci://"
+_FOR_SOME = (401, 403)
+_LOGIN = "If it is for some people only, set GITHUB_TOKEN for a host of GitHub, or write a login for it into ~/.netrc."
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +74,19 @@ class Sources:
         self._places = places
         self._fetch = fetch
         self._kept = PinnedDocuments(places.cache)
+        self._logins = Logins(places.environ)
 
-    def find(self, reference: str) -> Source:
-        """What a person's reference leads to.
+    def find(self, reference: str, *, shows_login: bool = True) -> Source:
+        """What a reference leads to; hosts that it names are shown the person's login where that is wanted.
 
         Raises:
             AgentNotFound: nothing.
             AgentUnavailable: to something that cannot be read, fetched, or is not what was pinned.
         """
         if reference.startswith(_OCI):
-            return self._oci(reference)
+            return self._oci(reference, shows_login=shows_login)
         if reference.startswith(_URLS):
-            return self._url(reference)
+            return self._url(reference, shows_login=shows_login)
         if "://" in reference:
             raise AgentNotFound(reference)
         if is_path(reference):
@@ -106,7 +110,8 @@ class Sources:
             return self._file(reference, above.base)
         if reference.startswith("http://"):
             raise AgentUnavailable(reference, "a definition names others over HTTPS alone")
-        return self.find(reference)
+        # A file that somebody else wrote does not say where a person's logins are shown.
+        return self.find(reference, shows_login=above.trusted or above.kind == "built-in")
 
     def _remote_from(self, reference: str, above: Source) -> Source:
         if reference in built_in_names():
@@ -147,14 +152,14 @@ class Sources:
             trusted=is_own(real, info, self._places.own),
         )
 
-    def _url(self, reference: str) -> Source:
+    def _url(self, reference: str, *, shows_login: bool) -> Source:
         url, _, fragment = reference.partition("#")
         shown = shown_url(url)
         pin = fragment.removeprefix(_PIN)
         if fragment and not (fragment.startswith(_PIN) and is_digest(pin)):
             raise AgentUnavailable(shown, "what stands behind # is not sha256= and 64 digits of 0-9 and a-f")
         try:
-            data = (self._kept.find(pin) if pin else None) or self._fetched(url, shown)
+            data = (self._kept.find(pin) if pin else None) or self._fetched(url, shown, shows_login=shows_login)
         except NotFetched as error:
             raise AgentUnavailable(shown, str(error)) from error
         if pin and sha256(data) != pin:
@@ -165,17 +170,24 @@ class Sources:
             self._kept.keep(data)
         return Source(data, url, shown, shown, "url", host=_host(url))
 
-    def _fetched(self, url: str, shown: str) -> bytes:
-        answer = self._fetch.get(url, {"accept": "application/yaml, application/toml, text/*, */*;q=0.5"})
+    def _fetched(self, url: str, shown: str, *, shows_login: bool) -> bytes:
+        headers = {"accept": "application/yaml, application/toml, text/*, */*;q=0.5"}
+        login = self._logins.of_host(_host(url)) if shows_login else ""
+        answer = self._fetch.get(url, headers | ({"authorization": login} if login else {}))
+        # GitHub tells a stranger that what is private is not there.
+        for_some = (*_FOR_SOME, 404) if is_github(_host(url)) else _FOR_SOME
+        if answer.status in for_some and not login:
+            raise AgentUnavailable(shown, f"the server answers {answer.status} to somebody without a login", _LOGIN)
         if answer.status == 404:  # noqa: PLR2004 - not found
             raise AgentNotFound(shown)
         if not answer.ok:
             raise AgentUnavailable(shown, f"the server answers {answer.status}")
         return answer.body
 
-    def _oci(self, reference: str) -> Source:
+    def _oci(self, reference: str, *, shows_login: bool) -> Source:
         artifact = parse_oci(reference)
-        data, name = fetch_artifact(artifact, self._fetch, self._kept)
+        logins = self._logins if shows_login else None
+        data, name = fetch_artifact(artifact, self._fetch, self._kept, logins)
         return Source(data, str(artifact), str(artifact), name, "oci", host=_host(str(artifact)))
 
 

@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -62,13 +62,22 @@ class Asker:
         url: Whom the person's settings have asked; beside its host only public ones are asked.
         transport: What carries the requests; None is the network, by the proxy that the process's variables name.
         seconds: How long all of it may take.
+        login: What that host is shown, and no other; empty for nothing.
 
     Raises:
         NoAnswer: this process cannot ask anybody.
     """
 
-    def __init__(self, url: str, transport: httpx.BaseTransport | None = None, seconds: float = SECONDS) -> None:
-        self._redirects = Redirects(urlsplit(url).hostname or "")
+    def __init__(
+        self,
+        url: str,
+        transport: httpx.BaseTransport | None = None,
+        seconds: float = SECONDS,
+        login: str = "",
+    ) -> None:
+        self._host = urlsplit(url).hostname or ""
+        self._redirects = Redirects(self._host)
+        self._login = login
         # Made anew for each look-up: nothing is remembered from one registry to the next, cookies included.
         try:
             self._client = http_client(transport, seconds)
@@ -104,7 +113,7 @@ class Asker:
                 request = self._client.build_request(
                     "GET",
                     address,
-                    headers={"Accept": accept},
+                    headers={"Accept": accept} | self._shown(address),
                     timeout=self._seconds,
                     extensions=self._deadline.extensions(self._redirects.watch(address.host)),
                 )
@@ -121,6 +130,10 @@ class Asker:
             self._in_time()
             raise NoAnswer(_why(error)) from error
         raise NoAnswer(f"it leads on more than {MAX_REDIRECTS} times")
+
+    def _shown(self, address: httpx.URL) -> dict[str, str]:
+        to_host = self._login and address.scheme == "https" and address.host == self._host
+        return {"Authorization": self._login} if to_host else {}
 
     def _body(self, response: httpx.Response, limit: int) -> bytes:
         if response.status_code in _NOT_THERE:
@@ -168,7 +181,7 @@ _FORM = 1
 
 
 class PackageLookUp:
-    """A `LookUp` without credentials, bounded in time and size, whose answers are kept for a day.
+    """A `LookUp`, bounded in time and size, whose answers are kept for a day.
 
     May be called from several threads at once.
 
@@ -178,6 +191,7 @@ class PackageLookUp:
         clock: The time, for how old an answer is.
         transport: What carries the requests; None is the network.
         seconds: How long one look-up may take.
+        login: A host to what it is shown; GitHub answers more often whoever shows a token.
     """
 
     def __init__(
@@ -187,7 +201,9 @@ class PackageLookUp:
         clock: Clock,
         transport: httpx.BaseTransport | None = None,
         seconds: float = SECONDS,
+        login: Callable[[str], str] = lambda _: "",
     ) -> None:
+        self._login = login
         self._sources = sources
         self._cache = cache
         self._clock = clock
@@ -210,7 +226,7 @@ class PackageLookUp:
         if kept is not None:
             return kept
         try:
-            with Asker(url, self._transport, self._seconds) as asker:
+            with Asker(url, self._transport, self._seconds, self._login(urlsplit(url).netloc)) as asker:
                 found = _ask(asker, url, package)
         except (NotFound, NoAnswer) as problem:
             raise LookUpFailed(str(problem)) from problem

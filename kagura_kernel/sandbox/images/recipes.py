@@ -92,7 +92,7 @@ class Recipe:
     base: str  # the recipe that it is built on; empty for the first
     holds: str  # what is in it beyond its base
     tested: bool = True  # whether the tests build it; one that they cannot is built only when it is named
-    asked: bool = False  # whether it is built only when it is named, because no box is made of it
+    asked: bool = False  # whether it is built only when it is named: few boxes are made of it, or none
 
     @property
     def dockerfile(self) -> str:
@@ -106,6 +106,7 @@ RECIPES = (
     Recipe("node", "python", "Node.js, npm, TypeScript"),
     Recipe("aws", "node", "the AWS command line"),
     Recipe("agent", "aws", "the Claude program"),
+    Recipe("rust", "base", "Rust, Cargo, a C compiler", asked=True),
     Recipe("gcloud", "aws", "the Google Cloud command line", tested=False),
     Recipe("server", "base", "bubblewrap and the libraries that `serve` needs", asked=True),
 )

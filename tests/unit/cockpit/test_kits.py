@@ -9,7 +9,15 @@ import pytest
 
 from kagura_kernel.cockpit.kits import KitDesk, KitSurroundings, one_of, plan_lines, plan_record
 from kagura_kernel.domain.clock import SystemClock
-from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, KitGone, KitRefused, RunUnknown, UsageError
+from kagura_kernel.domain.errors import (
+    AgentInvalid,
+    AgentNotFound,
+    ConfigurationError,
+    KitGone,
+    KitRefused,
+    RunUnknown,
+    UsageError,
+)
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.packages.hosts import ToolHosts
@@ -39,6 +47,22 @@ def make_desk(tmp_path, monkeypatch):
         )
 
     return make
+
+
+def test_kits_and_the_home_of_skills_lie_where_the_settings_say(make_desk, tmp_path):
+    other = tmp_path / "other"
+    (other / ".agents" / "skills" / "knitting").mkdir(parents=True)
+    (other / ".agents" / "skills" / "knitting" / "SKILL.md").write_text(
+        "---\nname: knitting\ndescription: Knits.\n---\nKnit.\n"
+    )
+    desk = make_desk(kit_folder=str(tmp_path / "shelf"), skills_home=str(other))
+    assert {one.name for one in desk.plan("skilled").kit.skills} >= {"knitting"}
+    assert "knitting" not in {one.name for one in make_desk().plan("skilled").kit.skills}
+    desk.build("skilled")
+    assert any((tmp_path / "shelf").iterdir())
+    assert not (tmp_path / "data" / "kits").exists()
+    with pytest.raises(ConfigurationError, match="kit_folder: 'here' is no absolute path"):
+        _ = make_desk(kit_folder="here").folder
 
 
 def test_a_plan_stages_nothing_and_names_what_why_and_from_where(make_desk, tmp_path):

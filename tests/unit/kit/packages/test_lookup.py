@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.kit.definitions.document import MAX_BYTES
+from kagura_kernel.kit.definitions.logins import Logins
 from kagura_kernel.kit.definitions.toolsets import McpToolset
 from kagura_kernel.kit.packages.hosts import Found, LookUpFailed, tool_hosts
 from kagura_kernel.kit.packages.lookup import MAX_KEPT, MAX_REDIRECTS, PackageLookUp
@@ -168,6 +169,25 @@ def test_a_failing_server_is_told_by_its_number_and_a_silent_one_by_its_error(se
 
     with pytest.raises(LookUpFailed, match=r"^the registry cannot be reached$"):
         PackageLookUp(servers.sources, None, FakeClock(), httpx.MockTransport(gone))(parse_package("npm:x"))
+
+
+def test_githubs_token_is_shown_to_the_host_that_tells_of_releases_and_to_no_other():
+    shown: list[tuple[str, str]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        shown.append((request.url.host, request.headers.get("authorization", "")))
+        if request.url.host == "api.github.com":
+            return httpx.Response(302, headers={"location": "https://files.example.org/x"})
+        return httpx.Response(404)
+
+    login = Logins({"GITHUB_TOKEN": "ghp_x"}).of_host
+    for package in ("github:o/r", "npm:x"):
+        with pytest.raises(LookUpFailed):
+            PackageLookUp(sources_of({}), None, FakeClock(), httpx.MockTransport(answer), login=login)(
+                parse_package(package)
+            )
+    assert shown[:2] == [("api.github.com", "Bearer ghp_x"), ("files.example.org", "")]
+    assert [told for _, told in shown[2:]] == [""]
 
 
 def test_redirects_are_followed_but_not_away_from_https_and_not_for_ever():
