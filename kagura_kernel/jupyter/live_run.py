@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import ChangeConflict, KaguraError
@@ -18,8 +18,9 @@ from kagura_kernel.jupyter.surface import Surface, person
 from kagura_kernel.render.html import Bundle, html_of
 from kagura_kernel.views import card
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
-from kagura_kernel.views.changes import changes_blocks, changes_text, wanted
+from kagura_kernel.views.changes import changes_blocks, changes_text
 from kagura_kernel.views.head import head_blocks, head_line
+from kagura_kernel.views.previews import Previews, wanted, wanted_before
 from kagura_kernel.views.record import changes_bundle, run_bundle
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.said import say_blocks
@@ -31,22 +32,29 @@ BYTES = 2_000_000
 """Of all previews of one card: images among them end up in the notebook file."""
 
 
-def previews_of(cockpit: Cockpit, changes: Mapping[str, FileChange]) -> dict[str, bytes]:
-    """By path, the beginnings of changed files; those that are kept nowhere any more are left out."""
+class Kept(NamedTuple):
+    """By path, the beginnings of changed files and of what was there before them."""
+
+    previews: Previews
+    before: Previews
+
+
+def previews_of(cockpit: Cockpit, changes: Mapping[str, FileChange]) -> Kept:
+    """What is kept of these; what is kept nowhere any more is left out."""
     found: dict[str, bytes] = {}
+    before: dict[str, bytes] = {}
     left = BYTES
     for change in changes.values():
-        size = wanted(change)
-        if not size or size > left or not change.new_sha256:
-            continue
-        data = cockpit.changed_content(change.new_sha256, size)
-        if data is None:
-            continue
-        found[change.path] = data
-        left -= size
-        if len(found) == FILES:
-            break
-    return found
+        for kept, sha256, size in (
+            (found, change.new_sha256, wanted(change)),
+            (before, change.old_sha256, wanted_before(change)),
+        ):
+            if size and sha256 and size <= left and len(kept) < FILES:
+                data = cockpit.changed_content(sha256, size)
+                if data is not None:
+                    kept[change.path] = data
+                    left -= len(data)
+    return Kept(found, before)
 
 
 LABEL = "Changes of a run"
@@ -68,8 +76,8 @@ def show_changes(
     if surface is Surface.NOTEBOOK and _offers(changes):
         _open[run_id] = ChangeCard(cockpit, run_id, changes, write_cells)
     else:
-        sides = _sides(cockpit, run_id, changes)
-        write_once(changes_bundle(changes, run_id=run_id, previews=previews_of(cockpit, changes), sides=sides))
+        kept, sides = previews_of(cockpit, changes), _sides(cockpit, run_id, changes)
+        write_once(changes_bundle(changes, run_id=run_id, sides=sides, previews=kept.previews, before=kept.before))
 
 
 def _offers(changes: Mapping[str, FileChange]) -> bool:
@@ -134,7 +142,7 @@ class ChangeCard:
         self._write_cells = write_cells
         self._run_id = run_id
         self._changes = dict(changes)
-        self._previews = previews_of(cockpit, changes)
+        self._kept = previews_of(cockpit, changes)
         self._sides = _sides(cockpit, run_id, changes)
         self._lock = threading.Lock()
         self._slot = Slot()
@@ -158,10 +166,17 @@ class ChangeCard:
                 self._slot.write(self._still(told))
 
     def _still(self, told: str = "") -> Bundle:
-        return changes_bundle(self._changes, told, self._run_id, self._previews, self._sides)
+        how = f"To apply: `%kagura apply {self._run_id}`, in a terminal `kagura-kernel apply {self._run_id}`."
+        kept, sides = self._kept, self._sides
+        return changes_bundle(
+            self._changes, told, self._run_id, how, previews=kept.previews, before=kept.before, sides=sides
+        )
 
     def _parts(self, told: str = "") -> dict[str, str]:
-        shown = changes_blocks(self._changes, live=True, told=told, previews=self._previews, sides=self._sides)
+        kept, sides = self._kept, self._sides
+        shown = changes_blocks(
+            self._changes, live=True, told=told, previews=kept.previews, before=kept.before, sides=sides
+        )
         return {"all": html_of(shown)}
 
     def _pressed(self, content: Mapping[str, Any]) -> None:

@@ -1,60 +1,23 @@
-"""The change card: what a run did to the project, by file, and what became of it.
-
-Images are shown small, tables by their first rows, anything else that is no text by its kind.
-"""
+"""The change card: what a run did to the project, by file, and what became of it."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
-from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from itertools import takewhile
+from typing import NamedTuple
 
-from kagura_kernel.domain.images import NoImageError
 from kagura_kernel.domain.notebook import split_cell_path
-from kagura_kernel.domain.outcome import BothSides, FileChange
+from kagura_kernel.domain.outcome import BothSides, FileChange, by_path
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.diff import counts, lines_of_hunk
-from kagura_kernel.render.escape import one_line, shown_path
+from kagura_kernel.render.escape import shown_path
 from kagura_kernel.render.figures import counted, data_size
-from kagura_kernel.render.images import image_of
-
-Previews = Mapping[str, bytes]
-"""By path, the beginning of what a file holds now: as much as `wanted` asked for."""
+from kagura_kernel.views.previews import Previews, binary_words, preview_blocks, table_change
 
 Sides = Mapping[str, BothSides]
 """By path, both sides of files that are in conflict."""
-
-IMAGE_BYTES = 500_000
-"""Of one image, all of which goes into the card."""
-TABLE_BYTES = 64_000
-_KIND_BYTES = 64
-_ROWS = 8
-_COLUMNS = 8
-_CELL = 40
-
-_IMAGES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg"})
-_SEPARATED = frozenset({".csv", ".tsv"})
-_RECORDS = frozenset({".json", ".jsonl", ".ndjson"})
-_BEGINNINGS = (
-    (b"%PDF-", "PDF document"),
-    (b"PAR1", "Parquet table"),
-    (b"ARROW1", "Arrow table"),
-    (b"PK\x03\x04", "ZIP archive, or a document made of one"),
-    (b"\x1f\x8b", "gzip archive"),
-    (b"7z\xbc\xaf\x27\x1c", "7z archive"),
-    (b"SQLite format 3\x00", "SQLite database"),
-    (b"\x7fELF", "program for Linux"),
-    (b"\x89HDF\r\n\x1a\n", "HDF5 file"),
-    (b"\x93NUMPY", "NumPy array"),
-    (b"\x80\x04\x95", "Python pickle, which runs code when it is loaded"),
-    (b"\x80\x05\x95", "Python pickle, which runs code when it is loaded"),
-)
 
 _SIGNS = {"added": ("A", "good"), "modified": ("M", "busy"), "deleted": ("D", "bad")}
 _STATES = {
@@ -68,6 +31,7 @@ _STATES = {
 ID_SHOWN = 15
 _OPEN_BELOW = 60
 _DIFF_LINES = 400
+_FLAT_FILES = 20
 _OPEN_FILES = 3
 _SHOWN_FILES = 200
 _NO_PREVIEWS: Previews = {}
@@ -85,9 +49,14 @@ def changes_blocks(
     live: bool,
     told: str = "",
     previews: Previews = _NO_PREVIEWS,
+    before: Previews = _NO_PREVIEWS,
     sides: Sides = _NO_SIDES,
+    how: str = "",
 ) -> ui.Blocks:
-    """The card's inside. A live one can be applied, discarded and taken back, as a whole and by file."""
+    """The card's inside. A live one can be applied, discarded and taken back, as a whole, by folder and by file.
+
+    `how` is what to type for that where nothing can be pressed.
+    """
     total = [counts(change.diff) for change in changes.values()]
     figures = plus_minus(sum(plus for plus, _ in total), sum(minus for _, minus in total))
     alone = len(changes) == 1
@@ -95,13 +64,68 @@ def changes_blocks(
     top = ui.head(changed(changes.values()), figures, ui.soft(summary(changes)), ui.SPRING, *buttons)
     few = len(changes) <= _OPEN_FILES
     shown = first_what_runs(changes)[:_SHOWN_FILES]
-    draw = _Drawing(previews, sides, live=live, alone=alone, few=few)
-    files = [_file(change, draw) for change in shown]
+    draw = _Drawing(previews, before, sides, live=live, alone=alone, few=few)
+    files: ui.Blocks = tuple(_file(change, draw) for change in shown)
+    if len(changes) > _FLAT_FILES:
+        files = _by_folder(list(changes.values()), shown, draw)
     more: ui.Blocks = ()
     if left := len(changes) - len(shown):
         where = (ui.code(".changes"), "of the cell’s value holds all of them.")
         more = (ui.label(f"… and {counted(left, 'more file')}:", *where),)
+    if how and not live and waits(changes):
+        more += (ui.label(ui.Span(how, "prose")),)
     return (top, ui.Group((*files, *more), "files"), ui.Told(told))
+
+
+def waits(changes: Mapping[str, FileChange]) -> bool:
+    """Whether any of them waits for a word."""
+    return any(change.state == "proposed" for change in changes.values())
+
+
+def _by_folder(every: Sequence[FileChange], shown: Sequence[FileChange], draw: _Drawing) -> ui.Blocks:
+    """Files of many, folded by the folder that they lie in; those of none, and those that run by themselves, first."""
+    above = folder_of(every)
+    folders: dict[str, list[FileChange]] = {}
+    for change in every:
+        folders.setdefault(_folder(change.path, above), []).append(change)
+    top = [_file(change, draw) for change in shown if not _folder(change.path, above)]
+    folded = []
+    for folder, those in sorted(folders.items(), key=lambda one: not any(change.runs for change in one[1])):
+        if folder:
+            folded.append(_fold_of(folder, those, [one for one in shown if one in those], draw))
+    return (*top, *folded)
+
+
+def folder_of(changes: Sequence[FileChange]) -> str:
+    """The folder whose folders files are folded by: the deepest that holds all, or the one above where it has none."""
+    folders = [change.path.split("/")[:-1] for change in changes]
+    common = [names[0] for names in takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))]
+    if all(len(names) == len(common) for names in folders):
+        common = common[:-1]
+    return "".join(f"{name}/" for name in common)
+
+
+def _folder(path: str, above: str) -> str:
+    name, slash, _ = path.removeprefix(above).partition("/")
+    return f"{above}{name}/" if slash else ""
+
+
+def _fold_of(folder: str, those: Sequence[FileChange], shown: Sequence[FileChange], draw: _Drawing) -> ui.Group:
+    total = [counts(change.diff) for change in those]
+    runs = next((change.runs for change in those if change.runs), "")
+    line: ui.Words = (
+        ui.code(shown_path(folder), "path"),
+        plus_minus(sum(plus for plus, _ in total), sum(minus for _, minus in total)),
+        ui.soft(f"{changed(those)}, {summary(by_path(those))}"),
+        *([ui.chip(RUNS, "warn", runs)] if runs else []),
+    )
+    files: list[ui.Block] = [_file(change, draw) for change in shown]
+    if left := len(those) - len(shown):
+        files.append(ui.label(f"… and {counted(left, 'more file')}, which the folder’s buttons are about too."))
+    fold = ui.Fold(line, (ui.Group(tuple(files), "files"),), f"folder:{folder}", is_open=bool(runs), is_bare=True)
+    buttons = _buttons(folder, those) if draw.live else ()
+    whole: ui.Blocks = (fold, *([ui.Line(buttons, "acts")] if buttons else []))
+    return ui.Group(whole, "file", shown_path(folder) if draw.live else "", {"of": folder} if draw.live else {})
 
 
 def changes_text(changes: Mapping[str, FileChange]) -> str:
@@ -160,6 +184,7 @@ class _Drawing(NamedTuple):
     """What all files of one card are drawn with."""
 
     previews: Previews
+    before: Previews
     sides: Sides
     live: bool
     alone: bool  # Whether the whole is one file, whose buttons stand in the head
@@ -203,11 +228,14 @@ def _label(change: FileChange) -> str:
 
 
 def _content(change: FileChange, draw: _Drawing) -> ui.Blocks:
-    data = draw.previews.get(change.path, b"")
+    data, before = draw.previews.get(change.path, b""), draw.before.get(change.path, b"")
     why: ui.Blocks = (ui.label(f"Look at it before you apply it: {change.runs}."),) if change.runs else ()
     if change.reason and change.state != "protected":
         why += (ui.label(f"{change.reason[:1].upper()}{change.reason[1:]}."),)
-    preview = preview_blocks(change, data) if data else ()
+    if (table := table_change(change, data, before)) and change.path not in draw.sides:
+        text = _hunks(change, live=draw.live) if change.hunks else (ui.Diff(change.diff),)
+        return (*why, *table, ui.Fold(("As text",), text, f"text:{change.path}", "as-text", is_bare=True))
+    preview = preview_blocks(change, data, before) if data or before else ()
     if (both := draw.sides.get(change.path)) is not None:
         return (*why, *preview, *_both_sides(change, both, live=draw.live))
     if change.hunks and (change.state == "proposed" or change.applied_hunks or change.discarded_hunks):
@@ -336,105 +364,3 @@ def _buttons(path: str, changes: Sequence[FileChange], *, alone: bool = False) -
         *([ui.Button(f"Discard{all_of}", "discard", about, second, f"Discard {of}")] if waits else []),
         *([ui.Button(f"Undo{all_of}", "undo", about, second, f"Undo {of}", _BACK)] if comes_back else []),
     )
-
-
-# ---------------------------------------------------------------- what a changed file looks like
-
-# Only formats are read that Python's own modules read, and only their beginning: what a run wrote is hostile until
-# somebody has looked at it.
-
-
-def wanted(change: FileChange) -> int:
-    """How many bytes of a file's beginning its preview takes; 0 when it has none."""
-    if change.status == "deleted" or change.kind != "file" or not change.size:
-        return 0
-    suffix = _suffix(change.path)
-    if suffix in _IMAGES:
-        return change.size if change.size <= IMAGE_BYTES else _KIND_BYTES
-    if suffix in _SEPARATED or suffix in _RECORDS:
-        return min(change.size, TABLE_BYTES)
-    return _KIND_BYTES if change.binary else 0
-
-
-def preview_blocks(change: FileChange, data: bytes) -> ui.Blocks:
-    """The preview of one file; nothing where its diff says enough."""
-    suffix = _suffix(change.path)
-    if suffix in _IMAGES and len(data) >= change.size:
-        return _image(change, data)
-    rows = _rows(suffix, data, whole=len(data) >= change.size)
-    return (_table(rows),) if rows else ()
-
-
-def binary_words(change: FileChange, data: bytes) -> str:
-    """What is said of a file that is no text: `Binary file, 1,234 bytes: PDF document`."""
-    kind = next((words for begins, words in _BEGINNINGS if data.startswith(begins)), "")
-    return f"Binary file, {change.size:,} bytes{f': {kind}' if kind else ''}."
-
-
-def _suffix(path: str) -> str:
-    return PurePosixPath(path).suffix.lower()
-
-
-def _image(change: FileChange, data: bytes) -> ui.Blocks:
-    try:
-        image = image_of(data)
-    except NoImageError as why:
-        return (ui.label(f"No preview: {why}."),)
-    about = f"{image.width:,} × {image.height:,}, {data_size(len(data))}"
-    shown = ui.Picture(image, f"Preview of {one_line(change.path, 80)}, {about}")
-    return (ui.Group((shown, ui.label(about)), "preview"),)
-
-
-def _rows(suffix: str, data: bytes, *, whole: bool) -> list[list[str]]:
-    """A head row and the first ones below it; empty when it is no table."""
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        # The beginning may end inside a character.
-        if whole or error.start < len(data) - len("\U0010ffff".encode()):
-            return []
-        text = data[: error.start].decode("utf-8-sig", "replace")
-    if not whole:
-        text = text[: text.rfind("\n") + 1]
-    if suffix in _SEPARATED:
-        return _separated(text, "\t" if suffix == ".tsv" else ",")
-    if suffix in _RECORDS:
-        return _records(text, lines=suffix != ".json")
-    return []
-
-
-def _separated(text: str, between: str) -> list[list[str]]:
-    first = text.partition("\n")[0]
-    if between == "," and first.count(";") > first.count(","):
-        between = ";"
-    try:
-        rows = [row for row in islice(csv.reader(io.StringIO(text), delimiter=between), _ROWS + 1) if row]
-    except csv.Error:
-        return []
-    return rows if len(rows) > 1 and len(rows[0]) > 1 else []
-
-
-def _records(text: str, *, lines: bool) -> list[list[str]]:
-    try:
-        found: Any = [json.loads(line) for line in text.splitlines()[:_ROWS] if line] if lines else json.loads(text)
-    # Too deep, too long a number, or no JSON: the diff shows what it is.
-    except (ValueError, RecursionError):
-        return []
-    if not isinstance(found, list) or not found or not all(isinstance(one, dict) for one in found[:_ROWS]):
-        return []
-    records: Sequence[Mapping[str, Any]] = found[:_ROWS]
-    names = list(dict.fromkeys(name for record in records for name in record))[: _COLUMNS + 1]
-    return [names, *([_plain(record.get(name, "")) for name in names] for record in records)] if names else []
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "…" if isinstance(value, dict | list) else json.dumps(value)
-
-
-def _table(rows: Sequence[Sequence[str]]) -> ui.Group:
-    first, *body = [[one_line(cell, _CELL) for cell in row[:_COLUMNS]] for row in rows]
-    more = ", more columns left out" if max(len(row) for row in rows) > _COLUMNS else ""
-    shown = ui.Table([[(cell,) for cell in row] for row in body], first, of_file="First rows")
-    return ui.Group((shown, ui.label(f"First rows{more}")), "preview")

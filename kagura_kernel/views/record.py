@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from kagura_kernel.domain.events import ImageSent, ResultShown
@@ -18,11 +19,12 @@ from kagura_kernel.render.html import Bundle, framed, html_of
 from kagura_kernel.views.approvals import asked
 from kagura_kernel.views.body import withheld_words
 from kagura_kernel.views.card import run_blocks, run_text
-from kagura_kernel.views.changes import Previews, changes_blocks, changes_text
+from kagura_kernel.views.changes import changes_blocks, changes_text, waits
 from kagura_kernel.views.kit import Kitted, redactions
 from kagura_kernel.views.leases import LeaseLine
 from kagura_kernel.views.network import by_name
 from kagura_kernel.views.parts import Ask, Call, Check, Note, Part, Passage, Result, Withheld
+from kagura_kernel.views.previews import Previews
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.status import run_label
 
@@ -168,14 +170,18 @@ def changes_bundle(
     changes: Mapping[str, FileChange],
     told: str = "",
     run_id: str = "",
-    previews: Previews | None = None,
-    sides: Mapping[str, BothSides] | None = None,
+    how: str = "",
+    *,
+    previews: Previews = MappingProxyType({}),
+    before: Previews = MappingProxyType({}),
+    sides: Mapping[str, BothSides] = MappingProxyType({}),
 ) -> Bundle:
-    """A change card for a display slot."""
+    """A change card for a display slot; the rest is as `changes_blocks` takes it."""
     rows = [picked(change, "path", "status", "state", "diff") for change in changes.values()]
-    still = changes_blocks(changes, live=False, told=told, previews=previews or {}, sides=sides or {})
+    still = changes_blocks(changes, live=False, told=told, how=how, previews=previews, before=before, sides=sides)
+    text = changes_text(changes) + (f"\n{how}" if how and waits(changes) else "")
     data = {
-        "text/plain": changes_text(changes),
+        "text/plain": text,
         "text/html": framed(html_of(still), "Changes of a run"),
         CHANGES_MIME: clean({"version": 1, "changes": rows}),
     }

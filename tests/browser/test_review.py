@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_cards import LOAD, call, cassette
+from tests.browser.test_cards import LOAD, SALES, call, cassette
+from tests.support.gallery import png
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -84,3 +85,35 @@ def test_a_conflict_shows_both_sides_and_is_merged_or_taken(open_notebook):
     notes.get_by_role("button", name="Keep the project’s notes.md").click()
     expect(notes.locator("summary .kg-chip").first).to_have_text("discarded")
     assert (notebook.folder / "notes.md").read_text() == "# Newer\n"
+
+
+MANY = """\
+mkdir -p src/steps docs
+for n in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "step = $n" > src/steps/step_$n.py; echo "# $n" > docs/page_$n.md; done
+sed -i 's/east,40/east,41.5/; /south,61/d' sales.csv; echo 2026-01-09,west,12 >> sales.csv
+cp new.png plot.png; rm new.png
+"""
+
+
+def test_many_files_are_decided_by_folder_and_tables_and_images_compared_as_such(open_notebook):
+    files = {"sales.csv": SALES.replace("north,61", "south,61"), "change.jsonl": cassette(call("bash", command=MANY))}
+    notebook = open_notebook(LOAD, TASK, files=files)
+    (notebook.folder / "plot.png").write_bytes(png(200, 120))
+    (notebook.folder / "new.png").write_bytes(png(260, 90))
+    notebook.run(0)
+    output = notebook.run(1)
+    notebook.wait_done(1)
+    output.get_by_role("group", name="docs/").locator("summary").first.click()
+    for name in ("sales.csv", "plot.png"):
+        output.locator(".kg-file:visible", has_text=name).locator("summary").first.click()
+    sides = output.locator(".kg-file:visible", has_text="plot.png").locator("img")
+    assert sides.evaluate_all("all => all.map(one => one.naturalWidth)") == [200, 260]
+    expect(output.get_by_role("group", name="Rows that differ")).to_contain_text("40 → 41.5")
+    notebook.picture("folders", cell=1)
+    output.get_by_role("button", name="Apply docs/", exact=True).click()
+    expect(output.get_by_role("button", name="Undo docs/", exact=True)).to_be_visible()
+    assert len(list((notebook.folder / "docs").iterdir())) == 12
+    assert not (notebook.folder / "src").exists()
+    output.get_by_role("button", name="Undo docs/", exact=True).click()
+    expect(output.get_by_role("button", name="Apply docs/", exact=True)).to_be_visible()
+    assert not (notebook.folder / "docs").exists()

@@ -14,8 +14,9 @@ from kagura_kernel.render.html import html_of
 from kagura_kernel.render.images import MAX_SIDE, decoded, image_of
 from kagura_kernel.views.body import result_block, result_text
 from kagura_kernel.views.card import run_text
-from kagura_kernel.views.changes import IMAGE_BYTES, TABLE_BYTES, changes_blocks, preview_blocks, wanted
+from kagura_kernel.views.changes import changes_blocks
 from kagura_kernel.views.parts import KEPT_OF_RESULTS, KEPT_RESULT, KEPT_RESULTS
+from kagura_kernel.views.previews import IMAGE_BYTES, TABLE_BYTES, preview_blocks, wanted
 from kagura_kernel.views.record import RUN_MIME, run_bundle, run_html
 from tests.support.card_page import Page
 from tests.support.gallery import DRAWING, FRAME, crossed, png, sent_image, shown

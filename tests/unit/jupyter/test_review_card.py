@@ -1,0 +1,120 @@
+"""The card of many files, and of files that are compared as what they are."""
+
+import pytest
+
+from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.render.html import html_of
+from kagura_kernel.views.changes import changes_blocks, folder_of
+from kagura_kernel.views.previews import TABLE_BYTES, wanted_before
+from kagura_kernel.views.record import changes_bundle
+from tests.support.card_page import Page
+from tests.support.gallery import png
+
+
+def named(*paths: str, **more: str) -> dict[str, FileChange]:
+    return {path: FileChange(path, "added", diff="@@ -0,0 +1 @@\n+x\n", **more) for path in paths}  # type: ignore[arg-type]
+
+
+def labels(changes: dict[str, FileChange]) -> list[str]:
+    page = Page(html_of(changes_blocks(changes, live=True)))
+    return [str(one.get("aria-label")) for one in page.buttons]
+
+
+MANY = [f"src/{folder}/{number}.py" for folder in ("a", "b/deep") for number in range(12)]
+
+
+def test_more_than_twenty_files_fold_by_folder_each_with_its_buttons():
+    found = labels(named(*MANY, "README.md"))
+    assert {"Apply src/", "Discard src/", "Apply README.md", "Apply all changes"} <= set(found)
+    inside = labels(named(*MANY))
+    assert {"Apply src/a/", "Discard src/a/", "Apply src/b/", "Apply src/b/deep/3.py"} <= set(inside)
+    assert "Apply src/" not in inside
+
+
+def test_few_files_stand_as_they_are():
+    assert not any(label.endswith("/") for label in labels(named(*MANY[:20])))
+
+
+@pytest.mark.parametrize(
+    ("paths", "folder"),
+    [
+        (["a/x", "a/y"], ""),
+        (["a/b/x", "a/b/y"], "a/"),
+        (["a/b/x", "a/c/y"], "a/"),
+        (["a/x", "a/c/y"], "a/"),
+        (["x", "a/y"], ""),
+        (["x", "y"], ""),
+    ],
+)
+def test_files_are_folded_by_the_folders_of_what_holds_them_all(paths, folder):
+    assert folder_of(list(named(*paths).values())) == folder
+
+
+def test_a_folder_with_a_file_that_runs_by_itself_says_so_stands_first_and_is_open():
+    changes = named(*MANY) | named("src/z/Makefile", runs="make runs what it says")
+    html = html_of(changes_blocks(changes, live=False))
+    assert html.index("src/z/") < html.index("src/a/")
+    assert html.count("<details open") + html.count(" open>") == 1
+
+
+def table(before: bytes, after: bytes) -> str:
+    change = FileChange(
+        "t.csv",
+        "modified",
+        size=len(after),
+        old_sha256="a" * 64,
+        diff="@@ -1 +1 @@\n-x\n+y\n",
+    )
+    shown = changes_blocks({"t.csv": change}, live=False, previews={"t.csv": after}, before={"t.csv": before})
+    return Page(html_of(shown)).text
+
+
+def test_a_table_is_compared_by_its_rows():
+    before = b"name,n\na,1\nb,2\nc,3\nd,4\n"
+    after = b"name,n\na,1\nb,20\nd,4\ne,5\nf,6\n"
+    text = table(before, after)
+    assert "2 → 20" in text
+    assert "Rows: 2 added, 1 removed, 1 changed" in text
+    assert "As text" in text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"name,n\na,1\n", b"name,m\na,1\n"),
+        (b"name,n\n" + b"a,1\n" * 1200, b"name,n\n" + b"a,2\n" * 1200),
+        (b"x" * (TABLE_BYTES + 1), b"name,n\na,1\n"),
+        (b"\xff\xfe", b"name,n\na,1\n"),
+    ],
+)
+def test_what_cannot_be_compared_so_stays_a_text(before, after):
+    assert "Rows:" not in table(before, after)
+
+
+def test_an_image_stands_beside_the_one_it_takes_the_place_of():
+    before, after = png(10, 20), png(30, 40)
+    change = FileChange("p.png", "modified", size=len(after), old_sha256="a" * 64, binary=True)
+    shown = changes_blocks({"p.png": change}, live=False, previews={"p.png": after}, before={"p.png": before})
+    page = html_of(shown)
+    assert page.count("<img") == 2
+    text = Page(page).text
+    assert text.index("Before: 10 × 20") < text.index("Afterwards: 30 × 40")
+    assert wanted_before(change)
+
+
+def test_what_is_no_image_before_is_said_and_never_shown():
+    after = png(30, 40)
+    change = FileChange("p.png", "modified", size=len(after), old_sha256="a" * 64, binary=True)
+    shown = changes_blocks({"p.png": change}, live=False, previews={"p.png": after}, before={"p.png": b"<script>"})
+    page = html_of(shown)
+    assert page.count("<img") == 1
+    assert "script" not in page
+
+
+def test_a_saved_card_says_what_to_type_while_something_waits():
+    how = "`%kagura apply run-1` brings it into the project"
+    waiting = changes_bundle(named("a"), how=how)[0]
+    assert "%kagura apply run-1" in Page(waiting["text/html"]).text
+    assert "%kagura apply run-1" in waiting["text/plain"]
+    over = changes_bundle(named("a", state="applied"), how=how)[0]
+    assert "%kagura apply" not in over["text/html"] + over["text/plain"]
