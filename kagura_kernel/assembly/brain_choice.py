@@ -63,7 +63,8 @@ def use_claude(environ: Mapping[str, str], key: str = "") -> None:
     if settings.brain not in (AUTO, CLAUDE):
         # The model was set for the brain that was meant before.
         values |= {"brain": CLAUDE, "model": None}
-    write_settings(environ, values)
+    if values:
+        write_settings(environ, values)
 
 
 def use_service(environ: Mapping[str, str], name: str, model: str, *, url: str = "", key: str = "") -> None:
