@@ -35,7 +35,6 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.jupyter.follow import TICK_SECONDS, interruptible
-from kagura_kernel.jupyter.live_run import WIDGET_SECONDS
 from kagura_kernel.jupyter.slots import Slot
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, place_of
 from kagura_kernel.membrane.credentials.secret import KeychainUnusable, in_thread, keychain_name
@@ -47,6 +46,9 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.handles import RunHandle
     from kagura_kernel.runs.request import RunRequest
 
+
+UNSEEN_SECONDS = 30.0
+"""How long a front end may take to show a form before it is taken for one without widgets."""
 
 PROPOSED = "kagura-work"
 """The folder below the home directory that is proposed as the first project."""
@@ -62,7 +64,7 @@ async def launch(shell: Any, cockpit: Cockpit, request: RunRequest, place: Surfa
         KaguraError: it cannot begin, and nobody can be asked, or nobody answers.
         RunKilled: the person does not choose now.
     """
-    why = ""
+    why, is_read_anew = "", False
     while True:
         try:
             return cockpit.launch(request)
@@ -71,6 +73,11 @@ async def launch(shell: Any, cockpit: Cockpit, request: RunRequest, place: Surfa
                 raise
             await _choose_folder(shell, cockpit, error)
         except BrainNotConfigured as error:
+            if not is_read_anew:
+                # Somebody may have set one up since the process began, in a terminal or another notebook.
+                is_read_anew = True
+                cockpit.reread_brains()
+                continue
             if not _can_choose(request) or not _can_ask(request, place):
                 raise
             await choose_model(cockpit, why or _why(error), error)
@@ -159,7 +166,7 @@ class _Form:
         began = time.monotonic()
         while not self._arrived:
             waited = time.monotonic() - began
-            if waited > self._deadline or (waited > WIDGET_SECONDS and not self._slot.heard):
+            if waited > self._deadline or (waited > UNSEEN_SECONDS and not self._slot.heard):
                 self.close(_NOBODY)
                 raise self._error
             await asyncio.sleep(TICK_SECONDS)
@@ -289,7 +296,7 @@ class _ModelForm:
         # Without the working directory, where a project may have a `pip` of its own.
         line = [sys.executable, "-P", "-m", "pip", "install", "--no-input", "--quiet", brain_choice.LIBRARY]
         quiet = asyncio.subprocess.DEVNULL
-        self._tell_services("Installing …")
+        self._update(installing=True)
         installing = await asyncio.create_subprocess_exec(*line, stdin=quiet, stdout=quiet, stderr=quiet)
         try:
             await installing.wait()
@@ -297,9 +304,9 @@ class _ModelForm:
             if installing.returncode is None:
                 installing.kill()
         importlib.invalidate_caches()
-        if brain_choice.has_library():
-            self._update(library="")
-        else:
+        found = brain_choice.has_library()
+        self._update(installing=False, library="" if found else self._offer.library)
+        if not found:
             self._tell_services(
                 f"It could not be installed. Type `{self._offer.library}` in a terminal, and press again."
             )
@@ -311,7 +318,7 @@ class _ModelForm:
     def _update(self, **changed: Any) -> None:
         self._offer = replace(self._offer, **changed)
         parts = view.model_parts(self._offer)
-        shown = (view.HERE, view.SERVICE) if "library" in changed else (view.HERE,)
+        shown = (view.HERE, view.SERVICE) if "installing" in changed else (view.HERE,)
         self.form.show({key: parts[key] for key in shown})
 
 

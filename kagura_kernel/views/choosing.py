@@ -35,6 +35,7 @@ class ModelOffer:
     looked_at: str = ""  # Services that are looked for on this machine
     models: Sequence[tuple[str, str]] | None = None  # Each value with its words; None while they are looked for
     library: str = ""  # What has to be installed for services; empty where nothing has to
+    installing: bool = False  # Whether it is being installed
     sign_in: str = ""  # What to type in a terminal; empty where the Claude program is not installed
     keychain: str = ""  # Why no key can be kept; empty where one can
 
@@ -50,14 +51,15 @@ def model_parts(offer: ModelOffer) -> dict[str, str]:
     return {key: html_of(blocks) for key, blocks in parts.items()}
 
 
+_NAMED = 5
+"""Models that are named where they cannot be chosen yet."""
+
 _ASKS = "This cell needs a model, and none is set up. Choose one, and the cell goes on by itself."
 
 
 def folder_parts(refused: str, why: str, proposed: str) -> dict[str, str]:
     """HTML of a live form that asks for a project."""
-    about = (
-        f"A run is shown a folder, its project. {refused} is none: {why}. Choose one, and the cell goes on by itself."
-    )
+    about = f"A run sees one folder, its project. {refused} cannot be it: {why}. Choose one, and the cell goes on."
     field = ui.Field(
         "Folder", "kg-choose-folder", ("Below your home directory; it is made where it is missing.",), value=proposed
     )
@@ -103,7 +105,9 @@ def _here(offer: ModelOffer) -> ui.Group:
         nothing = f"Nothing answers here ({offer.looked_at}). Start one of them, and look again."
         return _part(name, HERE, _said(nothing), ui.Line((again,), "buttons"))
     if offer.library:
-        return _part(name, HERE, _said(f"{len(offer.models)} found."), *_needs(offer))
+        found = ", ".join(words for _, words in offer.models[:_NAMED])
+        more = f", and {len(offer.models) - _NAMED} more" if len(offer.models) > _NAMED else ""
+        return _part(name, HERE, _said(f"There are {found}{more}."), *_needs(offer))
     about = "What it is shown goes to the program on this machine that has it."
     field = ui.Field("Model", "kg-choose-model", (about,), offer.models[0][0], offer.models)
     use = ui.Button("Use this model", "use-here", {"enter": ""}, "primary")
@@ -112,8 +116,10 @@ def _here(offer: ModelOffer) -> ui.Group:
 
 def _needs(offer: ModelOffer) -> tuple[ui.Block, ...]:
     install = ui.Button("Install it", "install", look="primary", hint=offer.library)
+    if offer.installing:
+        return (_said("Installing what this needs … It takes a minute."),)
     return (
-        _said("This needs one more package."),
+        _said("One more package is needed."),
         ui.Pre(offer.library),
         ui.Line((install,), "buttons"),
     )
@@ -168,6 +174,7 @@ def _key(name: str, ident: str, about: str) -> ui.Field:
 
 def _no_keychain(offer: ModelOffer, variable: str) -> str:
     return (
-        f"A key cannot be kept here: {offer.keychain}. Set `{variable}` where Jupyter is started, and start it again; "
-        "a key is never written into a file."
+        f"A key cannot be kept here: {offer.keychain}, and it is never written into a file. Set `{variable}` where "
+        f"Jupyter is started; or for this kernel alone, in a cell: "
+        f"`import getpass, os; os.environ['{variable}'] = getpass.getpass()`"
     )

@@ -29,6 +29,7 @@ class Cockpit:
     def __init__(self, *errors: Exception, deadline: float = 60.0) -> None:
         self.approval_deadline = deadline
         self.launched: list[RunRequest] = []
+        self.reread = 0
         self._errors = list(errors)
 
     def launch(self, request: RunRequest) -> str:
@@ -38,7 +39,7 @@ class Cockpit:
         return "a handle"
 
     def reread_brains(self) -> None:
-        pass
+        self.reread += 1
 
 
 class Front:
@@ -106,7 +107,7 @@ def settings() -> str:
 
 
 async def test_a_model_that_was_found_is_chosen_and_no_other(front):
-    cell = begun(Cockpit(ERROR))
+    cell = begun(Cockpit(ERROR, ERROR))
     await eventually(lambda: "qwen3:32b (ollama)" in front.part("here"))
     await front.press("use-here", Model="ollama:evil")
     await front.says("it is not among those that were found")
@@ -116,7 +117,7 @@ async def test_a_model_that_was_found_is_chosen_and_no_other(front):
 
 
 async def test_a_service_with_a_key_is_chosen_and_the_key_is_shown_nowhere(front):
-    cell = begun(Cockpit(ERROR))
+    cell = begun(Cockpit(ERROR, ERROR))
     await front.press("use-service", URL="http://llm.example.com/v1", Model="m", Key=KEY)
     await front.says("a key is sent over https:// only")
     await front.press("use-service", URL="https://llm.example.com/v1/", Model="m", Key=KEY)
@@ -128,7 +129,7 @@ async def test_a_service_with_a_key_is_chosen_and_the_key_is_shown_nowhere(front
 
 
 async def test_a_sign_in_is_looked_for_again(front, tmp_path):
-    cell = begun(Cockpit(ERROR))
+    cell = begun(Cockpit(ERROR, ERROR))
     await front.press("signed-in")
     await front.says("Not signed in yet")
     (tmp_path / ".claude").mkdir()
@@ -141,7 +142,7 @@ async def test_without_a_keychain_no_key_is_asked_for(front, monkeypatch):
     from keyring.backends.fail import Keyring
 
     monkeypatch.setattr(keyring, "get_keyring", Keyring)
-    cell = begun(Cockpit(ERROR))
+    cell = begun(Cockpit(ERROR, ERROR))
     await eventually(lambda: "ANTHROPIC_API_KEY" in front.part("claude"))
     assert "password" not in front.part("claude") + front.part("service")
     await front.press("not-now")
@@ -151,7 +152,7 @@ async def test_without_a_keychain_no_key_is_asked_for(front, monkeypatch):
 
 async def test_a_choice_that_is_not_enough_is_said_with_the_variable_that_says_otherwise(front, monkeypatch):
     monkeypatch.setenv("KAGURA_MODEL", "another")
-    cell = begun(Cockpit(ERROR, ERROR))
+    cell = begun(Cockpit(ERROR, ERROR, ERROR))
     await eventually(lambda: "ollama" in front.part("here"))
     await front.press("use-here", Model="ollama:qwen3:32b")
     await eventually(lambda: "KAGURA_MODEL of this kernel" in front.part("head"))
@@ -160,16 +161,22 @@ async def test_a_choice_that_is_not_enough_is_said_with_the_variable_that_says_o
         await cell
 
 
+async def test_what_was_set_up_since_the_kernel_began_is_taken_without_a_question(front):
+    cockpit = Cockpit(ERROR)
+    assert await begun(cockpit) == "a handle"
+    assert (cockpit.reread, front.cards) == (1, [])
+
+
 async def test_nobody_answers_and_the_cell_ends_with_its_error(front):
     with pytest.raises(BrainNotConfigured):
-        await begun(Cockpit(ERROR, deadline=0.0))
+        await begun(Cockpit(ERROR, ERROR, deadline=0.0))
     assert "Nobody chose" in front.shown[-1]
 
 
 async def test_a_front_end_without_widgets_is_not_waited_for(front, monkeypatch):
-    monkeypatch.setattr(choosing, "WIDGET_SECONDS", 0.0)
+    monkeypatch.setattr(choosing, "UNSEEN_SECONDS", 0.0)
     with pytest.raises(BrainNotConfigured):
-        await begun(Cockpit(ERROR))
+        await begun(Cockpit(ERROR, ERROR))
     assert "Nobody chose" in front.shown[-1]
 
 
@@ -187,7 +194,7 @@ async def test_a_front_end_without_widgets_is_not_waited_for(front, monkeypatch)
 )
 async def test_where_nobody_can_choose_nothing_is_asked(front, asked):
     with pytest.raises(BrainNotConfigured):
-        await begun(Cockpit(ERROR), **asked)
+        await begun(Cockpit(ERROR, ERROR), **asked)
     assert front.cards == []
 
 
