@@ -98,7 +98,7 @@ async def set_up(cockpit: Cockpit, place: Surface) -> str:
     )
     if place is not Surface.NOTEBOOK or not loop_runs():
         raise nobody
-    await choose_model(cockpit, "", nobody, now=_thinks())
+    await choose_model(cockpit, "Further cells think with what you choose.", nobody, now=_thinks())
     return _thinks()
 
 
@@ -217,7 +217,7 @@ class _ModelForm:
         )
         self._offer = view.ModelOffer(
             now=now,
-            why=why or ("Choose another, and further cells think with it." if now else ""),
+            why=why,
             looked_at=looked,
             library="" if brain_choice.has_library() else f"pip install '{brain_choice.LIBRARY}'",
             sign_in=_short(brain_choice.sign_in_command(os.environ)),

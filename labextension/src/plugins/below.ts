@@ -3,6 +3,8 @@ import { type INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 /** Runs a line in a new cell below the active one of the notebook in front; whether there is one with a kernel. */
 export async function runBelow(tracker: INotebookTracker | null, source: string): Promise<boolean> {
   const panel = tracker?.currentWidget;
+  // One that was just opened gets its kernel a moment later.
+  await panel?.sessionContext.ready;
   const kernel = panel?.sessionContext.session?.kernel;
   if (!panel || !kernel) {
     return false;

@@ -71,7 +71,7 @@ function None({ query }: { readonly query: string }) {
     </Empty>
   ) : (
     <Empty title={trans.__('No run yet')}>
-      {trans.__('Write %%kagura on the first line of a cell, a task below it, and run the cell.')}
+      {trans.__('Write %1 on the first line of a cell, a task below it, and run the cell.', '%%kagura')}
       <Button
         onClick={async () => {
           tell(await setUp());
