@@ -8,6 +8,7 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from kagura_kernel import redact
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
 from kagura_kernel.cli.printing import as_json, cut, moment, table, tell
 from kagura_kernel.cli.runs import LATEST
@@ -131,12 +132,13 @@ def _decide(arguments: SimpleNamespace, *, allow: bool) -> int:
         ApprovalExpired: its deadline is over.
         UsageError: there is no journal, or a word is the end of several ids.
         JournalError: it cannot be used.
+        RedactionUnavailable: secrets cannot be looked for in the answer.
     """
     verdict = Verdict.ALLOW if allow else Verdict.DENY
     with open_journal(place_of(arguments)) as journal:
         approval_id = named_approval(journal, arguments.approval, here_of())
         heard = _heard(journal, approval_id)
-        answer = " ".join(arguments.answer)
+        answer = redact(" ".join(arguments.answer))
         mailbox = Mailbox(journal)
         decision = mailbox.decide(approval_id, verdict, by=person(), via="terminal", answer=answer, in_time=True)
     said = f"{decision.approval_id}: {'allowed' if decision.allowed else 'denied'}."

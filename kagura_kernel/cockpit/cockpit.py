@@ -120,7 +120,7 @@ class Cockpit:
         self._parts = parts
         self._engine = engine or Engine()
         self._mailbox = Mailbox(parts.journal)
-        self._desk = Desk(self._mailbox, parts.clock)
+        self._desk = Desk(self._mailbox, parts.clock, self._redacted)
         self._sessions = Sessions()
         self._blobs = BlobStore(parts.home / "blobs")
         self._changes = ChangeDesk(parts.journal, self._blobs, parts.clock)
@@ -359,12 +359,15 @@ class Cockpit:
         """
         handle = self.handle(run_id)
         if handle is None:
-            redactor = self._parts.redactor
-            redact = str if redactor is None else lambda text: redactor.redact(text).text
-            sentences.say(self._parts.journal, run_id, sentence, redact)
+            sentences.say(self._parts.journal, run_id, sentence, self._redacted)
         elif why := handle.say(sentence).result(sentences.ANSWERED_WITHIN):
             sentences.check_goes_on(self._parts.journal, run_id)
             raise errors.NotHeard(run_id, why)
+
+    def _redacted(self, text: str) -> str:
+        """A person's words as they are stored."""
+        redactor = self._parts.redactor
+        return text if redactor is None else redactor.redact(text).text
 
     def pending(self) -> list[ApprovalRequest]:
         """Approvals that wait, of every process on this journal, oldest first."""

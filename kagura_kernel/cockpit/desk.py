@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalRequest, Decision, Verdict
@@ -18,11 +19,18 @@ from kagura_kernel.journal.mailbox import Mailbox
 
 
 class Desk:
-    """An `Approver` with people at it."""
+    """An `Approver` with people at it.
 
-    def __init__(self, mailbox: Mailbox, clock: Clock) -> None:
+    Args:
+        mailbox: Where questions and answers lie.
+        clock: For deadlines.
+        redact: Takes secrets out of what a person answers, before it is stored.
+    """
+
+    def __init__(self, mailbox: Mailbox, clock: Clock, redact: Callable[[str], str] = str) -> None:
         self._mailbox = mailbox
         self._clock = clock
+        self._redact = redact
         self._lock = threading.Lock()
         self._waiting: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.Future[Decision]]] = {}
 
@@ -62,7 +70,9 @@ class Desk:
             ApprovalUnknown: there is no such question.
             ApprovalAlreadyDecided: somebody, or the deadline, was faster.
             ApprovalExpired: another process asked, and its deadline is over.
+            RedactionUnavailable: secrets cannot be looked for in the answer.
         """
+        answer = self._redact(answer)
         with self._lock:
             waiting = self._waiting.get(approval_id)
         # Of our own questions we keep the deadline; another process may be asleep and see this answer long after it.

@@ -216,10 +216,11 @@ def decide(
         Refused: somebody was faster; with the decision that stands.
         ApprovalExpired: its deadline is over.
         JournalError: it could not be written down.
+        RedactionUnavailable: secrets cannot be looked for in the answer.
     """
     mailbox = Mailbox(journal)
     try:
-        return _decision(mailbox.decide(approval_id, verdict, by=by, via=VIA, answer=answer, in_time=True))
+        return _decision(mailbox.decide(approval_id, verdict, by=by, via=VIA, answer=redact(answer), in_time=True))
     except ApprovalAlreadyDecided as error:
         stands = mailbox.decision(approval_id)
         raise refusal(error, {"decision": {} if stands is None else _decision(stands)}) from error

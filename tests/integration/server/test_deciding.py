@@ -50,6 +50,12 @@ def test_a_decision_lies_in_the_mailbox_with_its_person_and_its_place(server, ma
     assert not left.by.startswith("Anonymous")
 
 
+def test_a_secret_in_an_answer_is_not_stored(server, mailbox, question):
+    token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
+    server.ask("POST", f"approvals/{question.id}/decision", {"verdict": "allow", "answer": f"use {token}"})
+    assert token not in mailbox.decision(question.id).answer
+
+
 async def test_the_run_that_asked_hears_it(server, told, mailbox):
     desk = Desk(mailbox, SystemClock())
     request = told.live.request(new_approval_id(), requested_at=SystemClock().now(), deadline=60.0)
@@ -206,7 +212,7 @@ def test_who_waits_for_the_lock_keeps_no_reader_waiting(server, question):
                 assert server.get("status")["live"] >= 1
             for one in stuck:
                 answer = one.result()
-                assert (answer.status, answer.json["code"]) == (503, "ERR_JOURNAL_UNWRITABLE")
+                assert (answer.status, answer.json["code"]) == (503, "ERR_JOURNAL_LOCKED")
         other.execute("ROLLBACK")
     assert server.ask("POST", f"approvals/{question.id}/decision", {"verdict": "deny"}).status == 200
 

@@ -104,6 +104,13 @@ def test_an_approval_is_answered_for_the_run_that_waits(asked, word, allowed, sa
     assert (decision.allowed, decision.via, decision.answer) == (allowed, "terminal", "this session")
 
 
+def test_a_secret_in_an_answer_is_not_stored(asked, capsys):
+    token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
+    assert main(["approve", "12", "use", token]) == 0
+    capsys.readouterr()
+    assert token not in asked.decision("app-12").answer
+
+
 @pytest.mark.usefixtures("asked")
 def test_the_first_answer_stands(prints, refuses):
     told = json.loads(prints("deny", "app-12", "--json"))

@@ -78,6 +78,17 @@ async def test_an_answer_from_another_process_is_found(desk, journal):
     assert (await asyncio.wait_for(task, 60)).verdict is Verdict.DENY
 
 
+async def test_what_is_stored_of_an_answer_is_redacted_wherever_it_was_asked(journal):
+    desk = Desk(Mailbox(journal), SystemClock(), lambda text: text.replace("hunter2", "[REDACTED]"))
+    ours, theirs = question(), question()
+    task = await put(desk, ours)
+    Mailbox(journal).post(theirs)
+    for one in (ours, theirs):
+        desk.decide(one.id, Verdict.ALLOW, by="ann", via="cell", answer="it is hunter2")
+    assert (await asyncio.wait_for(task, 60)).answer == "it is [REDACTED]"
+    assert {one.answer for one in Mailbox(journal).decisions([ours.id, theirs.id]).values()} == {"it is [REDACTED]"}
+
+
 async def test_no_answer_by_the_deadline_is_a_denial(desk):
     decision = await asyncio.wait_for(desk.approve(question(deadline=0.05)), 60)
     assert (decision.verdict, decision.allowed, decision.by) == (Verdict.TIMEOUT, False, "deadline")
