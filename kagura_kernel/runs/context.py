@@ -59,6 +59,7 @@ class RunContext:
         self.account = Account(order.budget_usd)  # Its money
         # What it knows of earlier runs
         self.memory = RunMemory(order, parts, record, self.redacting, parts.clock)
+        self.memory.held = self.held
         # What it shows and uses of earned trust
         self.trusting = Trusting(order, parts.approver, parts.journal, parts.clock, self._is_marked, record)
         self.learning = Learning(order, self.memory, record, self.shown)  # What goes wrong in it

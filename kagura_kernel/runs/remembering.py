@@ -193,6 +193,7 @@ class RunMemory:
         self.written: list[str] = []  # Of them, those that its brain has written
         # Whether one of those shown is in quarantine: graduated powers are not applied from then on
         self.untrusted = order.handoff.untrusted
+        self.held: Callable[[], str] = str  # Why its brain writes nothing now, as a clause; empty where it may
         # Takes live secrets out of the fields of what is kept; set before anything is
         self.scrub: Callable[[Any], Any] = _as_it_is
         self._order = order

@@ -56,6 +56,9 @@ class MemoryAccess(Protocol):
     def scopes(self) -> tuple[str, ...]:
         """Whose memories concern the run: everybody's, its project's, its session's."""
 
+    def held(self) -> str:
+        """Why nothing is written now, as a clause: the run only plans. Empty otherwise."""
+
     @property
     def written(self) -> Sequence[str]:
         """Ids of what its brain has written so far."""
@@ -133,6 +136,8 @@ class RememberTool(_MemoryTool):
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         """Keep it."""
         memory = self._memory
+        if why := memory.held():
+            return _failed(f"Nothing was remembered: {why}.")
         if len(memory.written) >= MOST_WRITTEN:
             return _failed(f"This run has remembered {MOST_WRITTEN} things, which is as many as one run may.")
         kind = arguments.get("type") or NOTE
@@ -278,6 +283,8 @@ class RelateTool(_MemoryTool):
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
         """Join them."""
         source, target = arguments["source"], arguments["target"]
+        if why := self._memory.held():
+            return _failed(f"Nothing was joined: {why}.")
         if source not in self._memory.written:
             return _failed(f"{source} is not one that you have written in this run, so nothing can be said for it.")
         if self._joined >= MOST_JOINED:

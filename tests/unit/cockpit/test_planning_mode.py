@@ -7,6 +7,7 @@ import pytest
 
 from kagura_kernel.cockpit.instead import going_on, stopped
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Verdict
+from kagura_kernel.domain.memory import Query
 from kagura_kernel.domain.policy import PermissionMode, WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.runs.asking import ONLY_PLANS, WhilePlanning
@@ -98,6 +99,18 @@ def test_what_the_settings_let_run_on_the_host_unasked_is_held_back_too(cockpit_
         [Ask("bash", {"command": "ls", "host": True}), lambda results: results[-1].text], settings=settings
     )
     assert "this run only plans" in planned(cockpit, project).result(60).text
+
+
+def test_it_remembers_nothing_before_its_plan_is_carried_out(cockpit_with, project, await_question):
+    memory = FakeMemory()
+    kept = Ask("remember", {"text": "Tests need a crowbar."})
+    cockpit = cockpit_with([kept, PLAN, kept, lambda results: results[0].text], memory=memory)
+    handle = planned(cockpit, project)
+    question = await_question(cockpit)
+    assert not memory.recall(Query("crowbar"))
+    cockpit.decide(question.id, allow=True, by="ann", via="cell", answer=YES)
+    assert handle.result(60).text.startswith(f"Nothing was remembered: {ONLY_PLANS}")
+    assert memory.recall(Query("crowbar"))
 
 
 HALF = [WRITE, Hang()]
