@@ -146,11 +146,11 @@ class CellLog:
         return ran
 
     @property
-    def failed(self) -> str:
-        """The cell that failed last, if it has not run well since and is none for an agent; empty for none."""
+    def failed(self) -> list[str]:
+        """The cells that failed and have not run well since, but for those for an agent; the last one first."""
         ours = ("%kagura", "%%kagura")
-        failed = (cell for cell in reversed(self._cells.values()) if cell.error)
-        return next((cell.id for cell in failed if not cell.source.lstrip().startswith(ours)), "")
+        failed = [cell for cell in reversed(self._cells.values()) if cell.error]
+        return [cell.id for cell in failed if not cell.source.lstrip().startswith(ours)]
 
     def private_names(self, private: Iterable[str]) -> frozenset[str]:
         """Names that private cells have given: those that ran as such, and these."""
@@ -183,10 +183,10 @@ async def notebook_of(shell: Any, place: CellPlace, surface: Surface) -> Noteboo
     return Notebook(found.name, found.source, found.cells, found.asking, names, found.private)
 
 
-def failed_cell(shell: Any) -> str:
-    """The id of the cell that failed last in this kernel and has not run well since; empty for none."""
+def failed_cells(shell: Any) -> list[str]:
+    """The ids of cells that failed in this kernel and have not run well since; the last one first."""
     log = getattr(shell, _LOG, None)
-    return log.failed if isinstance(log, CellLog) else ""
+    return log.failed if isinstance(log, CellLog) else []
 
 
 def watch(shell: Any) -> None:

@@ -29,7 +29,7 @@ from kagura_kernel.journal.spending import with_children
 from kagura_kernel.jupyter.status import StatusText
 from kagura_kernel.jupyter.steering import Asked
 from kagura_kernel.jupyter.steering import say as tell
-from kagura_kernel.jupyter.surface import Surface, person, surface_of
+from kagura_kernel.jupyter.surface import Surface, person, place_of, surface_of
 from kagura_kernel.render.escape import shown_path
 
 if TYPE_CHECKING:
@@ -340,6 +340,10 @@ _EXPLAIN = (
 )
 
 
+_MOST_FAILED = 8
+"""Failed cells that are named."""
+
+
 async def fix(asked: Asked) -> Any:
     """Have an agent propose a mended version of a cell that failed."""
     return await _about_error(asked, _FIX)
@@ -352,15 +356,21 @@ async def explain(asked: Asked) -> Any:
 
 async def _about_error(asked: Asked, task: str) -> Any:
     from kagura_kernel.jupyter.cell import run_cell
-    from kagura_kernel.jupyter.notebook import failed_cell
+    from kagura_kernel.jupyter.notebook import failed_cells, notebook_of
 
-    cell = asked["cell"] or failed_cell(asked.shell)
+    failed = failed_cells(asked.shell)
+    cell = asked["cell"] or next(iter(failed), "")
     if cell and not is_cell_id(cell):
         raise UsageError(f"{cell!r} is no id of a cell. Without one the cell that failed last is meant.")
     if not cell:
         raise UsageError("No cell has failed since this kernel began. Run the cell first, or name it by its id.")
     # What runs while the kernel hears no buttons asks nobody.
     surface = Surface.INSIDE if asked.blocked else None
+    if cell not in failed:
+        notebook = await notebook_of(asked.shell, place_of(asked.shell), surface or surface_of(asked.shell))
+        if notebook is not None and cell not in {one.id for one in notebook.cells}:
+            known = f"These failed: {', '.join(failed[:_MOST_FAILED])}" if failed else "None has failed"
+            raise UsageError(f"There is no cell {cell!r} in this notebook that an agent may see. {known}.")
     return await run_cell(asked.shell, "kagura", "--context cells", task.format(cell=cell), surface=surface)
 
 

@@ -19,7 +19,7 @@ from kagura_kernel.jupyter.notebook import (
     cells_of,
     cells_writer,
     error_text,
-    failed_cell,
+    failed_cells,
     notebook_of,
     unwatch,
     watch,
@@ -168,17 +168,27 @@ async def test_the_front_end_is_asked_first_and_not_again_when_it_knows_nothing(
 def test_the_cell_that_failed_last_is_the_one_to_fix_until_it_runs_well(shell):
     run(shell, "1/0", "a")
     run(shell, "1/0", "b")
-    assert failed_cell(shell) == "b"
+    assert failed_cells(shell) == ["b", "a"]
     run(shell, "1", "b")
-    assert failed_cell(shell) == "a"
+    assert failed_cells(shell) == ["a"]
     run(shell, "1", "a")
-    assert failed_cell(shell) == ""
+    assert failed_cells(shell) == []
     run(shell, "%%kagura --no-such-option\nfix it", "c")
-    assert failed_cell(shell) == ""
+    assert failed_cells(shell) == []
     with pytest.raises(UsageError, match="No cell has failed"):
         run_line(shell, "fix")
     with pytest.raises(UsageError, match=r"'In\[3\]' is no id of a cell"):
         run_line(shell, "fix In[3]")
+
+
+def test_a_cell_that_is_not_there_is_told_with_those_that_failed(shell):
+    run(shell, "1", "fine")
+    with pytest.raises(UsageError, match=r"no cell 'zzzzzzzz' .* None has failed"):
+        run_line(shell, "fix zzzzzzzz")
+    run(shell, "1/0", "a")
+    run(shell, "1/0", "b")
+    with pytest.raises(UsageError, match=r"no cell 'zzzzzzzz' .* These failed: b, a\."):
+        run_line(shell, "explain zzzzzzzz")
 
 
 def test_an_id_that_a_file_has_made_up_is_no_word_of_a_command(shell):
