@@ -76,6 +76,7 @@ class Command:
     # program that runs by itself.
     resident: tuple[str, ...] = ()
     restart: bool = False  # Whether the program that stays is ended first, with all it knows
+    name: str = ""  # What a person calls it, where they have typed no line of it; empty for its line
 
     @property
     def line(self) -> str:

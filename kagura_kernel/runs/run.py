@@ -60,6 +60,7 @@ from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.sandbox.output import make_spill_directory
 
 CALL_ID = "cell"
+_CODE = "The cell's code"
 
 NONE_ENABLED = (
     f"No plugin is enabled in this session, so there is no {BOXED_PACKAGE} in its boxes. `%kagura plugin list` shows "
@@ -119,7 +120,11 @@ async def _command(context: RunContext, exchange: ExchangeDirectory) -> Command:
         # It stays, and so does its Python.
         call = await exchange.python_call(CALL_ID, code)
         return replace(
-            call, env=exchange.environment(CALL_ID), limits=context.order.limits, spill_dir=context.spill_dir
+            call,
+            env=exchange.environment(CALL_ID),
+            limits=context.order.limits,
+            spill_dir=context.spill_dir,
+            name=_CODE,
         )
     await asyncio.gather(context.box.files.write(path, code), exchange.open_call(CALL_ID))
     # The cell's own directory is /tmp; modules are looked for where the cell works.
@@ -132,6 +137,7 @@ async def _command(context: RunContext, exchange: ExchangeDirectory) -> Command:
         spill_dir=context.spill_dir,
         # The cell's program is the one process that credentials in variables are for.
         secret_env={} if leasing is None else leasing.secret_env(),
+        name=_CODE,
     )
 
 

@@ -158,13 +158,13 @@ class _Execution:
 
     def _result(self, outcome: dict[str, Any], duration: float) -> CommandResult:
         code, signal, why, resident = read_outcome(outcome)
-        limits, line = self._command.limits, self._command.line
+        limits, line, name = self._command.limits, self._command.line, self._command.name
         if self._printed is not None:
             self._printed.end()
         if why == "total":
-            raise SandboxCommandTimeout(line, limits.total or 0.0, goes_on=resident in ("new", "kept"))
+            raise SandboxCommandTimeout(line, limits.total or 0.0, goes_on=resident in ("new", "kept"), name=name)
         if why == "idle":
-            raise SandboxIdleTimeout(line, limits.idle or 0.0, goes_on=resident in ("new", "kept"))
+            raise SandboxIdleTimeout(line, limits.idle or 0.0, goes_on=resident in ("new", "kept"), name=name)
         stdout, stderr = self._printed.finish() if self._printed is not None else (Output(), Output())
         return CommandResult(code, stdout, stderr, duration, signal, resident)
 

@@ -136,16 +136,10 @@ class RememberTool(_MemoryTool):
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         """Keep it."""
         memory = self._memory
-        if why := memory.held():
-            return _failed(f"Nothing was remembered: {why}.")
-        if len(memory.written) >= MOST_WRITTEN:
-            return _failed(f"This run has remembered {MOST_WRITTEN} things, which is as many as one run may.")
         kind = arguments.get("type") or NOTE
-        if kind in OURS:
-            return _failed(f"The type {kind!r} is for what is measured: use note, decision, or a word of your own.")
         related = tuple(dict.fromkeys(arguments.get("related") or ()))
-        if len(related) > MOST_RELATED:
-            return _failed(f"It has to do with {len(related):,} memories; name at most {MOST_RELATED}.")
+        if why := self._why_not(kind, related):
+            return _failed(why)
         _, project, session = memory.scopes
         draft = Draft(
             arguments["text"],
@@ -170,6 +164,18 @@ class RememberTool(_MemoryTool):
         if missing:
             words.append(f"There is no {', '.join(missing)} to join it to.")
         return ToolResult(" ".join(words), route="")
+
+    def _why_not(self, kind: str, related: Sequence[str]) -> str:
+        """Why nothing of this type and with so many others is kept; empty where it is."""
+        if why := self._memory.held():
+            return f"Nothing was remembered: {why}."
+        if len(self._memory.written) >= MOST_WRITTEN:
+            return f"This run has remembered {MOST_WRITTEN} things, which is as many as one run may."
+        if kind in OURS:
+            return f"The type {kind!r} is for what is measured: use note, decision, or a word of your own."
+        if len(related) > MOST_RELATED:
+            return f"It has to do with {len(related):,} memories; name at most {MOST_RELATED}."
+        return ""
 
     async def _joined(self, kept: str, other: str) -> bool:
         try:

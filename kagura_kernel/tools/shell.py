@@ -193,7 +193,8 @@ class PythonTool:
         # They share an interpreter, so that one program runs after the other.
         async with self._one:
             if in_box and self._programs.python is not None:
-                command = replace(await self._programs.python(context.call_id, code), restart=restart)
+                made = await self._programs.python(context.call_id, code)
+                command = replace(made, restart=restart, name="The python call")
             return await _run(
                 self._runtime,
                 PYTHON_LINE,

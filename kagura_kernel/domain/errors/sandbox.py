@@ -259,9 +259,9 @@ class IsolationTooWeak(SandboxError):
 class CommandTimeout(SandboxError):
     """Shared text of the four limits; never raised itself."""
 
-    def __init__(self, command: str, seconds: float, *, goes_on: bool = False) -> None:
+    def __init__(self, command: str, seconds: float, *, goes_on: bool = False, name: str = "") -> None:
         ended = "interrupted" if goes_on else "stopped with all its children"
-        super().__init__(f"{shorten(command)} {self.what_happened(seconds)} and was {ended}.")
+        super().__init__(f"{name or shorten(command)} {self.what_happened(seconds)} and was {ended}.")
         self.command = command
         self.seconds = seconds
         self.goes_on = goes_on  # Whether the program that it was a call of is still there

@@ -162,6 +162,13 @@ async def test_commands_find_the_variables_of_their_call(hand):
     assert (await told(toolbox, "python", code=code)).text == "word ['call-1.py'] ['']"
 
 
+async def test_a_python_call_that_takes_too_long_is_named_and_not_by_how_it_is_run(hand):
+    toolbox = standard_toolbox(hand.runtime, programs=programs(hand.runtime))
+    result = await told(toolbox, "python", code="import time; time.sleep(600)", timeout=1)
+    assert result.text.startswith("The python call ran longer than 1 s and was stopped")
+    assert "call-1.py" not in result.text
+
+
 async def test_a_command_on_the_host_finds_no_variable_of_the_box(hand):
     toolbox = standard_toolbox(hand.runtime, programs=programs(hand.runtime))
     with use_approver(ScriptedApprover(Verdict.ALLOW)):
