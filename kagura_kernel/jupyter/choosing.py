@@ -164,6 +164,8 @@ class _Form:
             RunKilled: the person does not choose now.
         """
         began = time.monotonic()
+        # Every button begins the time anew.
+        self.show(view.time_part(self._deadline))
         while not self._arrived:
             waited = time.monotonic() - began
             if waited > self._deadline or (waited > UNSEEN_SECONDS and not self._slot.heard):

@@ -77,6 +77,11 @@ def folder_parts(refused: str, why: str, proposed: str) -> dict[str, str]:
     return {key: html_of(blocks) for key, blocks in parts.items()}
 
 
+def time_part(left: float) -> dict[str, str]:
+    """HTML of the part of a form that says how long it waits for a button."""
+    return {"time": html_of((ui.Countdown(left, left, "then the cell ends, and nothing is run"),))}
+
+
 def kept(label: str, words: str, *, chosen: bool = False) -> Bundle:
     """What stays in the notebook of a form: a line, and never what was typed."""
     pill = ui.Span("Chosen" if chosen else "Not chosen", "pill", tone="good" if chosen else "")
