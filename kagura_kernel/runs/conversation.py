@@ -235,7 +235,9 @@ async def converse(context: RunContext) -> Ending:
     if context.kit.skills and runtime.has_files:
         toolbox.add(SkillTool(runtime, context.kit.skills))
     toolbox.add(
-        *_learned_tools(context), *notebook_tools(context, runtime.asker, show), *_planning_tools(context, runtime)
+        *_learned_tools(context, runtime),
+        *notebook_tools(context, runtime.asker, show),
+        *_planning_tools(context, runtime),
     )
     if order.request.inputs:
         # What they are called and hold is told to the brain at once.
@@ -359,9 +361,9 @@ def _system(context: RunContext, specs: Sequence[ToolSpec], toolsets: str) -> st
     )
 
 
-def _learned_tools(context: RunContext) -> list[Tool]:
+def _learned_tools(context: RunContext, runtime: Runtime) -> list[Tool]:
     """What the brain may ask of earlier runs, how it tells its plan, and how it hands work on."""
-    return [*context.memory.tools(), *context.checkpoints.tools(), *delegation_tools(context)]
+    return [*context.memory.tools(runtime.asker), *context.checkpoints.tools(), *delegation_tools(context)]
 
 
 def _planning_tools(context: RunContext, runtime: Runtime) -> list[Tool]:

@@ -28,6 +28,7 @@ from kagura_kernel.domain.memory import (
     Draft,
     Edge,
     Memory,
+    Neighbourhood,
     Query,
     Recalled,
     SeenMemory,
@@ -45,7 +46,15 @@ from kagura_kernel.runs.memory_outcome import Ended, agent_of, outcome_of, usd_o
 from kagura_kernel.runs.memory_start import Start, is_gone, memory_in, start_of
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.runs.redacting import Redacting
-from kagura_kernel.tools.memory import RecallTool, ReferenceTool, RelateTool, RememberTool
+from kagura_kernel.runtime.router import Asker
+from kagura_kernel.tools.memory import (
+    ExploreTool,
+    ForgetTool,
+    RecallTool,
+    ReferenceTool,
+    RelateTool,
+    RememberTool,
+)
 from kagura_kernel.tools.toolbox import Tool
 
 PUSH_SECONDS = 10.0
@@ -275,11 +284,18 @@ class RunMemory:
 
     # ------------------------------------------------------------------- tools
 
-    def tools(self) -> Sequence[Tool]:
-        """What the brain may ask of the memory."""
+    def tools(self, asker: Asker) -> Sequence[Tool]:
+        """What the brain may ask of the memory; a person is asked by `asker`."""
         if self.store is None:
             return ()
-        return (RememberTool(self), RecallTool(self), ReferenceTool(self), RelateTool(self))
+        return (
+            RememberTool(self),
+            RecallTool(self),
+            ReferenceTool(self),
+            ExploreTool(self),
+            RelateTool(self),
+            ForgetTool(self, asker),
+        )
 
     async def find(self, query: Query) -> Sequence[Recalled]:
         """What fits, of the run's scopes; never of another project's, whatever is asked."""
@@ -293,10 +309,27 @@ class RunMemory:
             MemoryUnavailable: the memory cannot be reached any more.
         """
         memory = await self.ask(self._opened().reference, memory_id)
-        known = memory.scope in self.scopes or memory_id in self._admitted or memory_id in self.seen
-        if not known or is_gone(memory, self.now()):
+        if not self._may_see(memory):
             raise MemoryUnknown(memory_id)
         return memory
+
+    def _may_see(self, memory: Memory) -> bool:
+        known = memory.scope in self.scopes or memory.id in self._admitted or memory.id in self.seen
+        return known and not is_gone(memory, self.now())
+
+    async def reach(self, memory_id: str, depth: int, most: int) -> Neighbourhood:
+        """What lies around one memory, as far as the run may see it."""
+        around = await self.ask(self._opened().explore, memory_id, depth=depth, most=most)
+        return Neighbourhood(tuple(filter(self._may_see, around.memories)), around.edges)
+
+    async def forget(self, memory_id: str, *, by: str) -> None:
+        """Take it out of what is recalled, on the word of this person, and record that.
+
+        Raises:
+            MemoryUnavailable: the memory cannot be reached any more.
+        """
+        await self.ask(self._opened().forget, memory_id)
+        self._record(MemoryChanged, memory_id=memory_id, change="forgotten", by=by, via="approval")
 
     async def around(self, memory_id: str) -> Sequence[Edge]:
         """The edges at one memory."""

@@ -169,7 +169,7 @@ class MemoryChanged(Event):
     memory_id: str  # Which; the first one where there are several
     change: MemoryAct  # What was done
     by: str = ""  # Who
-    via: Exact = ""  # Where: `command`, `sidebar`, `terminal`, `table`, `verification`
+    via: Exact = ""  # Where: `command`, `sidebar`, `terminal`, `table`, `verification`, `approval`
     memories: int = 1  # How many in all
     edges: int = 0  # How many edges went with them
     checkpoints: int = 0  # How many checkpoints went with them

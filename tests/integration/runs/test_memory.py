@@ -4,10 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import MemoryUnavailable
 from kagura_kernel.domain.events import (
     MemoriesSeen,
     MemoriesShown,
+    MemoryChanged,
     MemoryWritten,
     Noted,
     RunFinished,
@@ -28,6 +30,7 @@ from kagura_kernel.domain.memory import (
     Tier,
 )
 from kagura_kernel.domain.patterns import Checkpoint, Handoff
+from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang
 from kagura_kernel.testing.memory import FakeMemory
 from tests.support.plugins import FakePlugins
@@ -306,6 +309,22 @@ async def test_a_run_remembers_so_much_and_no_more(run):
     ended = await run(brain)
     assert "as many as one run may" in ended.text
     assert len([event for event in of(ended, MemoryWritten) if event.how == "asked"]) == 64
+
+
+@pytest.mark.parametrize("verdict", [Verdict.ALLOW, Verdict.DENY])
+async def test_a_memory_is_forgotten_only_once_a_person_has_said_so(run, memory, verdict):
+    old = trusted(memory, "The port is 8080, the pass phrase is swordfish.")
+    asks = Ask("propose_forgetting", {"id": old.id, "reason": "The port has changed."})
+    approver = ScriptedApprover(verdict)
+    ended = await run(FakeBrain([asks, lambda results: results[-1].text]), approver=approver)
+    (question,) = approver.requests
+    assert (question.title, question.reason) == ("Forget a memory", "The port has changed.")
+    # A question is kept in the journal, where nothing can be erased.
+    assert "swordfish" not in f"{question.detail}{question.arguments}"
+    assert (memory.reference(old.id).forgotten_at is not None) == (verdict is Verdict.ALLOW)
+    changed = [(one.change, one.memory_id, one.via) for one in of(ended, MemoryChanged)]
+    assert changed == ([("forgotten", old.id, "approval")] if verdict is Verdict.ALLOW else [])
+    assert ("is forgotten" in ended.text) == (verdict is Verdict.ALLOW)
 
 
 async def test_a_wrong_memory_is_told_to_the_brain(run):

@@ -8,9 +8,18 @@ import pytest
 
 from kagura_kernel.domain.errors import MemoryUnavailable, MemoryUnknown
 from kagura_kernel.domain.memory import Author, Draft, Edge, Source, Tier
+from kagura_kernel.runtime.router import Asker
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.tools.fences import TEXT_BYTES
-from kagura_kernel.tools.memory import MOST_JOINED, RecallTool, ReferenceTool, RelateTool, RememberTool
+from kagura_kernel.tools.memory import (
+    MOST_JOINED,
+    ExploreTool,
+    ForgetTool,
+    RecallTool,
+    ReferenceTool,
+    RelateTool,
+    RememberTool,
+)
 from kagura_kernel.tools.toolbox import CallContext, Toolbox
 
 CALL = CallContext("call-1")
@@ -46,6 +55,9 @@ class Access:
 
     async def around(self, memory_id):
         return self.store.explore(memory_id).edges
+
+    async def reach(self, memory_id, depth, most):
+        return self.store.explore(memory_id, depth=depth, most=most)
 
     async def join(self, edge):
         self.store.create_edge(edge)
@@ -88,8 +100,9 @@ def test_what_a_note_says_is_private_and_looking_is_read_only(access):
     assert [spec.read_only for spec in toolbox.specs()] == [False, True, True, False]
 
 
-def test_no_tool_promotes_forgets_or_pins(access):
-    tools = (RememberTool(access), RecallTool(access), ReferenceTool(access), RelateTool(access))
+def test_no_tool_promotes_or_pins_and_none_forgets_unasked(access):
+    asks = ForgetTool(access, Asker())
+    tools = (RememberTool(access), RecallTool(access), ReferenceTool(access), RelateTool(access), asks)
     fields = {name for tool in tools for name in tool.spec.input_schema["properties"]}
     assert not fields & {"pinned", "trusted", "promote", "expires_at", "id_", "source_author", "data"}
     assert RememberTool.spec.input_schema["properties"].keys().isdisjoint({"tier", "pinned", "author"})
@@ -111,6 +124,22 @@ async def test_recall_asks_for_what_the_brain_names(access):
     trusted(access, "The door is red.", tags=("doors",))
     await RecallTool(access).call({"query": "door", "type": "decision", "tag": "doors"}, CALL)
     assert access.seen == [("asked", [one.id])]
+
+
+async def test_what_lies_around_a_memory_is_read_with_its_edges(access):
+    first, second, third = (trusted(access, f"Door {name}.") for name in ("one", "two", "three"))
+    unchecked = access.store.remember(Draft("Door four.", PERSON))
+    for edge in (Edge(first.id, second.id, "supports"), Edge(third.id, second.id, "fixes")):
+        access.store.create_edge(edge)
+    access.store.create_edge(Edge(unchecked.id, first.id, "contradicts"))
+    near = await ExploreTool(access).call({"id": first.id}, CALL)
+    assert "Door two." in near.text
+    assert f"Joined: {first.id} supports {second.id}." in near.text
+    assert "Door four." not in near.text
+    far = await ExploreTool(access).call({"id": first.id, "depth": 2, "tier": "any"}, CALL)
+    assert all(text in far.text for text in ("Door two.", "Door three.", "Door four.", "marked for having read"))
+    assert access.seen[0] == ("asked", [second.id])
+    assert far.recorded.startswith("3 memories: ")
 
 
 async def test_a_memory_that_is_not_there_is_an_error_for_the_brain(access):
