@@ -276,7 +276,8 @@ class NotebookDisplay:
         """Decide about cells while the run goes on."""
         changes = by_path(self._cockpit.changes(self._run_id))
         cells = [one.path for one in changes.values() if one.is_cell and one.state in ("proposed", "conflict")]
-        paths = [one for one in cells if path in (None, one)]
+        below = path if path is not None and path.endswith("/") else None
+        paths = [one for one in cells if path in (None, one) or (below is not None and one.startswith(below))]
         self._slot.tell(settle(self._cockpit, self._run_id, act, paths, self._write_cells))
         rows = self._cockpit.journal.events(run_id=self._run_id, kinds=("changes.settled",))
         self._settled.extend(row.event for row in rows)

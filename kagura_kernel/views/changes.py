@@ -270,8 +270,8 @@ def _both_sides(change: FileChange, both: BothSides, *, live: bool) -> ui.Blocks
         return ui.Button(word, "apply", {"path": path, "id": f"{how}:{both.seen}"}, "small", f"{label} {of}", hint)
 
     ways: list[ui.Inline] = [
-        ui.Button("Keep mine", "discard", {"path": path}, "small", f"Keep the project’s {of}"),
-        button("Take theirs", "theirs", "Take the run’s"),
+        ui.Button("Keep mine", "discard", {"path": path}, "small", f"Keep mine, the project’s {of}"),
+        button("Take theirs", "theirs", "Take theirs, the run’s"),
     ]
     if both.can_merge and both.overlaps:
         hint = "Both changed the same lines: there both stand, between markers"

@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.outcome import BothSides, FileChange
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.html import framed, html_of
 from kagura_kernel.views.changes import changes_blocks
@@ -142,18 +142,27 @@ def test_images_of_a_hostile_box_are_images_or_words(watched):
 
 def test_a_change_card_with_hostile_names_diffs_and_files_does_nothing(watched):
     page, asked = watched
-    changes, previews = {}, {}
+    changes, previews, sides = {}, {}, {}
     for number, text in enumerate(HOSTILE_TEXT[:-1]):
         for suffix in ("py", "svg", "csv", "json", "png"):
             name = f"{text[:60]}/{number}.{suffix}"
             data = text.encode("utf-8", "replace")
             diff = f"@@ -0,0 +1 @@\n+{text[:4000]}\n"
-            changes[name] = FileChange(path=name, status="added", size=len(data), diff=diff, reason=text[:300])
+            status, state = ("modified", "conflict") if suffix == "py" else ("added", "proposed")
+            changes[name] = FileChange(
+                name, status, size=len(data), diff=diff * 2, reason=text[:300], old_sha256="a" * 64, state=state
+            )
             previews[name] = data
+            if suffix == "py":
+                sides[name] = BothSides(diff, diff, can_merge=True, seen=text[:12], why=text[:300])
     changes["a.svg"] = FileChange(path="a.svg", status="added", size=len(HOSTILE_DRAWING))
     previews["a.svg"] = HOSTILE_DRAWING.encode()
     page.set_content(
-        gallery.document(framed(html_of(changes_blocks(changes, live=True, previews=previews)), "Changes"))
+        gallery.document(
+            framed(
+                html_of(changes_blocks(changes, live=True, previews=previews, before=previews, sides=sides)), "Changes"
+            )
+        )
     )
     poke(page)
     nothing_came_of_it(page, asked)

@@ -75,14 +75,14 @@ def test_a_conflict_shows_both_sides_and_is_merged_or_taken(open_notebook):
     assert (notebook.folder / "steps.py").read_text() == NEW.replace("rows[8:]", "rows[-8:]")
     # What is saved now was not on the card when it was drawn.
     (notebook.folder / "notes.md").write_text("# Newer\n")
-    notes.get_by_role("button", name="Take the run’s notes.md").click()
+    notes.get_by_role("button", name="Take theirs, the run’s notes.md").click()
     expect(output.locator(".kg-told:visible")).to_contain_text("notes.md was saved since both sides were shown")
     assert (notebook.folder / "notes.md").read_text() == "# Newer\n"
-    notes.get_by_role("button", name="Take the run’s notes.md").click()
+    notes.get_by_role("button", name="Take theirs, the run’s notes.md").click()
     expect(notes.locator("summary .kg-chip").first).to_have_text("applied")
     assert (notebook.folder / "notes.md").read_text() == "# Notes\n"
     notes.get_by_role("button", name="Undo notes.md").click()
-    notes.get_by_role("button", name="Keep the project’s notes.md").click()
+    notes.get_by_role("button", name="Keep mine, the project’s notes.md").click()
     expect(notes.locator("summary .kg-chip").first).to_have_text("discarded")
     assert (notebook.folder / "notes.md").read_text() == "# Newer\n"
 

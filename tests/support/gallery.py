@@ -27,10 +27,12 @@ from kagura_kernel.domain.events import (
     TextStreamed,
     VariableCrossed,
 )
-from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.outcome import BothSides, FileChange, Written, by_path
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.widgets.live_card import LiveCard
+from kagura_kernel.membrane.changes import unified_diff
+from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.html import drawn, framed, html_of, style
 from kagura_kernel.views.audit_card import audit_html
 from kagura_kernel.views.boards import BudgetLine, RunLine, Sum, board_blocks, costs_blocks, plugins_blocks
@@ -168,6 +170,32 @@ def changes() -> dict[str, FileChange]:
     return {row.path: row for row in rows}
 
 
+def reviewed() -> ui.Blocks:
+    """Many changes that a person is at: hunks, a conflict, and a table and an image beside what they were."""
+    table = (b"day,amount\n2026-01-03,120.5\n2026-01-04,88\n", b"day,amount\n2026-01-03,121\n2026-01-05,40\n")
+    steps = [f"step {number}\n" for number in range(30)]
+    after = ["first\n", *steps[1:15], *steps[16:-1]]
+    diff = unified_diff("steps.txt", "".join(steps).encode(), "".join(after).encode())
+    wrote = Written("steps.txt", "a" * 64, "b" * 64, "file", hunks=(2,))
+    rows = [
+        FileChange(
+            "steps.txt", "modified", size=200, diff=diff, applied_hunks=(2,), discarded_hunks=(3,), written=(wrote,)
+        ),
+        FileChange("notes.md", "modified", size=9, diff=diff, state="conflict"),
+        FileChange("rows.csv", "modified", size=len(table[1]), diff=_added(table[1].decode()), old_sha256="c" * 64),
+        FileChange("plot.png", "modified", size=len(png(320, 120)), binary=True, old_sha256="d" * 64),
+        *(FileChange(f"docs/{number}.md", "added", size=2, diff=_added("x")) for number in range(20)),
+    ]
+    sides = {"notes.md": BothSides(diff, diff, can_merge=True, overlaps=True, seen="e" * 12)}
+    return changes_blocks(
+        by_path(rows),
+        live=True,
+        previews={"rows.csv": table[1], "plot.png": png(320, 120)},
+        before={"rows.csv": table[0], "plot.png": png(300, 100)},
+        sides=sides,
+    )
+
+
 def previews() -> dict[str, bytes]:
     """What the previews of these files are made from."""
     return {
@@ -195,6 +223,7 @@ def cards() -> dict[str, str]:
         "run that has learned": run_html(learned_run()),
         "kit": framed(kit_inside(), "Kit"),
         "changes": framed(html_of(changes_blocks(changes(), live=True, previews=previews())), "Changes of a run"),
+        "reviewed changes": framed(html_of(reviewed()), "Changes of a run"),
         "leases": framed(html_of(lease_board(held, now + timedelta(seconds=60), live=True)), "Leases"),
         "runs": framed(html_of(board_blocks(_board(), now + timedelta(seconds=60), live=True)), "Runs"),
         "costs": framed(
