@@ -78,9 +78,9 @@ def notebook_tools(context: RunContext, asker: Asker, show: ShowImage | None) ->
     notebook, mode = context.order.request.notebook, context.order.context.mode
     if notebook is None or mode not in ("cells", "all"):
         return []
-    tools: list[Tool] = [ReadNotebook(notebook, context.shown, show)]
+    draft = Draft(notebook)
+    tools: list[Tool] = [ReadNotebook(notebook, context.shown, show, draft.edits)]
     if notebook.name and context.order.place.notebook:
-        draft = Draft(notebook)
         tools += cell_tools(draft, CellProposals(context, draft).tell, context.membrane.scrubber.scrub)
         if (kernel := context.order.request.runs_cells) is not None:
             tools.append(RunCellTool(draft, notebook.name, kernel, asker, _look(context, show), context.shown))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kagura_kernel.domain.images import Image, NoImageError, read_image
-from kagura_kernel.domain.notebook import LONGEST, CellImage, ContextMode, Notebook, NotebookCell
+from kagura_kernel.domain.notebook import LONGEST, CellEdit, CellImage, ContextMode, Notebook, NotebookCell
 from kagura_kernel.domain.tools import ShowImage, ToolResult, ToolSpec
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.fences import TEXT_BYTES, fenced, plain, shorten_middle
@@ -249,6 +249,13 @@ async def look_at(images: Iterable[CellImage], call_id: str, show: ShowImage) ->
     return tuple(shown), remarks
 
 
+_PROPOSED = {
+    "insert": " (not there yet: you have proposed it)",
+    "edit": " (you have proposed a change of it)",
+    "delete": " (you have proposed to delete it)",
+}
+
+
 class ReadNotebook:
     """`read_notebook`: cells of the notebook in full, as they were when the run began.
 
@@ -256,12 +263,20 @@ class ReadNotebook:
         notebook: The notebook.
         redact: Takes secrets out of texts.
         show: Shows an image to the model; None for one that takes none.
+        edits: Gives what the run has proposed of its cells by now.
     """
 
-    def __init__(self, notebook: Notebook, redact: Redact, show: ShowImage | None = None) -> None:
+    def __init__(
+        self,
+        notebook: Notebook,
+        redact: Redact,
+        show: ShowImage | None = None,
+        edits: Callable[[], Sequence[CellEdit]] = tuple,
+    ) -> None:
         self._cells = {cell.id: cell for cell in notebook.cells}
         self._redact = redact
         self._show = show
+        self._edits = edits
 
     @property
     def spec(self) -> ToolSpec:
@@ -306,11 +321,14 @@ class ReadNotebook:
 
     def _listed(self) -> str:
         lines = []
+        proposed = {edit.cell: _PROPOSED[edit.action] for edit in self._edits()}
         for cell in self._cells.values():
             first = next((line.strip() for line in cell.source.splitlines() if line.strip()), "")
             run = f"[{cell.count}]" if cell.count is not None else ""
             images = len(cell.pasted) + len(cell.drawn)
             more = f"{' failed' if cell.error else ''}{f', images: {images}' if images else ''}"
+            more += proposed.pop(cell.id, "")
             lines.append(f"{cell.id} {cell.kind}{run}{more}: {first[: LONGEST_LINE + MARGIN]}")
+        lines += [f"{ident}{what}" for ident, what in proposed.items()]
         listed = "\n".join(line[:LONGEST_LINE] for line in self._redact(plain("\n".join(lines))).split("\n"))
         return fenced("cells", shorten_middle(listed, TEXT_BYTES)) if lines else "The notebook has no other cells."

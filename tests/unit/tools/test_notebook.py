@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from kagura_kernel.domain.images import Image
-from kagura_kernel.domain.notebook import LONGEST, CellImage, NamedValue, Notebook, NotebookCell
+from kagura_kernel.domain.notebook import LONGEST, CellEdit, CellImage, NamedValue, Notebook, NotebookCell
 from kagura_kernel.tools.notebook import ReadNotebook, seen
 from kagura_kernel.tools.toolbox import CallContext
 from tests.support.gallery import png
@@ -152,3 +152,15 @@ async def test_read_notebook_lists_cells_and_reads_some_in_full():
     wrong = await tool.call({"cells": ["nope"]}, CallContext())
     assert wrong.is_error
     assert "c1 code[1]" in wrong.text
+
+
+async def test_the_list_says_what_is_proposed_of_a_cell():
+    proposed = [CellEdit("delete", "c1"), CellEdit("edit", "c2"), CellEdit("insert", "kagura-1")]
+    listed = (
+        await ReadNotebook(notebook(*map(cell, (1, 2, 3))), str, None, lambda: proposed).call({}, CallContext())
+    ).text
+    lines = dict(line.split(" ", 1) for line in listed.splitlines()[1:-1])
+    assert "proposed to delete it" in lines["c1"]
+    assert "proposed a change" in lines["c2"]
+    assert "proposed" not in lines["c3"]
+    assert "not there yet" in lines["kagura-1"]
