@@ -29,7 +29,7 @@ from kagura_kernel.views.approvals import verdict_words
 from kagura_kernel.views.body import is_whole, item_text, telling_argument
 from kagura_kernel.views.card import crossings_text
 from kagura_kernel.views.changes import changes_text
-from kagura_kernel.views.head import box_notes, granted_blocks, head_line, images_blocks
+from kagura_kernel.views.head import box_line, box_notes, granted_blocks, head_line, images_blocks
 from kagura_kernel.views.kit import kit_text
 from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage
 from kagura_kernel.views.run import RunView
@@ -115,7 +115,7 @@ class TerminalProgress:
         if view.box is None or self._announced:
             return
         self._announced = True
-        self._say(f"{head_line(view)} {view.box.backend}, {view.box.isolation} isolation: {view.box.reason}", "dim")
+        self._say(box_line(view), "dim")
         for note in box_notes(view, here=True):
             self._say(f"! {visible(note)}", "yellow")
 

@@ -19,7 +19,7 @@ from kagura_kernel.views.approvals import chooses, keys, verdict_words
 from kagura_kernel.views.body import is_whole, item_text
 from kagura_kernel.views.card import crossings_text
 from kagura_kernel.views.changes import changes_text
-from kagura_kernel.views.head import box_notes, granted_blocks, head_line, images_blocks
+from kagura_kernel.views.head import box_line, box_notes, granted_blocks, head_line, images_blocks
 from kagura_kernel.views.kit import kit_text
 from kagura_kernel.views.parts import Ask, Item, Printout
 from kagura_kernel.views.run import RunView
@@ -56,7 +56,7 @@ class TerminalDisplay:
         """Say where it runs, print what has become whole, ask the first open approval."""
         if view.box is not None and not self._announced:
             self._announced = True
-            self._say(f"{head_line(view)} {view.box.backend}, {view.box.isolation} isolation: {view.box.reason}")
+            self._say(box_line(view))
             for note in box_notes(view, here=True):
                 self._say(f"! {visible(note)}")
         waiting = [ask for ask in view.pending if ask.key not in self._answers]

@@ -2,15 +2,16 @@
 
 Of the notebook that the run was asked for in nothing else leaves the box: its outputs say what the person's kernel has
 done. It is saved while the run goes on, so that what the run did to it is what differs from the notebook as it was when
-the run began. Every other notebook is compared with what the project has.
+the run began. Every other notebook is compared with what the project has; once changes of it were told, with what it
+held then and what of them is in the project by now, so that these can be taken back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -78,6 +79,44 @@ def changed_cells(before: Outline, after: Outline) -> list[CellEdit] | str:
 
 
 @dataclass(eq=False, repr=False)
+class ToldNotebooks:
+    """What the runs in one box know of notebooks, by path; handed on from one to the next."""
+
+    # What each held before anything of it was changed, or why that cannot be told
+    before: dict[str, Outline | str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)  # The hash of each when changes of it were first told
+    # What was proposed for its cells: sources by their ids, None for one that was to go
+    cells: dict[str, dict[str, set[str | None]]] = field(default_factory=dict)
+
+    def note(self, path: str, now: Outline, file: str, edits: Sequence[CellEdit]) -> None:
+        """These are proposed now, of what the project has."""
+        self.before.setdefault(path, now)
+        self.files.setdefault(path, file)
+        cells = self.cells.setdefault(path, {})
+        for edit in edits:
+            cells.setdefault(edit.cell, set()).add(None if edit.action == "delete" else edit.source)
+
+    def base(self, path: str, now: Outline, after: Outline) -> Outline | str:
+        """What the box's cells are compared with: what it held before, with what is in the project of these changes."""
+        before, proposed = self.before.get(path, now), self.cells.get(path)
+        if isinstance(before, str) or not proposed:
+            return before
+        old, there = {cell.id for cell in before.cells}, {cell.id: cell for cell in now.cells}
+        cells = list[SourceCell]()
+        for cell in before.cells:
+            found = there.get(cell.id)
+            is_ours = (None if found is None else found.source) in proposed.get(cell.id, ())
+            cells += [cell] if not is_ours else [found] if found is not None else []
+        # A new one stands where the box has it; of one that it has no more the place says nothing.
+        order = [cell.id for cell in after.cells]
+        fresh = [cell for cell in now.cells if cell.id not in old and cell.source in proposed.get(cell.id, ())]
+        for cell in sorted(fresh, key=lambda one: order.index(one.id) if one.id in order else -1):
+            above = order[order.index(cell.id) - 1] if cell.id in order[1:] else ""
+            cells.insert(next((at + 1 for at, one in enumerate(cells) if one.id == above), 0), cell)
+        return Outline(tuple(cells), before.rest)
+
+
+@dataclass(eq=False, repr=False)
 class NotebookChanges:
     """Tells one run's changes of notebooks; may be asked again as the run goes on."""
 
@@ -87,14 +126,23 @@ class NotebookChanges:
     scrubber: Scrubber | None = None  # Knows the secrets that no difference may show
 
     def __post_init__(self) -> None:
-        self.own_before: Outline | str = "it could not be read when the run began"
+        self.record = ToldNotebooks(dict.fromkeys(self.own, "it could not be read when the run began"))
         self._known: dict[tuple[str, str, str], list[FileChange]] = {}
 
     def begin(self) -> None:
         """Note what the run's own notebook holds before a box shows it; blocks."""
         for path in self.own:
             if (content := self._content(path)[1]) is not None:
-                self.own_before = outline(content)
+                self.record.before[path] = outline(content)
+
+    def go_on(self, record: ToldNotebooks) -> None:
+        """Go on from what runs before in the same box know."""
+        record.before = {**self.record.before, **record.before}
+        self.record = record
+
+    def hashes(self) -> dict[str, str]:
+        """What the project has now of notebooks of which changes were told, by path; blocks."""
+        return {path: self._content(path)[0] for path in self.record.cells}
 
     async def told(self, change: FileChange) -> list[FileChange]:
         """A change as those of cells; as it is where it is none of a notebook, or not one that can be told so.
@@ -103,7 +151,8 @@ class NotebookChanges:
             JournalUnwritable: sources of cells cannot be kept.
         """
         is_own = change.path in self.own
-        if change.state == "protected" or not (is_own or _is_of_notebook(change)):
+        is_known = is_own or change.path in self.record.cells
+        if change.state == "protected" or not (is_known or _is_of_notebook(change)):
             return [change]
         key = (change.path, change.old_sha256, change.new_sha256)
         if key not in self._known:
@@ -111,12 +160,17 @@ class NotebookChanges:
         return self._known[key]
 
     async def _told(self, change: FileChange, *, is_own: bool) -> list[FileChange]:
-        found = await asyncio.to_thread(self._compared, change, is_own=is_own)
+        found = await asyncio.to_thread(self._compared, change)
         if isinstance(found, str):
             if is_own:
                 return [replace(change, state="protected", reason=f"{_OF_OWN}, and {found}")]
-            return [replace(change, reason=f"told as a file and not by its cells: {found}")]
+            change = replace(change, reason=f"told as a file and not by its cells: {found}")
+            # It may have been changed by more than by what was proposed of its cells.
+            is_as_it_was = self.record.files.get(change.path, change.old_sha256) == change.old_sha256
+            return [change if is_as_it_was else replace(change, state="conflict", base_sha256="?")]
         edits, others = found
+        if not edits and not is_own and change.path in self.record.cells:
+            return []
         if not edits:
             if is_own:
                 return [replace(change, state="protected", reason=_OF_OWN)] if others else []
@@ -129,7 +183,7 @@ class NotebookChanges:
             return replace(change, state="protected", reason=MARKED)
         return replace(change, reason=note)
 
-    def _compared(self, change: FileChange, *, is_own: bool) -> tuple[list[CellEdit], bool] | str:
+    def _compared(self, change: FileChange) -> tuple[list[CellEdit], bool] | str:
         """How its cells were changed, and whether anything else was; why that cannot be told."""
         if change.status != "modified" or change.kind != "file":
             return "it is no file of the project any more" if change.status != "added" else "it was not there before"
@@ -139,7 +193,9 @@ class NotebookChanges:
         if self.scrubber is not None and content and self.scrubber.holds(content):
             return "the project's file holds a leased credential"
         now, after = outline(content), outline(self.blobs.head(change.new_sha256, LARGEST + 1))
-        before = self.own_before if is_own else now
+        before: Outline | str = ""
+        if isinstance(now, Outline) and isinstance(after, Outline):
+            before = self.record.base(change.path, now, after)
         if isinstance(now, str) or isinstance(after, str) or isinstance(before, str):
             return next(one for one in (after, now, before) if isinstance(one, str))
         edits = changed_cells(before, after)
@@ -147,7 +203,9 @@ class NotebookChanges:
             return edits
         there = {cell.id: cell.source for cell in now.cells}
         others = any(rest != before.rest.get(ident, "") for ident, rest in after.rest.items())
-        return [edit for edit in edits if not _is_made(edit, there)], others
+        if edits := [edit for edit in edits if not _is_made(edit, there)]:
+            self.record.note(change.path, now, found, edits)
+        return edits, others
 
     def _content(self, path: str) -> tuple[str, bytes | None]:
         """The hash of what the project has there, and the bytes of a file that is not too large."""

@@ -18,7 +18,7 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.cells import is_made, own_notebook
 from kagura_kernel.membrane.changes import LEFT, Collector
 from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.membrane.notebooks import NotebookChanges, Outline
+from kagura_kernel.membrane.notebooks import NotebookChanges, ToldNotebooks
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
 from kagura_kernel.membrane.writing import apply_changes
 from kagura_kernel.runs.keeping import Earlier, KeptBox, TakeOver
@@ -102,8 +102,8 @@ class RunChanges:
         self._earlier, self._take_over = dict(kept.told), take_over
         self._ours = {path: one.change.new_sha256 for path, one in kept.told.items()}
         self._collector.since = self._onlooker.since = kept.since
-        if self._notebooks is not None and kept.notebook:
-            self._notebooks.own_before = kept.notebook
+        if self._notebooks is not None and kept.notebooks is not None:
+            self._notebooks.go_on(kept.notebooks)
 
     @property
     def protected(self) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ class RunChanges:
         async with self._order:
             changes: list[FileChange] = []
             try:
-                await self._collector.collect(box, self._ours, changes)
+                await self._collector.collect(box, await self._in_project(), changes)
             finally:
                 changes = await self._by_cells(changes)
                 # What is protected was told, and stays as it is: a project never changes there. What runs by itself
@@ -252,9 +252,15 @@ class RunChanges:
         return self._still
 
     @property
-    def notebook(self) -> Outline | str:
-        """What its own notebook held when its box began, as far as it could be told."""
-        return self._notebooks.own_before if self._notebooks is not None else ""
+    def notebooks(self) -> ToldNotebooks | None:
+        """What it and the runs before in its box know of notebooks; None for a run that works for another one."""
+        return self._notebooks.record if self._notebooks is not None else None
+
+    async def _in_project(self) -> Mapping[str, str]:
+        """What the project has by way of these runs: files, and notebooks, of which each cell is looked at."""
+        if self._notebooks is None or not self._notebooks.record.cells:
+            return self._ours
+        return self._ours | await asyncio.to_thread(self._notebooks.hashes)
 
     async def _by_cells(self, changes: list[FileChange]) -> list[FileChange]:
         """The same with notebooks that were changed as changes of their cells, where these can be told."""
@@ -289,7 +295,7 @@ class RunChanges:
             return
         changes: list[FileChange] = []
         try:
-            await self._collector.collect(box, self._ours, changes)
+            await self._collector.collect(box, await self._in_project(), changes)
         finally:
             changes = await self._by_cells(changes)
             new = self._new(changes)

@@ -20,7 +20,7 @@ from kagura_kernel.domain.events.run import changes_after
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.grant import RecordFact
-from kagura_kernel.membrane.notebooks import Outline
+from kagura_kernel.membrane.notebooks import ToldNotebooks
 from kagura_kernel.sandbox.backend import BoxSpec, KeepableBox
 
 MOST = 4
@@ -82,7 +82,7 @@ class KeptBox:
     run_id: str = ""  # The last run in it
     count: int | None = None  # The execution count of that run's cell; None where nobody knows
     told: Mapping[str, Earlier] = field(default_factory=dict)  # What runs have told of its files, by path
-    notebook: Outline | str = ""  # What the notebook that asked held when the box began
+    notebooks: ToldNotebooks | None = None  # What they know of notebooks
     plugin_port: int = 0  # Where programs in it have called plugins; 0 for nowhere
     untrusted: bool = False  # Whether one of them was shown memories that are not trusted
     record: RecordFact | None = None  # Where the last run's events go

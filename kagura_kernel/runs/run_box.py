@@ -116,7 +116,7 @@ class RunBox:
                 run_id=order.run_id,
                 count=order.place.count,
                 told=changes.told,
-                notebook=changes.notebook,
+                notebooks=changes.notebooks,
                 record=self._record,
                 free=free,
                 **facts,

@@ -44,6 +44,13 @@ def head_line(view: RunView) -> str:
     return f"[{who}: {status_words(view).lower()}]"
 
 
+def box_line(view: RunView) -> str:
+    """What it is and where it works, once there is a box, where one line is all there is."""
+    box = view.box
+    where = "" if box is None else f" {box.backend}, {box.isolation} isolation{_stays(box)}: {box.reason}"
+    return f"{head_line(view)}{where}"
+
+
 def figures(view: RunView, *, live: bool) -> ui.Span:
     """Tokens, money and time, set so that they do not jump as they grow."""
     shown: list[ui.Inline] = []

@@ -307,6 +307,44 @@ def test_what_a_later_cell_takes_back_after_a_person_has_applied_it_is_proposed(
     assert cell(cockpit, "pass").changes == ()
 
 
+@pytest.mark.parametrize("place", ["", "work.ipynb"])
+def test_cells_that_were_applied_are_taken_back_by_cells_and_a_persons_stay(cockpit_with, cell, project, place):
+    def book(**sources):
+        facts = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+        cells = [facts | {"id": ident, "source": source} for ident, source in sources.items()]
+        return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
+
+    def sources():
+        return {one["id"]: "".join(one["source"]) for one in json.loads(file.read_text())["cells"]}
+
+    def write(text):
+        code = f"open('work.ipynb', 'w').write({text!r})"
+        return cell(cockpit, code, place=CellPlace(str(project / place) if place else ""))
+
+    def states(outcome):
+        return [(one.path.partition("#")[2], one.status, one.state) for one in outcome.changes]
+
+    file, cockpit = project / "work.ipynb", cockpit_with()
+    file.write_text(before := book(a="1", b="2", c="3", d="4"))
+    first = write(book(a="10", new="5", b="2", d="4"))
+    assert cockpit.apply_changes(first.run_id, by="ann").conflicts == ()
+    assert sources() == {"a": "10", "new": "5", "b": "2", "d": "4"}
+    # A person changes a cell that no run has touched.
+    file.write_text(file.read_text().replace('"4"', '"40"'))
+    assert write(book(a="10", new="5", b="2", d="4")).changes == ()
+    further = write(book(a="10", new="6", b="2", d="4"))
+    assert states(further) == [("new", "modified", "proposed")]
+    taken_back = write(before)
+    assert sorted(states(taken_back)) == [
+        ("a", "modified", "proposed"),
+        ("c", "added", "proposed"),
+        ("new", "deleted", "proposed"),
+    ]
+    assert cockpit.apply_changes(taken_back.run_id, by="ann").conflicts == ()
+    assert sources() == {"a": "1", "b": "2", "c": "3", "d": "40"}
+    assert cell(cockpit, "pass", place=CellPlace(str(project / place) if place else "")).changes == ()
+
+
 def test_what_was_written_through_is_taken_back_in_the_project_when_it_is_in_the_box(cockpit_with, project):
     (project / "a").write_text("1")
     cockpit = cockpit_with(

@@ -12,10 +12,18 @@ from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import asked
 from kagura_kernel.views.body import item_blocks, item_text
 from kagura_kernel.views.changes import changes_blocks, changes_text
+from kagura_kernel.views.head import box_line
 from kagura_kernel.views.parts import KEPT_OUTPUT, Ask, Call, Note, Passage, Printout
 from kagura_kernel.views.record import run_record
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.sign import sign_blocks
+
+
+def test_a_line_of_text_says_that_a_box_goes_on_and_stays(story, view_of):
+    box = story.box(stays=True, goes_on="run-0", goes_on_count=3)
+    line = box_line(view_of(story.started(), box))
+    assert "goes on with the box of [3], which stays for the next cell" in line
+    assert "stays" not in box_line(view_of(story.started(), story.box()))
 
 
 def test_streamed_text_grows_in_one_passage_and_is_replaced_by_the_whole(story, view_of):
