@@ -80,6 +80,12 @@ def may_be_resumed(row: RunRow) -> bool:
     return not _why_not(replace(row, status="lost") if gone else row)
 
 
+def can_be_resumed(journal: Journal, row: RunRow) -> bool:
+    """Whether it can be gone on with by all that the journal knows."""
+    is_open = may_be_resumed(row) and not gone_on_with(journal, row.run_id)
+    return is_open and latest(journal, row.run_id) is not None
+
+
 def brain_session(stood: Checkpoint, brain: str) -> str:
     """What a brain needs to go on with the other run's conversation; empty where it is another brain."""
     return stood.brain_session if stood.brain == brain else ""

@@ -22,6 +22,7 @@ from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunSta
 from kagura_kernel.domain.events.run import changes_after
 from kagura_kernel.domain.notebook import CellEdit, WriteCells, cell_path, split_cell_path
 from kagura_kernel.domain.outcome import BothSides, FileChange, Hunks, Resolution, Written, by_path, in_order
+from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.cells import cell_edits, read_file, write_file
@@ -353,6 +354,13 @@ def changes_of(journal: Journal, run_id: str) -> list[FileChange]:
         RunUnknown: there is no such run.
     """
     return _read(journal, run_id)[1]
+
+
+def changes_wait(journal: Journal, row: RunRow) -> bool:
+    """Whether any change of a run waits for a person."""
+    return bool(row.changed_files) and any(
+        change.state in ("proposed", "conflict") for change in changes_of(journal, row.run_id)
+    )
 
 
 def _read(journal: Journal, run_id: str) -> tuple[RunStarted, list[FileChange]]:

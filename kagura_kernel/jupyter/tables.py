@@ -6,8 +6,10 @@ import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from html import escape
 from operator import attrgetter
-from typing import Any, ClassVar, TypeVar
+from secrets import token_hex
+from typing import Any, ClassVar, Self, TypeVar
 
 import pandas as pd
 
@@ -327,6 +329,9 @@ _WHOLE = 1000
 _IN_HTML = 6
 """Columns that a notebook shows of a wide table."""
 
+_NEXT = "next"
+"""The column of commands."""
+
 _LONG = frozenset({"task", "missing", "model", "title", "reason"})
 """Columns that may be cut, so that the others stand beside them."""
 
@@ -353,18 +358,39 @@ class TextFrame(pd.DataFrame):
         return "\n".join([*lines, *more, *textwrap.wrap(f"Other columns: {others}", width)])
 
     def _repr_html_(self) -> str:
-        """Its telling columns, and beneath them how to see the others."""
+        """Its telling columns with what can be done with each row, and beneath them how to see the others."""
         whole = pd.DataFrame(self)
         shown = whole[[name for name in self.telling[:_IN_HTML] if name in whole]] if self.telling else whole
-        told = shown.to_html(max_rows=pd.get_option("display.max_rows"), border=0)
+        following = [self.attrs.get(_NEXT, {}).get(key, ()) for key in shown.iloc[:, 0]] if len(shown.columns) else []
+        told = _with_commands(shown, following) if any(following) else shown.to_html(**_how())
         left = len(whole.columns) - len(shown.columns)
         more = f"<p>{left} more columns: <code>.whole</code> shows them.</p>" if left > 0 else ""
         return f"<div>{told}{more}</div>"
+
+    def with_next(self, commands: Mapping[str, Sequence[str]]) -> Self:
+        """The same; a notebook shows beside each row the commands that are named by its first telling column."""
+        self.attrs[_NEXT] = {key: tuple(some) for key, some in commands.items() if some}
+        return self
 
     @property
     def whole(self) -> pd.DataFrame:
         """An ordinary DataFrame, which shows all columns."""
         return pd.DataFrame(self)
+
+
+def _how() -> dict[str, Any]:
+    return {"max_rows": pd.get_option("display.max_rows"), "border": 0}
+
+
+def _with_commands(shown: pd.DataFrame, following: Sequence[Sequence[str]]) -> str:
+    """The table as HTML, with a last column of commands in code style."""
+    # Pandas escapes all that it writes: it writes marks, which nothing in the table can hold.
+    mark = token_hex(4)
+    told = str(shown.assign(**{_NEXT: [f"{mark}-{row}-" for row in range(len(shown))]}).to_html(**_how()))
+    for row, commands in enumerate(following):
+        drawn = (f'<code style="white-space: nowrap">{escape(one)}</code>' for one in commands)
+        told = told.replace(f"{mark}-{row}-", "<br>".join(drawn))
+    return told
 
 
 class RunsText(TextFrame):

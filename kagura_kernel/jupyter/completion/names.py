@@ -14,6 +14,7 @@ import types
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from kagura_kernel.cockpit.lines.completing import Name
 from kagura_kernel.cockpit.memory_words import tier_words
 from kagura_kernel.cockpit.naming import LAST, here_of, named_approval, named_run
 from kagura_kernel.cockpit.resuming import may_be_resumed
-from kagura_kernel.cockpit.settling import changes_of
+from kagura_kernel.cockpit.settling import changes_of, changes_wait
 from kagura_kernel.domain.extensions import BACKENDS
 from kagura_kernel.domain.grammar import Kind
 from kagura_kernel.domain.memory import Query, Tier
@@ -347,6 +348,7 @@ _BY_THE_LINE: dict[Kind, Callable[[str, Sequence[str]], Iterable[Name]]] = {
 
 
 _LATEST = 100
+_WAITING = 20
 _TASK = 60
 
 
@@ -354,6 +356,8 @@ def _runs(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Name]:
     def fitting(of: Here | None) -> list[RunRow]:
         to_stop = given[:1] == ("kill",)
         rows = views.unfinished(journal, here=of) if to_stop else views.runs(journal, limit=_LATEST, here=of)
+        if given[:1] in (("apply",), ("discard",)):
+            return list(islice((row for row in rows if changes_wait(journal, row)), _WAITING))
         if given:
             return rows
         # The first line of a cell names a run for one reason: to go on from it.
@@ -365,9 +369,11 @@ def _runs(journal: Journal, given: Sequence[str], here: Here) -> Iterator[Name]:
         yield Name(row.run_id, _told(row))
 
 
-def _approvals(journal: Journal, _given: Sequence[str], _here: Here) -> Iterator[Name]:
+def _approvals(journal: Journal, given: Sequence[str], _here: Here) -> Iterator[Name]:
     for row in views.approvals(journal, limit=_LATEST, pending_only=True):
         yield Name(row.id, f"{row.title} ({row.run_id})")
+    if given[:1] in (("approve",), ("deny",)):
+        return
     for row in views.approvals(journal, limit=_LATEST):
         if row.verdict is not None:
             yield Name(row.id, f"{row.title}: {row.verdict} by {row.by}")

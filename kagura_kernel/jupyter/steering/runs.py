@@ -16,12 +16,15 @@ from kagura_kernel.cockpit.brains import turn_words
 from kagura_kernel.cockpit.instead import going_on, stopped
 from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.naming import named_approval, named_run, only, read_time, run_to_stop, told_run
+from kagura_kernel.cockpit.resuming import can_be_resumed
+from kagura_kernel.cockpit.settling import changes_wait
 from kagura_kernel.domain.errors import NotebookUnwritable, UsageError
 from kagura_kernel.domain.grammar import Surface as Typed
 from kagura_kernel.domain.notebook import is_cell_id
 from kagura_kernel.domain.outcome import by_path
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import views
+from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.journal.precedents import estimated
 from kagura_kernel.journal.session_registry import sessions as known
@@ -36,9 +39,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from kagura_kernel.domain.events import ChangesSettled
+    from kagura_kernel.journal.rows import RunRow
+    from kagura_kernel.journal.store import Journal
 
 
 _LATEST, _LATEST_COSTS = 100, 1000
+_WITH_NEXT = 30
+"""Runs of which it is looked up what can still be done with them."""
 
 
 def help(asked: Asked) -> None:  # noqa: A001 - a command is the function of its name
@@ -85,8 +92,17 @@ def runs(asked: Asked) -> pd.DataFrame:
 
     named = _named(asked)
     limit = asked["limit"] or _LATEST
-    table = runs_table(views.runs(asked.cockpit.journal, limit=len(named) or limit, run_ids=named or None))
-    return RunsText(table)
+    rows = views.runs(asked.cockpit.journal, limit=len(named) or limit, run_ids=named or None)
+    journal, newest = asked.cockpit.journal, rows[:_WITH_NEXT]
+    return RunsText(runs_table(rows)).with_next({row.run_id: _next_of(journal, row) for row in newest})
+
+
+def _next_of(journal: Journal, row: RunRow) -> list[str]:
+    """The commands that still do something with a run."""
+    if row.live and owner_alive(row.owner):
+        return [f"%kagura kill {row.run_id}"]
+    apply = [f"%kagura apply {row.run_id}"] if changes_wait(journal, row) else []
+    return [*apply, f"%%kagura --resume {row.run_id}"] if can_be_resumed(journal, row) else apply
 
 
 def sessions(asked: Asked) -> pd.DataFrame:
@@ -105,7 +121,8 @@ def approvals(asked: Asked) -> pd.DataFrame:
     rows = views.approvals(asked.cockpit.journal, limit=limit, pending_only=asked["pending"])
     plans = [row for row in rows if row.verdict is None and row.kind == "plan" and has_lessons(row.arguments)]
     told = {row.id: "\n".join(lessons_told(lambda: asked.cockpit.memory, row.arguments)) for row in plans}
-    return ApprovalsText(approvals_table(rows, told))
+    following = {row.id: [f"%kagura approve {row.id}", f"%kagura deny {row.id}"] for row in rows if row.verdict is None}
+    return ApprovalsText(approvals_table(rows, told)).with_next(following)
 
 
 def cost(asked: Asked) -> pd.DataFrame:

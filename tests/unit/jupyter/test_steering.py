@@ -1,4 +1,5 @@
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -22,7 +23,10 @@ from kagura_kernel.domain.errors import (
 from kagura_kernel.domain.events import ChangesCollected
 from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.patterns import Checkpoint
+from kagura_kernel.journal import checkpoints
 from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.jupyter.steering import run_line, steer
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -123,6 +127,30 @@ def test_what_yields_data_is_a_frame(say, line, column, values):
     frame = say(line)
     assert isinstance(frame, pd.DataFrame)
     assert frame[column].tolist() == values
+
+
+@pytest.mark.usefixtures("told")
+def test_a_notebook_is_told_what_can_still_be_done_with_runs_and_questions(say, cockpit):
+    waits, live = SampleRun("run-3"), SampleRun("run-4")
+    change = FileChange(path="a.txt", status="added")
+    cockpit.journal.append(waits.started())
+    cockpit.journal.append(ChangesCollected(run_id="run-3", session_id="ses-1", at=waits.at, changes=(change,)))
+    cockpit.journal.append(waits.finished(changed_files=1))
+    failed = SampleRun("run-5")
+    cockpit.journal.append(failed.started())
+    checkpoints.store(cockpit.journal, Checkpoint("run-5", "ses-1", 1, failed.at, "Do it."))
+    cockpit.journal.append(failed.finished(status="failed"))
+    cockpit.journal.append(live.started(owner=process_owner()))
+
+    def commands(line):
+        return re.findall("<code style=[^>]*>([^<]+)</code>", say(line)._repr_html_())
+
+    assert sorted(commands("runs run-3 run-4 run-5")) == [
+        "%%kagura --resume run-5",
+        "%kagura apply run-3",
+        "%kagura kill run-4",
+    ]
+    assert commands("approvals") == ["%kagura approve app-12", "%kagura deny app-12"]
 
 
 @pytest.mark.usefixtures("told")

@@ -79,3 +79,16 @@ def test_a_notebook_shows_six_columns_and_all_of_them_when_asked():
     assert "7 more columns: <code>.whole</code> shows them." in told
     assert type(frame.whole) is pd.DataFrame
     assert list(frame.whole.columns) == [*row, "requested"]
+
+
+def test_a_notebook_shows_what_can_be_done_with_a_row_and_nothing_else_has_it():
+    rows = [{"run": f"run-{n}", "status": "done", "task": "<b>x", "seconds": None, "usd": 0.5} for n in (1, 2)]
+    frame = RunsText(rows).with_next({"run-2": ["%kagura apply run-2", "%%kagura --resume <run-2>"], "run-1": []})
+    told = frame._repr_html_()
+    commands = re.findall("<code style=[^>]*>([^<]+)</code>", told)
+    assert commands == ["%kagura apply run-2", "%%kagura --resume &lt;run-2&gt;"]
+    assert re.findall("<th>([^<]+)</th>", told)[:6] == ["run", "status", "task", "seconds", "usd", "next"]
+    assert "<b>" not in told
+    assert "next" not in repr(frame)
+    assert "next" not in frame.whole
+    assert "next" not in RunsText(rows).with_next({"run-1": []})._repr_html_()

@@ -71,6 +71,20 @@ def test_runs_are_told_with_their_status_and_task_and_only_those_that_go_on_can_
     }
 
 
+def test_runs_whose_changes_wait_are_those_to_apply_and_discard(journal, names):
+    for run_id, state in (("run-waits", "proposed"), ("run-over", "applied"), ("run-none", "")):
+        run = SampleRun(run_id)
+        journal.append(run.started(task=f"the task of {run_id}", project=str(Path.cwd())))
+        changes = (FileChange("a.txt", "added", state=state),) if state else ()
+        if changes:
+            journal.append(ChangesCollected(run_id=run_id, session_id="ses-1", at=run.at, changes=changes))
+        journal.append(run.finished(changed_files=len(changes)))
+    for command in ("apply", "discard"):
+        offered = told(names, Kind.RUN, command)
+        assert list(offered) == ["last", "run-waits"]
+        assert offered["run-waits"].endswith("the task of run-waits")
+
+
 def test_a_cell_is_offered_the_runs_that_can_be_gone_on_with(journal, names):
     facts = (
         ("run-good", {}, {}),
@@ -97,14 +111,13 @@ def test_models_are_those_that_have_answered(journal, names):
     assert told(names, Kind.MODEL, "--model") == {"m-1": ""}
 
 
-def test_approvals_that_wait_stand_first_and_a_question_offers_its_answers(journal, names):
+def test_approvals_that_wait_are_offered_alone_and_a_question_offers_its_answers(journal, names):
     run = SampleRun()
     for event in (run.started(), run.asked("app-1"), run.decided("app-1")):
         journal.append(event)
     Mailbox(journal).post(run.request("app-2", options=("this run", "never")))
     assert told(names, Kind.APPROVAL, "approve") == {
         "app-2": "Run a command on this machine (run-1)",
-        "app-1": "Run a command on this machine: allow by ada",
     }
     assert list(told(names, Kind.TEXT, "approve", "app-2")) == ["this run", "never"]
     assert told(names, Kind.TEXT, "approve", "app-2", "this") == {}
