@@ -66,8 +66,10 @@ export interface ISection {
   readonly title: string;
   /** Sections stand in the order of their ranks; ours are 100, 200, 250, 275, 300 and 400. */
   readonly rank: number;
-  /** Whether it takes the height that the others leave, as a long list does. */
-  readonly grows?: boolean;
+  /** Whether it reaches from edge to edge, as a list of rows does. */
+  readonly isWide?: boolean;
+  /** Whether it stands below the others and stays in sight when they are scrolled. */
+  readonly stays?: boolean;
   /** Stands behind the heading, such as how many wait; an empty string is nothing. */
   readonly badge?: () => string;
   /** Emitted when the badge is to be read again. */

@@ -24,7 +24,7 @@ export interface ISidebarProps {
   readonly openSettings?: () => void;
 }
 
-/** The panel: its sections one below the other. */
+/** The panel: its sections one below the other, scrolled as one, and below them those that stay. */
 export function Sidebar({ kagura, trans, sections, jump, setUp, failure, openSettings }: ISidebarProps) {
   const [told, tell] = useTold();
   const context = useMemo<IPanelContext>(
@@ -37,6 +37,7 @@ export function Sidebar({ kagura, trans, sections, jump, setUp, failure, openSet
     kagura.approvals.remarked.connect(slot);
     return () => void kagura.approvals.remarked.disconnect(slot);
   }, [kagura, trans, tell]);
+  const draw = (section: ISection) => <Section key={section.id} section={section} sections={sections} />;
   return (
     <PanelContext value={context}>
       <div className="kgs">
@@ -46,10 +47,11 @@ export function Sidebar({ kagura, trans, sections, jump, setUp, failure, openSet
           {told}
         </p>
         <Announcer />
-        {failure && <FailedCell failure={failure} />}
-        {sections.items.map(section => (
-          <Section key={section.id} section={section} sections={sections} />
-        ))}
+        <div className="kgs-scroll">
+          {failure && <FailedCell failure={failure} />}
+          {sections.items.filter(section => !section.stays).map(draw)}
+        </div>
+        {sections.items.filter(section => section.stays).map(draw)}
       </div>
     </PanelContext>
   );
@@ -94,7 +96,8 @@ function Section({ section, sections }: { readonly section: ISection; readonly s
     'kgs-section',
     `kgs-section-${section.id}`,
     open ? 'kgs-open' : '',
-    section.grows ? 'kgs-grows' : ''
+    section.isWide ? 'kgs-wide' : '',
+    section.stays ? 'kgs-stays' : ''
   ];
   return (
     <section className={classes.filter(Boolean).join(' ')} aria-labelledby={headingId}>

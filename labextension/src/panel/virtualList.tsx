@@ -1,11 +1,16 @@
 import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from 'react';
+import { usePanel } from './context.js';
 import { useRoving, type IRovingItem } from './hooks.js';
+import { Button } from './parts.js';
 
 /** Rows drawn above and below what can be seen, so that a fast wheel meets no gap. */
 const SPARE_ROWS = 12;
 
 /** With so many rows left below, the next ones are asked for. */
 const NEAR_END_ROWS = 60;
+
+/** What scrolls: the panel, with all that stands in it. */
+const SCROLLER = '.kgs-scroll';
 
 export interface IVirtualListProps<T> {
   readonly items: readonly T[];
@@ -17,6 +22,33 @@ export interface IVirtualListProps<T> {
   readonly onNearEnd: () => void;
 }
 
+/** How many rows stand there until somebody wants all of them: what is below is to be in reach. */
+const FEW_ROWS = 8;
+
+/** The first rows of a list, and all of them once they are asked for. */
+export function FewRows<T>(props: IVirtualListProps<T>) {
+  const { trans } = usePanel();
+  const [all, setAll] = useState(false);
+  const hidden = props.items.length - FEW_ROWS;
+  const items = all ? props.items : props.items.slice(0, FEW_ROWS);
+  return (
+    <>
+      {hidden > 0 && (
+        <div className="kgs-all">
+          <Button look="quiet" onClick={() => setAll(!all)}>
+            {all ? trans.__('Show the first %1', FEW_ROWS) : trans.__('Show all')}
+          </Button>
+        </div>
+      )}
+      <VirtualList
+        {...props}
+        items={items}
+        onNearEnd={all || hidden <= 0 ? props.onNearEnd : () => undefined}
+      />
+    </>
+  );
+}
+
 /** A list of rows of one height, of which only those that can be seen are drawn; any number scrolls alike. */
 export function VirtualList<T>({ items, rowHeight, label, keyOf, row, onNearEnd }: IVirtualListProps<T>) {
   const frame = useRef<HTMLDivElement>(null);
@@ -25,16 +57,23 @@ export function VirtualList<T>({ items, rowHeight, label, keyOf, row, onNearEnd 
 
   useLayoutEffect(() => {
     const node = frame.current;
-    if (!node) {
+    const scroller = node?.closest(SCROLLER);
+    if (!node || !scroller) {
       return undefined;
     }
-    const observer = new ResizeObserver(() => setView({ top: node.scrollTop, height: node.clientHeight }));
-    observer.observe(node);
-    return () => observer.disconnect();
+    const look = () => setView({ top: Math.max(0, -below(scroller, node)), height: scroller.clientHeight });
+    const observer = new ResizeObserver(look);
+    observer.observe(scroller);
+    scroller.addEventListener('scroll', look, { passive: true });
+    return () => {
+      observer.disconnect();
+      scroller.removeEventListener('scroll', look);
+    };
   }, []);
 
-  const first = Math.max(0, Math.floor(view.top / rowHeight) - SPARE_ROWS);
   const last = Math.min(items.length, Math.ceil((view.top + view.height) / rowHeight) + SPARE_ROWS);
+  // One that has become short while another place was looked at still has rows.
+  const first = Math.max(0, Math.min(last, Math.floor(view.top / rowHeight)) - SPARE_ROWS);
 
   useEffect(() => {
     if (items.length - last < NEAR_END_ROWS) {
@@ -45,12 +84,13 @@ export function VirtualList<T>({ items, rowHeight, label, keyOf, row, onNearEnd 
   // The row that the arrow keys moved to may lie outside of what is drawn.
   useLayoutEffect(() => {
     const node = frame.current;
-    const top = roving.current * rowHeight;
-    if (node && node.contains(document.activeElement) && document.activeElement !== node) {
-      if (top < node.scrollTop) {
-        node.scrollTop = top;
-      } else if (top + rowHeight > node.scrollTop + node.clientHeight) {
-        node.scrollTop = top + rowHeight - node.clientHeight;
+    const scroller = node?.closest(SCROLLER);
+    if (node && scroller && node.contains(document.activeElement) && document.activeElement !== node) {
+      const top = below(scroller, node) + roving.current * rowHeight;
+      if (top < 0) {
+        scroller.scrollTop += top;
+      } else if (top + rowHeight > scroller.clientHeight) {
+        scroller.scrollTop += top + rowHeight - scroller.clientHeight;
       }
     }
   }, [roving.current, rowHeight]);
@@ -75,9 +115,6 @@ export function VirtualList<T>({ items, rowHeight, label, keyOf, row, onNearEnd 
     <div
       className="kgs-virtual"
       ref={frame}
-      onScroll={event =>
-        setView({ top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight })
-      }
       onKeyDown={roving.onKeyDown}
       onFocus={() => {
         focused.current = true;
@@ -112,4 +149,9 @@ export function VirtualList<T>({ items, rowHeight, label, keyOf, row, onNearEnd 
       </div>
     </div>
   );
+}
+
+/** How far below the upper edge of what scrolls something begins; negative above it. */
+function below(scroller: Element, node: Element): number {
+  return node.getBoundingClientRect().top - scroller.getBoundingClientRect().top;
 }

@@ -19,6 +19,7 @@ export function costsSection(kagura: Kagura, trans: TranslationBundle): ISection
     id: COSTS_ID,
     title: trans.__('Costs'),
     rank: 400,
+    stays: true,
     badge: () => money(kagura.feed.status?.cost_today_usd ?? null),
     changed: kagura.feed.changed,
     render: () => <Costs />

@@ -9,7 +9,7 @@ import { usePanel } from '../context.js';
 import { useSignal } from '../hooks.js';
 import { Button, Empty, Problem } from '../parts.js';
 import { SearchField } from '../searchField.js';
-import { VirtualList } from '../virtualList.js';
+import { FewRows } from '../virtualList.js';
 import { Lessons } from './lessons.js';
 import { MemoryDetails } from './memoryDetails.js';
 import { MemoryRow } from './memoryRow.js';
@@ -25,7 +25,7 @@ export function memoriesSection(kagura: Kagura, trans: TranslationBundle): ISect
     id: MEMORIES_ID,
     title: trans.__('Memory'),
     rank: 275,
-    grows: true,
+    isWide: true,
     badge: () => {
       const { counts } = kagura.memories;
       return counts && counts.memories > 0 ? counts.memories.toLocaleString() : '';
@@ -148,7 +148,7 @@ function List() {
     return model.loaded ? <None /> : <Waiting />;
   }
   return (
-    <VirtualList
+    <FewRows
       items={model.items}
       rowHeight={ROW_HEIGHT}
       label={trans.__('Memories')}

@@ -9,7 +9,7 @@ import { usePanel } from '../context.js';
 import { type IRovingItem, onActivate, useClaimedFocus, useNow, useSignal } from '../hooks.js';
 import { Button, Empty, notebookName, Problem, useJump } from '../parts.js';
 import { SearchField } from '../searchField.js';
-import { VirtualList } from '../virtualList.js';
+import { FewRows } from '../virtualList.js';
 
 export const RUNS_ID = 'runs';
 
@@ -27,7 +27,7 @@ export function runsSection(kagura: Kagura, trans: TranslationBundle): ISection 
     id: RUNS_ID,
     title: trans.__('Runs'),
     rank: 200,
-    grows: true,
+    isWide: true,
     badge: () => {
       const live = kagura.feed.status?.live ?? 0;
       return live > 0 ? trans.__('%1 live', live) : '';
@@ -50,7 +50,7 @@ function Runs() {
       {model.loaded && model.items.length === 0 ? (
         <None query={model.query} />
       ) : (
-        <VirtualList
+        <FewRows
           items={model.items}
           rowHeight={ROW_HEIGHT}
           label={trans.__('Runs')}
