@@ -157,6 +157,12 @@ def _rename(old: str, new: str, directory: int, how: int) -> None:
         raise OSError(number, os.strerror(number), new)
 
 
+MOST_LOOKED_AT = 20_000
+"""Files of a project whose times are looked at."""
+
+_NOT_WRITTEN = frozenset({".git", ".venv", "node_modules", "__pycache__", ".ipynb_checkpoints"})
+
+
 @cache
 def _system_call() -> Callable[[int, bytes, int, bytes, int], int] | None:
     import ctypes
@@ -331,6 +337,19 @@ class ProjectFiles:
                 return _state_at(parent, name, keep)
         except (FileNotFoundError, NotADirectoryError):
             return HostState()
+
+    def newer_than(self, since: float) -> Iterator[str]:
+        """Paths of files that have changed since then, of the first that are found; not what is installed there."""
+        looked_at = 0
+        for directory, folders, names in os.walk(self._root):
+            folders[:] = sorted(name for name in folders if name not in _NOT_WRITTEN)
+            for name in sorted(names):
+                with contextlib.suppress(OSError):
+                    if os.lstat(path := os.path.join(directory, name)).st_ctime > since:  # noqa: PTH118
+                        yield os.path.relpath(path, self._root)
+            looked_at += len(names)
+            if looked_at > MOST_LOOKED_AT:
+                return
 
     def directories(self, path: str) -> Iterator[tuple[str, int]]:
         """The directories that lead to a path, root first, as far as they exist: (path, open descriptor).

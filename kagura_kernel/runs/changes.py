@@ -105,6 +105,11 @@ class RunChanges:
         if self._notebooks is not None and kept.notebooks is not None:
             self._notebooks.go_on(kept.notebooks)
 
+    def changed_outside(self) -> list[str]:
+        """Files of the project that others have changed since the box began, sorted; blocks."""
+        newer = self._project.newer_than(self._collector.since)
+        return sorted(path for path in newer if path not in self._own and self.now_at(path) != self._ours.get(path))
+
     @property
     def protected(self) -> tuple[str, ...]:
         """Paths of the project that no file of this run ever takes, beside those that are always protected."""

@@ -97,6 +97,7 @@ class RunContext:
         self.planned = Planned(order.budget_usd)  # What was agreed on before it began
         # What it works in, where runs before have left their box in place
         self.kept: KeptBox | None = None
+        self.changed_outside: list[str] = []  # Files of the project that others have changed since that box began
         self.had_python = False  # Whether those have had a Python session there
         self.open_box: Box | None = None  # Where everything happens, behind its membrane; None until it stands
         self.fallback = ""  # Why there is no box for what its brain does; empty where there is one

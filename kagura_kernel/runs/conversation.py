@@ -53,7 +53,7 @@ from kagura_kernel.runs.variables import make_exchange
 from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.router import Runtime, use_approver
 from kagura_kernel.sandbox.backend import WORKSPACE
-from kagura_kernel.tools.briefing import GOES_ON, Powers, Variables, system_prompt
+from kagura_kernel.tools.briefing import Powers, Variables, goes_on, system_prompt
 from kagura_kernel.tools.carry_out import CarryOutTool
 from kagura_kernel.tools.own import own_tools
 from kagura_kernel.tools.shell import LONGEST_SECONDS, BoxPrograms, CommandLeases, ToolTimes
@@ -340,7 +340,7 @@ def _turn(context: RunContext, toolbox: Toolbox, results: Results, toolsets: str
 def _system(context: RunContext, specs: Sequence[ToolSpec], toolsets: str) -> str:
     """What the brain is told of its box, its tools and what is known."""
     order, redacting = context.order, context.redacting
-    goes_on = GOES_ON if context.kept is not None else ""
+    stayed = goes_on(context.changed_outside) if context.kept is not None else ""
     return system_prompt(
         specs,
         order.project.name,
@@ -357,7 +357,7 @@ def _system(context: RunContext, specs: Sequence[ToolSpec], toolsets: str) -> st
         handed_on=bool(order.handoff.lineage),
         plans=order.plans_only,
         plugins=context.plugins.briefing,
-        agent="\n\n".join(filter(None, (goes_on, toolsets, context.kit.briefing(), *_learned(context)))),
+        agent="\n\n".join(filter(None, (stayed, toolsets, context.kit.briefing(), *_learned(context)))),
     )
 
 

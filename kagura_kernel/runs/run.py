@@ -296,6 +296,8 @@ class Run:
         context.fallback = self._box.fallback
         if kept is not None:
             context.go_on(kept)
+            if order.brain is not None:
+                context.changed_outside = await asyncio.to_thread(context.changes.changed_outside)
         watch = asyncio.create_task(self._watch(box), name=f"watch {box.id}")
         try:
             return await self._converse(await context.membrane.open(box, context.redacting.filter))

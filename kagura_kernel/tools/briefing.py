@@ -259,11 +259,21 @@ _WRITES = {
     WriteMode.THROUGH: "they reach the project as you go",
     WriteMode.NONE: "they are thrown away at the end; the project stays as it is",
 }
-GOES_ON = (
+_GOES_ON = (
     "The sandbox is that of an earlier cell of this notebook, with the files as that one left them. What it changed in "
     "the workspace has been shown to the person already."
 )
-"""Told of a box that stayed."""
+
+
+def goes_on(outside: Sequence[str]) -> str:
+    """What is told of a box that stayed, with files that others have changed since it began."""
+    if not outside:
+        return _GOES_ON
+    told = f"Changed outside of the sandbox since it began: {_paths(outside)}; read them anew"
+    old = "What still looks old then is so in this sandbox alone: the person can end it with `%kagura box end`"
+    return f"{_GOES_ON} {told}. {old}."
+
+
 _HANDED_ON = "when you are done they go into the workspace of the run that you work for"
 
 

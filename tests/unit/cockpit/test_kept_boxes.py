@@ -69,6 +69,22 @@ def test_an_agent_and_cells_share_one_python(cockpit_with, cell, backend):
     assert len(backend.boxes) == 1
 
 
+def test_an_agent_is_told_what_others_have_changed_since_its_box_began(cockpit_with, cell, project):
+    (project / "old.txt").write_text("as it was")
+    brain = FakeBrain(["Seen."])
+    cockpit = cockpit_with(brain)
+    first = cell(cockpit, "open('ours.txt', 'w').write('1')")
+    cockpit.apply_changes(first.run_id, by="ann")
+    for n in range(30):
+        (project / f"theirs{n:02}.txt").write_text("2")
+    cell(cockpit, "look", language="")
+    told = brain.turns[0].system
+    assert 'Changed outside of the sandbox since it began: "theirs00.txt", "theirs01.txt"' in told
+    assert "and 10 more; read them anew" in told
+    assert "old.txt" not in told
+    assert "ours.txt" not in told
+
+
 def test_a_failing_cell_keeps_its_box_and_a_plain_cell_leaves_it_alone(cockpit_with, cell, backend):
     cockpit = cockpit_with()
     assert cell(cockpit, "x = 41\nraise ValueError('no')").status == "failed"

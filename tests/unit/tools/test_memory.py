@@ -38,6 +38,9 @@ class Access:
         self.written: list[str] = []
         self.seen: list[tuple[str, list[str]]] = []
 
+    def held(self):
+        return ""
+
     def now(self):
         return datetime(2026, 3, 1, tzinfo=UTC)
 
