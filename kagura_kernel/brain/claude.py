@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from kagura_kernel.brain.openai_compatible import Key
 
 
+MODELS = ("opus", "sonnet", "haiku")
+"""Its program's names for the newest model of each kind; which one that is, it says as it answers."""
+
+
 class ClaudeBrain:
     """Thinks with the Claude program. May run several turns at once; each has a program of its own."""
 
@@ -75,7 +79,13 @@ class ClaudeBrain:
     def capabilities(self) -> BrainCapabilities:
         """It streams, resumes, listens, says what it costs and keeps to a budget."""
         return BrainCapabilities(
-            streaming=True, resume=True, reports_cost=True, budget=True, listens=True, images=all_images
+            streaming=True,
+            resume=True,
+            reports_cost=True,
+            budget=True,
+            listens=True,
+            images=all_images,
+            models=MODELS,
         )
 
     async def run(self, turn: Turn) -> AsyncGenerator[BrainEvent, None]:

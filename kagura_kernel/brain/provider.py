@@ -55,6 +55,7 @@ class BrainCapabilities:
     listens: bool = False  # Whether it takes what a person says while it works
     # Whether a model, as it is asked for, takes images with the task and in results; empty is its usual one
     images: Callable[[str], bool] = no_images
+    models: tuple[str, ...] = ()  # Names that it takes for some of its models, known without asking its service
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,17 @@ class BrainReport:
     source: str  # Who says what it costs
 
 
+@dataclass(frozen=True, slots=True)
+class OfferedModel:
+    """One model that a cell can name."""
+
+    name: str  # What `--model` and `%kagura model` take
+    current: bool  # Whether further runs think with it
+    input_usd: float | None  # What a million tokens read cost; None when that is not known
+    output_usd: float | None  # And written
+    price: str  # Who says so, in words
+
+
 def usual_turn(journal: Journal | None) -> tuple[Usage, int]:
     """The tokens of a turn in the middle of the latest ones, and how many these were."""
     if journal is None:

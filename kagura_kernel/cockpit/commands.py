@@ -109,6 +109,15 @@ _LOOK_COMMANDS = (
         detail="A cell’s `--model` counts for that cell.",
     ),
     Command(
+        "models",
+        "the models that cells here can name, with what each costs; `%kagura model NAME` chooses one",
+        NOTEBOOK,
+        examples=("models",),
+        detail="They are those that the brain has names for, those that the services in your settings and on this "
+        "machine tell, and those that answered lately. Each service is asked with its own key, for a second or two. "
+        "An unknown price is never 0.",
+    ),
+    Command(
         "approvals",
         "the latest approvals, or those that wait",
         BOTH,

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import pandas as pd
 
-from kagura_kernel.cockpit.brains import BrainReport
+from kagura_kernel.cockpit.brains import BrainReport, OfferedModel
 from kagura_kernel.cockpit.records import Board, LeaseView
 from kagura_kernel.cockpit.trust import Report, lacking
 from kagura_kernel.domain.patterns import TrustTerms
@@ -188,6 +188,11 @@ def brain_table(reports: Sequence[BrainReport]) -> pd.DataFrame:
         model=lambda one: one.model or None,
         price_from=lambda one: one.source or None,
     )
+
+
+def models_table(offered: Sequence[OfferedModel]) -> pd.DataFrame:
+    """One line for each model; prices are for a million tokens, and missing where they are not known."""
+    return table_of(offered, "model=name current:bool input_usd:float output_usd:float price")
 
 
 def trust_table(reports: Sequence[Report], terms: TrustTerms) -> pd.DataFrame:

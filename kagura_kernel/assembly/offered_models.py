@@ -1,0 +1,86 @@
+"""Which models cells can name here, and what each costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from kagura_kernel.assembly.brains import Prices, compatible_brain, make_brains, make_endpoints, usual_endpoint
+from kagura_kernel.assembly.local_services import local_services, local_urls
+from kagura_kernel.brain.openai_compatible import is_loopback, joined_model, problem_with_url, split_model
+from kagura_kernel.brain.provider import choose, usual_model
+from kagura_kernel.cockpit.brains import OfferedModel
+from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.errors import BrainNotConfigured
+from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal import views
+from kagura_kernel.journal.store import Journal
+
+_LATEST = 200  # runs, the newest, whose models are offered again
+_COUNTED = 1_000  # tokens for which a price is asked: some models cost more beyond a length
+_PER_MILLION = 1_000_000 / _COUNTED
+
+
+def offered_models(
+    environ: Mapping[str, str], settings: Settings, home: Path, journal: Journal, chosen: str
+) -> list[OfferedModel]:
+    """Models of the brain that cells here have, the current one among them where it is named.
+
+    They are those that the brain knows names of, those that configured services tell, and those that answered lately.
+    Services are asked at once, and one that does not answer in time is left out.
+
+    Args:
+        environ: Where keys may lie.
+        settings: The user's.
+        home: Where the package keeps its data.
+        journal: Where runs stand.
+        chosen: The model of runs of this process; empty where settings and the brain choose.
+
+    Raises:
+        BrainNotConfigured: nothing can think.
+        JournalError: the journal cannot be read.
+    """
+    brain, _ = choose(settings.brain, make_brains(environ, settings, home))
+    current = chosen or usual_model(settings, brain.name, lambda: brain.name)
+    told = brain.capabilities().models
+    compatible = compatible_brain(environ, settings)
+    if brain.name == compatible.name:
+        told = tuple(_told_by_services(environ, settings))
+        try:
+            endpoint, model = compatible.thinks_with(current)
+            current = joined_model(endpoint.name, model)
+        except BrainNotConfigured:
+            current = ""
+    used = [row.model for row in views.runs(journal, limit=_LATEST) if row.model and row.brain == brain.name]
+    names = dict.fromkeys([*([current] if current else []), *told, *used])
+    prices, urls = Prices(settings), _urls(environ, settings)
+    return [_offered(name, name == current, prices, urls) for name in names]
+
+
+def _urls(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """What is asked for its models: what the settings name, and what may answer on this machine."""
+    endpoints = make_endpoints(environ, settings)
+    named = dict.fromkeys([usual_endpoint(settings), *settings.endpoints])
+    fit = (endpoints[name] for name in named if name in endpoints)
+    configured = {one.name: one.url for one in fit if not problem_with_url(one.url, keyed=one.key is not None)}
+    return configured | local_urls(settings)
+
+
+def _told_by_services(environ: Mapping[str, str], settings: Settings) -> list[str]:
+    urls, endpoints = _urls(environ, settings), make_endpoints(environ, settings)
+    keys = {name: key for name in urls if (key := endpoints[name].key) is not None and key.there()}
+    return [joined_model(one.name, model) for one in local_services(urls, keys) for model in one.models]
+
+
+def _offered(name: str, current: bool, prices: Prices, urls: Mapping[str, str]) -> OfferedModel:
+    now = datetime.now(UTC)
+    read, source = prices.price(Usage(input_tokens=_COUNTED), name, now)
+    written, _ = prices.price(Usage(output_tokens=_COUNTED), name, now)
+    if read is None or written is None:
+        return OfferedModel(name, current, None, None, "price unknown")
+    endpoint, _ = split_model(name, list(urls))
+    free = not read and not written and bool(endpoint) and is_loopback(urlsplit(urls[endpoint]).hostname or "")
+    price = "free, on this machine" if free else source
+    return OfferedModel(name, current, read * _PER_MILLION, written * _PER_MILLION, price)
