@@ -205,6 +205,9 @@ def policy(intent: RunRequest, order: AgentOrder | None, settings: Settings) -> 
         UsageError: it would be less than a box, and the settings do not say so.
     """
     usual = settings.policy
+    if intent.started_by and not SandboxPolicy(usual).walled:
+        # The machine's owner does without walls for themselves.
+        usual = SandboxPolicyType.WORKSPACE_WRITE
     if intent.policy is not None:
         said = SandboxPolicyType(intent.policy)
         if not SandboxPolicy(said).walled and said is not usual:

@@ -129,7 +129,7 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
         plans_only=request.mode == "plan" or handoff.plans_only,
         limits=_command_limits(request, settings),
         routing=_routing(request, settings, policy),
-        falls_back=settings.fallback_to_host and agent is not None and not request.keep and not request.headless,
+        falls_back=settings.fallback_to_host and agent is not None and not _is_alone(request),
         user=login_name(),
         owner=choices.owner,
         room=settings.variables_mib * 2**20,
@@ -152,6 +152,11 @@ def _check_box(request: RunRequest, choices: Choices) -> None:
             f"Boxes of {box} have no images: they show this machine's own programs. Leave `--image {request.image}` "
             "out, or use `--box docker`. A picture is shown to the model with `--picture FILE`."
         )
+
+
+def _is_alone(request: RunRequest) -> bool:
+    """Whether it goes on where the machine's owner does not answer for each command, or wants its box to stay."""
+    return request.keep or request.headless or bool(request.started_by)
 
 
 def _check_policy(request: RunRequest, policy: SandboxPolicy) -> None:

@@ -28,6 +28,7 @@ from kagura_kernel.plugins.configuration import Schema, shown
 from kagura_kernel.plugins.decisions import TrustedAuthor
 from kagura_kernel.plugins.manager import PluginRow
 from kagura_kernel.plugins.scan import Scan
+from kagura_kernel.render.figures import counted
 from kagura_kernel.render.html import framed, html_of
 from kagura_kernel.views.boards import plugins_blocks
 
@@ -369,7 +370,7 @@ class TextFrame(pd.DataFrame):
         following = [self.attrs.get(_NEXT, {}).get(key, ()) for key in shown.iloc[:, 0]] if len(shown.columns) else []
         told = _with_commands(shown, following) if any(following) else shown.to_html(**_how())
         left = len(whole.columns) - len(shown.columns)
-        more = f"<p>{left} more columns: <code>.whole</code> shows them.</p>" if left > 0 else ""
+        more = f"<p>{counted(left, 'more column')}: <code>.whole</code> shows them.</p>" if left > 0 else ""
         return f"<div>{told}{more}</div>"
 
     def with_next(self, commands: Mapping[str, Sequence[str]]) -> Self:

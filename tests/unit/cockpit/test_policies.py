@@ -62,6 +62,14 @@ def test_what_needs_a_box_is_refused_without_one(cockpit_with, run, option):
         run(cockpit_with(settings=EXTERNAL), **option)
 
 
+@pytest.mark.parametrize("settings", [EXTERNAL, DANGER])
+def test_nobody_in_a_chat_gets_the_machine_itself(cockpit_with, run, settings):
+    _, view = run(cockpit_with(settings=settings), started_by="slack:U123")
+    assert view.box.backend == "fake"
+    with pytest.raises(UsageError, match="takes the box away"):
+        run(cockpit_with(settings=settings), started_by="slack:U123", policy=settings.policy.value)
+
+
 def test_in_a_sandbox_from_outside_work_is_done_in_a_copy_and_every_card_says_so(cockpit_with, run, project):
     brain = FakeBrain([LIST, "Done."])
     outcome, view = run(cockpit_with(brain, settings=EXTERNAL))
@@ -111,7 +119,9 @@ def test_without_a_box_each_command_is_asked_for_where_the_settings_say_so(
     assert "each command runs on this machine if you allow it" in run_text(view)
 
 
-@pytest.mark.parametrize("how", [{"language": "python"}, {"headless": True}, {"keep": True}])
+@pytest.mark.parametrize(
+    "how", [{"language": "python"}, {"headless": True}, {"keep": True}, {"started_by": "slack:U1"}]
+)
 def test_nothing_falls_back_that_could_not_be_asked_for(cockpit_with, run, backend, how):
     backend.broken = "bwrap is not installed"
     outcome, _ = run(cockpit_with(settings=Settings(fallback_to_host=True)), "pass", **how)
