@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from kagura_kernel.brain.provider import REPLAY
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import ChangeConflict, KaguraError
 from kagura_kernel.domain.events import Event
 from kagura_kernel.domain.notebook import WriteCells
 from kagura_kernel.domain.outcome import RESOLUTIONS, BothSides, FileChange, by_path
+from kagura_kernel.journal.place import data_home
 from kagura_kernel.jupyter.slots import Slot, aside, press, write_once
 from kagura_kernel.jupyter.surface import Surface, person
 from kagura_kernel.render.html import Bundle, html_of
@@ -20,6 +23,7 @@ from kagura_kernel.views import card
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
 from kagura_kernel.views.changes import changes_blocks, changes_text
 from kagura_kernel.views.head import head_blocks, head_line
+from kagura_kernel.views.models import MODEL, model_blocks, picker_blocks, price_words
 from kagura_kernel.views.previews import Previews, wanted, wanted_before
 from kagura_kernel.views.record import changes_bundle, run_bundle
 from kagura_kernel.views.run import RunView
@@ -228,6 +232,7 @@ class NotebookDisplay:
         self._slot = Slot()
         self._opened = 0.0
         self._told: set[str] = set()
+        self._models: dict[str, str] = {}  # What was offered to choose from: each model with its words
         self._waiting: list[str] = []
 
     def refresh(self, view: RunView) -> None:
@@ -243,6 +248,8 @@ class NotebookDisplay:
             self._waiting = waiting
             self._tell_in_words(view)
         elif view.started is not None:
+            if view.agent and not view.auditing and view.started.brain != REPLAY:
+                parts[MODEL] = html_of(model_blocks(view.started.model or "the brain’s own choice"))
             self._slot.open(run_label(view), head_line(view), parts, self._pressed, run_bundle(view))
             self._opened = time.monotonic()
 
@@ -269,8 +276,44 @@ class NotebookDisplay:
         act, path = str(content.get("act")), content.get("path")
         if act in {"apply", "discard"}:
             aside(lambda: self._settle(act, path if isinstance(path, str) else None))
+        elif act == "models":
+            aside(self._offer_models)
+        elif act == "use-model":
+            self._use_model(content)
         else:
             press(self._cockpit, self._run_id, content, self._slot.tell)
+
+    def _offer_models(self) -> None:
+        """Open the picker; services are asked for their models, which takes a moment."""
+        from kagura_kernel.assembly import load_settings
+        from kagura_kernel.assembly.offered_models import offered_models
+
+        cockpit = self._cockpit
+        try:
+            settings, home = load_settings(os.environ), data_home(os.environ)
+            offered = offered_models(os.environ, settings, home, cockpit.journal, cockpit.model)
+        except KaguraError as error:
+            self._slot.tell(error.message, MODEL)
+            return
+        self._models = {one.name: price_words(one.name, one.input_usd, one.output_usd, one.price) for one in offered}
+        current = next((one.name for one in offered if one.current), "")
+        if self._models:
+            self._slot.show({MODEL: html_of(picker_blocks(tuple(self._models.items()), current))})
+        else:
+            self._slot.tell("The brain names no models: `%kagura model NAME` takes any.", MODEL)
+
+    def _use_model(self, content: Mapping[str, Any]) -> None:
+        fields = content.get("fields")
+        name = str(fields.get("Model")) if isinstance(fields, dict) else ""
+        if name not in self._models:
+            self._slot.tell("Choose one of the list.", MODEL)
+            return
+        try:
+            self._cockpit.use_model(name)
+        except KaguraError as error:
+            self._slot.tell(error.message, MODEL)
+        else:
+            self._slot.show({MODEL: html_of(model_blocks(f"the next cells here think with {name}"))})
 
     def _settle(self, act: str, path: str | None) -> None:
         """Decide about cells while the run goes on."""

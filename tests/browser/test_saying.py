@@ -104,3 +104,30 @@ def test_where_the_brain_takes_nothing_the_cell_goes_on_with_the_sentence(open_n
     expect(output.get_by_text("I take the second sheet.")).to_be_visible()
     expect(output.locator(".kg-pill")).to_have_text(["Stopped", "Done"])
     expect(notebook.error(1)).to_have_count(0)
+
+
+def test_another_model_is_chosen_in_the_card_for_the_next_cell(open_notebook, lab):
+    asked = []
+
+    def answer(request):
+        asked.append(request["model"])
+        return says("Done.")
+
+    lab.model.turns[:] = [calls("bash", HOST), answer, answer]
+    notebook = open_notebook(LOAD, "%%kagura --write none\nSum up the sheet.", "%%kagura --write none\nAnd the next.")
+    notebook.done(0)
+    output = notebook.run(1)
+    expect(output.get_by_role("button", name="Deny")).to_be_visible()
+    output.get_by_role("button", name="Choose another").click()
+    picker = output.get_by_label("Model")
+    picker.select_option("haiku")
+    notebook.picture("models")
+    output.get_by_role("button", name="Use this model").click()
+    expect(output).to_contain_text("the next cells here think with haiku")
+    output.get_by_role("button", name="Deny").click()
+    notebook.wait_done(1)
+    # The card of a run that is over has no picker.
+    expect(output.get_by_role("button", name="Choose another")).to_have_count(0)
+    notebook.done(2)
+    assert "haiku" not in asked[0]
+    assert "haiku" in asked[-1]

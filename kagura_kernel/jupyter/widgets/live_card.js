@@ -15,7 +15,7 @@ const GRAVE = '[data-act="allow"], [data-act="allow-all"], [data-act="revoke"]';
 const WAITS = '[data-act="allow"]';
 const NOT_READ = "Read it to its end first: it can be allowed once the end has been on screen.";
 const ABOVE = ["head", "notebook", "kit", "learned", "leases", "say"];
-const BELOW = ["sign", "cells", "many", "net"];
+const BELOW = ["sign", "cells", "many", "net", "model"];
 
 const two = (number) => String(number).padStart(2, "0");
 const face = (seconds) => {
