@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -15,7 +14,6 @@ from kagura_kernel.domain.errors import ChangeConflict, KaguraError
 from kagura_kernel.domain.events import Event
 from kagura_kernel.domain.notebook import WriteCells
 from kagura_kernel.domain.outcome import RESOLUTIONS, BothSides, FileChange, by_path
-from kagura_kernel.journal.place import data_home
 from kagura_kernel.jupyter.slots import Slot, aside, press, write_once
 from kagura_kernel.jupyter.surface import Surface, person
 from kagura_kernel.render.html import Bundle, html_of
@@ -23,7 +21,7 @@ from kagura_kernel.views import card
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
 from kagura_kernel.views.changes import changes_blocks, changes_text
 from kagura_kernel.views.head import head_blocks, head_line
-from kagura_kernel.views.models import MODEL, model_blocks, picker_blocks, price_words
+from kagura_kernel.views.models import MODEL, model_blocks, picker_blocks
 from kagura_kernel.views.previews import Previews, wanted, wanted_before
 from kagura_kernel.views.record import changes_bundle, run_bundle
 from kagura_kernel.views.run import RunView
@@ -285,18 +283,15 @@ class NotebookDisplay:
 
     def _offer_models(self) -> None:
         """Open the picker; services are asked for their models, which takes a moment."""
-        from kagura_kernel.assembly import load_settings
-        from kagura_kernel.assembly.offered_models import offered_models
+        from kagura_kernel.jupyter.offering import offered, worded
 
-        cockpit = self._cockpit
         try:
-            settings, home = load_settings(os.environ), data_home(os.environ)
-            offered = offered_models(os.environ, settings, home, cockpit.journal, cockpit.model)
+            models = offered(self._cockpit)
         except KaguraError as error:
             self._slot.tell(error.message, MODEL)
             return
-        self._models = {one.name: price_words(one.name, one.input_usd, one.output_usd, one.price) for one in offered}
-        current = next((one.name for one in offered if one.current), "")
+        self._models = worded(models)
+        current = next((one.name for one in models if one.current), "")
         if self._models:
             self._slot.show({MODEL: html_of(picker_blocks(tuple(self._models.items()), current))})
         else:

@@ -131,3 +131,25 @@ def test_another_model_is_chosen_in_the_card_for_the_next_cell(open_notebook, la
     notebook.done(2)
     assert "haiku" not in asked[0]
     assert "haiku" in asked[-1]
+
+
+def test_another_model_is_chosen_in_the_sidebar_for_the_next_cell(open_notebook, lab):
+    asked = []
+
+    def answer(request):
+        asked.append(request["model"])
+        return says("Done.")
+
+    lab.model.turns[:] = [answer]
+    notebook = open_notebook(LOAD, "%%kagura --write none\nSum up the sheet.")
+    notebook.done(0)
+    sidebar = Sidebar(notebook.page).open()
+    sidebar.panel.get_by_role("button", name="Model", exact=True).click()
+    picker = sidebar.panel.get_by_label("Model")
+    expect(picker.locator("option[value=opus]")).to_have_count(1)
+    picker.select_option("haiku")
+    expect(sidebar.panel).to_contain_text("The next cells of this notebook think with haiku.")
+    expect(picker).to_have_value("haiku")
+    notebook.window("sidebar-models")
+    notebook.done(1)
+    assert "haiku" in asked[-1]

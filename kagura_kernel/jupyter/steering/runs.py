@@ -75,16 +75,14 @@ def model(asked: Asked) -> None:
 
 def models(asked: Asked) -> pd.DataFrame:
     """The models that cells here can name, and what each costs."""
-    from kagura_kernel.assembly import load_settings
-    from kagura_kernel.assembly.offered_models import offered_models
+    from kagura_kernel.jupyter.offering import offered
     from kagura_kernel.jupyter.tables import models_table
 
-    home, cockpit = data_home(os.environ), asked.cockpit
-    offered = offered_models(os.environ, load_settings(os.environ), home, cockpit.journal, cockpit.model)
-    if not any(one.current for one in offered):
+    models = offered(asked.cockpit)
+    if not any(one.current for one in models):
         tell("No model is chosen: the brain takes its usual one.")
     tell("Prices are in USD for a million tokens; without a figure the price is not known, which is not 0.")
-    return models_table(offered)
+    return models_table(models)
 
 
 async def setup(asked: Asked) -> None:

@@ -8,6 +8,7 @@ import type { IOrigin, ISection } from '../tokens.js';
 import { PanelContext, usePanel, type IPanelContext } from './context.js';
 import { FailedCell, type IFailure } from './failedCell.js';
 import { useSignal } from './hooks.js';
+import { ModelPicker, type IModels } from './modelPicker.js';
 import { Problem } from './parts.js';
 import type { SectionList } from './sectionList.js';
 
@@ -22,10 +23,11 @@ export interface ISidebarProps {
   readonly setUp: () => Promise<string>;
   readonly failure?: IFailure;
   readonly openSettings?: () => void;
+  readonly models?: IModels;
 }
 
 /** The panel: its sections one below the other, scrolled as one, and below them those that stay. */
-export function Sidebar({ kagura, trans, sections, jump, setUp, failure, openSettings }: ISidebarProps) {
+export function Sidebar({ kagura, trans, sections, jump, setUp, failure, openSettings, models }: ISidebarProps) {
   const [told, tell] = useTold();
   const context = useMemo<IPanelContext>(
     () => ({ kagura, trans, jump, setUp, tell }),
@@ -41,7 +43,7 @@ export function Sidebar({ kagura, trans, sections, jump, setUp, failure, openSet
   return (
     <PanelContext value={context}>
       <div className="kgs">
-        {openSettings && <Head open={openSettings} />}
+        {openSettings && <Head open={openSettings} models={models} />}
         <ServerProblem />
         <p className="kgs-told" role="status">
           {told}
@@ -57,11 +59,12 @@ export function Sidebar({ kagura, trans, sections, jump, setUp, failure, openSet
   );
 }
 
-function Head({ open }: { readonly open: () => void }) {
+function Head({ open, models }: { readonly open: () => void; readonly models?: IModels | undefined }) {
   const { trans } = usePanel();
   return (
     <div className="kgs-head">
       <span>{trans.__('Agent runs')}</span>
+      {models && <ModelPicker models={models} />}
       <button
         type="button"
         className="kgs-gear"

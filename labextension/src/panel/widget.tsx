@@ -8,6 +8,7 @@ import type { SectionList } from './sectionList.js';
 import { APPROVALS_ID } from './sections/approvals.js';
 import { Sidebar } from './sidebar.js';
 import type { IFailure } from './failedCell.js';
+import type { IModels } from './modelPicker.js';
 
 export interface IPanelOptions {
   kagura: Kagura;
@@ -17,6 +18,7 @@ export interface IPanelOptions {
   setUp: () => Promise<string>;
   failure: IFailure;
   openSettings: () => void;
+  models: IModels;
 }
 
 /** Animation frames that a question which is known has to be drawn in. */

@@ -17,6 +17,7 @@ import { KaguraPanel } from '../panel/widget.js';
 import { ISections, TRANSLATION_DOMAIN } from '../tokens.js';
 import { failureOf } from './failed.js';
 import { runBelow } from './below.js';
+import { modelsOf } from './models.js';
 import { jumpToCell } from './jump.js';
 import { IKagura, places } from './service.js';
 import { followSettings, SETTINGS_ID } from './settings.js';
@@ -86,7 +87,8 @@ export const panelPlugin: JupyterFrontEndPlugin<KaguraPanel> = {
           ? ''
           : trans.__('Open a notebook first: the form appears in a cell of it.'),
       failure: failureOf(tracker),
-      openSettings: () => void app.commands.execute('kagura:settings')
+      openSettings: () => void app.commands.execute('kagura:settings'),
+      models: modelsOf(tracker)
     });
     app.shell.add(panel, 'right', { rank: RANK });
     restorer?.add(panel, panel.id);
