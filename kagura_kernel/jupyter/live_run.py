@@ -19,7 +19,7 @@ from kagura_kernel.jupyter.surface import Surface, person
 from kagura_kernel.render.html import Bundle, html_of
 from kagura_kernel.views import card
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
-from kagura_kernel.views.changes import changes_blocks, changes_text
+from kagura_kernel.views.changes import changes_blocks, changes_text, path_of
 from kagura_kernel.views.head import head_blocks, head_line
 from kagura_kernel.views.models import MODEL, model_blocks, picker_blocks
 from kagura_kernel.views.previews import Previews, wanted, wanted_before
@@ -185,7 +185,7 @@ class ChangeCard:
         act, path, which = content.get("act"), content.get("path"), str(content.get("id") or "")
         if act not in ACTS:
             return
-        paths = [path] if isinstance(path, str) else None
+        paths = [path_of(path)] if isinstance(path, str) else None
         aside(lambda: self._settle(str(act), paths, which))
 
     def _settle(self, act: str, paths: list[str] | None, which: str) -> None:
@@ -273,7 +273,7 @@ class NotebookDisplay:
     def _pressed(self, content: Mapping[str, Any]) -> None:
         act, path = str(content.get("act")), content.get("path")
         if act in {"apply", "discard"}:
-            aside(lambda: self._settle(act, path if isinstance(path, str) else None))
+            aside(lambda: self._settle(act, path_of(path) if isinstance(path, str) else None))
         elif act == "models":
             aside(self._offer_models)
         elif act == "use-model":

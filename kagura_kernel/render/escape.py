@@ -16,7 +16,11 @@ _HIGH, _NARROW = 12, 40
 
 
 def shown_path(path: str) -> str:
-    """A path on one line that cannot pose as more than one: line ends, tabs and blanks at its edges written out."""
+    """A path on one line that cannot pose as another, or as more than one: what nobody would see is written out.
+
+    So is the bracket that writes it out, where it stands in a name.
+    """
+    path = path.replace("⟨", "⟨U+27E8⟩")
     inner = path.strip()
     edges = path.replace(" ", "⟨blank⟩") if path != inner else path
     return visible(edges.replace("\n", "⟨U+000A⟩").replace("\t", "⟨U+0009⟩"))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 from kagura_kernel.domain.notebook import split_cell_path
 from kagura_kernel.domain.outcome import BothSides, FileChange, by_path
@@ -41,6 +42,22 @@ _BACK = "The project has again what it had before, and the change waits again"
 
 RUNS = "runs by itself"
 """The badge of a file that somebody would run, or obey, whom nobody asked to."""
+
+
+_PLAIN = "/ !#$&'()*+,:;=?@[]~"
+
+
+def path_word(path: str) -> str:
+    """A path as a button bears it: signs that a page would show otherwise, or change, are percent-encoded.
+
+    What a button does must never depend on how a name is shown.
+    """
+    return quote(path, safe=_PLAIN, errors="surrogatepass")
+
+
+def path_of(word: str) -> str:
+    """The path that a button bears."""
+    return unquote(word, errors="surrogatepass")
 
 
 def changes_blocks(
@@ -267,10 +284,12 @@ def _both_sides(change: FileChange, both: BothSides, *, live: bool) -> ui.Blocks
         shown.append(ui.label(both.why))
 
     def button(word: str, how: str, label: str, hint: str = "") -> ui.Button:
-        return ui.Button(word, "apply", {"path": path, "id": f"{how}:{both.seen}"}, "small", f"{label} {of}", hint)
+        return ui.Button(
+            word, "apply", {"path": path_word(path), "id": f"{how}:{both.seen}"}, "small", f"{label} {of}", hint
+        )
 
     ways: list[ui.Inline] = [
-        ui.Button("Keep mine", "discard", {"path": path}, "small", f"Keep mine, the project’s {of}"),
+        ui.Button("Keep mine", "discard", {"path": path_word(path)}, "small", f"Keep mine, the project’s {of}"),
         button("Take theirs", "theirs", "Take theirs, the run’s"),
     ]
     if both.can_merge and both.overlaps:
@@ -334,7 +353,7 @@ def _hunks(change: FileChange, *, live: bool) -> ui.Blocks:
             break
         where, state = lines_of_hunk(part), _part_state(change, number)
         what = f"{where} of {shown_path(change.path)}"
-        about = {"path": change.path, "id": part_of(change, number)}
+        about = {"path": path_word(change.path), "id": part_of(change, number)}
         buttons = (
             ui.Button("Apply", "apply", about, "small", f"Apply hunk {number}, {what}"),
             ui.Button("Discard", "discard", about, "quiet small", f"Discard hunk {number}, {what}"),
@@ -353,8 +372,8 @@ def _hunks(change: FileChange, *, live: bool) -> ui.Blocks:
 
 def _buttons(path: str, changes: Sequence[FileChange], *, alone: bool = False) -> ui.Words:
     """For one file, or with an empty path for all; `alone` when the whole is one file."""
-    about = {"path": path} if path else {}
-    of, all_of = (path, "") if path else ("all changes", "" if alone else " all")
+    about = {"path": path_word(path)} if path else {}
+    of, all_of = (shown_path(path), "") if path else ("all changes", "" if alone else " all")
     first, second = ("small", "quiet small") if path else ("primary", "quiet")
     waits = any(change.state == "proposed" for change in changes)
     # Of all of them what was applied is taken back once nothing waits any more.

@@ -1,10 +1,15 @@
 """The card of many files, and of files that are compared as what they are."""
 
+import html
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.render.escape import escaped
 from kagura_kernel.render.html import html_of
-from kagura_kernel.views.changes import changes_blocks, folder_of
+from kagura_kernel.views.changes import changes_blocks, folder_of, path_of, path_word
 from kagura_kernel.views.previews import TABLE_BYTES, wanted_before
 from kagura_kernel.views.record import changes_bundle
 from tests.support.card_page import Page
@@ -118,3 +123,25 @@ def test_a_saved_card_says_what_to_type_while_something_waits():
     assert "%kagura apply run-1" in waiting["text/plain"]
     over = changes_bundle(named("a", state="applied"), how=how)[0]
     assert "%kagura apply" not in over["text/html"] + over["text/plain"]
+
+
+# One name written with a sign that turns what follows, and one that has in letters what is shown of the other.
+TURNED = ("a\u202egpj.py", "a⟨U+202E⟩gpj.py")
+
+
+def test_a_button_bears_the_very_path_of_its_row_however_that_is_shown():
+    page = Page(html_of(changes_blocks(named(*TURNED), live=True)))
+    applies = [one for one in page.buttons if one["data-act"] == "apply" and "data-path" in one]
+    assert [path_of(str(one["data-path"])) for one in applies] == sorted(TURNED)
+    assert [one["aria-label"] for one in applies] == ["Apply a⟨U+202E⟩gpj.py", "Apply a⟨U+27E8⟩U+202E⟩gpj.py"]
+
+
+@given(st.text(st.characters(exclude_characters="\0"), min_size=1))
+@example('a\udcff/é%41\n \r\t"<b>&amp;\\')
+def test_a_path_comes_back_from_a_page_as_it_was(path):
+    word = path_word(path)
+    assert path_of(word) == path
+    # Nothing of it is shown otherwise in an attribute, or read otherwise by a page.
+    assert html.unescape(escaped(word)) == word
+    assert word.isascii()
+    assert word.isprintable()
