@@ -9,7 +9,6 @@ from kagura_kernel.cockpit.room_commands import KIT_COMMANDS, MEMORY_COMMANDS, P
 from kagura_kernel.cockpit.run_commands import CELL_MAGICS, KAGURA, RUN_COMMANDS, SANDBOX
 from kagura_kernel.cockpit.terminal_commands import JSON, LOG, PLACE, TERMINAL_COMMANDS
 from kagura_kernel.domain.grammar import BOTH, NOTEBOOK, TERMINAL, Argument, Command, Kind, Option
-from kagura_kernel.domain.outcome import RESOLUTIONS
 
 __all__ = ["CELL_MAGICS", "COMMANDS", "GROUPS", "HELP", "KAGURA", "SANDBOX"]
 
@@ -42,7 +41,8 @@ _CONFLICT = Option(
     "of the one file that is named and in conflict: what the run made, both changes in one text, or both with markers "
     "where they overlap; `discard` keeps the project’s",
     Kind.CHOICE,
-    choices=RESOLUTIONS,
+    # Those of `domain.outcome`, which help does not wait for.
+    choices=("theirs", "merge", "markers"),
 )
 _APPROVAL = Argument(
     "approval",

@@ -48,7 +48,7 @@ async def test_fake_boxes_that_ask_for_the_same_port_each_get_one(backend):
 
 async def test_the_listeners_travel_as_source_where_another_python_runs(monkeypatch):
     this = sys.executable
-    monkeypatch.setattr("kagura_kernel.testing.box.sys.executable", "/another/python")
+    monkeypatch.setattr("sys.executable", "/another/python")
     backend = FakeBackend(this)
     box = await backend.start(BoxSpec())
     assert await round_trip(await box.listen(Listener(0), echo)) == b"there and back"
