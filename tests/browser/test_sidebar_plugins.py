@@ -136,6 +136,9 @@ def test_the_question_of_a_cell_is_answered_in_the_sidebar(beside):
     approval = sidebar.panel.locator("[data-approval]")
     expect(approval).to_contain_text(f"Enable the plugin {NAME}")
     expect(approval).to_contain_text("It greets whoever is named.")
+    # It takes a click once the end of what is asked has been on screen.
+    for end in approval.locator("[data-end]").all():
+        end.scroll_into_view_if_needed()
     approval.get_by_role("button", name=re.compile("^Approve: ")).click()
     notebook.wait_done(5)
     facts = row_of(sidebar).locator(".kgs-facts")
