@@ -26,7 +26,9 @@ export function ModelPicker({ models }: { readonly models: IModels }) {
     const found = await answer.catch(() => null);
     setWaits(false);
     if (!found || found.models.length === 0) {
-      tell(found?.problem || trans.__('Open a notebook with a kernel first: the models are those of its cells.'));
+      tell(
+        found?.problem || trans.__('Open a notebook with a kernel first: the models are those of its cells.')
+      );
       return;
     }
     show(found);

@@ -27,7 +27,16 @@ export interface ISidebarProps {
 }
 
 /** The panel: its sections one below the other, scrolled as one, and below them those that stay. */
-export function Sidebar({ kagura, trans, sections, jump, setUp, failure, openSettings, models }: ISidebarProps) {
+export function Sidebar({
+  kagura,
+  trans,
+  sections,
+  jump,
+  setUp,
+  failure,
+  openSettings,
+  models
+}: ISidebarProps) {
   const [told, tell] = useTold();
   const context = useMemo<IPanelContext>(
     () => ({ kagura, trans, jump, setUp, tell }),
