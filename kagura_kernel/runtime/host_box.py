@@ -63,7 +63,7 @@ class HostBackend:
 
     def __init__(self, python: str | None = None, name: str = HOST) -> None:
         self.name = name
-        self.boxes: list[HostBox] = []
+        self._open: set[HostBox] = set()
         self._python = python or sys.executable
         _sweep()
 
@@ -91,6 +91,12 @@ class HostBackend:
             else:
                 shutil.rmtree(home, ignore_errors=True)
             raise
+        free = started.free
+
+        async def closed() -> None:
+            self._open.discard(box)
+            await free()
+
         box = HostBox(
             started.channel,
             id=started.channel.box_id,
@@ -98,9 +104,9 @@ class HostBackend:
             isolation=self.isolation,
             image=spec.image or "",
             notes=self.notes,
-            on_close=started.free,
+            on_close=closed,
         )
-        self.boxes.append(box)
+        self._open.add(box)
         return box
 
     def _place(self, spec: BoxSpec, home: Path) -> Mapping[str, str]:
@@ -111,9 +117,8 @@ class HostBackend:
         return spec.env
 
     async def close(self) -> None:
-        """Close every box it started."""
-        boxes, self.boxes = self.boxes, []
-        for box in boxes:
+        """Close every box that is open."""
+        for box in tuple(self._open):
             await box.close()
 
 

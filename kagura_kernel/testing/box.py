@@ -35,6 +35,7 @@ class FakeBackend(HostBackend):
 
     def __init__(self, python: str | None = None, broken: str = "") -> None:
         super().__init__(python, "fake")
+        self.boxes: list[HostBox] = []  # All that it has started, those that are closed too
         self.broken = broken
 
     async def probe(self, image: str | None = None) -> Probe:
@@ -49,7 +50,9 @@ class FakeBackend(HostBackend):
         if self.broken:
             raise SandboxUnavailable(self.broken, "apt-get install nothing")
         refuse_further(spec, self.name)
-        return await super().start(spec)
+        box = await super().start(spec)
+        self.boxes.append(box)
+        return box
 
     def _place(self, spec: BoxSpec, home: Path) -> Mapping[str, str]:
         """Copy further directories below `home`; the spec's variables, which lead to the copies.
@@ -67,3 +70,8 @@ class FakeBackend(HostBackend):
                 for name, value in env.items()
             }
         return env
+
+    async def close(self) -> None:
+        """Close every box that is open, and forget all of them."""
+        self.boxes = []
+        await super().close()
