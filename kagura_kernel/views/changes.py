@@ -139,10 +139,14 @@ def _fold_of(folder: str, those: Sequence[FileChange], shown: Sequence[FileChang
     files: list[ui.Block] = [_file(change, draw) for change in shown]
     if left := len(those) - len(shown):
         files.append(ui.label(f"… and {counted(left, 'more file')}, which the folder’s buttons are about too."))
-    fold = ui.Fold(line, (ui.Group(tuple(files), "files"),), f"folder:{folder}", is_open=bool(runs), is_bare=True)
+    fold = ui.Fold(
+        line, (ui.Group(tuple(files), "files"),), f"folder:{path_word(folder)}", is_open=bool(runs), is_bare=True
+    )
     buttons = _buttons(folder, those) if draw.live else ()
     whole: ui.Blocks = (fold, *([ui.Line(buttons, "acts")] if buttons else []))
-    return ui.Group(whole, "file", shown_path(folder) if draw.live else "", {"of": folder} if draw.live else {})
+    return ui.Group(
+        whole, "file", shown_path(folder) if draw.live else "", {"of": path_word(folder)} if draw.live else {}
+    )
 
 
 def changes_text(changes: Mapping[str, FileChange]) -> str:
@@ -227,11 +231,11 @@ def _file(change: FileChange, draw: _Drawing) -> ui.Group:
     )
     waits = change.state == "proposed" or change.path in draw.sides
     is_open = draw.few and waits and added + removed <= _OPEN_BELOW
-    fold = ui.Fold(line, _content(change, draw), f"file:{change.path}", is_open=is_open, is_bare=True)
+    fold = ui.Fold(line, _content(change, draw), f"file:{path_word(change.path)}", is_open=is_open, is_bare=True)
     # Buttons inside a summary could not be told from it by a screen reader.
     # Of a single file they stand in the card's head.
     buttons = _buttons(change.path, [change]) if draw.live and not draw.alone else ()
-    about = {"of": change.path} if draw.live else {}
+    about = {"of": path_word(change.path)} if draw.live else {}
     whole: ui.Blocks = (fold, *([ui.Line(buttons, "acts")] if buttons else []))
     return ui.Group(whole, "file", _label(change) if draw.live else "", about)
 
@@ -251,7 +255,7 @@ def _content(change: FileChange, draw: _Drawing) -> ui.Blocks:
         why += (ui.label(f"{change.reason[:1].upper()}{change.reason[1:]}."),)
     if (table := table_change(change, data, before)) and change.path not in draw.sides:
         text = _hunks(change, live=draw.live) if change.hunks else (ui.Diff(change.diff),)
-        return (*why, *table, ui.Fold(("As text",), text, f"text:{change.path}", "as-text", is_bare=True))
+        return (*why, *table, ui.Fold(("As text",), text, f"text:{path_word(change.path)}", "as-text", is_bare=True))
     preview = preview_blocks(change, data, before) if data or before else ()
     if (both := draw.sides.get(change.path)) is not None:
         return (*why, *preview, *_both_sides(change, both, live=draw.live))
