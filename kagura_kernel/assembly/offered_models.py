@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from kagura_kernel.assembly.brains import Prices, compatible_brain, make_brains, make_endpoints, usual_endpoint
 from kagura_kernel.assembly.local_services import local_services, local_urls
-from kagura_kernel.brain.openai_compatible import is_loopback, joined_model, problem_with_url, split_model
+from kagura_kernel.brain.openai_compatible import Endpoint, is_loopback, joined_model, problem_with_url, split_model
 from kagura_kernel.brain.provider import choose, usual_model
 from kagura_kernel.cockpit.brains import OfferedModel
 from kagura_kernel.domain.cost import Usage
@@ -45,9 +45,11 @@ def offered_models(
     brain, _ = choose(settings.brain, make_brains(environ, settings, home))
     current = chosen or usual_model(settings, brain.name, lambda: brain.name)
     told = brain.capabilities().models
+    endpoints = make_endpoints(environ, settings)
+    urls = _urls(endpoints, settings)
     compatible = compatible_brain(environ, settings)
     if brain.name == compatible.name:
-        told = tuple(_told_by_services(environ, settings))
+        told = tuple(_told_by_services(urls, endpoints))
         try:
             endpoint, model = compatible.thinks_with(current)
             current = joined_model(endpoint.name, model)
@@ -55,21 +57,19 @@ def offered_models(
             current = ""
     used = [row.model for row in views.runs(journal, limit=_LATEST) if row.model and row.brain == brain.name]
     names = dict.fromkeys([*([current] if current else []), *told, *used])
-    prices, urls = Prices(settings), _urls(environ, settings)
+    prices = Prices(settings)
     return [_offered(name, name == current, prices, urls) for name in names]
 
 
-def _urls(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+def _urls(endpoints: Mapping[str, Endpoint], settings: Settings) -> dict[str, str]:
     """What is asked for its models: what the settings name, and what may answer on this machine."""
-    endpoints = make_endpoints(environ, settings)
     named = dict.fromkeys([usual_endpoint(settings), *settings.endpoints])
     fit = (endpoints[name] for name in named if name in endpoints)
     configured = {one.name: one.url for one in fit if not problem_with_url(one.url, keyed=one.key is not None)}
     return configured | local_urls(settings)
 
 
-def _told_by_services(environ: Mapping[str, str], settings: Settings) -> list[str]:
-    urls, endpoints = _urls(environ, settings), make_endpoints(environ, settings)
+def _told_by_services(urls: Mapping[str, str], endpoints: Mapping[str, Endpoint]) -> list[str]:
     keys = {name: key for name in urls if (key := endpoints[name].key) is not None and key.there()}
     return [joined_model(one.name, model) for one in local_services(urls, keys) for model in one.models]
 

@@ -40,7 +40,6 @@ def write_settings(environ: Mapping[str, str], values: Mapping[str, Value], *, t
         changed = with_setting(changed, name, value, table=table)
     check_settings_text(changed, str(path))
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(path, changed.encode())
     except OSError as error:
         raise ConfigurationError(str(path), [f"it cannot be written: {(error.strerror or '').lower()}"]) from error

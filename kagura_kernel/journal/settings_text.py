@@ -71,7 +71,8 @@ def _toml(value: str | float | Sequence[str]) -> str:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Put a file, readable for this user alone, in the place of one; raises `OSError`."""
+    """Put a file, readable for this user alone, in the place of one; raises `OSError`. Its folder is made if needed."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

@@ -49,9 +49,10 @@ def for_sidebar(wanted: str = "") -> Answer:
     try:
         cockpit = get_cockpit()
         models = offered(cockpit)
-        if wanted and wanted in worded(models):
+        words = worded(models)
+        if wanted and wanted in words:
             cockpit.use_model(wanted)
     except KaguraError as error:
         return Answer(problem=error.message)
     current = cockpit.model or next((one.name for one in models if one.current), "")
-    return Answer(models=list(worded(models).items()), current=current)
+    return Answer(models=list(words.items()), current=current)

@@ -31,10 +31,7 @@ class BlobStore:
         """
         digest = hashlib.sha256()
         size = 0
-        with self._translated():
-            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, name = tempfile.mkstemp(dir=self._directory, prefix=".new-")
-        unfinished = Path(name)
+        handle, unfinished = self._begun()
         try:
             with os.fdopen(handle, "wb") as file:
                 async for chunk in chunks:
@@ -51,25 +48,26 @@ class BlobStore:
 
     async def keep(self, content: bytes) -> str:
         """Store a content that is there as a whole; its hash. Errors are as for `put`."""
-
-        async def whole() -> AsyncIterator[bytes]:
-            yield content
-
-        return (await self.put(whole()))[0]
+        return self.hold(content)
 
     def hold(self, content: bytes) -> str:
         """The same for whoever does not wait."""
         sha256 = hashlib.sha256(content).hexdigest()
+        handle, unfinished = self._begun()
+        try:
+            with self._translated(), os.fdopen(handle, "wb") as file:
+                file.write(content)
+            self._name(unfinished, sha256)
+        finally:
+            _forget(unfinished)
+        return sha256
+
+    def _begun(self) -> tuple[int, Path]:
+        """A file for a content that is not whole yet: its descriptor, and where it lies."""
         with self._translated():
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle, name = tempfile.mkstemp(dir=self._directory, prefix=".new-")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(content)
-                self._name(Path(name), sha256)
-            finally:
-                _forget(Path(name))
-        return sha256
+        return handle, Path(name)
 
     def get(self, sha256: str) -> bytes:
         """A stored content.

@@ -91,12 +91,16 @@ def _apply_one(project: ProjectFiles, blobs: BlobStore, change: FileChange, prot
         if is_link and protection.refuses_link(change.path, change.target):
             return None
         return _bring(project, blobs, change)
-    except (Changed, UnsafePath, FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExistsError):
+    except (Changed, UnsafePath, OSError) as error:
+        _raise_disk_trouble(change.path, error)
         return None
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return None
-        raise WorkspaceUnreadable(change.path, error.strerror or "it cannot be written") from error
+
+
+def _raise_disk_trouble(path: str, error: Exception) -> None:
+    """Return where the path is only other than expected; `WorkspaceUnreadable` for what is the disk's."""
+    others = (FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExistsError)
+    if isinstance(error, OSError) and not isinstance(error, others) and error.errno != errno.ELOOP:
+        raise WorkspaceUnreadable(path, error.strerror or "it cannot be written") from error
 
 
 def _bring(project: ProjectFiles, blobs: BlobStore, change: FileChange) -> HostState | None:
@@ -133,12 +137,9 @@ def put_back(project: ProjectFiles, blobs: BlobStore, one: Written, *, protected
             project.link(one.path, one.target, expected=one.after_sha256)
         else:
             project.replace(one.path, blobs.get(one.before_sha256), one.mode, expected=one.after_sha256)
-    except (Changed, UnsafePath, FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExistsError) as error:
+    except (Changed, UnsafePath, OSError) as error:
+        _raise_disk_trouble(one.path, error)
         raise CannotUndo(one.path, CHANGED_SINCE) from error
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise CannotUndo(one.path, CHANGED_SINCE) from error
-        raise WorkspaceUnreadable(one.path, error.strerror or "it cannot be written") from error
 
 
 def why_not_back(project: ProjectFiles, blobs: BlobStore, one: Written, *, protected: Sequence[str] = ()) -> str:

@@ -7,7 +7,7 @@ marked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
@@ -244,15 +244,9 @@ class RecallTool(_MemoryTool):
             return _refused(error)
         if not found:
             return ToolResult("Nothing that is remembered fits.", route="", recorded="no memory")
-        blocks, shown = [], []
-        room, now = TEXT_BYTES, self._memory.now()
-        for one in found:
-            block = as_data(one.memory, now, ", ".join(one.why[:6]), LONGEST)
-            room -= len(block)
-            if room < 0:
-                break
-            blocks.append(block)
-            shown.append(one)
+        now = self._memory.now()
+        blocks = _fitting(as_data(one.memory, now, ", ".join(one.why[:6]), LONGEST) for one in found)
+        shown = found[: len(blocks)]
         await self._memory.see("asked", shown, call_id=context.call_id)
         return _told([one.memory for one in shown], blocks)
 
@@ -312,15 +306,9 @@ class ExploreTool(_MemoryTool):
         near = [one for one in around.memories if one.id != memory_id and tier in (ANY, one.tier.value)]
         if not near:
             return ToolResult("It is joined to nothing that fits.", route="", recorded="no memory")
-        now, room, shown = self._memory.now(), TEXT_BYTES, list[Memory]()
-        blocks: list[str] = []
-        for one in near:
-            block = as_data(one, now, longest=LONGEST)
-            room -= len(block)
-            if room < 0:
-                break
-            blocks.append(block)
-            shown.append(one)
+        now = self._memory.now()
+        blocks = _fitting(as_data(one, now, longest=LONGEST) for one in near)
+        shown = near[: len(blocks)]
         await self._memory.see("asked", shown, call_id=context.call_id)
         told = {memory_id, *(one.id for one in shown)}
         edges = [edge for edge in around.edges if {edge.source, edge.target} <= told]
@@ -409,6 +397,17 @@ class RelateTool(_MemoryTool):
             return _refused(error)
         self._joined += 1
         return ToolResult(f"{source} {arguments['type']} {target}.", route="")
+
+
+def _fitting(blocks: Iterable[str]) -> list[str]:
+    """As many of them, from the first on, as a brain reads."""
+    room, fit = TEXT_BYTES, list[str]()
+    for block in blocks:
+        room -= len(block)
+        if room < 0:
+            break
+        fit.append(block)
+    return fit
 
 
 def _told(shown: Sequence[Memory], blocks: Sequence[str]) -> ToolResult:

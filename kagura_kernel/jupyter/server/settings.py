@@ -133,7 +133,6 @@ class _Looked:
             text = with_setting(text, name, value)
         try:
             parse_settings(text, {}, str(self.path))
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(self.path, text.encode())
         except ConfigurationError as error:
             told = (problem.partition(": ") for problem in error.problems)
