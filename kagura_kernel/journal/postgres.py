@@ -12,7 +12,7 @@ from sqlalchemy import URL, Connection, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool
 
-from kagura_kernel.domain.errors import ConfigurationError
+from kagura_kernel.domain.errors import ConfigurationError, NotInstalled
 
 _DIALECT = "postgresql+psycopg"
 _CONNECT_SECONDS = "5"
@@ -110,7 +110,8 @@ def parse_url(url: str) -> URL:
     """The URL with our driver named.
 
     Raises:
-        ConfigurationError: it is no PostgreSQL URL, or the driver is not installed.
+        ConfigurationError: it is no PostgreSQL URL.
+        NotInstalled: the driver is missing.
     """
     try:
         parsed = make_url(url)
@@ -123,7 +124,7 @@ def parse_url(url: str) -> URL:
             [f"{parsed.drivername!r} is not supported; write postgresql://user@host/database, or name a directory"],
         )
     if find_spec("psycopg") is None:
-        raise ConfigurationError(
+        raise NotInstalled(
             f"The journal's URL {without_password(parsed)}",
             ["PostgreSQL needs one more package: pip install 'kagura-kernel[postgres]'"],
         )

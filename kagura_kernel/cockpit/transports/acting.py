@@ -454,6 +454,7 @@ class Launching:
     book: ChatBook  # Where it is noted what a message has begun
     project: Path | None  # Their project; None is the working directory
     brain: str | None  # Their brain; None leaves it to the settings
+    box: str | None  # Their box, likewise; with one the brain is theirs in runs that are gone on with too
     transport: str  # The chat's name, which the journal has as their origin
     draining: bool = False  # Whether nothing new is begun
     _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
@@ -493,7 +494,8 @@ class Launching:
             task=asked.task,
             session=asked.session,
             project=None if asked.resume else self.project,
-            brain=None if asked.resume else self.brain,
+            brain=None if asked.resume and not self.box else self.brain,
+            box=self.box,
             origin=self.transport,
             started_by=asked.by,
             run_id=asked.turn.run_id,

@@ -247,6 +247,8 @@ class ChatTerms:
     operators: frozenset[str] = frozenset()
     project: Path | None = None  # The project of its runs
     brain: str | None = None  # Their brain; None leaves it to the settings
+    # Their box; with one, this brain and this box are those of runs that are gone on with too. None as for `brain`
+    box: str | None = None
 
 
 @dataclass(eq=False)
@@ -267,8 +269,9 @@ class Conversations:
         self._posting = Posting(self.transport, self._book, self.clock)
         self._followers = Followers(self.cockpit, self._posting, owner_alive)
         self._turns = Turns()
+        terms = self.terms
         self._launching = Launching(
-            self.cockpit, self._followers, self._book, self.terms.project, self.terms.brain, self.transport.name
+            self.cockpit, self._followers, self._book, terms.project, terms.brain, terms.box, self.transport.name
         )
         deciding = Deciding(self.cockpit, self._book, self.transport.name, self.transport.limit)
         acting = Acting(self.cockpit, self._followers, self._turns, self._posting, deciding)

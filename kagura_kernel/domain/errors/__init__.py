@@ -8,6 +8,7 @@
     │   ├── HostNotUnderstood            ERR_EGRESS_HOST
     │   └── NotThisTime                  ERR_UNSUPPORTED
     ├── ConfigurationError               ERR_CONFIGURATION
+    │   └── NotInstalled                 ERR_NOT_INSTALLED
     ├── ExtensionBroken                  ERR_EXTENSION_BROKEN
     ├── SessionBusy                      ERR_SESSION_BUSY
     ├── SessionGone                      ERR_SESSION_GONE
@@ -126,6 +127,7 @@ from kagura_kernel.domain.errors.base import (
     ConfigurationError,
     ExtensionBroken,
     KaguraError,
+    NotInstalled,
     NotThisTime,
     OutputUnwritable,
     ServedAlready,
@@ -310,6 +312,7 @@ __all__ = [
     "MemoryUnknown",
     "MergeOverlaps",
     "NotHeard",
+    "NotInstalled",
     "NotThisTime",
     "NotebookUnwritable",
     "OutputUnwritable",
