@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.attaching import Feed, LiveFeed, Tails
+from kagura_kernel.cockpit.classifying import Message, classifying_order
 from kagura_kernel.cockpit.controls import Controls, LazyPlugins
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.enabling import PluginSurroundings
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from kagura_kernel.memory.store import MemoryStore
     from kagura_kernel.plugins.manager import PluginManager
     from kagura_kernel.runs.auditing import AuditOrder, AuditRun
+    from kagura_kernel.runs.classifying import ClassifyingRun
     from kagura_kernel.tools.own import ToolMaker
 
 HEADLESS = "nobody can be asked here, so the policy says no"
@@ -602,6 +604,29 @@ class Cockpit:
 
         parts = self._parts
         run = AuditRun(order, AuditParts(parts.journal, parts.clock, approver, parts.price, parts.redactor))
+        handle = RunHandle(run, self._engine)
+        self._begin(handle)
+        return handle, run
+
+    @property
+    def classifies(self) -> bool:
+        """Whether a brain may be asked what a chat's text means."""
+        return self._parts.choices.settings.classify_chats
+
+    def classify(self, message: Message) -> tuple[RunHandle, ClassifyingRun]:
+        """Ask a brain what a message means; returns at once.
+
+        Raises:
+            BrainError: none can be asked.
+        """
+        from kagura_kernel.runs.classifying import ClassifyingRun
+        from kagura_kernel.runs.questioning import QuestionParts
+
+        parts = self._parts
+        run = ClassifyingRun(
+            classifying_order(message, parts.choices),
+            QuestionParts(parts.journal, parts.clock, parts.price, parts.redactor),
+        )
         handle = RunHandle(run, self._engine)
         self._begin(handle)
         return handle, run

@@ -255,6 +255,12 @@ class Settings:
         "[chats](transports.md) that `serve` opens, by name, and what each is told: who may speak, where "
         "its tokens are kept",
     )
+    classify_chats: bool = _setting(
+        True,
+        "whether a brain is asked what a chat's text means where [prose alone](transports.md#what-only-prose-decides) "
+        "can say it; without that the likeliest is taken",
+    )
+    classify_model: str = _setting("", "the model that is asked so; empty is that of the chat's brain")
 
 
 DEFAULTS = Settings()

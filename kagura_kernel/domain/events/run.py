@@ -294,8 +294,9 @@ class RunStarted(Event):
 
     kind: Literal["run.started"] = "run.started"
     task: str  # The prompt, or the code of a `%%sandbox` cell
-    # `agent` for a brain's run, `sandbox` for a cell's own code, `audit` for the examination of a plugin
-    flavour: Literal["agent", "sandbox", "audit"] = "agent"
+    # `agent` for a brain's run, `sandbox` for a cell's own code, `audit` for the examination of a plugin,
+    # `classification` for what a chat's message means
+    flavour: Literal["agent", "sandbox", "audit", "classification"] = "agent"
     brain: Exact = ""  # Name of the brain; empty for `sandbox`
     brain_reason: str = ""  # Why this one
     model: Exact = ""  # Model asked for; empty is the brain's own choice

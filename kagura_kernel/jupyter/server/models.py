@@ -66,7 +66,7 @@ class Run(TypedDict):
 
     run_id: Key
     session_id: str
-    flavour: Literal["agent", "sandbox", "audit"]
+    flavour: Literal["agent", "sandbox", "audit", "classification"]
     status: RunStatus
     live: Annotated[bool, says("Whether it goes on.")]
     task: Annotated[str, says("What was asked, its first 500 characters.")]

@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(600)
 KEY = "sk-test-4f1d8c77b2e94c0a-never-real"
 
 
+@pytest.mark.docker
 async def test_the_brain_of_a_chat_thinks_in_a_container_whatever_the_settings_name(
     tmp_path: Path, private_home: Path, docker_daemon: TestDaemon
 ):
