@@ -23,6 +23,16 @@ KIT_COMMANDS = (
         "kit agents", "the agents that have a name: yours, and those that come with the package", BOTH, options=(JSON,)
     ),
     Command(
+        "kit add",
+        "write an agent for a cloud among yours, with the lease that it asks for and the hosts that it may reach",
+        BOTH,
+        (Argument("name", Kind.CHOICE, "which cloud", choices=("aws", "cloudflare", "gcp")),),
+        (JSON,),
+        ("kit add aws", "kit add cloudflare"),
+        detail="Says where it is, what it will ask for, and what credentials.toml has to say for that. One that you "
+        "have of this name is left as it is.",
+    ),
+    Command(
         "kit plan",
         "what a run of an agent would be given, why, and from where; nothing is staged",
         BOTH,

@@ -147,6 +147,11 @@ def kit_agents(asked: Asked) -> pd.DataFrame:
     return agents_table(asked.cockpit.kits.named())
 
 
+def kit_add(asked: Asked) -> None:
+    """Write an agent for a cloud among the person's own, and say what it needs."""
+    say("\n".join(asked.cockpit.kits.add(asked["name"]).lines))
+
+
 def kit_plan(asked: Asked) -> PlanText:
     """What a run of an agent would be given."""
     from kagura_kernel.jupyter.kit import PlanText
