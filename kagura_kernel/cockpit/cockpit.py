@@ -103,6 +103,8 @@ class CockpitParts:
     close_memory: Callable[[], None] = _nothing
     # Tells the memory's server what a run has cost; None where there is none to tell
     push_cost: Callable[[str, Mapping[str, Any]], None] | None = None
+    # Likewise, how its task stands: the steps of its plan, and how many are done
+    push_task: Callable[[str, Mapping[str, Any]], None] | None = None
     # Makes what runs children, of a cockpit; None where nothing can be handed on
     make_children: Callable[[Cockpit], Children] | None = None
     alive: Callable[[str], bool] = owner_alive  # Whether a process that runs runs may still be there
@@ -674,6 +676,7 @@ class Cockpit:
             memory=parts.memory,
             children=self._children,
             push_cost=parts.push_cost,
+            push_task=parts.push_task,
             tools=parts.tools() if thinks else (),
         )
 

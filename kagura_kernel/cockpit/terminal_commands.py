@@ -195,7 +195,11 @@ TERMINAL_COMMANDS = (
         "images build",
         "build images of Docker boxes and what they are built on",
         TERMINAL,
-        (Argument("name", Kind.RECIPE, "base, python, node, aws, agent, rust, gcloud or server", required=False, many=True),),
+        (
+            Argument(
+                "name", Kind.RECIPE, "base, python, node, aws, agent, rust, gcloud, server", required=False, many=True
+            ),
+        ),
         (
             Option(("--base",), "stands in for the pinned Debian image", Kind.TEXT, metavar="IMAGE", default=""),
             Option(
