@@ -163,7 +163,8 @@ class AddedAgent:
         """What a person reads."""
         grants = self.definition.grants
         return [
-            f"{self.path} was written. `%%kagura --agent {self.name}` runs it; change it as you like.",
+            f"{self.path.parent.name}/{self.path.name} of the data directory was written, and is yours to change. "
+            f"`--agent {self.name}` runs it.",
             f"Before each run it asks for: {', '.join(grants.credentials)}.",
             f"Open without a question: {', '.join(one for one in grants.net if one not in (ASK, NONE)) or 'no host'}."
             + (" Any other host is a question." if ASK in grants.net else ""),
@@ -395,7 +396,9 @@ def plan_lines(plan: AgentPlan) -> list[str]:
     head = f"agent {agent.name} ({_KINDS.get(agent.kind, agent.kind)})"
     about = [f"  {agent.definition.description}"] if agent.definition.description else []
     lines = [head, *about, *plan.kit.shown(), *_asks(agent), *_toolsets(agent), *_hosts(plan.tools, agent)]
-    return [plan.plain(line) for line in lines]
+    # A program that stands in the arguments has lines of its own, and none of them passes for one of ours.
+    told = [plan.plain(line).split("\n") for line in lines]
+    return [line if not number else f"    | {line}" for parts in told for number, line in enumerate(parts)]
 
 
 def plan_record(plan: AgentPlan) -> dict[str, object]:
