@@ -161,13 +161,13 @@ class AddedAgent:
     @property
     def lines(self) -> list[str]:
         """What a person reads."""
-        grants = self.definition.grants
+        grants, place = self.definition.grants, f"{self.path.parent.name}/{self.path.name}"
+        open_hosts = ", ".join(one for one in grants.net if one not in (ASK, NONE)) or "no host"
+        others = " Any other host is a question." if ASK in grants.net else ""
         return [
-            f"{self.path.parent.name}/{self.path.name} of the data directory was written, and is yours to change. "
-            f"`--agent {self.name}` runs it.",
+            f"{place} of the data directory was written, and is yours to change. `--agent {self.name}` runs it.",
             f"Before each run it asks for: {', '.join(grants.credentials)}.",
-            f"Open without a question: {', '.join(one for one in grants.net if one not in (ASK, NONE)) or 'no host'}."
-            + (" Any other host is a question." if ASK in grants.net else ""),
+            f"Open without a question: {open_hosts}.{others}",
             "",
             *self.notes,
         ]
