@@ -105,7 +105,7 @@ TERMINAL_COMMANDS = (
         "it takes no new task, waits for the runs, stops those that are still there and says so in their threads; a "
         "second signal ends it at once. Exit code 0 once it was stopped in good order, 2 where no chat is set up or "
         "lets us in, and where another process serves this data directory, 3 where what it needs is not installed or "
-        "set up: a chat's library, the memory, and for `--container` a key and containers.",
+        "set up: a chat's library, and for `--container` a key and containers.",
     ),
     Command(
         "route",
