@@ -596,6 +596,7 @@ class Cockpit:
 
     def _listen(self) -> None:
         self._controls.begin()
+        self.plugins.reloading.begin()
 
     def _start_audit(self, order: AuditOrder, approver: Approver) -> tuple[RunHandle, AuditRun]:
         from kagura_kernel.runs.auditing import AuditParts, AuditRun

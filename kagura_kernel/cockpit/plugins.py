@@ -27,6 +27,7 @@ from kagura_kernel.cockpit.plugin_talk import (
     PluginStep,
     PluginTalk,
 )
+from kagura_kernel.cockpit.reloading import Reloading
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.plugins import Severity
@@ -55,6 +56,8 @@ class PluginDesk:
         self._around = around
         # The person's own plugins, and the authors whom they trust
         self.shelf = PluginShelf(around.manager, around.home)
+        # Watches what is enabled
+        self.reloading = Reloading(around, self.enable)
 
     @property
     def manager(self) -> PluginManager:
@@ -112,6 +115,7 @@ class PluginDesk:
         """
         session_id = self._session(session)
         self.manager.row(session_id, name, self._project(None))
+        self._around.engine.post(self.reloading.drop, session_id, name)
         return self._around.engine.call(self.manager.disable(session_id, name, by=by, via=via))
 
     def audit(self, intent: AuditPlugin) -> PluginTalk:
@@ -160,6 +164,7 @@ class PluginDesk:
     ) -> PluginRow:
         from kagura_kernel.plugins.configuration import parse_inline
 
+        self.reloading.asked_for(session_id, intent, project)
         examined = await self._examined(intent, talk, session_id, project)
         if intent.seen not in ("", examined.content_hash):
             raise errors.PluginChangedSince(intent.name, "shown")

@@ -184,6 +184,12 @@ class Settings:
         "the highest risk at which a [plugin](plugins.md) may be enabled or approved, whatever anybody decides",
     )
     plugin_box: str = _setting("auto", "the back-end of the jails of plugins, or `auto`")
+    plugin_reload: Literal["audit", "scan", "off"] = _setting(
+        "audit",
+        "what happens by itself when files of an enabled plugin [change](plugins.md#when-its-files-change): it is off, "
+        "audited as it was when it was enabled, and asked about; the same with the scan alone, which costs nothing; or "
+        "nothing until the next run, when it is off",
+    )
     plugin_call_seconds: float = _setting(
         30.0, "how long one call of a plugin's function may take", unit="seconds", gt=0, le=3600
     )
