@@ -39,6 +39,17 @@ _HOMES = {
         ("trust", ("graduation",)),
         ("memory", ("lessons", "recall")),
         ("plugin_enabling", ("plugin audit", "plugin enable")),
+        (
+            "plugin_repositories",
+            (
+                "plugin publish",
+                "plugin repository add",
+                "plugin repository list",
+                "plugin repository remove",
+                "plugin search",
+                "plugin update",
+            ),
+        ),
         ("leases", ("revoke",)),
     )
     for word in words

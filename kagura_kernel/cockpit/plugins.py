@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kagura_kernel.cockpit.enabling import Auditor, Enabling, PluginSurroundings, auditor_for, run_audit, was_played
 from kagura_kernel.cockpit.naming import working_directory
+from kagura_kernel.cockpit.plugin_repositories import PluginRepositories, split_version
 from kagura_kernel.cockpit.plugin_talk import (
     AuditDone,
     AuditPlugin,
@@ -337,25 +338,53 @@ class PluginShelf:
     def __init__(self, manager: Callable[[], PluginManager], home: Path) -> None:
         self._manager = manager
         self._own = home / FOLDER
+        # Where plugins can be had from, beside directories, archives and addresses
+        self.repositories = PluginRepositories(manager, home, self._installed)
 
-    def install(self, source: str, sha256: str | None, *, replace: bool = False, by: str, via: str) -> Found:
-        """Copy a plugin from a directory, an archive or an address.
+    def install(
+        self,
+        source: str,
+        sha256: str | None,
+        *,
+        repository: str | None = None,
+        replace: bool = False,
+        by: str,
+        via: str,
+    ) -> Found:
+        """Copy a plugin from a directory, an archive, an address, or by its name from a repository.
 
         Raises:
-            UsageError: there is no such source, or its hash is missing.
+            UsageError: there is no such source, its hash is missing, or it can mean two things.
             PluginInvalid: it is no plugin.
             PluginRefused: its hash is another one, it holds what no plugin may hold, or its name is taken.
+            KaguraError: as `PluginRepositories.install`.
         """
-        from kagura_kernel.plugins.installing import install, remove
+        from kagura_kernel.plugins.installing import install
 
+        named = split_version(source)
+        if repository is not None or (named is not None and self.repositories.trusted()):
+            if named is None or sha256 is not None:
+                raise errors.UsageError("A repository's plugin is named: NAME or NAME@VERSION, and has no --sha256.")
+            if repository is None and Path(source).exists():
+                raise errors.UsageError(
+                    f"{source} is a folder here and may be a plugin of a repository. Say ./{source} for the folder, or "
+                    f"--repository NAME."
+                )
+            return self.repositories.install(*named, repository=repository, replace=replace, by=by, via=via)
         found = install(source, sha256, self._own, replace=replace)
+        self._installed(found, f"from {Path(source).name or source}", replace=replace, by=by, via=via)
+        return found
+
+    def _installed(self, found: Found, why: str, *, replace: bool, by: str, via: str) -> None:
+        from kagura_kernel.plugins.installing import remove
+
         try:
             self._manager().note(
                 "installed",
                 found.name,
                 by=by,
                 via=via,
-                why=f"from {Path(source).name or source}",
+                why=why,
                 version=found.manifest.version,
                 content_hash=found.content.content_hash,
             )
@@ -363,7 +392,6 @@ class PluginShelf:
             if not replace:
                 remove(found.name, self._own)
             raise
-        return found
 
     def barred(self, name: str) -> str:
         """Why one of the person's own plugins cannot be enabled, whatever they decide; empty when it can.

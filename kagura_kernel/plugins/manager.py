@@ -59,6 +59,7 @@ class PluginRow:
     # What keeps these files out whatever anybody decides: of their bytes, or of their latest audit; empty for nothing
     # that is known
     danger: str = ""
+    update: str = ""  # The newer version that a repository has, as far as anybody has looked; empty for none
 
     @property
     def why_out(self) -> str:
@@ -127,6 +128,15 @@ class PluginManager:
         if self.barred(examined, None):
             return None
         return self._enabler.approval(examined.name, examined.content_hash)
+
+    def now(self) -> datetime:
+        """The time, UTC."""
+        return self._parts.clock.now()
+
+    def offered(self, name: str, version: str, why: str) -> None:
+        """Write down that a repository has a newer version of one of the person's own plugins, where that is news."""
+        if self._history.offered(name) != version:
+            self.note("outdated", name, by=ITSELF, why=why, version=version)
 
     def barred(self, examined: Examined, audit: PluginAudit | None) -> str:
         """Why nobody can enable or approve it, whatever they decide; empty when somebody can.
@@ -306,6 +316,7 @@ class PluginManager:
             static_only=bool(audit and audit.static_only),
             # A signature that does not hold is seen without an audit.
             danger=first_danger([*found.content.oddities, *(audit.findings if audit else ())]),
+            update=self._history.offered(found.name) if found.place == "user" else "",
         )
 
     async def _check(self, session_id: str, plugin: JailedPlugin, project: Path | None) -> None:

@@ -99,6 +99,7 @@
     │   ├── PluginBusy                   ERR_PLUGIN_BUSY
     │   ├── PluginTimeout                ERR_PLUGIN_TIMEOUT
     │   ├── PluginJailBroken             ERR_PLUGIN_JAIL
+    │   ├── PluginRepositoryError        ERR_PLUGIN_REPOSITORY
     │   └── SignatureInvalid             ERR_PLUGIN_SIGNATURE
     ├── VariableError                    ERR_VARIABLE
     │   ├── VariableRefused              ERR_VARIABLE_REFUSED
@@ -179,6 +180,7 @@ from kagura_kernel.domain.errors.kit import (
     PluginNotConfigured,
     PluginQuarantined,
     PluginRefused,
+    PluginRepositoryError,
     PluginTimeout,
     RedactionUnavailable,
     SignatureInvalid,
@@ -324,6 +326,7 @@ __all__ = [
     "PluginNotConfigured",
     "PluginQuarantined",
     "PluginRefused",
+    "PluginRepositoryError",
     "PluginTimeout",
     "RedactionUnavailable",
     "ResumeRefused",
