@@ -99,6 +99,9 @@ class Reloading:
 
         session_id, name = key
         if any(plugin.name == name for plugin in self._around.manager().enabled(session_id)):
+            if off.talk is not None and self._was_answered(off.talk):
+                # It is this question's yes, which is just being carried out.
+                off.talk = None
             self.drop(*key)
             return
         now = await asyncio.to_thread(trace, off.before.content.root)
@@ -108,15 +111,21 @@ class Reloading:
             return
         off.quiet += 1
         if off.quiet == QUIET_LOOKS:
-            off.talk = self._ask(session_id, off.before)
+            off.talk = self._ask(session_id, off)
             if off.talk is None:
                 self._off.pop(key, None)
         elif off.talk is not None and off.talk.done and _was_asked(off.talk):
             # Somebody, or the deadline, said no. What nobody can allow is looked at again when it has changed again.
             self._off.pop(key, None)
 
-    def _ask(self, session_id: str, before: Found) -> PluginTalk | None:
+    def _was_answered(self, talk: PluginTalk) -> bool:
+        handle = talk.handle
+        waiting = {request.run_id for request in self._around.desk.pending()}
+        return _was_asked(talk) and handle is not None and handle.run_id not in waiting
+
+    def _ask(self, session_id: str, off: _Off) -> PluginTalk | None:
         """The audit and the question; None where nobody can be asked, or it cannot begin."""
+        before = off.before
         intent = self._intents.get((session_id, before.name))
         # What came from a terminal was decided there, and says nothing of who sits before this session.
         if intent is None or (intent.headless and not intent.seen):
@@ -144,8 +153,8 @@ class Reloading:
             return None
 
         def heard(step: PluginStep) -> None:
-            # An audit that failed is a run that says why.
-            if isinstance(step, PluginFailure) and talk.handle is None:
+            # An audit that failed is a run that says why, and a question that was taken away has not failed.
+            if isinstance(step, PluginFailure) and talk.handle is None and off.talk is talk:
                 self._failed(session_id, before, step.error)
 
         talk.subscribe(heard)
@@ -160,9 +169,9 @@ class Reloading:
 
 
 def _withdraw(off: _Off) -> None:
-    if off.talk is not None and not off.talk.done:
-        off.talk.kill(ITSELF)
-    off.talk = None
+    talk, off.talk = off.talk, None
+    if talk is not None and not talk.done:
+        talk.kill(ITSELF)
 
 
 def _was_asked(talk: PluginTalk) -> bool:

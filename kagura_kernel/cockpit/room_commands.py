@@ -425,13 +425,14 @@ PLUGIN_COMMANDS = (
         "plugin update",
         "newer versions of what was installed from a repository, with what they ask for that yours does not",
         BOTH,
-        (Argument("source", Kind.TEXT, "which; all when none is named", required=False, metavar="NAME[@VERSION]"),),
+        (Argument("source", Kind.PLUGIN, "which; all when none is named", required=False, metavar="NAME[@VERSION]"),),
         (
             Option(("--yes",), "put them in the place of yours; else a terminal asks, and a notebook shows them"),
             JSON,
         ),
         ("plugin update", "plugin update my-plugin --yes"),
-        detail="Nothing is enabled. What is enabled and has other files now is off, and is asked about anew.",
+        detail="Nothing is enabled. What is enabled and has other files now is off, and is asked about anew. In a "
+        "terminal the exit code is 1 when something newer was left.",
     ),
     Command("plugin repository list", "the repositories of plugins that you trust", BOTH, options=(JSON,)),
     Command(
