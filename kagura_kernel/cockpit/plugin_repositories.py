@@ -116,7 +116,13 @@ class PluginRepositories:
             PluginRepositoryError: it cannot be read, or its root is not the one that is meant.
             ConfigurationError: it cannot be kept.
         """
-        from kagura_kernel.plugins.repositories.trusted import TrustedRepository, first_root, name_for, place_of
+        from kagura_kernel.plugins.repositories.trusted import (
+            MAX_ROOT_BYTES,
+            TrustedRepository,
+            first_root,
+            name_for,
+            place_of,
+        )
 
         place = place_of(source)
         called = name or name_for(place)
@@ -130,6 +136,8 @@ class PluginRepositories:
                 "metadata/1.root.json. Whoever could change it on the way could change all that comes after."
             )
         first = first_root(called, place) if root is None else _file(root)
+        if len(first) > MAX_ROOT_BYTES:
+            raise PluginRepositoryError(called, f"shows a root that is larger than {MAX_ROOT_BYTES // 1000} kB")
         if sha256 is not None and not hmac.compare_digest(
             hashlib.sha256(first).hexdigest(), sha256.strip().lower().removeprefix("sha256:")
         ):

@@ -109,6 +109,9 @@ class Reloading:
             off.trace, off.quiet = now, 0
             _withdraw(off)
             return
+        if off.quiet == QUIET_LOOKS - 1 and self._is_audited_elsewhere(off):
+            # Whoever has paid for an audit of these files needs no second one.
+            return
         off.quiet += 1
         if off.quiet == QUIET_LOOKS:
             off.talk = self._ask(session_id, off)
@@ -117,6 +120,11 @@ class Reloading:
         elif off.talk is not None and off.talk.done and _was_asked(off.talk):
             # Somebody, or the deadline, said no. What nobody can allow is looked at again when it has changed again.
             self._off.pop(key, None)
+
+    def _is_audited_elsewhere(self, off: _Off) -> bool:
+        root = off.before.content.root
+        others = [one.talk for one in self._off.values() if one is not off and one.before.content.root == root]
+        return any(talk is not None and not talk.done and not _was_asked(talk) for talk in others)
 
     def _was_answered(self, talk: PluginTalk) -> bool:
         handle = talk.handle

@@ -162,7 +162,7 @@ def test_changed_source_is_off_by_itself_and_enabled_anew_by_its_question(beside
     expect(row.locator(".kgs-facts")).to_contain_text("Enabled")
     expect(notebook.done(4)).to_contain_text("hello Ada")
     source = notebook.folder / "plugins" / NAME / "plugin.py"
-    source.write_text(source.read_text().replace('"hello"', '"good morning"'))
+    source.write_text(source.read_text().replace('+ " " +', '+ ", good morning " +'))
     expect(row.locator(".kgs-facts")).to_contain_text("Off: its files have changed")
     approval = sidebar.panel.locator("[data-approval]")
     expect(approval).to_contain_text(f"Enable the plugin {NAME} 1.0.0 anew")
@@ -173,7 +173,7 @@ def test_changed_source_is_off_by_itself_and_enabled_anew_by_its_question(beside
     approval.get_by_role("button", name=re.compile("^Enable: ")).click()
     expect(row.locator(".kgs-facts")).to_contain_text("Enabled")
     expect(row).not_to_contain_text("you are asked")
-    expect(notebook.done(4)).to_contain_text("good morning Ada")
+    expect(notebook.done(4)).to_contain_text("hello, good morning Ada")
 
 
 def test_what_comes_of_nothing_says_why_and_can_be_tried_again(beside):

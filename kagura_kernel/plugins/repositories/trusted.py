@@ -12,15 +12,12 @@ import fcntl
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
-
-from pydantic import Field
 
 from kagura_kernel.domain.errors import PluginRepositoryError, UnknownName, UsageError
 from kagura_kernel.domain.plugins import PLUGIN_NAME
@@ -43,13 +40,15 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'kagura-kernel[repositories]'"
 METADATA, TARGETS = "metadata", "targets"
 FIRST_ROOT = "1.root.json"
-MAX_ROOT_BYTES = 512_000
+MAX_ROOT_BYTES = 100_000
+"""More than a root of a hundred keys; all of them lie in one book."""
+
 _NOT_FOUND = 404
 
 
 class _Trusted(BookEntry):
-    url: Annotated[str, Field(max_length=2000)]
-    root: Annotated[str, Field(max_length=MAX_ROOT_BYTES)]
+    url: str
+    root: str
     trusted_at: Moment
 
 
@@ -166,8 +165,12 @@ class RepositoryClient:
             if info.length > MAX_ARCHIVE_BYTES:
                 why = f"has an archive of {offer.name} that is larger than {MAX_ARCHIVE_BYTES >> 20} MiB"
                 raise PluginRepositoryError(self._trusted.name, why)
-            with tempfile.TemporaryDirectory() as folder:
-                return Path(updater.download_target(info, str(Path(folder, "archive")))).read_bytes()
+            # At one place, so that a process that is killed leaves no second one.
+            kept = self._seen / "archive"
+            try:
+                return Path(updater.download_target(info, str(kept))).read_bytes()
+            finally:
+                kept.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Delete what was seen of it."""

@@ -89,6 +89,16 @@ def test_many_saves_make_one_question_and_a_later_save_another_in_its_place(cock
     assert len(audits(cockpit)) == 3
 
 
+def test_two_sessions_are_asked_each_and_one_audit_is_paid_for(desk, project):
+    auditor = FakeAuditor()
+    cockpit = desk(brain=auditor)
+    for session in ("one", "two"):
+        enable(cockpit, "greeting=hi", accept=Risk.LOW, session=session).result(30)
+    save(project)
+    wait_until(lambda: len(cockpit.pending()) == 2)
+    assert len(auditor.turns) == 2
+
+
 def test_whoever_enables_it_meanwhile_takes_the_question_away(cockpit, project):
     save(project)
     asked(cockpit)
