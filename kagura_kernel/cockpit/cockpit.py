@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.attaching import Feed, LiveFeed, Tails
+from kagura_kernel.cockpit.committing import CommitDesk
 from kagura_kernel.cockpit.controls import Controls, LazyPlugins
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.enabling import PluginSurroundings
@@ -124,6 +125,7 @@ class Cockpit:
         self._sessions = Sessions()
         self._blobs = BlobStore(parts.home / "blobs")
         self._changes = ChangeDesk(parts.journal, self._blobs, parts.clock)
+        self.commits_desk = CommitDesk(parts.journal, self._blobs, parts.clock)  # Where what runs committed is settled
         self._lock = threading.Lock()
         self._handles: dict[str, RunHandle] = {}
         self._powers: dict[str, SessionPowers] = {}

@@ -32,7 +32,7 @@ from kagura_kernel.membrane.merging import merged
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
 from kagura_kernel.membrane.writing import apply_changes, put_back, why_not_back
 
-_KINDS = ("run.started", "changes.collected", "changes.settled", "run.finished")
+_KINDS = ("run.started", "changes.collected", "changes.settled", "commits.told", "run.finished")
 
 
 class ChangeDesk:

@@ -19,11 +19,12 @@ from kagura_kernel.jupyter.surface import Surface, person
 from kagura_kernel.render.html import Bundle, html_of
 from kagura_kernel.views import card
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
-from kagura_kernel.views.changes import changes_blocks, changes_text, path_of
+from kagura_kernel.views.changes import changes_blocks, path_of
+from kagura_kernel.views.commits import can_settle, commits_blocks
 from kagura_kernel.views.head import head_blocks, head_line
 from kagura_kernel.views.models import MODEL, model_blocks, picker_blocks
 from kagura_kernel.views.previews import Previews, wanted, wanted_before
-from kagura_kernel.views.record import changes_bundle, run_bundle
+from kagura_kernel.views.record import all_text, changes_bundle, run_bundle
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.said import say_blocks
 from kagura_kernel.views.sign import sign_blocks
@@ -72,14 +73,18 @@ def show_changes(
     surface: Surface,
     write_cells: WriteCells | None = None,
 ) -> None:
-    """Put a run's changes below the cell; with buttons where a person can press them and something is to be decided."""
-    if not changes:
+    """Put a run's changes and commits below the cell; with buttons where a person can press them and any are left."""
+    branches = cockpit.commits_desk.branches(run_id)
+    if not changes and not branches:
         return
-    if surface is Surface.NOTEBOOK and _offers(changes):
+    if surface is Surface.NOTEBOOK and (_offers(changes) or can_settle(branches)):
         _open[run_id] = ChangeCard(cockpit, run_id, changes, write_cells)
     else:
         kept, sides = previews_of(cockpit, changes), _sides(cockpit, run_id, changes)
-        write_once(changes_bundle(changes, run_id=run_id, sides=sides, previews=kept.previews, before=kept.before))
+        previews, before = kept
+        write_once(
+            changes_bundle(changes, run_id=run_id, sides=sides, previews=previews, before=before, branches=branches)
+        )
 
 
 def _offers(changes: Mapping[str, FileChange]) -> bool:
@@ -106,6 +111,9 @@ def refresh_changes(cockpit: Cockpit, run_id: str) -> None:
 
 ACTS = frozenset({"apply", "discard", "undo"})
 """What buttons of changes do."""
+
+OF_COMMITS = "-commits"
+"""What follows one of these where a button is about the commits of a branch."""
 
 
 def settle(
@@ -134,6 +142,15 @@ def settle(
     return ""
 
 
+def settle_commits(cockpit: Cockpit, run_id: str, act: str, branch: str) -> str:
+    """The same with the commits of a branch."""
+    try:
+        cockpit.commits_desk.settle(act, run_id, [branch], by=person())
+    except KaguraError as error:
+        return error.message
+    return ""
+
+
 class ChangeCard:
     """A live change card."""
 
@@ -146,17 +163,19 @@ class ChangeCard:
         self._changes = dict(changes)
         self._kept = previews_of(cockpit, changes)
         self._sides = _sides(cockpit, run_id, changes)
+        self._branches = cockpit.commits_desk.branches(run_id)
         self._lock = threading.Lock()
         self._slot = Slot()
         still = self._still()
-        self._slot.open(LABEL, changes_text(changes), self._parts(), self._pressed, still)
+        self._slot.open(LABEL, all_text(changes, self._branches), self._parts(), self._pressed, still)
 
     def refresh(self, changes: Mapping[str, FileChange], told: str = "") -> None:
         """Show these states; from any thread. The card becomes static when nothing can be decided any more."""
         sides = _sides(self._cockpit, self._run_id, changes)
+        branches = self._cockpit.commits_desk.branches(self._run_id)
         with self._lock:
-            self._changes, self._sides = dict(changes), sides
-            if _offers(changes):
+            self._changes, self._sides, self._branches = dict(changes), sides, branches
+            if _offers(changes) or can_settle(branches):
                 self._slot.show(self._parts(told))
                 # A file that conflicts offers what was pressed again: its buttons are free now as well.
                 self._slot.tell(told)
@@ -169,27 +188,32 @@ class ChangeCard:
 
     def _still(self, told: str = "") -> Bundle:
         how = f"To apply: `%kagura apply {self._run_id}`, in a terminal `kagura-kernel apply {self._run_id}`."
-        kept, sides = self._kept, self._sides
+        (previews, before), sides, branches = self._kept, self._sides, self._branches
         return changes_bundle(
-            self._changes, told, self._run_id, how, previews=kept.previews, before=kept.before, sides=sides
+            self._changes, told, self._run_id, how, previews=previews, before=before, sides=sides, branches=branches
         )
 
     def _parts(self, told: str = "") -> dict[str, str]:
-        kept, sides = self._kept, self._sides
+        (previews, before), sides = self._kept, self._sides
+        commits = commits_blocks(self._branches, live=True)
         shown = changes_blocks(
-            self._changes, live=True, told=told, previews=kept.previews, before=kept.before, sides=sides
+            self._changes, live=True, told=told, previews=previews, before=before, sides=sides, commits=commits
         )
         return {"all": html_of(shown)}
 
     def _pressed(self, content: Mapping[str, Any]) -> None:
-        act, path, which = content.get("act"), content.get("path"), str(content.get("id") or "")
+        word, path, which = str(content.get("act")), content.get("path"), str(content.get("id") or "")
+        act = word.removesuffix(OF_COMMITS)
         if act not in ACTS:
             return
         paths = [path_of(path)] if isinstance(path, str) else None
-        aside(lambda: self._settle(str(act), paths, which))
+        if act != word:
+            aside(lambda: self._show(settle_commits(self._cockpit, self._run_id, act, path_of(which))))
+        else:
+            aside(lambda: self._show(settle(self._cockpit, self._run_id, act, paths, self._write_cells, which)))
 
-    def _settle(self, act: str, paths: list[str] | None, which: str) -> None:
-        told = settle(self._cockpit, self._run_id, act, paths, self._write_cells, which)
+    def _show(self, told: str) -> None:
+        """What stands by now, and what is to be said of it."""
         try:
             now = by_path(self._cockpit.changes(self._run_id))
         except KaguraError as error:

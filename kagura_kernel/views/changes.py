@@ -69,10 +69,11 @@ def changes_blocks(
     before: Previews = _NO_PREVIEWS,
     sides: Sides = _NO_SIDES,
     how: str = "",
+    commits: ui.Blocks = (),
 ) -> ui.Blocks:
     """The card's inside. A live one can be applied, discarded and taken back, as a whole, by folder and by file.
 
-    `how` is what to type for that where nothing can be pressed.
+    `how` is what to type for that where nothing can be pressed, `commits` what stands above the files.
     """
     total = [counts(change.diff) for change in changes.values()]
     figures = plus_minus(sum(plus for plus, _ in total), sum(minus for _, minus in total))
@@ -91,7 +92,8 @@ def changes_blocks(
         more = (ui.label(f"… and {counted(left, 'more file')}:", *where),)
     if how and not live and waits(changes):
         more += (ui.label(ui.Span(how, "prose")),)
-    return (top, ui.Group((*files, *more), "files"), ui.Told(told))
+    listed = (top, *commits, ui.Group((*files, *more), "files")) if changes else commits
+    return (*listed, ui.Told(told))
 
 
 def waits(changes: Mapping[str, FileChange]) -> bool:
