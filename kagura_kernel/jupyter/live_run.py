@@ -188,6 +188,7 @@ class ChangeCard:
 
     def _still(self, told: str = "") -> Bundle:
         how = f"To apply: `%kagura apply {self._run_id}`, in a terminal `kagura-kernel apply {self._run_id}`."
+        how += " With `--commits` it is the commits." if self._branches else ""
         (previews, before), sides, branches = self._kept, self._sides, self._branches
         return changes_bundle(
             self._changes, told, self._run_id, how, previews=previews, before=before, sides=sides, branches=branches
