@@ -131,7 +131,7 @@ class CommitDesk:
         root = Path(started.project)
         repository = repository_of(root, environment_of_git(os.environ, root))
         if repository is None:
-            raise NotThisTime(f"{root} has no repository of its own by now, or one that git does not trust.")
+            raise NotThisTime(f"{root} has no repository of its own, by now, that git on this machine reads.")
         return Project(root, repository, self._blobs, started.protected)
 
     def _read(self, run_id: str) -> tuple[RunStarted, dict[str, CommittedBranch], list[FileChange]]:

@@ -101,9 +101,13 @@ def _branch(ref: str) -> str:
 
 @contextmanager
 def quarantine(blobs: BlobStore, repository: Repository) -> Iterator[Quarantine]:
-    """One that is gone afterwards. Raises `GitFailed`."""
+    """One that is gone afterwards. Raises `GitFailed`, also where the disk is full."""
     with blobs.scratch() as place:
-        yield Quarantine(place, repository)
+        try:
+            made = Quarantine(place, repository)
+        except OSError as error:
+            raise GitFailed(error.strerror or "the disk cannot be written") from error
+        yield made
 
 
 def told_commits(

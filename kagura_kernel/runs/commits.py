@@ -85,7 +85,7 @@ class RunCommits:
         environment = environment_of_git(os.environ, self._order.project)
         repository = await asyncio.to_thread(repository_of, self._order.project, environment)
         if repository is None:
-            raise GitFailed("the project has no repository of its own, or one that git does not trust")
+            raise GitFailed("the project has no repository of its own that git on this machine reads")
         tips = await asyncio.to_thread(repository.tips)
         asked = "\n".join([*wanted, *(f"^{tip}" for tip in tips), ""])
         made = await self._ran(box, _BUNDLE, os.fsencode(asked))
