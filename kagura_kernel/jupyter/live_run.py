@@ -16,7 +16,8 @@ from kagura_kernel.domain.notebook import WriteCells
 from kagura_kernel.domain.outcome import RESOLUTIONS, BothSides, FileChange, by_path
 from kagura_kernel.jupyter.slots import Slot, aside, press, write_once
 from kagura_kernel.jupyter.surface import Surface, person
-from kagura_kernel.render.html import Bundle, html_of
+from kagura_kernel.render.blocks import Blocks
+from kagura_kernel.render.html import Bundle
 from kagura_kernel.views import card
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
 from kagura_kernel.views.changes import changes_blocks, changes_text, path_of
@@ -174,12 +175,12 @@ class ChangeCard:
             self._changes, told, self._run_id, how, previews=kept.previews, before=kept.before, sides=sides
         )
 
-    def _parts(self, told: str = "") -> dict[str, str]:
+    def _parts(self, told: str = "") -> dict[str, Blocks]:
         kept, sides = self._kept, self._sides
         shown = changes_blocks(
             self._changes, live=True, told=told, previews=kept.previews, before=kept.before, sides=sides
         )
-        return {"all": html_of(shown)}
+        return {"all": shown}
 
     def _pressed(self, content: Mapping[str, Any]) -> None:
         act, path, which = content.get("act"), content.get("path"), str(content.get("id") or "")
@@ -247,7 +248,7 @@ class NotebookDisplay:
             self._tell_in_words(view)
         elif view.started is not None:
             if view.agent and not view.auditing and view.started.brain != REPLAY:
-                parts[MODEL] = html_of(model_blocks(view.started.model or "the brain’s own choice"))
+                parts[MODEL] = model_blocks(view.started.model or "the brain’s own choice")
             self._slot.open(run_label(view), head_line(view), parts, self._pressed, run_bundle(view))
             self._opened = time.monotonic()
 
@@ -293,7 +294,7 @@ class NotebookDisplay:
         self._models = worded(models)
         current = next((one.name for one in models if one.current), "")
         if self._models:
-            self._slot.show({MODEL: html_of(picker_blocks(tuple(self._models.items()), current))})
+            self._slot.show({MODEL: picker_blocks(tuple(self._models.items()), current)})
         else:
             self._slot.tell("The brain names no models: `%kagura model NAME` takes any.", MODEL)
 
@@ -308,7 +309,7 @@ class NotebookDisplay:
         except KaguraError as error:
             self._slot.tell(error.message, MODEL)
         else:
-            self._slot.show({MODEL: html_of(model_blocks(f"the next cells here think with {name}"))})
+            self._slot.show({MODEL: model_blocks(f"the next cells here think with {name}")})
 
     def _settle(self, act: str, path: str | None) -> None:
         """Decide about cells while the run goes on."""
@@ -351,13 +352,13 @@ _BLOCKS = {
 }
 
 
-def live_parts(view: RunView) -> dict[str, str]:
-    """HTML of the parts that changed since the last time, by key."""
+def live_parts(view: RunView) -> dict[str, Blocks]:
+    """The parts that changed since the last time, by key."""
     dirty = view.take_dirty()
-    parts = {item.key: html_of(item_blocks(item, view, live=True)) for item in view.items if item.key in dirty}
+    parts = {item.key: item_blocks(item, view, live=True) for item in view.items if item.key in dirty}
     if "end" in dirty:
-        parts["end"] = html_of(end_blocks(view))
-    parts |= {key: html_of(section(view, live=True)) for key, section in _BLOCKS.items() if key in dirty}
+        parts["end"] = end_blocks(view)
+    parts |= {key: section(view, live=True) for key, section in _BLOCKS.items() if key in dirty}
     return parts
 
 

@@ -29,7 +29,6 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.outcome import BothSides, FileChange, Written, by_path
 from kagura_kernel.domain.plugins import PluginAudit
-from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.widgets.live_card import LiveCard
 from kagura_kernel.membrane.changes import unified_diff
 from kagura_kernel.render import blocks as ui
@@ -41,6 +40,7 @@ from kagura_kernel.views.kit import file_blocks, files_block, kit_head
 from kagura_kernel.views.leases import lease_board, line_of
 from kagura_kernel.views.record import run_html
 from kagura_kernel.views.run import RunView
+from tests.support.card_page import live_parts
 from tests.support.sample_audit import SampleAudit, fooled, sample_plugins
 from tests.support.sample_kit import FILES, SampleKit, opened
 from tests.support.sample_learned import SampleLearned
