@@ -51,8 +51,14 @@ class Shared:
             one.close()
 
 
+class _Line(ipywidgets.Text):  # type: ignore[misc]  # no annotations
+    """Its text leaves the page for the kernel alone; ipywidgets would tell all other pages."""
+
+    value = traitlets.Unicode("").tag(sync=True, echo_update=False)
+
+
 class _Secret(ipywidgets.Password):  # type: ignore[misc]  # no annotations
-    """Its text leaves the page for the kernel alone, and the page then forgets it: what a page knows can be saved."""
+    """The same, and the page then forgets it: what a page knows can be saved."""
 
     value = traitlets.Unicode("").tag(sync=True, echo_update=False)
 
@@ -222,7 +228,7 @@ class Drawing:
                 chosen, control.options = control.value, options
                 control.value = chosen if chosen in values else options[0][1]
         else:
-            kind = _Secret if block.is_secret else ipywidgets.Text
+            kind = _Secret if block.is_secret else _Line
             control = self._keep(key, kind, value=block.value, description=name, continuous_update=False)
         scope.fields[block.name] = control
         wrong = (ui.Line((block.problem,), "wrong"),) if block.problem else ()
@@ -270,7 +276,7 @@ class Drawing:
     def _entry(self, entry: ui.Entry, scope: Scope) -> Widget:
         said = "" if entry.placeholder == entry.label else entry.placeholder
         given = {"value": entry.value, "description": entry.label, "placeholder": said, "continuous_update": False}
-        widget = self._keep(f"entry {scope.about} {entry.label}", ipywidgets.Text, **given)
+        widget = self._keep(f"entry {scope.about} {entry.label}", _Line, **given)
         scope.budget, scope.entry = (widget, scope.entry) if entry.is_budget else (scope.budget, widget)
         return widget
 
