@@ -116,3 +116,31 @@ def test_a_key_that_is_typed_is_in_no_file(open_bare):
     expect(output).to_contain_text("Thinks with Claude, with a key in the keychain.")
     notebook.save()
     assert KEY not in notebook.path.read_text()
+
+
+SHORT = """\
+from kagura_kernel.jupyter import slots
+slots.DRAWN_SECONDS = 0.0
+shown = []
+update = slots.Slot._publish
+slots.Slot._publish = lambda slot, bundle: (shown.append(slots.LIVE_MIME in bundle[0]), update(slot, bundle))
+"""
+
+
+def test_in_a_jupyterlab_with_all_of_it_a_card_that_is_drawn_late_has_its_place_back(open_notebook, lab):
+    asks = calls("bash", {"command": "touch allowed", "host": True, "reason": "The box cannot."})
+    lab.model.turns[:] = [asks, says("It is there.")]
+    notebook = open_notebook(LOAD, SHORT, "%%kagura\nTouch it.", "print(shown[:3])", own_kernel=True)
+    notebook.done(0)
+    notebook.done(1)
+    output = notebook.run(2)
+    allow = output.locator(".kg-live").get_by_role("button", name="Allow once")
+    expect(allow).to_be_visible()
+    expect(output.locator(".kg-plain")).to_have_count(0)
+    expect(output.locator(".kg-card")).to_have_count(1)
+    allow.click()
+    notebook.wait_done(2)
+    expect(output.locator(".kg-card")).to_have_count(1)
+    assert (notebook.folder / "allowed").exists()
+    # Ours, then the plain one, and ours again.
+    expect(notebook.done(3)).to_contain_text("[True, False, True]")

@@ -150,14 +150,17 @@ class Drawing:
 
     def draw(self, blocks: ui.Blocks, age: float) -> None:
         """Show these, which are so many seconds old."""
+        self._began = time.monotonic() - age
         if blocks == self.blocks:
+            for clock in self.clocks:
+                clock.began = self._began
             return
         still = [one for one in self._made if isinstance(one, ipywidgets.HTML)]
         if self.blocks and blocks and not _moves(self.blocks) and not _moves(blocks) and len(still) == 1:
             still[0].value = html_of(blocks)
             self.blocks = blocks
             return
-        self.blocks, self._began = blocks, time.monotonic() - age
+        self.blocks = blocks
         old, self._made, self._before, self._kept = self._made, [], self._kept, {}
         self.scopes, self.clocks = [], []
         self.box.children = self._all(blocks, self._scope(""))

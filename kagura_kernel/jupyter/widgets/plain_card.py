@@ -101,7 +101,7 @@ class PlainCard:
             # A page that is behind may still offer what rests here.
             if not found or widget.disabled or self._closed:
                 return
-            [(scope, button)] = found
+            scope, button = found[0]
             content = scope.content(button)
             if content is None:
                 return

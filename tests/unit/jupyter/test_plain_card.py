@@ -123,6 +123,20 @@ def test_a_part_that_is_drawn_anew_keeps_its_buttons_and_what_was_typed():
     assert secret.comm is None
 
 
+def test_a_time_that_begins_anew_does_so_and_a_lease_shows_how_much_of_its_longest_is_left():
+    count = (ui.Countdown(300.0, 300.0, "no answer is a no"),)
+    lease = ui.Group((ui.Line((ui.Clock(600.0, "expires", "10:00"),)),), data={"lease": "lea-1"})
+    page = Page()
+    page.card.show({"time": count, "leases": (lease,)}, {"time": 100.0, "leases": 60.0})
+    assert "3:20 left, no answer is a no" in page.text
+    assert [(one.value, one.max) for one in page.all(ipywidgets.IntProgress)] == [(540, 600), (200, 300)]
+    page.card.show({"time": count})
+    assert "5:00 left" in page.text
+    again = ui.Group((ui.Line((ui.Clock(30.0, "expires", "0:30"), ui.Button("Extend", "extend"))),), data=lease.data)
+    page.card.show({"leases": (again,)})
+    assert (page.all(ipywidgets.IntProgress)[0].value, page.all(ipywidgets.IntProgress)[0].max) == (30, 600)
+
+
 def test_odd_characters_of_others_are_visible_in_words_and_buttons():
     page = Page(all=(ui.Line((ui.Button("yes\u202eon", "open"), ui.code("<b>x\u202e</b>"))),))
     assert "\u202e" not in page.all(ipywidgets.Button)[0].description + page.text
