@@ -38,8 +38,6 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "@jupyterlab/docmanager-extension/plugin": {"autosave": False},
     "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
-    # What a page knows of widgets is in the file, as in other front ends.
-    "@jupyter-widgets/jupyterlab-manager/plugin": {"saveState": True},
 }
 
 # Otherwise each page that is opened asks whether JupyterLab has to be built anew, which starts a node.

@@ -35,6 +35,10 @@ def bare_lab(model):
         tempfile.TemporaryDirectory(prefix="bare-", ignore_cleanup_errors=True) as base,
         running_lab(Path(base), model, without=("kagura-kernel", "anywidget")) as found,
     ):
+        # What a page knows of widgets is in the file, as other front ends have it.
+        settings = Path(base, "config", "lab", "user-settings", "@jupyter-widgets", "jupyterlab-manager")
+        settings.mkdir(parents=True)
+        (settings / "plugin.jupyterlab-settings").write_text('{"saveState": true}')
         yield found
 
 
