@@ -59,14 +59,17 @@ def open_bare(bare_lab, own_page, request):
 
 
 def test_a_command_is_allowed_by_a_button_and_the_card_is_one(open_bare, bare_lab):
-    asks = calls("bash", {"command": "touch allowed", "host": True, "reason": "The box cannot touch the project."})
+    command = "\n".join(["touch allowed", *(f"# line {number}" for number in range(40))])
+    asks = calls("bash", {"command": command, "host": True, "reason": "The box cannot touch the project."})
     bare_lab.model.turns[:] = [asks, says("It is there.")]
     notebook = open_bare("%%kagura\nTouch it.")
     output = notebook.run(1)
     allow = output.get_by_role("button", name="Allow once")
     expect(allow).to_be_enabled()
     expect(output.locator(".kg-ask.kg-open")).to_contain_text("touch allowed")
-    expect(output.get_by_role("progressbar").or_(output.locator(".progress-bar")).first).to_be_visible()
+    # All of it lies above the buttons, and nothing of it is to be scrolled to.
+    assert output.locator(".kg-full").evaluate("text => text.scrollHeight <= text.clientHeight + 1")
+    expect(output.locator(".progress-bar").first).to_be_visible()
     for theme, _ in THEMES:
         notebook.theme(theme)
         assert faults(notebook.page, ".kg-plain") == []
