@@ -18,10 +18,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.provider import AuthContext, Turn
+from kagura_kernel.domain.errors import BrainNotConfigured, CredentialError
 from kagura_kernel.domain.search_path import entries_outside, is_inside
 from kagura_kernel.domain.tools import ToolSpec
+
+if TYPE_CHECKING:
+    from kagura_kernel.brain.openai_compatible import Key
 
 SERVER = "kagura"
 PREFIX = f"mcp__{SERVER}__"
@@ -215,6 +220,26 @@ class ClaudeHome:
 def has_key(environ: Mapping[str, str]) -> bool:
     """Whether a variable holds a key."""
     return bool(environ.get("ANTHROPIC_API_KEY") or environ.get("ANTHROPIC_AUTH_TOKEN"))
+
+
+async def signed_environ(brain: str, environ: Mapping[str, str], key: Key | None) -> Mapping[str, str]:
+    """The environment with the key that is kept, where a variable holds none.
+
+    Args:
+        brain: Whose it is.
+        environ: What there is.
+        key: Where a key is kept; None for nowhere.
+
+    Raises:
+        BrainNotConfigured: the key cannot be read.
+    """
+    if key is None or has_key(environ):
+        return environ
+    try:
+        return {**environ, "ANTHROPIC_API_KEY": await key.read()}
+    except CredentialError as error:
+        message = f"The {brain} brain cannot think: {error.message}"
+        raise BrainNotConfigured(message) from error
 
 
 def resolve(environ: Mapping[str, str]) -> AuthContext:

@@ -32,7 +32,7 @@ from kagura_kernel.membrane.protection import GitRules
 from kagura_kernel.patterns.dispatch import capped
 from kagura_kernel.runs.order import AgentOrder, RunOrder
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.runs.sealing import model_api, sealed_needs, with_program
+from kagura_kernel.runs.sealing import check_service, sealed_needs, with_program
 from kagura_kernel.runtime.routing import Routing
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
@@ -272,7 +272,7 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
             )
         if request.keep:
             raise UsageError(f"The box of a sealed brain ends with its run: {_KEEP_OR} the sealed brain out.")
-        model_api(needs)
+        check_service(needs)
         spec, grant = with_program(spec, grant, needs)
     return replace(
         order,

@@ -54,10 +54,7 @@ def test_a_category_is_told_with_its_state():
 
 def test_what_fits_is_shown_whole_and_what_is_taken_out_is_an_ordinary_frame():
     frame = RunsText([{"run": "run-1", "status": "done", "task": "x", "seconds": 134.0, "usd": 0.5}])
-    assert repr(frame).split() == ["run", "status", "task", "seconds", "usd"] + ["0", "run-1", "done", "x"] + [
-        *("2", "min", "14", "s"),
-        "$0.5000",
-    ]
+    assert repr(frame).splitlines()[1].split() == ["0", "run-1", "done", "x", "2", "min", "14", "s", "$0.5000"]
     assert frame.whole["seconds"].tolist() == [134.0]
     assert type(frame[["run"]]) is pd.DataFrame
     assert "task" not in repr(RunsText(frame.drop(columns="task")))
