@@ -24,6 +24,7 @@ from kagura_kernel.domain.events import (
     Event,
     LeaseUsed,
     NotebookShown,
+    RunStarted,
 )
 from kagura_kernel.domain.identity import SESSION_PREFIX
 from kagura_kernel.journal import schema
@@ -120,6 +121,20 @@ def costs(journal: Journal, *, limit: int = 1000, run_ids: Sequence[str] | None 
     if run_ids is not None:
         query = query.where(schema.runs.c.run_id.in_(run_ids))
     return [cost_row(row) for row in journal.read(query)]
+
+
+def answered_as(journal: Journal, brain: str, *, limit: int = 200) -> dict[str, str]:
+    """What a brain called the model that answered last, by the name it was asked for; the empty one is its own choice.
+
+    Names that are a model's own are left out, as are those that none of the latest runs has asked for.
+    """
+    rows = {row.run_id: row for row in runs(journal, limit=limit) if row.brain == brain}
+    found: dict[str, str] = {}
+    for event in islice(_newest(journal, "run.started", None, None), limit):
+        row = rows.get(event.run_id)
+        if isinstance(event, RunStarted) and row is not None and row.model not in ("", event.model):
+            found.setdefault(event.model, row.model)
+    return found
 
 
 def run_events(journal: Journal, run_id: str) -> list[StoredEvent]:

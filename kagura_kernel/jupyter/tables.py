@@ -189,7 +189,11 @@ def brain_table(reports: Sequence[BrainReport]) -> pd.DataFrame:
 
 def models_table(offered: Sequence[OfferedModel]) -> pd.DataFrame:
     """One line for each model; prices are for a million tokens, and missing where they are not known."""
-    return table_of(offered, "model=name current:bool input_usd:float output_usd:float price")
+    return table_of(
+        offered,
+        "model=name current:bool about input_usd:float output_usd:float price",
+        about=lambda one: one.about or None,
+    )
 
 
 def trust_table(reports: Sequence[Report], terms: TrustTerms) -> pd.DataFrame:

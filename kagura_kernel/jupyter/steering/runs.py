@@ -11,8 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly.brains import brain_reports
-from kagura_kernel.brain.provider import AUTO
-from kagura_kernel.cockpit.brains import turn_words
+from kagura_kernel.cockpit.brains import PRICES_SAID, turn_words
 from kagura_kernel.cockpit.instead import going_on, stopped
 from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.naming import named_approval, named_run, only, read_time, run_to_stop, told_run
@@ -62,7 +61,7 @@ def box_end(asked: Asked) -> None:
 def model(asked: Asked) -> None:
     """Have further runs think with another model, or say which it is."""
     if wanted := asked["model"]:
-        asked.cockpit.use_model("" if wanted == AUTO else wanted)
+        asked.cockpit.use_model(wanted)
     now = asked.cockpit.model
     tell(f"Further runs here think with {now}." if now else "Further runs here think with the usual model.")
 
@@ -72,11 +71,8 @@ def models(asked: Asked) -> pd.DataFrame:
     from kagura_kernel.jupyter.offering import offered
     from kagura_kernel.jupyter.tables import models_table
 
-    models = offered(asked.cockpit)
-    if not any(one.current for one in models):
-        tell("No model is chosen: the brain takes its usual one.")
-    tell("Prices are in USD for a million tokens; without a figure the price is not known, which is not 0.")
-    return models_table(models)
+    tell(PRICES_SAID)
+    return models_table(offered(asked.cockpit))
 
 
 async def setup(asked: Asked) -> None:
