@@ -82,6 +82,8 @@ class RunBox:
         try:
             return await self._parts.start_box(self._order.box, spec)
         except SandboxUnavailable as error:
+            if why := self._order.cannot_fall_back:
+                raise SandboxUnavailable(error.reason, f"{why} {error.install or ''}".rstrip()) from error
             if not self._order.falls_back:
                 raise
             self.fallback, self._keeps = error.reason, False

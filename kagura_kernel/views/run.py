@@ -272,10 +272,16 @@ class RunView:
             return
         if isinstance(event, ev.ToolFinished):
             found.finished = event
+            found.place = self._place(event.route)
             self._dirty.add("head")
         else:
             found.printed = (found.printed + event.text)[-parts.KEPT_OUTPUT :]
         self._dirty.add(found.key)
+
+    def _place(self, route: str) -> str:
+        """Where a call ran: without walls what a box would have done was done on this machine."""
+        without_walls = route == "sandbox" and self.box is not None and self.box.isolation == "none"
+        return "this machine" if without_walls else route
 
     def _print(self, event: ev.ToolCalled | ev.OutputStreamed | ev.ToolFinished) -> None:
         printout = next((item for item in self.items if isinstance(item, parts.Printout)), None)
