@@ -111,6 +111,9 @@ class Settings:
     keep_minutes: float = _setting(
         15.0, "how long such a box waits for the next cell, until it is ended", unit="minutes", gt=0, le=1440
     )
+    prepare: bool = _setting(
+        True, "import what the first cell needs while nobody runs one, once the extension is loaded"
+    )
     image: str = _setting("", "the image, for back-ends that have images; empty is their default")
     write: WriteMode = _setting(WriteMode.ASK, "how changes reach the project")
     budget_usd: float | None = _setting(None, "limit of each run", unit="USD", gt=0)
