@@ -65,6 +65,10 @@ _BEGINNINGS = (
     (b"\x80\x05\x95", "Python pickle, which runs code when it is loaded"),
 )
 
+_NOT_READ = (
+    " Its rows are not compared: what reads them is a large program, and nothing of a box goes into one outside."
+)
+
 # Only formats are read that Python's own modules read, and only their beginning: what a run wrote is hostile until
 # somebody has looked at it.
 
@@ -111,7 +115,8 @@ def preview_blocks(change: FileChange, data: bytes, before: bytes = b"") -> ui.B
 def binary_words(change: FileChange, data: bytes) -> str:
     """What is said of a file that is no text: `Binary file, 1,234 bytes: PDF document`."""
     kind = next((words for begins, words in _BEGINNINGS if data.startswith(begins)), "")
-    return f"Binary file, {change.size:,} bytes{f': {kind}' if kind else ''}."
+    why = _NOT_READ if kind.endswith("table") else ""
+    return f"Binary file, {change.size:,} bytes{f': {kind}' if kind else ''}.{why}"
 
 
 def _suffix(path: str) -> str:
