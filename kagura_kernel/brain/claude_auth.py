@@ -213,8 +213,10 @@ class ClaudeHome:
         """Remove what runs left whose kernel was killed."""
         with os.scandir(self.cache) as entries:
             for entry in entries:
-                if entry.stat(follow_symlinks=False).st_mtime < time.time() - _FORGOTTEN:
-                    shutil.rmtree(entry.path, ignore_errors=True)
+                # Another run may end just now and remove its own.
+                with contextlib.suppress(FileNotFoundError):
+                    if entry.stat(follow_symlinks=False).st_mtime < time.time() - _FORGOTTEN:
+                        shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def has_key(environ: Mapping[str, str]) -> bool:

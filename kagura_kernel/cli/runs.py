@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from kagura_kernel import redact
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
 from kagura_kernel.cli.printing import as_json, cut, for_terminal, moment, span, table, tell, tell_rows
-from kagura_kernel.cockpit.instead import going_on
 from kagura_kernel.cockpit.naming import here_of, named_run, run_to_stop
 from kagura_kernel.cockpit.next_commands import NEWEST, NO_RUNS, NO_SESSIONS, of_run, of_session
 from kagura_kernel.cockpit.status import spent
@@ -250,6 +249,7 @@ def say(arguments: SimpleNamespace) -> int:
 def _instead(journal: Journal, run_id: str, sentence: Sentence, *, as_json: bool) -> int:
     """Stop it, and carry out here what goes on in its place; the exit code of a run."""
     from kagura_kernel.cli.run import carry_out_here
+    from kagura_kernel.cockpit.instead import going_on
 
     if not all(end.over for end in contain(journal, [run_id], by=sentence.by, seconds=_STOPS_WITHIN)):
         raise NotHeard(run_id, f"it still goes on {_STOPS_WITHIN:g} s after it was stopped")

@@ -437,10 +437,6 @@ class Cockpit:
         """A run's changes with their states; raises `RunUnknown`."""
         return self._changes.changes(run_id)
 
-    def changed_content(self, sha256: str, limit: int) -> bytes | None:
-        """The beginning of a changed file's new content; see `ChangeDesk.content`."""
-        return self._changes.content(sha256, limit)
-
     @property
     def changes_desk(self) -> ChangeDesk:
         """Where changes are applied, given up and taken back."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +15,7 @@ from kagura_kernel.domain.errors import (
     ChangeConflict,
     MergeOverlaps,
     NotThisTime,
+    RedactionUnavailable,
     RunUnknown,
     UnknownName,
     UsageError,
@@ -25,12 +27,15 @@ from kagura_kernel.domain.outcome import BothSides, FileChange, Hunks, Resolutio
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.cells import cell_edits, read_file, write_file
+from kagura_kernel.membrane.cells import cell_edits, notebook_in, read_file, source_in, write_file
 from kagura_kernel.membrane.changes import MAX_DIFF_INPUT, is_text
 from kagura_kernel.membrane.hunks import hunks_between, with_hunks
 from kagura_kernel.membrane.merging import merged
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
 from kagura_kernel.membrane.writing import apply_changes, put_back, why_not_back
+
+MOST_CELLS = 60
+"""Cells of a new notebook that are shown."""
 
 _KINDS = ("run.started", "changes.collected", "changes.settled", "run.finished")
 
@@ -57,6 +62,29 @@ class ChangeDesk:
             return self._blobs.head(sha256, limit)
         except OSError:
             return None
+
+    def new_cells(self, sha256: str, limit: int) -> bytes | None:
+        """The first cells of a new notebook, as JSON and without secrets.
+
+        None where it is none, is longer than `limit`, or is kept no more, and where secrets cannot be looked for.
+        """
+        found = notebook_in(self.content(sha256, limit) or b"")
+        if isinstance(found, str):
+            return None
+        cells = [
+            {
+                "kind": str(cell.get("cell_type")),
+                "id": cell.get("id", ""),
+                "source": source_in(cell).encode("utf-8", "replace").decode("utf-8"),
+                "outputs": bool(cell.get("outputs")),
+            }
+            for cell in found["cells"][:MOST_CELLS]
+        ]
+        try:
+            shown = [cell | {"source": without_secrets(cell["source"])} for cell in cells]
+        except RedactionUnavailable:
+            return None
+        return json.dumps({"cells": shown, "count": len(found["cells"])}).encode()
 
     def settle(
         self,
@@ -305,9 +333,8 @@ class ChangeDesk:
         started, changes = _read(self._journal, run_id)
         wanted = _pick_applied(changes, paths)
         project = ProjectFiles(Path(started.project))
-        for one in wanted:
-            if why := why_not_back(project, self._blobs, one, protected=started.protected):
-                raise CannotUndo(one.path, why)
+        for path, why in self._stuck(started, wanted).items():
+            raise CannotUndo(path, why)
         undone: list[str] = []
         try:
             for one in wanted:
@@ -318,6 +345,16 @@ class ChangeDesk:
         if settled is None:
             raise NotThisTime("Nothing that could be taken back is in the project.")
         return settled
+
+    def stuck(self, run_id: str) -> dict[str, str]:
+        """Of what was applied what cannot be taken back any more: by path the reason. Raises `RunUnknown`."""
+        started, changes = _read(self._journal, run_id)
+        return self._stuck(started, [change.written[-1] for change in changes if change.written])
+
+    def _stuck(self, started: RunStarted, writes: Sequence[Written]) -> dict[str, str]:
+        project = ProjectFiles(Path(started.project))
+        reasons = {one.path: why_not_back(project, self._blobs, one, protected=started.protected) for one in writes}
+        return {path: why for path, why in reasons.items() if why}
 
     def _record(
         self,

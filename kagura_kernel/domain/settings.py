@@ -132,6 +132,11 @@ class Settings:
     command_timeout: float = _setting(
         90.0, "how long one command may take; 0 lifts the limit", unit="seconds", ge=0, label="time limit of a command"
     )
+    prepare: bool = _setting(
+        True,
+        "import what the first cell needs while nobody runs one, once the extension is loaded",
+        label="prepare the first cell",
+    )
     idle_timeout: float = _setting(
         45.0,
         "how long one command may print nothing; 0 lifts the limit",
