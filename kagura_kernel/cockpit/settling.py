@@ -16,15 +16,13 @@ from kagura_kernel.domain.errors import (
     MergeOverlaps,
     NotThisTime,
     RedactionUnavailable,
-    RunUnknown,
     UnknownName,
     UsageError,
 )
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunStarted
-from kagura_kernel.domain.events.run import changes_after
 from kagura_kernel.domain.notebook import CellEdit, WriteCells, cell_path, split_cell_path
-from kagura_kernel.domain.outcome import BothSides, FileChange, Hunks, Resolution, Written, by_path, in_order
-from kagura_kernel.journal.rows import RunRow
+from kagura_kernel.domain.outcome import BothSides, FileChange, Hunks, Resolution, Written, by_path
+from kagura_kernel.journal.change_states import changes_of, start_and_changes
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.cells import cell_edits, notebook_in, read_file, source_in, write_file
@@ -36,8 +34,6 @@ from kagura_kernel.membrane.writing import apply_changes, put_back, why_not_back
 
 MOST_CELLS = 60
 """Cells of a new notebook that are shown."""
-
-_KINDS = ("run.started", "changes.collected", "changes.settled", "run.finished")
 
 
 class ChangeDesk:
@@ -135,7 +131,7 @@ class ChangeDesk:
             NotebookUnwritable: a notebook cannot be changed; no file was by then.
             WorkspaceUnreadable: the project cannot be written.
         """
-        started, changes = _read(self._journal, run_id)
+        started, changes = start_and_changes(self._journal, run_id)
         wanted = _pick(changes, paths)
         if not wanted and (left := tuple(change.path for change in changes if change.state == "conflict")):
             raise ChangeConflict(left)
@@ -191,7 +187,7 @@ class ChangeDesk:
             RunUnknown: there is no such run.
             UnknownName: the run changed no such file.
         """
-        started, changes = _read(self._journal, run_id)
+        started, changes = start_and_changes(self._journal, run_id)
         return self._record(started, discarded=tuple(c.path for c in _pick(changes, paths)), by=by)
 
     def apply_hunks(self, run_id: str, path: str, numbers: Sequence[int], *, by: str, of: str = "") -> ChangesSettled:
@@ -232,7 +228,7 @@ class ChangeDesk:
         return self._record(started, discarded_hunks=(Hunks(path, tuple(numbers)),), by=by)
 
     def _in_hunks(self, run_id: str, path: str, numbers: Sequence[int], of: str) -> tuple[RunStarted, FileChange]:
-        started, changes = _read(self._journal, run_id)
+        started, changes = start_and_changes(self._journal, run_id)
         (change,) = _pick(changes, [path.rstrip("/")])
         if not change.hunks or change.state == "conflict":
             raise NotThisTime(
@@ -283,7 +279,7 @@ class ChangeDesk:
             ChangeConflict: it changed just now, or is never written.
             WorkspaceUnreadable: the project cannot be written.
         """
-        started, changes = _read(self._journal, run_id)
+        started, changes = start_and_changes(self._journal, run_id)
         (change,) = _pick(changes, [path.rstrip("/")])
         if change.state != "conflict" or change.is_cell:
             raise NotThisTime(f"{path} is no file in conflict.")
@@ -308,7 +304,7 @@ class ChangeDesk:
 
     def both_sides(self, run_id: str, redact: Callable[[str], str] = without_secrets) -> dict[str, BothSides]:
         """The files in conflict by path, as `redact` leaves them, and only some of very many. Raises `RunUnknown`."""
-        started, changes = _read(self._journal, run_id)
+        started, changes = start_and_changes(self._journal, run_id)
         project = ProjectFiles(Path(started.project))
         waiting = [one for one in changes if one.state == "conflict" and not one.is_cell][:MOST_SIDES]
         found = {}
@@ -330,7 +326,7 @@ class ChangeDesk:
             CannotUndo: a file has changed since, or what it was is kept no more. Nothing was written.
             WorkspaceUnreadable: the project cannot be written.
         """
-        started, changes = _read(self._journal, run_id)
+        started, changes = start_and_changes(self._journal, run_id)
         wanted = _pick_applied(changes, paths)
         project = ProjectFiles(Path(started.project))
         for path, why in self._stuck(started, wanted).items():
@@ -348,7 +344,7 @@ class ChangeDesk:
 
     def stuck(self, run_id: str) -> dict[str, str]:
         """Of what was applied what cannot be taken back any more: by path the reason. Raises `RunUnknown`."""
-        started, changes = _read(self._journal, run_id)
+        started, changes = start_and_changes(self._journal, run_id)
         return self._stuck(started, [change.written[-1] for change in changes if change.written])
 
     def _stuck(self, started: RunStarted, writes: Sequence[Written]) -> dict[str, str]:
@@ -382,34 +378,6 @@ class ChangeDesk:
         )
         self._journal.append(event)
         return event
-
-
-def changes_of(journal: Journal, run_id: str) -> list[FileChange]:
-    """A run's changes with their states, in the order of `in_order`.
-
-    Raises:
-        RunUnknown: there is no such run.
-    """
-    return _read(journal, run_id)[1]
-
-
-def changes_wait(journal: Journal, row: RunRow) -> bool:
-    """Whether any change of a run waits for a person."""
-    return bool(row.changed_files) and any(
-        change.state in ("proposed", "conflict") for change in changes_of(journal, row.run_id)
-    )
-
-
-def _read(journal: Journal, run_id: str) -> tuple[RunStarted, list[FileChange]]:
-    started: RunStarted | None = None
-    changes: Mapping[str, FileChange] = {}
-    for row in journal.events(run_id=run_id, kinds=_KINDS):
-        if isinstance(row.event, RunStarted):
-            started = row.event
-        changes = changes_after(changes, row.event)
-    if started is None:
-        raise RunUnknown(run_id)
-    return started, in_order(changes.values())
 
 
 def _applied_before(journal: Journal, run_id: str) -> dict[str, list[str]]:

@@ -74,6 +74,32 @@ def going_on_from(journal: Journal, run_id: str) -> list[RunRow]:
     return list(begun)[::-1]
 
 
+def gone_on_with(journal: Journal, run_id: str, by: str = "") -> str:
+    """Why nobody else may go on from a run: another one does, or has; half a sentence, empty for nothing.
+
+    What that one did is not among this one's steps, and would be done a second time.
+
+    Args:
+        journal: Which journal.
+        run_id: The run.
+        by: The run that asks, which comes after those that began before it; empty for one that has no row yet.
+
+    Raises:
+        JournalUnreadable: it cannot be read.
+    """
+    for row in going_on_from(journal, run_id):
+        if row.run_id == by:
+            return ""
+        if row.live:
+            return (
+                f"{row.run_id} goes on from it. Follow that one with `%kagura attach {row.run_id}`, or stop it first."
+            )
+        if row.status == "done" and row.verified is not False:
+            return f"{row.run_id} went on from it and ended well. Write what comes next into a cell of its own."
+        return f"{row.run_id} went on from it, and knows what it did. Resume that one."
+    return ""
+
+
 def runs_ending(journal: Journal, ending: str) -> list[str]:
     """The ids of the runs whose id ends like this, the newest first; none for an empty ending."""
     ids = schema.runs.c.run_id
