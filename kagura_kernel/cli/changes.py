@@ -9,8 +9,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import home_of, open_journal, place_of
-from kagura_kernel.cli.printing import as_json
+from kagura_kernel.cli.printing import as_json, for_terminal
 from kagura_kernel.cockpit.naming import here_of, named_run, told_run
+from kagura_kernel.cockpit.next_commands import of_changes
 from kagura_kernel.cockpit.settling import ChangeDesk
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.outcome import by_path
@@ -47,7 +48,10 @@ def changes(arguments: SimpleNamespace) -> int:
     """Print them; 0. Raises as `_desk`."""
     with _desk(arguments) as (journal, run_id, desk):
         sides = {} if arguments.json else desk.both_sides(run_id)
-        _show(told_run(journal, run_id), desk.changes(run_id), sides, as_lines=not arguments.json)
+        found = desk.changes(run_id)
+        _show(told_run(journal, run_id), found, sides, as_lines=not arguments.json)
+    if not arguments.json and (commands := of_changes(run_id, found)):
+        print("\n" + "\n".join(f"next: {for_terminal(command)}" for command in commands))
     return ALL_WELL
 
 

@@ -134,7 +134,7 @@ def _claude(offer: ModelOffer) -> ui.Group:
         return _part("Claude", CLAUDE, _said(missing))
     sign_in = (
         _said("With your account: type this in a terminal, and sign in there."),
-        ui.Pre(offer.sign_in),
+        _program(offer.sign_in),
         ui.Line((ui.Button("I have signed in", "signed-in"),), "buttons"),
     )
     use = ui.Button("Use this key", "use-key", {"enter": ""})
@@ -145,6 +145,15 @@ def _claude(offer: ModelOffer) -> ui.Group:
     if offer.keychain:
         with_key = (_said(_no_keychain(offer, "ANTHROPIC_API_KEY")),)
     return _part("Claude", CLAUDE, *sign_in, *with_key)
+
+
+def _program(command: str) -> ui.Block:
+    """What is to be typed; a long path is folded behind the program's name, and can be copied there."""
+    name = command.rpartition("/")[2]
+    if name == command:
+        return ui.Pre(command)
+    line = (ui.code(name, hint=command), ui.soft("by its whole path"))
+    return ui.Fold(line, (ui.Pre(command),), "sign-in", "args")
 
 
 def _service(offer: ModelOffer) -> ui.Fold:
