@@ -9,9 +9,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import home_of, open_journal, place_of
-from kagura_kernel.cli.printing import as_json, table
+from kagura_kernel.cli.printing import as_json, for_terminal, table
 from kagura_kernel.cockpit.committing import CommitDesk, about_commits
 from kagura_kernel.cockpit.naming import here_of, named_run, told_run
+from kagura_kernel.cockpit.next_commands import of_changes
 from kagura_kernel.cockpit.settling import ChangeDesk
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.outcome import by_path
@@ -51,7 +52,10 @@ def changes(arguments: SimpleNamespace) -> int:
         sides = {} if arguments.json else desk.both_sides(run_id)
         if not arguments.json and (branches := _commits_desk(arguments, journal).branches(run_id)):
             print(commits_text(branches.values()))
-        _show(told_run(journal, run_id), desk.changes(run_id), sides, as_lines=not arguments.json)
+        found = desk.changes(run_id)
+        _show(told_run(journal, run_id), found, sides, as_lines=not arguments.json)
+    if not arguments.json and (commands := of_changes(run_id, found)):
+        print("\n" + "\n".join(f"next: {for_terminal(command)}" for command in commands))
     return ALL_WELL
 
 

@@ -33,6 +33,7 @@ _GARBAGE = 250_000
 _HOMES = {
     word: home
     for home, words in (
+        ("brain", ("models",)),
         ("changes", ("apply", "commits", "discard", "undo")),
         ("approvals", ("approve", "deny")),
         ("runs", ("cost", "kill", "say", "sessions")),

@@ -120,8 +120,9 @@ _LOOK_COMMANDS = (
     ),
     Command(
         "models",
-        "the models that cells here can name, with what each costs; `%kagura model NAME` chooses one",
-        NOTEBOOK,
+        "the models that runs here can name with `--model`, and what each costs",
+        BOTH,
+        options=_BOOKS,
         examples=("models",),
         detail="They are those that the brain has names for, those that the services in your settings and on this "
         "machine tell, and those that answered lately. Each service is asked with its own key, for a second or two. "

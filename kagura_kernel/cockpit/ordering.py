@@ -32,7 +32,7 @@ from kagura_kernel.membrane.protection import GitRules
 from kagura_kernel.patterns.dispatch import capped
 from kagura_kernel.runs.order import AgentOrder, RunOrder
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.runs.sealing import model_api, sealed_needs, with_program
+from kagura_kernel.runs.sealing import check_service, sealed_needs, with_program
 from kagura_kernel.runtime.routing import Routing
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
@@ -136,7 +136,8 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
         plans_only=request.mode == "plan" or handoff.plans_only,
         limits=_command_limits(request, settings),
         routing=_routing(request, settings, policy),
-        falls_back=settings.fallback_to_host and agent is not None and not _is_alone(request),
+        falls_back=settings.fallback_to_host and agent is not None and not (alone := _is_alone(request)),
+        cannot_fall_back=alone if settings.fallback_to_host and agent is not None else "",
         user=login_name(),
         owner=choices.owner,
         room=settings.variables_mib * 2**20,
@@ -161,9 +162,14 @@ def _check_box(request: RunRequest, choices: Choices) -> None:
         )
 
 
-def _is_alone(request: RunRequest) -> bool:
-    """Whether it goes on where the machine's owner does not answer for each command, or wants its box to stay."""
-    return request.keep or request.headless or bool(request.started_by)
+def _is_alone(request: RunRequest) -> str:
+    """Why the machine's owner does not answer for each command, or wants its box to stay; empty where they do."""
+    asks = "The setting `fallback_to_host` asks the owner of this machine before each command"
+    if request.started_by:
+        return f"{asks}, and not whoever writes from a chat."
+    if request.headless:
+        return f"{asks}, and nobody can be asked here: run it in a notebook, or in a terminal where you can answer."
+    return f"{asks}, and leaves no box that could stay: leave `--keep` out." if request.keep else ""
 
 
 def _check_policy(request: RunRequest, policy: SandboxPolicy) -> None:
@@ -289,7 +295,7 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
             )
         if request.keep:
             raise UsageError(f"The box of a sealed brain ends with its run: {_KEEP_OR} the sealed brain out.")
-        model_api(needs)
+        check_service(needs)
         spec, grant = with_program(spec, grant, needs)
     return replace(
         order,

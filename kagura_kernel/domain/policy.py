@@ -39,6 +39,10 @@ class ExecutionRoute(StrEnum):
     HOST = "host"
 
 
+HOST = "host"
+"""What calls itself a back-end where there is no box; no `--box` and no other package takes this name."""
+
+
 class IsolationClass(IntEnum):
     """How strong a box's walls are; a larger number is stronger."""
 

@@ -16,6 +16,7 @@ from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events.run import changes_after
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.plugins import PluginAudit
+from kagura_kernel.domain.policy import HOST
 from kagura_kernel.views import parts
 from kagura_kernel.views.kit import Kitted
 from kagura_kernel.views.learned import Learned, course_line, trust_line
@@ -274,10 +275,16 @@ class RunView:
             return
         if isinstance(event, ev.ToolFinished):
             found.finished = event
+            found.place = self._place(event.route)
             self._dirty.add("head")
         else:
             found.printed = (found.printed + event.text)[-parts.KEPT_OUTPUT :]
         self._dirty.add(found.key)
+
+    def _place(self, route: str) -> str:
+        """Where a call ran: without walls what a box would have done was done on this machine."""
+        without_walls = route == "sandbox" and self.box is not None and self.box.backend == HOST
+        return "this machine" if without_walls else route
 
     def _print(self, event: ev.ToolCalled | ev.OutputStreamed | ev.ToolFinished) -> None:
         printout = next((item for item in self.items if isinstance(item, parts.Printout)), None)
