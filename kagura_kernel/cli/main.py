@@ -33,7 +33,8 @@ _GARBAGE = 250_000
 _HOMES = {
     word: home
     for home, words in (
-        ("changes", ("apply", "discard", "undo")),
+        ("brain", ("models",)),
+        ("changes", ("apply", "commits", "discard", "undo")),
         ("approvals", ("approve", "deny")),
         ("runs", ("cost", "kill", "say", "sessions")),
         ("trust", ("graduation",)),

@@ -27,10 +27,12 @@ from kagura_kernel.cockpit.transports.acting import (
     Deciding,
     Launching,
     NotBegun,
+    Offering,
     Place,
     Refused,
     ending,
 )
+from kagura_kernel.cockpit.transports.changing import Changing, Offer
 from kagura_kernel.cockpit.transports.followers import Followers
 from kagura_kernel.cockpit.transports.posting import Posting
 from kagura_kernel.cockpit.transports.telling import one_line, told
@@ -63,7 +65,7 @@ class Messages:
     launching: Launching  # Begins them
     turns: Turns  # The order of each thread
 
-    async def do(self, said: Said, key: str, place: Place, turn: Turn | None) -> str | Post | None:
+    async def do(self, said: Said, key: str, place: Place, turn: Turn | None) -> str | Post | Offering | None:
         """Do what a message asks for: what to say, or None where a run was begun, which tells for itself.
 
         `key` is what the book knows it by; what waits for nobody has no turn.
@@ -92,7 +94,7 @@ class Messages:
         finally:
             self.turns.leave(turn)
 
-    async def _in_turn(self, said: Said, key: str, place: Place, turn: Turn) -> str | Post | None:
+    async def _in_turn(self, said: Said, key: str, place: Place, turn: Turn) -> str | Post | Offering | None:
         session = place.session or ""
         meaning = await self.acting.understood(said, place, in_turn=True)
         match meaning:
@@ -160,7 +162,7 @@ async def _tell(posting: Posting, message: TakenMessage) -> None:
             # It may be out, and says that a run begins.
             await posting.settle(message.thread, message.run_id, message.run_id, lambda _: interrupted)
         elif not message.message_id.startswith(CLICK):
-            await posting.reply(message.thread, message.message_id, interrupted)
+            await posting.reply(message.thread, message.message_id, lambda _: interrupted)
     await asyncio.to_thread(posting.book.done, message.message_id)
 
 
@@ -271,9 +273,10 @@ class Conversations:
             self.cockpit, self._followers, self._book, self.terms.project, self.terms.brain, self.transport.name
         )
         deciding = Deciding(self.cockpit, self._book, self.transport.name, self.transport.limit)
-        acting = Acting(self.cockpit, self._followers, self._turns, self._posting, deciding)
+        changing = Changing(self.cockpit)
+        acting = Acting(self.cockpit, self._followers, self._turns, self._posting, changing, deciding)
         self._messages = Messages(acting, self._launching, self._turns)
-        self._clicking = Clicking(self.cockpit, self._book, deciding)
+        self._clicking = Clicking(self.cockpit, self._book, changing, deciding)
 
     async def open(self) -> None:
         """Listen, and see to what an earlier process has left; returns once connected. May be tried again.
@@ -426,6 +429,8 @@ class Conversations:
         by = self._by(clicked)
         try:
             run_id = await self._clicking.click(clicked, by)
+            if isinstance(run_id, Offering):
+                return await self._reply(clicked, run_id)
             if not run_id:
                 return False
             await self._messages.go_on(
@@ -443,8 +448,14 @@ class Conversations:
             return await self._reply(clicked, told(error))
         return True
 
-    async def _reply(self, heard: Heard, told: str | Post) -> bool:
-        await self._posting.reply(heard.thread, _key(heard), told if isinstance(told, Post) else Post(told))
+    async def _reply(self, heard: Heard, told: str | Post | Offering) -> bool:
+        offer = told.offer if isinstance(told, Offering) else Offer("")
+        post = told.post if isinstance(told, Offering) else told if isinstance(told, Post) else Post(told)
+
+        def make(token: str) -> Post:
+            return replace(post, buttons=offer.buttons(token)) if offer.run_id else post
+
+        await self._posting.reply(heard.thread, _key(heard), make, offer.run_id)
         return False
 
     def _leave(self, turn: Turn | None) -> None:

@@ -58,6 +58,7 @@
     │   ├── ChangeConflict               ERR_CHANGE_CONFLICT
     │   ├── MergeOverlaps                ERR_MERGE_OVERLAPS
     │   ├── CannotUndo                   ERR_CANNOT_UNDO
+    │   ├── CommitsRefused               ERR_COMMITS
     │   └── NotebookUnwritable           ERR_NOTEBOOK_UNWRITABLE
     ├── BrainError
     │   ├── BrainNotConfigured           ERR_BRAIN_NOT_CONFIGURED
@@ -223,6 +224,7 @@ from kagura_kernel.domain.errors.sandbox import (
     ChangeConflict,
     ChangesIncomplete,
     CommandTimeout,
+    CommitsRefused,
     HostCommandTimeout,
     HostError,
     HostIdleTimeout,
@@ -272,6 +274,7 @@ __all__ = [
     "ChangeConflict",
     "ChangesIncomplete",
     "CommandTimeout",
+    "CommitsRefused",
     "ConfigurationError",
     "CredentialError",
     "EgressBusy",

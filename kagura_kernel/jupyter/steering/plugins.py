@@ -66,19 +66,20 @@ def plugin_unapprove(asked: Asked) -> None:
 def plugin_scan(asked: Asked) -> Any:
     """What the static scan finds in these places."""
     from kagura_kernel.jupyter.tables import findings_table
+    from kagura_kernel.jupyter.text_frames import FindingsText
     from kagura_kernel.plugins.scan import scan_path
 
-    return findings_table([scan_path(Path(path)) for path in asked["path"]])
+    return FindingsText(findings_table([scan_path(Path(path)) for path in asked["path"]]))
 
 
 def plugin_config(asked: Asked) -> pd.DataFrame:
     """What a plugin can be told, and was."""
     from kagura_kernel.jupyter.tables import settings_table
+    from kagura_kernel.jupyter.text_frames import FieldsText
 
     plugins = asked.cockpit.plugins
-    return settings_table(
-        plugins.examine(asked["name"]).schema, plugins.row(asked["name"], session=asked["session"]).config
-    )
+    configured = plugins.row(asked["name"], session=asked["session"]).config
+    return FieldsText(settings_table(plugins.examine(asked["name"]).schema, configured))
 
 
 def plugin_logs(asked: Asked) -> pd.DataFrame:
@@ -161,11 +162,12 @@ def plugin_remove(asked: Asked) -> None:
 def plugin_trust(asked: Asked) -> Any:
     """Trust an author's key, or list those that are trusted."""
     from kagura_kernel.jupyter.tables import authors_table
+    from kagura_kernel.jupyter.text_frames import AuthorsText
 
     plugins = asked.cockpit.plugins
     author, key = asked["author"], asked["key"]
     if author is None:
-        return authors_table(plugins.shelf.authors())
+        return AuthorsText(authors_table(plugins.shelf.authors()))
     if asked["remove"]:
         gone = plugins.shelf.distrust(author, by=person(), via=VIA)
         say(f"{author} is trusted no longer." if gone else f"{author} was not trusted.")
