@@ -76,9 +76,11 @@ requirements() {
       requirements lab
       cat <<'LIST'
 chromium chromium
+dbus-run-session dbus-daemon
 debootstrap debootstrap
 dockerd docker.io
 git git
+gnome-keyring-daemon gnome-keyring
 ip iproute2
 iptables iptables
 newuidmap uidmap

@@ -37,21 +37,24 @@ guard_imports(os.path.realpath, os.getcwd)
 
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:
-    """`%load_ext kagura_kernel`: register the magics; everything heavier waits for the first cell that needs it."""
+    """`%load_ext kagura_kernel`: register the magics; what the first run needs is imported between cells."""
     from kagura_kernel.domain.former_names import former_variables
-    from kagura_kernel.jupyter.ahead import compile_ahead
+    from kagura_kernel.jupyter.ahead import compile_ahead, prepare
     from kagura_kernel.jupyter.magics import register
 
     register(ipython)
     for told in former_variables(os.environ):
         sys.stderr.write(f"{told}\n")
     compile_ahead(os.environ)
+    prepare(ipython, os.environ)
 
 
 def unload_ipython_extension(ipython: InteractiveShell) -> None:
     """`%unload_ext kagura_kernel`: stop what runs, close what is open, and take the magics away."""
+    from kagura_kernel.jupyter.ahead import leave_be
     from kagura_kernel.jupyter.magics import unregister
 
+    leave_be(ipython)
     unregister(ipython)
 
 

@@ -60,9 +60,10 @@ def make_brains(environ: Mapping[str, str], settings: Settings, home: Path) -> d
 
     for variable in _CLAUDE_KEYS:
         _keep(environ.get(variable, ""))
-    claude = ClaudeBrain(environ, home / "claude", key=_claude_key(environ, settings))
+    key = _claude_key(environ, settings)
+    claude = ClaudeBrain(environ, home / "claude", key=key)
     compatible = compatible_brain(environ, settings)
-    sealed = SealedBrain(environ, home / "claude-programs")
+    sealed = SealedBrain(environ, home / "claude-programs", key=key)
     program = KaguraBrain(environ, settings.brain_program)
     return {brain.name: brain for brain in (claude, compatible, program, sealed)}
 

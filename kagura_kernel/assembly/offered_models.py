@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 from kagura_kernel.assembly.brains import Prices, compatible_brain, make_brains, make_endpoints, usual_endpoint
 from kagura_kernel.assembly.local_services import local_services, local_urls
 from kagura_kernel.brain.openai_compatible import Endpoint, is_loopback, joined_model, problem_with_url, split_model
-from kagura_kernel.brain.provider import choose, usual_model
+from kagura_kernel.brain.provider import AUTO, choose, usual_model
 from kagura_kernel.cockpit.brains import OfferedModel
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured
@@ -26,9 +27,10 @@ _PER_MILLION = 1_000_000 / _COUNTED
 def offered_models(
     environ: Mapping[str, str], settings: Settings, home: Path, journal: Journal, chosen: str
 ) -> list[OfferedModel]:
-    """Models of the brain that cells here have, the current one among them where it is named.
+    """Models of the brain that cells here have, the current one first; `auto` where the brain chooses it.
 
-    They are those that the brain knows names of, those that configured services tell, and those that answered lately.
+    They are those that the brain knows names of, those that configured services tell, and those that answered lately. A
+    name that stands for another model has the price of the one that it stood for when that last answered.
     Services are asked at once, and one that does not answer in time is left out.
 
     Args:
@@ -56,9 +58,24 @@ def offered_models(
         except BrainNotConfigured:
             current = ""
     used = [row.model for row in views.runs(journal, limit=_LATEST) if row.model and row.brain == brain.name]
-    names = dict.fromkeys([*([current] if current else []), *told, *used])
-    prices = Prices(settings)
-    return [_offered(name, name == current, prices, urls) for name in names]
+    # Where nobody names one the brain chooses; a service has none of its own.
+    first = current or ("" if brain.name == compatible.name else AUTO)
+    names = dict.fromkeys([*([first] if first else []), *told, *used])
+    prices, known = Prices(settings), views.answered_as(journal, brain.name, limit=_LATEST)
+    stands_for = {name or AUTO: model for name, model in known.items()}
+    return [
+        replace(
+            _offered(name, stands_for.get(name, name), prices, urls),
+            current=name == first,
+            about=_about(name, stands_for.get(name, "")),
+        )
+        for name in names
+    ]
+
+
+def _about(name: str, stands_for: str) -> str:
+    chosen = "the brain’s own choice" if name == AUTO else ""
+    return ", ".join(filter(None, [chosen, f"{stands_for} when it last answered" if stands_for else ""]))
 
 
 def _urls(endpoints: Mapping[str, Endpoint], settings: Settings) -> dict[str, str]:
@@ -74,13 +91,14 @@ def _told_by_services(urls: Mapping[str, str], endpoints: Mapping[str, Endpoint]
     return [joined_model(one.name, model) for one in local_services(urls, keys) for model in one.models]
 
 
-def _offered(name: str, current: bool, prices: Prices, urls: Mapping[str, str]) -> OfferedModel:
+def _offered(name: str, model: str, prices: Prices, urls: Mapping[str, str]) -> OfferedModel:
+    """With the price of the model that it stands for."""
     now = datetime.now(UTC)
-    read, source = prices.price(Usage(input_tokens=_COUNTED), name, now)
-    written, _ = prices.price(Usage(output_tokens=_COUNTED), name, now)
+    read, source = prices.price(Usage(input_tokens=_COUNTED), model, now)
+    written, _ = prices.price(Usage(output_tokens=_COUNTED), model, now)
     if read is None or written is None:
-        return OfferedModel(name, current, None, None, "price unknown")
+        return OfferedModel(name, input_usd=None, output_usd=None, price="price unknown")
     endpoint, _ = split_model(name, list(urls))
     free = not read and not written and bool(endpoint) and is_loopback(urlsplit(urls[endpoint]).hostname or "")
     price = "free, on this machine" if free else source
-    return OfferedModel(name, current, read * _PER_MILLION, written * _PER_MILLION, price)
+    return OfferedModel(name, input_usd=read * _PER_MILLION, output_usd=written * _PER_MILLION, price=price)

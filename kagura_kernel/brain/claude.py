@@ -21,9 +21,10 @@ from kagura_kernel.brain.claude_auth import (
     program_environ,
     program_file,
     resolve,
+    signed_environ,
 )
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn, all_images
-from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, CredentialError
+from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.claude_talk import Talk
@@ -111,7 +112,7 @@ class ClaudeBrain:
         except OSError as error:
             raise BrainLost(self.name, f"{self._home.root} cannot be used ({error.strerror})") from error
 
-        environ = await self._signed_environ()
+        environ = await signed_environ(self.name, self._environ, self._key)
         # Imported late, since a kernel that only replays never needs it, and beside the loop: the SDK takes half a
         # second, in which other runs go on.
         talking = await asyncio.to_thread(import_module, "kagura_kernel.brain.claude_talk")
@@ -130,24 +131,11 @@ class ClaudeBrain:
         finally:
             await talk.stop()
 
-    def _uses_key(self) -> bool:
-        """Whether the kept key is what signs in: a variable comes before it, and it before a sign-in."""
-        return self._key is not None and not has_key(self._environ)
-
     def _auth(self) -> AuthContext:
-        if self._key is not None and self._uses_key():
+        # A variable comes before the kept key, and that before a sign-in.
+        if self._key is not None and not has_key(self._environ):
             return AuthContext(ready=True, method="api key", reason=f"key from {self._key.place}")
         return resolve(self._environ)
-
-    async def _signed_environ(self) -> Mapping[str, str]:
-        """The environment with the key that is kept, where it is needed; raises `BrainNotConfigured`."""
-        if self._key is None or not self._uses_key():
-            return self._environ
-        try:
-            return self._environ | {"ANTHROPIC_API_KEY": await self._key.read()}
-        except CredentialError as error:
-            message = f"The {self.name} brain cannot think: {error.message}"
-            raise BrainNotConfigured(message) from error
 
 
 def _spent_already(turn: Turn) -> BrainDone | None:

@@ -18,10 +18,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.provider import AuthContext, Turn
+from kagura_kernel.domain.errors import BrainNotConfigured, CredentialError
 from kagura_kernel.domain.search_path import entries_outside, is_inside
 from kagura_kernel.domain.tools import ToolSpec
+
+if TYPE_CHECKING:
+    from kagura_kernel.brain.openai_compatible import Key
 
 SERVER = "kagura"
 PREFIX = f"mcp__{SERVER}__"
@@ -208,13 +213,35 @@ class ClaudeHome:
         """Remove what runs left whose kernel was killed."""
         with os.scandir(self.cache) as entries:
             for entry in entries:
-                if entry.stat(follow_symlinks=False).st_mtime < time.time() - _FORGOTTEN:
-                    shutil.rmtree(entry.path, ignore_errors=True)
+                # Another run may end just now and remove its own.
+                with contextlib.suppress(FileNotFoundError):
+                    if entry.stat(follow_symlinks=False).st_mtime < time.time() - _FORGOTTEN:
+                        shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def has_key(environ: Mapping[str, str]) -> bool:
     """Whether a variable holds a key."""
     return bool(environ.get("ANTHROPIC_API_KEY") or environ.get("ANTHROPIC_AUTH_TOKEN"))
+
+
+async def signed_environ(brain: str, environ: Mapping[str, str], key: Key | None) -> Mapping[str, str]:
+    """The environment with the key that is kept, where a variable holds none.
+
+    Args:
+        brain: Whose it is.
+        environ: What there is.
+        key: Where a key is kept; None for nowhere.
+
+    Raises:
+        BrainNotConfigured: the key cannot be read.
+    """
+    if key is None or has_key(environ):
+        return environ
+    try:
+        return {**environ, "ANTHROPIC_API_KEY": await key.read()}
+    except CredentialError as error:
+        message = f"The {brain} brain cannot think: {error.message}"
+        raise BrainNotConfigured(message) from error
 
 
 def resolve(environ: Mapping[str, str]) -> AuthContext:

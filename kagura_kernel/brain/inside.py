@@ -5,7 +5,7 @@ It never sees the box itself: it says what to show and where its service is, and
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -19,7 +19,8 @@ class SealedNeeds:
     place: str  # Where it lies in the box
     url: str  # Base URL of its service
     header: str  # The header that carries the key
-    key: Callable[[], str] = field(repr=False)  # The key; called outside of the box alone
+    # Reads the key, outside of the box alone; raises `BrainNotConfigured`
+    key: Callable[[], Awaitable[str]] = field(repr=False)
 
 
 class InsideProgram(Protocol):

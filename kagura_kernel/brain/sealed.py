@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.brain.claude_auth import INSTALL, program_file
+from kagura_kernel.brain.claude_auth import INSTALL, has_key, program_file, signed_environ
 from kagura_kernel.brain.inside import SealedNeeds
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn, all_images
 from kagura_kernel.brain.sealed_command import ABOUT_THE_PLACE, box_environ, command_line
@@ -25,13 +25,15 @@ from kagura_kernel.domain.policy import PROGRAM_DIR
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.claude_talk import Talk
+    from kagura_kernel.brain.openai_compatible import Key
 
 NAME = "sealed"
 SERVICE = "https://api.anthropic.com"
 
 _NO_KEY = (
     "it needs a key that can be added outside of the box: set ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN for a "
-    "gateway. A sign-in of the Claude program is not lent to a box"
+    "gateway, or have `kagura-kernel setup brain` put a key into the keychain. A sign-in "
+    "of the Claude program is not lent to a box"
 )
 _HEADERS = {"ANTHROPIC_API_KEY": "x-api-key", "ANTHROPIC_AUTH_TOKEN": "authorization"}
 _ELF = b"\x7fELF"
@@ -45,6 +47,7 @@ class SealedBrain:
         environ: Mapping[str, str],
         state_dir: Path,
         *,
+        key: Key | None = None,
         program: Path | None = None,
         max_retries: int = 4,
         silence: float = 600.0,
@@ -54,12 +57,14 @@ class SealedBrain:
         Args:
             environ: Where the key and the base URL are read from; never this process's own unless it is handed in.
             state_dir: A directory of ours, made when needed, where a program is kept that lies among other files.
+            key: Where a key is kept that is used where the environment has none; None where there is none.
             program: The Claude program; None finds the one that came with the SDK, else the one on the PATH.
             max_retries: How often the program asks an overloaded service again, with growing pauses.
             silence: Seconds without a sign of life, while no tool runs, after which the program counts as lost.
         """
         self._environ = dict(environ)
         self._state_dir = state_dir
+        self._key = key
         self._program = program
         self._max_retries = max_retries
         self._silence = silence
@@ -77,7 +82,9 @@ class SealedBrain:
         program = self._find()
         if why := self._why_no_program(program):
             return AuthContext(ready=False, method="" if program is None else "api key", reason=why)
-        return AuthContext(ready=True, method="api key", reason=f"{variable} is set, and stays outside of the box")
+        kept = "" if self._key is None or has_key(self._environ) else f"key from {self._key.place}"
+        reason = f"{kept or f'{variable} is set'}, and stays outside of the box"
+        return AuthContext(ready=True, method="api key", reason=reason)
 
     def capabilities(self) -> BrainCapabilities:
         """It streams and listens in the box; its conversation is gone with that, and its costs are counted outside."""
@@ -100,7 +107,7 @@ class SealedBrain:
             message = f"The {self.name} brain cannot think: {self._state_dir} cannot be used ({error.strerror})."
             raise BrainNotConfigured(message) from error
         url = self._environ.get("ANTHROPIC_BASE_URL") or SERVICE
-        return SealedNeeds(folder, PROGRAM_DIR, url, _HEADERS[variable], lambda: self._environ[variable])
+        return SealedNeeds(folder, PROGRAM_DIR, url, _HEADERS[variable], self._read_key)
 
     async def run(self, turn: Turn) -> AsyncGenerator[BrainEvent, None]:
         """Think until done. Cancelling, or closing the iterator, ends the program and all that it has started.
@@ -117,6 +124,7 @@ class SealedBrain:
         if turn.max_turns is not None and turn.max_turns <= 0:
             yield BrainDone(stopped="turns")
             return
+        key = await self._read_key()
         # Imported late and beside the loop, as for the brain on the host.
         talking = await asyncio.to_thread(import_module, "kagura_kernel.brain.claude_sealed_talk")
         talk: Talk = talking.sealed_talk(
@@ -124,7 +132,7 @@ class SealedBrain:
             command_line(turn),
             box_environ(turn.inside, _HEADERS[variable], max_retries=self._max_retries),
             system=turn.system + ABOUT_THE_PLACE,
-            secrets=[self._environ[variable]],
+            secrets=[key],
             silence=self._silence,
         )
         try:
@@ -135,7 +143,12 @@ class SealedBrain:
             await talk.stop()
 
     def _variable(self) -> str | None:
-        return next((name for name in _HEADERS if self._environ.get(name)), None)
+        kept = None if self._key is None else "ANTHROPIC_API_KEY"
+        return next((name for name in _HEADERS if self._environ.get(name)), kept)
+
+    async def _read_key(self) -> str:
+        environ = await signed_environ(self.name, self._environ, self._key)
+        return environ[self._variable() or "ANTHROPIC_API_KEY"]
 
     def _find(self) -> Path | None:
         program = program_file(self._program, self._environ)

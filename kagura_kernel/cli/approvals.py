@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel import redact
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
-from kagura_kernel.cli.printing import as_json, cut, moment, table, tell
+from kagura_kernel.cli.printing import as_json, cut, moment, table, tell, with_next
 from kagura_kernel.cli.runs import LATEST
 from kagura_kernel.cockpit.naming import here_of, named_approval
+from kagura_kernel.cockpit.next_commands import NO_APPROVALS, NONE_WAITS, of_approval
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.asked import asked
 from kagura_kernel.journal import views
@@ -37,7 +38,7 @@ def approvals(arguments: SimpleNamespace) -> int:
     with read_journal(arguments) as journal:
         rows = views.approvals(journal, limit=arguments.limit or LATEST, pending_only=arguments.pending)
     if arguments.json:
-        print(as_json([asdict(row) for row in rows]))
+        print(as_json(with_next([asdict(row) for row in rows], list(map(of_approval, rows)))))
     elif rows:
         head = ("", "approval", "run", "lineage", "kind", "asked", "until", "answer", "by", "title", "what")
         whole = ("", "approval", "run", "asked", "until")
@@ -47,7 +48,7 @@ def approvals(arguments: SimpleNamespace) -> int:
         for row in waiting:
             print("\n".join(["", *_in_full(row, told.get(row.id, ()))]))
     else:
-        print("No approval waits." if arguments.pending else "Nothing was asked for yet.")
+        print(NONE_WAITS if arguments.pending else NO_APPROVALS)
     return 0
 
 

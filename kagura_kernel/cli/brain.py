@@ -1,4 +1,4 @@
-"""`kagura-kernel brain`: the brains that are configured, and what a turn of each would cost; asks no service."""
+"""`kagura-kernel brain` and `models`: what could think here, and what that would cost. The first asks no service."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import asdict
 from types import SimpleNamespace
 
 from kagura_kernel.assembly.brains import brain_reports
-from kagura_kernel.cli.opening import open_journal, place_of
-from kagura_kernel.cli.printing import as_json, paragraph, table, terminal_width
-from kagura_kernel.cockpit.brains import turn_words
+from kagura_kernel.cli.opening import open_journal, place_of, read_journal
+from kagura_kernel.cli.printing import as_json, paragraph, table, tell_rows, terminal_width
+from kagura_kernel.cockpit.brains import PRICES_SAID, turn_words
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.journal.place import data_home
 
@@ -51,6 +51,35 @@ def brain(arguments: SimpleNamespace) -> int:
     print(_told(head, rows))
     print(paragraph(turn_words(reports), "", "", terminal_width()) if sys.stdout.isatty() else turn_words(reports))
     return 0
+
+
+def models(arguments: SimpleNamespace) -> int:
+    """Print the models that runs here can name; 0.
+
+    Raises:
+        BrainNotConfigured: nothing can think.
+        ConfigurationError: the settings are wrong.
+        JournalError: the journal cannot be read.
+    """
+    from kagura_kernel.assembly import load_settings
+    from kagura_kernel.assembly.offered_models import offered_models
+
+    with read_journal(arguments) as journal:
+        found = offered_models(os.environ, load_settings(os.environ), data_home(os.environ), journal, "")
+    head = ("", "model", "read", "written", "price", "what it is")
+    cells = [
+        ("*" if one.current else " ", one.name, _usd(one.input_usd), _usd(one.output_usd), one.price, one.about or "-")
+        for one in found
+    ]
+    none = "The brain names no models: `--model NAME` takes any."
+    tell_rows(arguments, list(map(asdict, found)), head, cells, whole=("", "model"), none=none)
+    if cells and not arguments.json:
+        print(PRICES_SAID)
+    return 0
+
+
+def _usd(figure: float | None) -> str:
+    return "unknown" if figure is None else f"${figure:g}"
 
 
 def _told(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

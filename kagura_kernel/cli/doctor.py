@@ -41,8 +41,10 @@ from kagura_kernel.domain.former_names import former_variables
 from kagura_kernel.domain.policy import IsolationClass, SandboxPolicy
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.journal.noted_rows import note_row, noted_row
 from kagura_kernel.journal.owner import owner_alive, process_owner
-from kagura_kernel.journal.place import shown
+from kagura_kernel.journal.place import data_home, shown
+from kagura_kernel.journal.rows import NOTHING
 from kagura_kernel.sandbox.selection import AUTO, BY_NAME, SHARED_NEEDS, is_shared
 
 if TYPE_CHECKING:
@@ -112,7 +114,7 @@ def doctor(arguments: SimpleNamespace) -> int:
     from kagura_kernel.assembly import load_settings
 
     since = read_time(arguments.since, datetime.now(UTC))
-    findings = look(load_settings(os.environ), place_of(arguments), since)
+    findings = look(load_settings(os.environ), place_of(arguments), since, full=arguments.full)
     failed = any(finding.state == FAIL for finding in findings)
     then = next_step(findings)
     record = {"ok": not failed, "findings": [asdict(finding) for finding in findings], "next": then}
@@ -137,17 +139,20 @@ def next_step(findings: Sequence[Finding]) -> str:
     return next((f"{finding.then.rstrip('.')} ({finding.name})" for finding in order if finding.then), "")
 
 
-def look(settings: Settings, place: Path | str, since: datetime) -> list[Finding]:
-    """Everything, in the order in which it is told. What was refused and denied is counted from `since` on."""
+def look(settings: Settings, place: Path | str, since: datetime, *, full: bool = False) -> list[Finding]:
+    """Everything, in the order in which it is told. What was refused and denied is counted from `since` on.
+
+    Of the journal, what was written since it last held is checked; with `full` all of it.
+    """
     # Boxes take a while to start: all else is looked at meanwhile.
     with ThreadPoolExecutor(1) as pool:
         tried = pool.submit(lambda: list(boxes(settings)))
         first = [*brains(settings, os.environ), memory(settings), *chats(settings, os.environ)]
-        rest = beside_boxes(settings, place, since)
+        rest = beside_boxes(settings, place, since, full=full)
         return [*first, *tried.result(), *rest]
 
 
-def beside_boxes(settings: Settings, place: Path | str, since: datetime) -> list[Finding]:
+def beside_boxes(settings: Settings, place: Path | str, since: datetime, *, full: bool = False) -> list[Finding]:
     """All else: network, secrets, Jupyter, clock, disk, and what the journal tells; arguments as of `look`."""
     return [
         *(
@@ -162,7 +167,7 @@ def beside_boxes(settings: Settings, place: Path | str, since: datetime) -> list
         *data_directory(os.environ),
         *disk(os.environ),
         *extension_findings(settings),
-        *_books(place, since),
+        *_books(place, since, full=full),
     ]
 
 
@@ -246,10 +251,10 @@ def memory(settings: Settings) -> Finding:
     return Finding("memory", OK if found.ok else FAIL, found.said, then, MEMORY)
 
 
-def _books(place: Path | str, since: datetime) -> Iterator[Finding]:
+def _books(place: Path | str, since: datetime, *, full: bool) -> Iterator[Finding]:
     try:
         with open_journal(place) as journal:
-            yield _chain(journal)
+            yield _chain(journal, full=full)
             yield _runs(journal)
             yield _leases(journal)
             yield from _approvals(journal, since)
@@ -260,11 +265,17 @@ def _books(place: Path | str, since: datetime) -> Iterator[Finding]:
         yield unusable(error)
 
 
-def _chain(journal: Journal) -> Finding:
-    checked = journal.verify()
+def _chain(journal: Journal, *, full: bool) -> Finding:
+    home = data_home(os.environ)
+    noted = NOTHING if full else noted_row(home, journal.where)
+    checked = journal.verify(noted=noted)
     if journal.unwritable:
         return only_read(checked.where, journal.unwritable)
-    return Finding("journal", OK, f"{checked.where}: {checked.rows} rows, last hash {checked.last_hash}")
+    note_row(home, checked, datetime.now(UTC))
+    said = f"{checked.where}: {checked.rows} rows, last hash {checked.last_hash}"
+    if noted.seq:
+        said = f"{said}; the first {noted.seq} were checked on {noted.at[:10]} (`--full` checks all)"
+    return Finding("journal", OK, said)
 
 
 def _runs(journal: Journal) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -15,7 +16,8 @@ from kagura_kernel.cli.printing import tell
 from kagura_kernel.cockpit.naming import here_of, named_run, read_time
 from kagura_kernel.domain.errors import JournalTampered
 from kagura_kernel.journal.exporting import ExportPart, back_up, export_lines, verify_copy
-from kagura_kernel.journal.place import shown
+from kagura_kernel.journal.noted_rows import note_row
+from kagura_kernel.journal.place import data_home, shown
 from kagura_kernel.journal.views import rebuild
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ def _check(arguments: SimpleNamespace, *, rebuilt: bool) -> int:
     try:
         with open_journal(place_of(arguments)) as journal:
             checked = _rebuild(journal) if rebuilt else journal.verify()
+            note_row(data_home(os.environ), checked, datetime.now(UTC))
     except JournalTampered as error:
         if arguments.json:
             print(json.dumps({"ok": False, **_broken(error)}, ensure_ascii=False))

@@ -100,9 +100,10 @@ def _show_file(kit: StagedKit, arguments: SimpleNamespace) -> int:
 
 
 def _of_run(kits: KitDesk, word: str) -> StagedKit:
-    from kagura_kernel.cli.opening import open_journal, place_in_use
+    from kagura_kernel.cli.opening import open_journal
+    from kagura_kernel.journal.place import place_in_use
 
-    with open_journal(place_in_use()) as journal:
+    with open_journal(place_in_use(os.environ)) as journal:
         return kits.of_run(journal, named_run(journal, word, here_of()))
 
 

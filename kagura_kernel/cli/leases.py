@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal, read_log
 from kagura_kernel.cli.printing import moment, size, span, tell, tell_rows
 from kagura_kernel.cockpit.naming import only
+from kagura_kernel.cockpit.next_commands import NO_LEASES, of_lease
 from kagura_kernel.domain.errors import ConfigurationError, RunUnknown, UnknownName, UsageError
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
@@ -107,7 +108,8 @@ def leases(arguments: SimpleNamespace) -> int:
     head = ("lease", "provider", "scope", "run", "state", "ends", "budget left", "renewals", "holder", "why")
     whole = ("lease", "run", "state", "ends", "budget left", "renewals", "holder")
     records, cells = list(map(_fields, rows)), list(map(_cells, rows))
-    return tell_rows(arguments, records, head, cells, whole=whole, none="No credential is out.")
+    following = [of_lease(row.lease_id) if row.state != "gone" else [] for row in rows]
+    return tell_rows(arguments, records, head, cells, whole=whole, following=following, none=NO_LEASES)
 
 
 def revoke(arguments: SimpleNamespace) -> int:

@@ -33,12 +33,24 @@ _GARBAGE = 250_000
 _HOMES = {
     word: home
     for home, words in (
-        ("changes", ("apply", "discard", "undo")),
+        ("brain", ("models",)),
+        ("changes", ("apply", "commits", "discard", "undo")),
         ("approvals", ("approve", "deny")),
         ("runs", ("cost", "kill", "say", "sessions")),
         ("trust", ("graduation",)),
         ("memory", ("lessons", "recall")),
         ("plugin_enabling", ("plugin audit", "plugin enable")),
+        (
+            "plugin_repositories",
+            (
+                "plugin publish",
+                "plugin repository add",
+                "plugin repository list",
+                "plugin repository remove",
+                "plugin search",
+                "plugin update",
+            ),
+        ),
         ("leases", ("revoke",)),
     )
     for word in words

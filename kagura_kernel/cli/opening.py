@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from kagura_kernel.cockpit.naming import here_of, named_run, read_time
 from kagura_kernel.domain.errors import UsageError
-from kagura_kernel.journal.place import data_home
+from kagura_kernel.journal.place import data_home, place_in_use
 from kagura_kernel.journal.store import Journal
 
 
@@ -23,18 +23,7 @@ def place_of(arguments: SimpleNamespace) -> str | Path:
         ConfigurationError: none is named, and the settings are wrong.
     """
     named: str | Path | None = arguments.url or arguments.dir
-    return named or place_in_use()
-
-
-def place_in_use() -> str | Path:
-    """The journal of the settings.
-
-    Raises:
-        ConfigurationError: the settings are wrong.
-    """
-    from kagura_kernel.assembly import load_settings
-
-    return load_settings(os.environ).journal_url or data_home(os.environ)
+    return named or place_in_use(os.environ)
 
 
 def home_of(place: str | Path) -> Path:

@@ -12,8 +12,20 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly.places import redactor_of
-from kagura_kernel.cli.printing import as_json, cut, moment, paragraph, table, tell, tell_rows, terminal_width
+from kagura_kernel.cli.printing import (
+    as_json,
+    cut,
+    for_terminal,
+    moment,
+    paragraph,
+    table,
+    tell,
+    tell_rows,
+    terminal_width,
+    with_next,
+)
 from kagura_kernel.cockpit.naming import LAST, here_of
+from kagura_kernel.cockpit.next_commands import NO_AUTHORS, NO_PLUGINS, of_plugin
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.plugins import PluginState
 from kagura_kernel.journal import views
@@ -72,19 +84,22 @@ def plugin_list(found: Cockpit, arguments: SimpleNamespace) -> int:
     """Print the plugins, as a session has them or as they lie here; 0."""
     session = named_session(found.journal, arguments.session, needed=False)
     rows = as_in(found.journal, session, found.plugins.rows())
+    following = list(map(of_plugin, rows))
     if arguments.json:
-        print(as_json([as_data(row) for row in rows]))
+        print(as_json(with_next([as_data(row) for row in rows], following)))
     elif rows:
         head = ("plugin", "version", "state", "risk", "approved", "place", "what it does")
-        print(table(head, [_cells(row) for row in rows], whole=("plugin", "version", "state")))
+        print(table(head, [_cells(row) for row in rows], whole=("plugin", "version", "state"), following=following))
         for row in rows:
             if why := row.why_out:
                 print(f"{row.name}: {cut(why, 400)}")
+            if row.update:
+                print(f"{row.name}: {row.update} can be had: `kagura-kernel plugin update {row.name}`")
         if not session and (several := live_sessions(found.journal)):
             names = ", ".join(several[:5])
             print(f"{len(several)} sessions go on; `--session NAME` tells what is enabled in one: {names}")
     else:
-        print("There are no plugins.")
+        print(for_terminal(NO_PLUGINS))
     return 0
 
 
@@ -218,8 +233,8 @@ def plugin_install(found: Cockpit, arguments: SimpleNamespace) -> int:
     """Copy it to the person’s own plugins; 0."""
     from kagura_kernel.cockpit.plugins import installed_text
 
-    shelf, replace = found.plugins.shelf, arguments.replace
-    installed = shelf.install(arguments.source, arguments.sha256, replace=replace, by=person(), via=VIA)
+    shelf, of = found.plugins.shelf, arguments
+    installed = shelf.install(of.source, of.sha256, repository=of.repository, replace=of.replace, by=person(), via=VIA)
     barred = shelf.barred(installed.name)
     said = installed_text(installed, barred, f"kagura-kernel plugin enable {installed.name}")
     return tell(arguments, as_data(found.plugins.row(installed.name)) | {"barred": barred}, said)
@@ -252,7 +267,7 @@ def plugin_trust(found: Cockpit, arguments: SimpleNamespace) -> int:
     if author is None:
         authors = [asdict(one) for one in found.plugins.shelf.authors()]
         rows = [(one["name"], one["key"]) for one in authors]
-        return tell(arguments, authors, table(("author", "key"), rows) if rows else "You trust no author yet.")
+        return tell(arguments, authors, table(("author", "key"), rows) if rows else for_terminal(NO_AUTHORS))
     if arguments.remove:
         gone = found.plugins.shelf.distrust(author, by=person(), via=VIA)
         said = f"{author} is trusted no longer." if gone else f"{author} was not trusted."

@@ -34,7 +34,13 @@ _HERE = {
 """What errors of a run tell whoever sits at a notebook, and what it is in a terminal."""
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, whole: Collection[str] = ()) -> str:
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    whole: Collection[str] = (),
+    following: Sequence[Sequence[str]] = (),
+) -> str:
     """Rows below their heading, in columns; whatever a cell holds, it stays in its row.
 
     On a terminal that is too narrow the longest cells are shortened; where that is not enough a row takes several
@@ -44,7 +50,16 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, whole: Colle
         head: The headings.
         rows: As many cells each.
         whole: Headings of columns that are never shortened: what they hold is typed again.
+        following: The commands that still do something with each row, as a notebook spells them: beneath it on a
+            terminal, else a last column.
     """
+    typed = [[for_terminal(command) for command in commands] for commands in following]
+    beneath: list[list[str]] = [[] for _ in range(len(rows) + 1)]
+    if sys.stdout.isatty():
+        beneath = [[], *typed] if typed else beneath
+    elif any(typed):
+        head = [*head, "next"]
+        rows = [[*row, "; ".join(some) or "-"] for row, some in zip(rows, typed, strict=True)]
     cells = [list(head), *([shown(str(cell)) for cell in row] for row in rows)]
     widths = [max(len(line[place]) for line in cells) for place in range(len(head))]
     bands = [range(len(head))]
@@ -57,11 +72,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, whole: Colle
             fitted = [length if keep else min(length, most) for length, keep in zip(widths, kept, strict=True)]
             bands = _bands(fitted, width)
         widths = fitted
-    lines = [
-        (_INDENT if number else "") + _GAP.join(cut(line[place], widths[place]).ljust(widths[place]) for place in band)
-        for line in cells
-        for number, band in enumerate(bands)
-    ]
+    lines: list[str] = []
+    for line, commands in zip(cells, beneath, strict=True):
+        for number, band in enumerate(bands):
+            told = _GAP.join(cut(line[place], widths[place]).ljust(widths[place]) for place in band)
+            lines.append((_INDENT if number else "") + told)
+        lines += [f"{_INDENT}next: {shown(command)}" for command in commands]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -127,7 +143,7 @@ def for_terminal(text: str) -> str:
     words = "|".join(re.escape(name) for name in names_on(Surface.TERMINAL))
     for there, here in _HERE.items():
         text = text.replace(there, here)
-    text = re.sub(r"%%kagura (--(?:new|plan|record)\b)", r"kagura-kernel run \1", text)
+    text = re.sub(r"%%kagura (--(?:new|plan|record|resume|session)\b)", r"kagura-kernel run \1", text)
     return re.sub(rf"(?<!%)%kagura ({words})\b", r"kagura-kernel \1", text)
 
 
@@ -175,10 +191,20 @@ def tell_rows(
     cells: Sequence[Sequence[object]],
     *,
     whole: Collection[str] = (),
+    following: Sequence[Sequence[str]] = (),
     none: str,
 ) -> int:
     """Print rows as `tell` does: the records as JSON, otherwise a table, or what is said where there is no row; 0."""
-    return tell(arguments, records, table(head, cells, whole=whole) if cells else none)
+    told = table(head, cells, whole=whole, following=following) if cells else for_terminal(none)
+    return tell(arguments, with_next(records, following), told)
+
+
+def with_next(records: Sequence[Any], following: Sequence[Sequence[str]]) -> list[Any]:
+    """Records for JSON with the commands that still do something with each; as they are where these are not told."""
+    if not following:
+        return list(records)
+    typed = ([for_terminal(command) for command in commands] for commands in following)
+    return [record | {"next": some} for record, some in zip(records, typed, strict=True)]
 
 
 def as_json(value: Any) -> str:

@@ -81,16 +81,27 @@ def waiting_changes(view: RunView, run_id: str) -> str:
 
 
 class QuietProgress:
-    """Nothing on the way; at the end what needs somebody."""
+    """Nothing on the way but that there is no box; at the end what needs somebody."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
+        self._announced = False
 
     def refresh(self, view: RunView) -> None:
-        """Nothing: nobody looks."""
+        """What the wall is, where there is none: whoever reads a log has to know whose machine it was."""
+        from kagura_kernel.domain.visible import visible
+        from kagura_kernel.views.head import box_notes
+
+        if view.box is None or self._announced:
+            return
+        self._announced = True
+        if view.box.isolation == "none":
+            for note in box_notes(view, here=True):
+                self.tell(f"! {visible(note)}")
 
     def finish(self, view: RunView) -> None:
         """What was refused for want of somebody who could be asked, and changes that wait."""
+        self.refresh(view)
         from kagura_kernel.render.escape import one_line
         from kagura_kernel.views.approvals import verdict_words
         from kagura_kernel.views.parts import Ask

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel import redact
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
-from kagura_kernel.cli.printing import as_json, cut, moment, span, table, tell, tell_rows
-from kagura_kernel.cockpit.instead import going_on
+from kagura_kernel.cli.printing import as_json, cut, for_terminal, moment, span, table, tell, tell_rows
 from kagura_kernel.cockpit.naming import here_of, named_run, run_to_stop
+from kagura_kernel.cockpit.next_commands import NEWEST, NO_RUNS, NO_SESSIONS, of_run, of_session
 from kagura_kernel.cockpit.status import spent
 from kagura_kernel.domain.errors import NotHeard, UsageError
 from kagura_kernel.domain.events import RunFinished
@@ -50,12 +50,13 @@ def runs(arguments: SimpleNamespace) -> int:
     with read_journal(arguments) as journal:
         named = [named_run(journal, word, here_of()) for word in arguments.run]
         rows = views.runs(journal, limit=len(named) or arguments.limit or LATEST, run_ids=named or None)
+        following = [of_run(journal, row) if number < NEWEST else [] for number, row in enumerate(rows)]
     told = [(name, said) for name, said in _HISTORY if any(map(said, rows))]
     head = ("", "run", "status", "started", "took", "box", "user", *(name for name, _ in told), "task")
     records = [asdict(row) | {"live": is_live(row), "parent": row.parent} for row in rows]
     cells = [_cells(row, tuple(said(row) or "-" for _, said in told)) for row in rows]
     whole = ("", "run", "started", "took", "resumes", "parent")
-    return tell_rows(arguments, records, head, cells, whole=whole, none="No run yet.")
+    return tell_rows(arguments, records, head, cells, whole=whole, following=following, none=NO_RUNS)
 
 
 def is_live(row: RunRow) -> bool:
@@ -84,10 +85,11 @@ def sessions(arguments: SimpleNamespace) -> int:
     """Print them; 0 whatever they are like. Raises as `read_journal`."""
     with read_journal(arguments) as journal:
         rows = known(journal, limit=arguments.limit or LATEST)
+        following = [of_session(journal, row) if number < NEWEST else [] for number, row in enumerate(rows)]
     records, cells = [asdict(row) | {"state": _session_state(row)} for row in rows], list(map(_session_cells, rows))
     head = ("session", "state", "runs", "began", "last", "last run", "task")
     whole = ("session", "began", "last", "last run")
-    return tell_rows(arguments, records, head, cells, whole=whole, none="No session yet.")
+    return tell_rows(arguments, records, head, cells, whole=whole, following=following, none=NO_SESSIONS)
 
 
 def _session_state(row: SessionRow) -> str:
@@ -126,7 +128,7 @@ def cost(arguments: SimpleNamespace) -> int:
         print(table(head[:many], cells, whole=("run", "started", "usd", "with its children")))
         print(_sum(rows))
     else:
-        print("No run yet.")
+        print(for_terminal(NO_RUNS))
     return 0
 
 
@@ -247,6 +249,7 @@ def say(arguments: SimpleNamespace) -> int:
 def _instead(journal: Journal, run_id: str, sentence: Sentence, *, as_json: bool) -> int:
     """Stop it, and carry out here what goes on in its place; the exit code of a run."""
     from kagura_kernel.cli.run import carry_out_here
+    from kagura_kernel.cockpit.instead import going_on
 
     if not all(end.over for end in contain(journal, [run_id], by=sentence.by, seconds=_STOPS_WITHIN)):
         raise NotHeard(run_id, f"it still goes on {_STOPS_WITHIN:g} s after it was stopped")

@@ -20,11 +20,11 @@ from kagura_kernel.assembly.settings_file import KEYCHAIN, write_setting
 from kagura_kernel.brain.openai_compatible import KNOWN
 from kagura_kernel.cli import doctor
 from kagura_kernel.cli.doctor_rows import BRAIN, FAIL, MEMORY, OK, SANDBOX, TRANSPORT, Finding, brains, chats, laid_out
-from kagura_kernel.cli.opening import place_in_use
 from kagura_kernel.cli.setup_chats import WITHOUT_ASKING, set_up_chat
 from kagura_kernel.cli.status import look_at_memory
 from kagura_kernel.cli.talk import Talk
 from kagura_kernel.domain.errors import ConfigurationError, KaguraError
+from kagura_kernel.journal.place import place_in_use
 from kagura_kernel.membrane.credentials.secret import KeychainUnusable, keep_in_keychain
 from kagura_kernel.sandbox.selection import AUTO, BUILT_IN
 
@@ -86,7 +86,7 @@ def _is_ready(parts: Sequence[str]) -> bool:
 def _show_rest() -> None:
     """The other rows that are not well: each says for itself what mends it."""
     settings = load_settings(os.environ)
-    rest = doctor.beside_boxes(settings, place_in_use(), datetime.now(UTC))
+    rest = doctor.beside_boxes(settings, place_in_use(os.environ), datetime.now(UTC))
     print("the machine\n")
     _show([row for row in rest if row.state != OK] or [Finding("all else", OK, "well")])
 

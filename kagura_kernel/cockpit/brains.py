@@ -51,10 +51,15 @@ class OfferedModel:
     """One model that a cell can name."""
 
     name: str  # What `--model` and `%kagura model` take
-    current: bool  # Whether further runs think with it
     input_usd: float | None  # What a million tokens read cost; None when that is not known
     output_usd: float | None  # And written
     price: str  # Who says so, in words
+    current: bool = False  # Whether further runs think with it
+    about: str = ""  # What else there is to say of it: which model it stands for, who chooses it; may be empty
+
+
+PRICES_SAID = "Prices are in USD for a million tokens; without a figure the price is not known, which is not 0."
+"""What is said beside a list of models."""
 
 
 def usual_turn(journal: Journal | None) -> tuple[Usage, int]:

@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.brain.provider import AUTO
 from kagura_kernel.cockpit.attaching import Feed, LiveFeed, Tails
 from kagura_kernel.cockpit.classifying import Message, classifying_order
+from kagura_kernel.cockpit.committing import CommitDesk
 from kagura_kernel.cockpit.controls import Controls, LazyPlugins
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.enabling import PluginSurroundings
@@ -128,6 +130,7 @@ class Cockpit:
         self._sessions = Sessions()
         self._blobs = BlobStore(parts.home / "blobs")
         self._changes = ChangeDesk(parts.journal, self._blobs, parts.clock)
+        self.commits_desk = CommitDesk(parts.journal, self._blobs, parts.clock)  # Where what runs committed is settled
         self._lock = threading.Lock()
         self._handles: dict[str, RunHandle] = {}
         self._powers: dict[str, SessionPowers] = {}
@@ -440,10 +443,6 @@ class Cockpit:
         """A run's changes with their states; raises `RunUnknown`."""
         return self._changes.changes(run_id)
 
-    def changed_content(self, sha256: str, limit: int) -> bytes | None:
-        """The beginning of a changed file's new content; see `ChangeDesk.content`."""
-        return self._changes.content(sha256, limit)
-
     @property
     def changes_desk(self) -> ChangeDesk:
         """Where changes are applied, given up and taken back."""
@@ -533,14 +532,14 @@ class Cockpit:
         return self._model
 
     def use_model(self, name: str) -> None:
-        """Have runs of this process that name no model think with this one; empty leaves it to settings and brains.
+        """Have runs of this process that name no model think with this one; `auto` leaves it to settings and brains.
 
         Raises:
             UsageError: it looks like a secret.
             RedactionUnavailable: secrets cannot be looked for.
         """
         self._check_names([("The model", name)])
-        self._model = name
+        self._model = "" if name == AUTO else name
 
     def status(self) -> StatusReport:
         """The state of everything; probes the back-ends, so it may take a second."""
@@ -600,6 +599,7 @@ class Cockpit:
 
     def _listen(self) -> None:
         self._controls.begin()
+        self.plugins.reloading.begin()
 
     def _start_audit(self, order: AuditOrder, approver: Approver) -> tuple[RunHandle, AuditRun]:
         from kagura_kernel.runs.auditing import AuditParts, AuditRun

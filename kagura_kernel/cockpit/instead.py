@@ -11,7 +11,6 @@ from kagura_kernel.domain.errors import RunOver, RunUnknown
 from kagura_kernel.journal import views
 from kagura_kernel.journal.checkpoints import latest
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.runs.resumption import gone_on_with
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -67,7 +66,7 @@ def going_on(journal: Journal, run_id: str, text: str, asked: RunRequest | None 
         resume=None,
         mode=mode,
     )
-    if may_be_resumed(row) and latest(journal, run_id) is not None and not gone_on_with(journal, run_id):
+    if may_be_resumed(row) and latest(journal, run_id) is not None and not views.gone_on_with(journal, run_id):
         return request._replace(resume=run_id)
     # How much that run was shown of its notebook is not kept; what nobody knows is not shown again.
     return request if asked is not None else request._replace(context="none")

@@ -32,7 +32,7 @@ from kagura_kernel.membrane.protection import GitRules
 from kagura_kernel.patterns.dispatch import capped
 from kagura_kernel.runs.order import AgentOrder, RunOrder
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.runs.sealing import model_api, sealed_needs, with_program
+from kagura_kernel.runs.sealing import check_service, sealed_needs, with_program
 from kagura_kernel.runtime.routing import Routing
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
@@ -40,6 +40,7 @@ from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
 if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.redactor import Redactor
 
+_GIT = ".git"
 _KEEP_OR = "leave `--keep` or"
 _MOST_PICTURES = 20
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -118,7 +119,13 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
         session_id=session_id,
         task=request.task,
         project=project,
-        spec=_spec(project, grant, settings, replace(policy, read_only_subpaths=_protected(git)), bool(request.image)),
+        spec=_spec(
+            project,
+            grant,
+            settings,
+            _with_paths(policy, project, git, works_for_another=request.handoff is not None),
+            bool(request.image),
+        ),
         request=request,
         git=git,
         grant=grant,
@@ -129,7 +136,8 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
         plans_only=request.mode == "plan" or handoff.plans_only,
         limits=_command_limits(request, settings),
         routing=_routing(request, settings, policy),
-        falls_back=settings.fallback_to_host and agent is not None and not _is_alone(request),
+        falls_back=settings.fallback_to_host and agent is not None and not (alone := _is_alone(request)),
+        cannot_fall_back=alone if settings.fallback_to_host and agent is not None else "",
         user=login_name(),
         owner=choices.owner,
         room=settings.variables_mib * 2**20,
@@ -154,9 +162,14 @@ def _check_box(request: RunRequest, choices: Choices) -> None:
         )
 
 
-def _is_alone(request: RunRequest) -> bool:
-    """Whether it goes on where the machine's owner does not answer for each command, or wants its box to stay."""
-    return request.keep or request.headless or bool(request.started_by)
+def _is_alone(request: RunRequest) -> str:
+    """Why the machine's owner does not answer for each command, or wants its box to stay; empty where they do."""
+    asks = "The setting `fallback_to_host` asks the owner of this machine before each command"
+    if request.started_by:
+        return f"{asks}, and not whoever writes from a chat."
+    if request.headless:
+        return f"{asks}, and nobody can be asked here: run it in a notebook, or in a terminal where you can answer."
+    return f"{asks}, and leaves no box that could stay: leave `--keep` out." if request.keep else ""
 
 
 def _check_policy(request: RunRequest, policy: SandboxPolicy) -> None:
@@ -227,10 +240,20 @@ def _image(name: str) -> str:
     return f"{DEFAULT_PREFIX}{name}:latest" if name in NAMES else name
 
 
-def _protected(git: GitRules | None) -> tuple[str, ...]:
-    """What of the project stays as it is: our own and git's directories, and what git runs."""
-    held = [*SandboxPolicy().read_only_subpaths, *(git.held if git is not None else ())]
-    return tuple(dict.fromkeys(held))
+def _with_paths(
+    policy: SandboxPolicy, project: Path, git: GitRules | None, *, works_for_another: bool
+) -> SandboxPolicy:
+    """The policy with what of the project stays as it is: our own directory, git's, and what git runs.
+
+    Where a person's run works in a copy, a repository of the project's own is part of that, so that it can commit.
+    """
+    folder = project / _GIT
+    in_a_copy = policy.writable and policy.type is not SandboxPolicyType.DANGER_FULL
+    commits = in_a_copy and not works_for_another and folder.is_dir()
+    own = (_GIT,) if commits and not folder.is_symlink() else ()
+    held = [*policy.read_only_subpaths, *(git.held if git is not None else ())]
+    read_only = tuple(path for path in dict.fromkeys(held) if path not in own)
+    return replace(policy, read_only_subpaths=read_only, own_subpaths=own)
 
 
 def _spec(project: Path, grant: RunGrant, settings: Settings, policy: SandboxPolicy, image_required: bool) -> BoxSpec:
@@ -272,7 +295,7 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
             )
         if request.keep:
             raise UsageError(f"The box of a sealed brain ends with its run: {_KEEP_OR} the sealed brain out.")
-        model_api(needs)
+        check_service(needs)
         spec, grant = with_program(spec, grant, needs)
     return replace(
         order,

@@ -17,7 +17,6 @@ from kagura_kernel.journal.checkpoints import is_as_stored, latest
 from kagura_kernel.journal.owner import mark_lost, owner_alive
 from kagura_kernel.patterns.steps import left_usd
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.runs.resumption import gone_on_with
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Here, RunRow
@@ -52,7 +51,7 @@ def checkpoint_of(journal: Journal, word: str, here: Here, *, check_project: Cal
         if not found:
             raise RunUnknown(run_id)
         row = found[0]
-    if why := _why_not(row) or gone_on_with(journal, row.run_id):
+    if why := _why_not(row) or views.gone_on_with(journal, row.run_id):
         raise ResumeRefused(row.run_id, why)
     checkpoint = latest(journal, row.run_id)
     if checkpoint is None:
@@ -82,7 +81,7 @@ def may_be_resumed(row: RunRow) -> bool:
 
 def can_be_resumed(journal: Journal, row: RunRow) -> bool:
     """Whether it can be gone on with by all that the journal knows."""
-    is_open = may_be_resumed(row) and not gone_on_with(journal, row.run_id)
+    is_open = may_be_resumed(row) and not views.gone_on_with(journal, row.run_id)
     return is_open and latest(journal, row.run_id) is not None
 
 
@@ -135,11 +134,11 @@ def continued(intent: RunRequest, stood: Checkpoint) -> RunRequest:
 def _newest(journal: Journal, rows: list[RunRow], here: Here, has_checkpoint: Callable[[str], bool]) -> RunRow:
     brains = [row for row in rows if row.brain]
     for row in brains:
-        if not _why_not(row) and has_checkpoint(row.run_id) and not gone_on_with(journal, row.run_id):
+        if not _why_not(row) and has_checkpoint(row.run_id) and not views.gone_on_with(journal, row.run_id):
             return row
     if brains:
         newest = brains[0]
-        why = _why_not(newest) or gone_on_with(journal, newest.run_id) or _without_checkpoint(newest)
+        why = _why_not(newest) or views.gone_on_with(journal, newest.run_id) or _without_checkpoint(newest)
         raise ResumeRefused(newest.run_id, why)
     raise no_last_run(journal, here)
 

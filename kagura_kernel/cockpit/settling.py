@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,25 +15,25 @@ from kagura_kernel.domain.errors import (
     ChangeConflict,
     MergeOverlaps,
     NotThisTime,
-    RunUnknown,
+    RedactionUnavailable,
     UnknownName,
     UsageError,
 )
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunStarted
-from kagura_kernel.domain.events.run import changes_after
 from kagura_kernel.domain.notebook import CellEdit, WriteCells, cell_path, split_cell_path
-from kagura_kernel.domain.outcome import BothSides, FileChange, Hunks, Resolution, Written, by_path, in_order
-from kagura_kernel.journal.rows import RunRow
+from kagura_kernel.domain.outcome import BothSides, FileChange, Hunks, Resolution, Written, by_path
+from kagura_kernel.journal.change_states import changes_of, start_and_changes
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.cells import cell_edits, read_file, write_file
+from kagura_kernel.membrane.cells import cell_edits, notebook_in, read_file, source_in, write_file
 from kagura_kernel.membrane.changes import MAX_DIFF_INPUT, is_text
 from kagura_kernel.membrane.hunks import hunks_between, with_hunks
 from kagura_kernel.membrane.merging import merged
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
 from kagura_kernel.membrane.writing import apply_changes, put_back, why_not_back
 
-_KINDS = ("run.started", "changes.collected", "changes.settled", "run.finished")
+MOST_CELLS = 60
+"""Cells of a new notebook that are shown."""
 
 
 class ChangeDesk:
@@ -57,6 +58,29 @@ class ChangeDesk:
             return self._blobs.head(sha256, limit)
         except OSError:
             return None
+
+    def new_cells(self, sha256: str, limit: int) -> bytes | None:
+        """The first cells of a new notebook, as JSON and without secrets.
+
+        None where it is none, is longer than `limit`, or is kept no more, and where secrets cannot be looked for.
+        """
+        found = notebook_in(self.content(sha256, limit) or b"")
+        if isinstance(found, str):
+            return None
+        cells = [
+            {
+                "kind": str(cell.get("cell_type")),
+                "id": cell.get("id", ""),
+                "source": source_in(cell).encode("utf-8", "replace").decode("utf-8"),
+                "outputs": bool(cell.get("outputs")),
+            }
+            for cell in found["cells"][:MOST_CELLS]
+        ]
+        try:
+            shown = [cell | {"source": without_secrets(cell["source"])} for cell in cells]
+        except RedactionUnavailable:
+            return None
+        return json.dumps({"cells": shown, "count": len(found["cells"])}).encode()
 
     def settle(
         self,
@@ -107,7 +131,7 @@ class ChangeDesk:
             NotebookUnwritable: a notebook cannot be changed; no file was by then.
             WorkspaceUnreadable: the project cannot be written.
         """
-        started, changes = _read(self._journal, run_id)
+        started, changes = start_and_changes(self._journal, run_id)
         wanted = _pick(changes, paths)
         if not wanted and (left := tuple(change.path for change in changes if change.state == "conflict")):
             raise ChangeConflict(left)
@@ -163,7 +187,7 @@ class ChangeDesk:
             RunUnknown: there is no such run.
             UnknownName: the run changed no such file.
         """
-        started, changes = _read(self._journal, run_id)
+        started, changes = start_and_changes(self._journal, run_id)
         return self._record(started, discarded=tuple(c.path for c in _pick(changes, paths)), by=by)
 
     def apply_hunks(self, run_id: str, path: str, numbers: Sequence[int], *, by: str, of: str = "") -> ChangesSettled:
@@ -204,7 +228,7 @@ class ChangeDesk:
         return self._record(started, discarded_hunks=(Hunks(path, tuple(numbers)),), by=by)
 
     def _in_hunks(self, run_id: str, path: str, numbers: Sequence[int], of: str) -> tuple[RunStarted, FileChange]:
-        started, changes = _read(self._journal, run_id)
+        started, changes = start_and_changes(self._journal, run_id)
         (change,) = _pick(changes, [path.rstrip("/")])
         if not change.hunks or change.state == "conflict":
             raise NotThisTime(
@@ -255,7 +279,7 @@ class ChangeDesk:
             ChangeConflict: it changed just now, or is never written.
             WorkspaceUnreadable: the project cannot be written.
         """
-        started, changes = _read(self._journal, run_id)
+        started, changes = start_and_changes(self._journal, run_id)
         (change,) = _pick(changes, [path.rstrip("/")])
         if change.state != "conflict" or change.is_cell:
             raise NotThisTime(f"{path} is no file in conflict.")
@@ -280,7 +304,7 @@ class ChangeDesk:
 
     def both_sides(self, run_id: str, redact: Callable[[str], str] = without_secrets) -> dict[str, BothSides]:
         """The files in conflict by path, as `redact` leaves them, and only some of very many. Raises `RunUnknown`."""
-        started, changes = _read(self._journal, run_id)
+        started, changes = start_and_changes(self._journal, run_id)
         project = ProjectFiles(Path(started.project))
         waiting = [one for one in changes if one.state == "conflict" and not one.is_cell][:MOST_SIDES]
         found = {}
@@ -302,12 +326,11 @@ class ChangeDesk:
             CannotUndo: a file has changed since, or what it was is kept no more. Nothing was written.
             WorkspaceUnreadable: the project cannot be written.
         """
-        started, changes = _read(self._journal, run_id)
+        started, changes = start_and_changes(self._journal, run_id)
         wanted = _pick_applied(changes, paths)
         project = ProjectFiles(Path(started.project))
-        for one in wanted:
-            if why := why_not_back(project, self._blobs, one, protected=started.protected):
-                raise CannotUndo(one.path, why)
+        for path, why in self._stuck(started, wanted).items():
+            raise CannotUndo(path, why)
         undone: list[str] = []
         try:
             for one in wanted:
@@ -318,6 +341,16 @@ class ChangeDesk:
         if settled is None:
             raise NotThisTime("Nothing that could be taken back is in the project.")
         return settled
+
+    def stuck(self, run_id: str) -> dict[str, str]:
+        """Of what was applied what cannot be taken back any more: by path the reason. Raises `RunUnknown`."""
+        started, changes = start_and_changes(self._journal, run_id)
+        return self._stuck(started, [change.written[-1] for change in changes if change.written])
+
+    def _stuck(self, started: RunStarted, writes: Sequence[Written]) -> dict[str, str]:
+        project = ProjectFiles(Path(started.project))
+        reasons = {one.path: why_not_back(project, self._blobs, one, protected=started.protected) for one in writes}
+        return {path: why for path, why in reasons.items() if why}
 
     def _record(
         self,
@@ -345,34 +378,6 @@ class ChangeDesk:
         )
         self._journal.append(event)
         return event
-
-
-def changes_of(journal: Journal, run_id: str) -> list[FileChange]:
-    """A run's changes with their states, in the order of `in_order`.
-
-    Raises:
-        RunUnknown: there is no such run.
-    """
-    return _read(journal, run_id)[1]
-
-
-def changes_wait(journal: Journal, row: RunRow) -> bool:
-    """Whether any change of a run waits for a person."""
-    return bool(row.changed_files) and any(
-        change.state in ("proposed", "conflict") for change in changes_of(journal, row.run_id)
-    )
-
-
-def _read(journal: Journal, run_id: str) -> tuple[RunStarted, list[FileChange]]:
-    started: RunStarted | None = None
-    changes: Mapping[str, FileChange] = {}
-    for row in journal.events(run_id=run_id, kinds=_KINDS):
-        if isinstance(row.event, RunStarted):
-            started = row.event
-        changes = changes_after(changes, row.event)
-    if started is None:
-        raise RunUnknown(run_id)
-    return started, in_order(changes.values())
 
 
 def _applied_before(journal: Journal, run_id: str) -> dict[str, list[str]]:

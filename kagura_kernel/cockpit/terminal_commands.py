@@ -51,14 +51,16 @@ TERMINAL_COMMANDS = (
                 default="1d",
                 otherwise="1d",
             ),
+            Option(("--full",), "check every row of the journal", otherwise="what was written since it last held"),
             JSON,
             *PLACE,
         ),
-        examples=("doctor", "doctor --since 7d"),
+        examples=("doctor", "doctor --since 7d", "doctor --full"),
         detail="Each row is OK, WARN (it works without, but less, or somebody waits) or FAIL, with what mends it; the "
         "last line says the one thing to do next. "
         "Starts a box of every back-end, checks the journal, and counts what waits, is owed and was refused; changes "
-        "nothing. Exit code 0 if nothing failed, 4 if something did, 2 on wrong usage or configuration.",
+        "nothing, but notes up to where the journal held. Exit code 0 if nothing failed, 4 if something did, 2 on "
+        "wrong usage or configuration.",
     ),
     Command(
         "setup",

@@ -21,7 +21,7 @@ STOP = frozenset({"stop", "kill", "abort"})
 GO_ON = frozenset({"resume"})
 """Words that mean something when they are all that was said."""
 
-COMMANDS = ("approve", "apply", "changes", "deny", "discard", "help", "instead", "kill", "resume", "status")
+COMMANDS = ("approve", "apply", "changes", "deny", "discard", "help", "instead", "kill", "resume", "status", "undo")
 """What a chat has of the one list of commands."""
 
 _AT_ONCE = frozenset({"approve", "deny", "kill", "status"})

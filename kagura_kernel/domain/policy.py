@@ -39,6 +39,10 @@ class ExecutionRoute(StrEnum):
     HOST = "host"
 
 
+HOST = "host"
+"""What calls itself a back-end where there is no box; no `--box` and no other package takes this name."""
+
+
 class IsolationClass(IntEnum):
     """How strong a box's walls are; a larger number is stronger."""
 
@@ -63,6 +67,13 @@ class SandboxPolicy:
     writable_roots: tuple[str, ...] = ("/workspace",)  # Paths in the box that may be written, beside its scratch space
     # Paths below a writable root that stay as they are, relative to it
     read_only_subpaths: tuple[str, ...] = (".git", ".kagura")
+    # Paths below a writable root that a box changes for itself alone
+    own_subpaths: tuple[str, ...] = ()
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """Paths of which no change is ever told."""
+        return (*self.own_subpaths, *self.read_only_subpaths)
 
     @property
     def writable(self) -> bool:

@@ -45,7 +45,7 @@ class WriteMode(StrEnum):
     NONE = "none"
 
 
-def _setting(default: Any, meaning: str, *, unit: str = "", shown: str = "", **bounds: float) -> Any:
+def _setting(default: Any, meaning: str, *, unit: str = "", shown: str = "", label: str = "", **bounds: float) -> Any:
     """One setting.
 
     Args:
@@ -53,9 +53,10 @@ def _setting(default: Any, meaning: str, *, unit: str = "", shown: str = "", **b
         meaning: For people, as Markdown; links lead from `docs/`.
         unit: Of a number.
         shown: Its default for people, where that says more than the value.
+        label: What a form calls it, where its name in words does not say enough.
         bounds: `gt`, `ge`, `le`, as pydantic has them.
     """
-    about = {"meaning": meaning, "unit": unit, "shown": shown, "bounds": bounds}
+    about = {"meaning": meaning, "unit": unit, "shown": shown, "label": label, "bounds": bounds}
     if isinstance(default, type):
         return field(default_factory=default, metadata=about)
     return field(default=default, metadata=about)
@@ -93,30 +94,55 @@ class Settings:
         "",
         "the keychain's entry that holds the key of the brain `claude`, `service/username`; one in a variable comes "
         "before it",
+        label="keychain entry of the key for Claude",
     )
     endpoint: str = _setting(
-        "", "where the brain `pydantic_ai` thinks: a service's name, a name in `endpoints`, or a base URL"
+        "",
+        "where the brain `pydantic_ai` thinks: a service's name, a name in `endpoints`, or a base URL",
+        label="service of the brain pydantic_ai",
     )
     endpoints: dict[str, EndpointSettings] = _setting(
-        dict, "services with an OpenAI-compatible API by name; see [below](#endpoints)"
+        dict, "services with an OpenAI-compatible API by name; see [below](#endpoints)", label="services with models"
     )
     brain_program: Literal["", "claude", "codex", "ollama"] = _setting(
-        "", "the program that the brain `kagura_brain` starts"
+        "", "the program that the brain `kagura_brain` starts", label="program of the brain kagura_brain"
     )
-    agent: str = _setting("", "the [agent](agents.md) of a cell that names none, a reference; empty is `default`")
-    box: str = _setting("auto", "the back-end of boxes, or `auto`")
+    agent: str = _setting(
+        "", "the [agent](agents.md) of a cell that names none, a reference; empty is `default`", label="usual agent"
+    )
+    box: str = _setting("auto", "the back-end of boxes, or `auto`", label="kind of box")
     keep: bool = _setting(
-        False, "leave the [box](boxes.md#a-box-that-stays) of a session in place between its cells, as `--keep` does"
+        False,
+        "leave the [box](boxes.md#a-box-that-stays) of a session in place between its cells, as `--keep` does",
+        label="keep the box between cells",
     )
     keep_minutes: float = _setting(
-        15.0, "how long such a box waits for the next cell, until it is ended", unit="minutes", gt=0, le=1440
+        15.0,
+        "how long such a box waits for the next cell, until it is ended",
+        unit="minutes",
+        gt=0,
+        le=1440,
+        label="how long a kept box waits",
     )
-    image: str = _setting("", "the image, for back-ends that have images; empty is their default")
-    write: WriteMode = _setting(WriteMode.ASK, "how changes reach the project")
-    budget_usd: float | None = _setting(None, "limit of each run", unit="USD", gt=0)
-    command_timeout: float = _setting(90.0, "how long one command may take; 0 lifts the limit", unit="seconds", ge=0)
+    image: str = _setting(
+        "", "the image, for back-ends that have images; empty is their default", label="image of a box"
+    )
+    write: WriteMode = _setting(WriteMode.ASK, "how changes reach the project", label="how changes reach the project")
+    budget_usd: float | None = _setting(None, "limit of each run", unit="USD", gt=0, label="budget of a run")
+    command_timeout: float = _setting(
+        90.0, "how long one command may take; 0 lifts the limit", unit="seconds", ge=0, label="time limit of a command"
+    )
+    prepare: bool = _setting(
+        True,
+        "import what the first cell needs while nobody runs one, once the extension is loaded",
+        label="prepare the first cell",
+    )
     idle_timeout: float = _setting(
-        45.0, "how long one command may print nothing; 0 lifts the limit", unit="seconds", ge=0
+        45.0,
+        "how long one command may print nothing; 0 lifts the limit",
+        unit="seconds",
+        ge=0,
+        label="limit of silence of a command",
     )
     approval_deadline: float = _setting(
         300.0, "until no answer to a question is a denial", unit="seconds", gt=0, le=86400
@@ -128,11 +154,13 @@ class Settings:
         SandboxPolicyType.WORKSPACE_WRITE,
         "what a run may do: `read_only` and `workspace_write` have a box; `external_sandbox` and `danger_full_access` "
         "have none, and can be chosen nowhere but here; see [boxes](boxes.md#policies)",
+        label="what a run may do",
     )
     fallback_to_host: bool = _setting(
         False,
         "where no box can be had, let an agent run each of its commands on the host, after asking for each; without it "
         "such a run is refused",
+        label="fall back to this machine",
     )
     safe_commands: tuple[str, ...] = _setting(
         (),
@@ -146,121 +174,229 @@ class Settings:
         "safe list and free of shell characters: `kagura-kernel route --preapproved NAME -- COMMAND` "
         "explains",
     )
-    pool_size: int = _setting(1, "warm boxes kept ready; 0 switches the pool off", ge=0, le=16)
+    pool_size: int = _setting(1, "warm boxes kept ready; 0 switches the pool off", ge=0, le=16, label="warm boxes")
     shared: bool = _setting(
-        False, "others share this machine: weak walls are a start-up error", shown="`false`; `true` under JupyterHub"
+        False,
+        "others share this machine: weak walls are a start-up error",
+        shown="`false`; `true` under JupyterHub",
+        label="others share this machine",
     )
-    journal_url: str = _setting("", "a PostgreSQL URL instead of a file in the data directory")
-    memory_mib: int = _setting(4096, "memory of one box", unit="MiB", ge=64)
-    processes: int = _setting(512, "processes of one box", ge=16)
-    workspace_mib: int = _setting(2048, "how much a run may add to its workspace", unit="MiB", ge=1)
+    journal_url: str = _setting(
+        "", "a PostgreSQL URL instead of a file in the data directory", label="journal in a database, URL"
+    )
+    memory_mib: int = _setting(4096, "memory of one box", unit="MiB", ge=64, label="memory of a box")
+    processes: int = _setting(512, "processes of one box", ge=16, label="processes of a box")
+    workspace_mib: int = _setting(
+        2048, "how much a run may add to its workspace", unit="MiB", ge=1, label="what a run may add to its workspace"
+    )
     variables_mib: int = _setting(
-        256, "how much the [variables](variables.md) of one cell may have, in each direction", unit="MiB", ge=1, le=4096
+        256,
+        "how much the [variables](variables.md) of one cell may have, in each direction",
+        unit="MiB",
+        ge=1,
+        le=4096,
+        label="variables of a cell",
     )
     net: tuple[str, ...] = _setting(
         ("ask",),
         "hosts and sets of hosts that every run may reach, as the words after `--net`; `ask` makes any "
         "other host a question to a person; see [egress](egress.md)",
+        label="hosts that every run may reach",
     )
     mirrors: dict[str, tuple[str, ...]] = _setting(
         dict,
         "other hosts for a named set, or a set of your own: below `[mirrors]`, `python-packages = "
         '["pypi.example.com"]`',
+        label="mirrors and sets of hosts",
     )
     env: dict[str, str] = _setting(
-        dict, "variables that every command in a box sees, such as `PIP_INDEX_URL`; never secrets"
+        dict,
+        "variables that every command in a box sees, such as `PIP_INDEX_URL`; never secrets",
+        label="variables of commands in a box",
     )
     preapproved_grants: tuple[str, ...] = _setting(
         (),
         "[credentials](credentials.md), as `provider:scope`, whose usual budget needs no asking once a cell names them",
+        label="credentials that need no asking",
     )
-    lease_seconds: float = _setting(900.0, "how long one credential is meant to live", unit="seconds", ge=1, le=86400)
+    lease_seconds: float = _setting(
+        900.0, "how long one credential is meant to live", unit="seconds", ge=1, le=86400, label="life of a credential"
+    )
     lease_budget_seconds: float = _setting(
-        3600.0, "how long a person lets a run hold a credential in all", unit="seconds", ge=1, le=7 * 86400
+        3600.0,
+        "how long a person lets a run hold a credential in all",
+        unit="seconds",
+        ge=1,
+        le=7 * 86400,
+        label="how long a run may hold a credential",
     )
-    lease_renewals: int = _setting(6, "how often it may be renewed on the way", ge=0, le=10_000)
+    lease_renewals: int = _setting(
+        6, "how often it may be renewed on the way", ge=0, le=10_000, label="renewals of a credential"
+    )
     plugin_max_risk: Risk = _setting(
         Risk.MEDIUM,
         "the highest risk at which a [plugin](plugins.md) may be enabled or approved, whatever anybody decides",
+        label="highest risk of a plugin",
     )
-    plugin_box: str = _setting("auto", "the back-end of the jails of plugins, or `auto`")
+    plugin_box: str = _setting("auto", "the back-end of the jails of plugins, or `auto`", label="box of plugins")
+    plugin_reload: Literal["audit", "scan", "off"] = _setting(
+        "audit",
+        "what happens by itself when files of an enabled plugin [change](plugins.md#when-its-files-change): it is off, "
+        "audited as it was when it was enabled, and asked about; the same with the scan alone, which costs nothing; or "
+        "nothing until the next run, when it is off",
+        label="when a plugin’s files change",
+    )
     plugin_call_seconds: float = _setting(
-        30.0, "how long one call of a plugin's function may take", unit="seconds", gt=0, le=3600
+        30.0,
+        "how long one call of a plugin's function may take",
+        unit="seconds",
+        gt=0,
+        le=3600,
+        label="time of a plugin’s call",
     )
-    plugin_calls: int = _setting(4, "how many calls one plugin carries out at once", ge=1, le=64)
-    plugin_memory_mib: int = _setting(256, "memory of one jail", unit="MiB", ge=64)
-    kit_folder: str = _setting("", "where [kits](kit.md) are staged; empty is a folder of the data directory")
+    plugin_calls: int = _setting(
+        4, "how many calls one plugin carries out at once", ge=1, le=64, label="calls of a plugin at once"
+    )
+    plugin_memory_mib: int = _setting(256, "memory of one jail", unit="MiB", ge=64, label="memory of a plugin")
+    kit_folder: str = _setting(
+        "", "where [kits](kit.md) are staged; empty is a folder of the data directory", label="folder of kits"
+    )
     skills_home: str = _setting(
-        "", "the folder whose skills and prompt files count as a person's own, in place of the home directory"
+        "",
+        "the folder whose skills and prompt files count as a person's own, in place of the home directory",
+        label="folder of your own skills",
     )
     tool_registry: str = _setting(
-        "", "a file that says from where commands are [installed](toolset-installs.md), beside what is known"
+        "",
+        "a file that says from where commands are [installed](toolset-installs.md), beside what is known",
+        label="file of installable commands",
     )
     tool_hosts_strict: bool = _setting(
         False,
         "refuse a run when the hosts that its toolsets are installed from cannot all be found out, "
         "instead of opening every host that installs",
+        label="refuse where hosts of installs are unknown",
     )
     memory: str = _setting(
         "",
         "where [memories](memory.md) are kept: empty for a file in the data directory; a path; a "
         "`postgresql://` URL; `cloud` or an `https://` address of Kagura Memory Cloud",
+        label="where memories are kept",
     )
     memory_meaning: bool = _setting(
-        True, "whether memories are found by meaning too, where the optional model is installed"
+        True,
+        "whether memories are found by meaning too, where the optional model is installed",
+        label="find memories by meaning",
     )
     recall: int = _setting(
-        5, "how many memories a run starts with at most, beside pinned ones; 0 for none", ge=0, le=50
+        5,
+        "how many memories a run starts with at most, beside pinned ones; 0 for none",
+        ge=0,
+        le=50,
+        label="memories that a run begins with",
     )
     context: Literal["none", "names", "cells", "all"] = _setting(
         "cells",
         "what a run is shown of the [notebook](notebook.md) that asks for it: nothing, the names of its variables and "
         "the last error, the cells above besides, or those below too",
+        label="what a run sees of the notebook",
     )
-    context_tokens: int = _setting(4000, "how much that may be", unit="tokens", ge=200, le=100_000)
+    context_tokens: int = _setting(
+        4000, "how much that may be", unit="tokens", ge=200, le=100_000, label="how much of the notebook"
+    )
     plan_above_usd: float | None = _setting(
-        None, "show the [plan](planning.md) of every run that is expected to cost more, and ask", unit="USD", gt=0
+        None,
+        "show the [plan](planning.md) of every run that is expected to cost more, and ask",
+        unit="USD",
+        gt=0,
+        label="show the plan of runs that cost more than",
     )
     plan_above_seconds: float | None = _setting(
-        None, "likewise, of those that are expected to take longer", unit="seconds", gt=0
+        None,
+        "likewise, of those that are expected to take longer",
+        unit="seconds",
+        gt=0,
+        label="show the plan of runs longer than",
     )
     workers: str = _setting(
         "",
         "where parts of work are [handed to](delegation.md): empty for this process; a `tcp://` address "
         "of a Dask scheduler",
+        label="where work is handed to",
     )
-    delegate_depth: int = _setting(2, "how deep runs may hand work on; 0 for not at all", ge=0, le=8)
-    delegate_children: int = _setting(16, "how many children one run may have in all", ge=1, le=1000)
-    delegate_at_once: int = _setting(4, "how many of them at once", ge=1, le=64)
-    trust_successes: int = _setting(5, "verified successes before a power is [proposed](graduation.md)", ge=1, le=1000)
-    trust_tasks: int = _setting(3, "from how many different tasks they come", ge=1, le=1000)
+    delegate_depth: int = _setting(
+        2, "how deep runs may hand work on; 0 for not at all", ge=0, le=8, label="how deep work is handed on"
+    )
+    delegate_children: int = _setting(
+        16, "how many children one run may have in all", ge=1, le=1000, label="children of a run"
+    )
+    delegate_at_once: int = _setting(4, "how many of them at once", ge=1, le=64, label="children at once")
+    trust_successes: int = _setting(
+        5,
+        "verified successes before a power is [proposed](graduation.md)",
+        ge=1,
+        le=1000,
+        label="successes before a power is proposed",
+    )
+    trust_tasks: int = _setting(
+        3, "from how many different tasks they come", ge=1, le=1000, label="different tasks of these"
+    )
     trust_days: float = _setting(
-        7.0, "over how long they are spread, and how long it takes after a failure", unit="days", ge=1, le=3650
+        7.0,
+        "over how long they are spread, and how long it takes after a failure",
+        unit="days",
+        ge=1,
+        le=3650,
+        label="time over which they are spread",
     )
     telemetry: bool = _setting(
         False,
         "whether [traces and metrics](observability.md) of runs go to the OpenTelemetry collector of the "
         "`OTEL_…` variables",
     )
-    telemetry_content: bool = _setting(False, "whether they tell tasks, answers and tool calls too, without secrets")
+    telemetry_content: bool = _setting(
+        False, "whether they tell tasks, answers and tool calls too, without secrets", label="content in telemetry"
+    )
     own_tools: tuple[str, ...] = _setting(
-        (), "tools of [installed packages](extending.md) that agents are offered, by the names of their entry points"
+        (),
+        "tools of [installed packages](extending.md) that agents are offered, by the names of their entry points",
+        label="tools of installed packages",
     )
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
         "warning", "from which level on the log takes a line"
     )
-    log_place: str = _setting("", "where the log is: empty for standard error, `off` for nowhere, or a file")
+    log_place: str = _setting(
+        "", "where the log is: empty for standard error, `off` for nowhere, or a file", label="where the log is"
+    )
     transports: dict[str, dict[str, Any]] = _setting(
         dict,
         "[chats](transports.md) that `serve` opens, by name, and what each is told: who may speak, where "
         "its tokens are kept",
+        label="chats",
     )
     classify_chats: bool = _setting(
         True,
         "whether a brain is asked what a chat's text means where [prose alone](transports.md#what-only-prose-decides) "
         "can say it; without that the likeliest is taken",
+        label="ask a brain what a message means",
     )
-    classify_model: str = _setting("", "the model that is asked so; empty is that of the chat's brain")
+    classify_model: str = _setting(
+        "", "the model that is asked so; empty is that of the chat's brain", label="model that is asked so"
+    )
+
+
+_UNITS = frozenset({"usd", "seconds", "minutes", "mib", "tokens", "days"})
+_SPELT = {"url": "URL"}
+
+
+def label_of(name: str) -> str:
+    """What a form calls a setting: `Approval deadline (seconds)`."""
+    about = Settings.__dataclass_fields__[name].metadata
+    words = name.split("_")
+    if about["unit"] and words[-1] in _UNITS:
+        words = words[:-1]
+    told = about["label"] or " ".join(_SPELT.get(word, word) for word in words)
+    return f"{told[0].upper()}{told[1:]}" + (f" ({about['unit']})" if about["unit"] else "")
 
 
 DEFAULTS = Settings()
@@ -273,6 +409,10 @@ PREFIX = "KAGURA_"
 
 # What a variable cannot hold stands in the file alone.
 TABLES = frozenset(name for name, kind in get_type_hints(Settings).items() if get_origin(kind) is dict)
+# Of these the ones whose values are texts, or lists of them.
+FLAT_TABLES = frozenset(
+    name for name in TABLES if get_args(get_type_hints(Settings)[name])[1] in (str, tuple[str, ...])
+)
 _LISTS = frozenset(name for name, kind in get_type_hints(Settings).items() if get_origin(kind) is tuple)
 _LIFTED = frozenset(name for name, kind in get_type_hints(Settings).items() if type(None) in get_args(kind))
 

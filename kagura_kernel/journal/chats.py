@@ -151,6 +151,12 @@ class ChatBook:
         rows = self._journal.read(select(posts).where(self._about(subject)))
         return _post(rows[0]) if rows else None
 
+    def answer_about(self, run_id: str, token: str) -> KeptPost | None:
+        """The post about a run whose buttons bear this token; None where there was none."""
+        ours = (posts.c.transport == self._transport) & (posts.c.run_id == run_id) & (posts.c.token == token)
+        rows = self._journal.read(select(posts).where(ours).limit(1))
+        return _post(rows[0]) if rows else None
+
     def open_posts(self) -> list[KeptPost]:
         """Posts that say what may be true no longer, the oldest first."""
         open_ones = (posts.c.transport == self._transport) & posts.c.closed_at.is_(None)

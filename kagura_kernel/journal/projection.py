@@ -204,11 +204,12 @@ def _open_run(connection: Connection, values: dict[str, Any]) -> None:
         connection.execute(_NEW_RUN, values)
 
 
+_OF_TURN = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "computed_usd")
+
+
 def turn_values(event: TurnCounted) -> dict[str, Any]:
     """What a turn adds."""
-    counted = event.model_dump(
-        include={"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "computed_usd"}
-    )
+    counted = {name: getattr(event, name) for name in _OF_TURN}
     return counted | {"model": as_text(event.model), "cost_source": event.source}
 
 

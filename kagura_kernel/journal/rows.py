@@ -48,12 +48,25 @@ class StoredEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class NotedRow:
+    """The newest row of a journal when it was found to hold."""
+
+    seq: int  # Its number; 0 where none was noted
+    hash: str  # Its hash
+    at: str = ""  # When it was noted, as the journal writes a moment
+
+
+NOTHING = NotedRow(0, "")
+
+
+@dataclass(frozen=True, slots=True)
 class Verification:
     """A journal whose chain holds."""
 
     where: str  # Which journal; no password in it
-    rows: int  # How many rows were checked: all of them
+    rows: int  # How many rows there are
     last_hash: str  # Hash of the newest row. Noted elsewhere, it proves later that the whole chain was not rewritten.
+    since: int = 0  # The row after which it was checked; 0 where all of it was
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from kagura_kernel.journal.database import Database, Place
 from kagura_kernel.journal.encoding import as_text, decode, encode, row_hash, stamp
 from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.projection import as_stored, project
-from kagura_kernel.journal.rows import StoredEvent, Verification
+from kagura_kernel.journal.rows import NOTHING, NotedRow, StoredEvent, Verification
 from kagura_kernel.journal.schema import check_version, events, head, heartbeat, is_known, migrate
 from kagura_kernel.journal.verification import verify, verify_chain, verify_tail
 
@@ -160,18 +160,21 @@ class Journal:
         """The number of the newest row; 0 when there is none."""
         return self.read(_LAST_SEQ)[0][0] or 0
 
-    def verify(self, *, tables: bool = True) -> Verification:
+    def verify(self, *, tables: bool = True, noted: NotedRow = NOTHING) -> Verification:
         """Check every row against its hash and the chain against its head; others may write meanwhile.
 
         Then, with `tables`, check that the tables of the views hold what the rows say. A decision that lies in the
-        mailbox for a run that goes on may be there before its event.
+        mailbox for a run that goes on may be there before its event. With `noted` only what came after that row is
+        checked, and that it is there as it was.
 
         Raises:
             JournalTampered: a row was changed, added, removed or moved, or the end is cut off; or a table disagrees.
             JournalUnreadable: the file is damaged, or a row is no event.
         """
         with self._database.snapshot() as connection:
-            return verify(connection, self.where) if tables else verify_chain(connection, self.where)
+            if tables:
+                return verify(connection, self.where, noted)
+            return verify_chain(connection, self.where, noted=noted)
 
     def scour(self) -> None:
         """Take what was deleted (only checkpoints ever are) off the disk too, where others are not reading it.

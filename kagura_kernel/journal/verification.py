@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, bindparam, select
+from sqlalchemy import ColumnElement, Connection, CursorResult, Row, Table, bindparam, select
 
 from kagura_kernel.domain.errors import JournalTampered, JournalUnreadable
 from kagura_kernel.domain.events import (
@@ -34,7 +34,7 @@ from kagura_kernel.journal.projection import (
     question_values,
     turn_values,
 )
-from kagura_kernel.journal.rows import Verification
+from kagura_kernel.journal.rows import NOTHING, NotedRow, Verification
 from kagura_kernel.journal.schema import approvals, events, head, runs
 
 _CALLED = "tool.called"
@@ -141,16 +141,32 @@ def _note(run: dict[str, Any], event: Event) -> None:
 
 _CHUNK = 1000
 _NEXT_ROWS = select(events).where(events.c.seq > bindparam("after")).order_by(events.c.seq).limit(_CHUNK)
+_HASH_OF = select(events.c.hash).where(events.c.seq == bindparam("noted"))
+_SPOKEN_OF = select(events.c.run_id).where(events.c.seq > bindparam("noted"))
+_EARLIER = (
+    select(events)
+    .where(events.c.seq <= bindparam("noted"), events.c.run_id.in_(_SPOKEN_OF))
+    .where(events.c.kind.in_((*_KINDS, _CALLED)))
+    .order_by(events.c.seq)
+)
+"""What was checked before of runs that are spoken of since."""
 _HEADS = select(head)
 _TAIL = 100
 _NEWEST = select(events).order_by(events.c.seq.desc()).limit(_TAIL)
 
 
+_TEXTS = [str] * 7
 _DECISION = frozenset({"verdict", "decided_by", "via", "decided_at", "answer"})
 
 
-def verify(connection: Connection, where: str) -> Verification:
+def verify(connection: Connection, where: str, noted: NotedRow = NOTHING) -> Verification:
     """Check the chain, and then the tables of the views against what the rows say.
+
+    Args:
+        connection: One that sees one moment.
+        where: The journal, for messages.
+        noted: The newest row that held when this was last done; only what was written after it is checked, and the
+            tables for those runs that it speaks of.
 
     Raises:
         JournalTampered: with the first row, or the first entry of a table, that does not fit.
@@ -164,34 +180,43 @@ def verify(connection: Connection, where: str) -> Verification:
         except ValueError as error:
             raise JournalUnreadable(where, f"row {row.seq} is no event") from error
 
-    verification = verify_chain(connection, where, count)
+    if noted.seq:
+        for row in connection.execute(_EARLIER, {"noted": noted.seq}):
+            count(row)
+    verification = verify_chain(connection, where, count, noted)
     _verify_runs(connection, verification, counted)
     _verify_approvals(connection, verification, counted)
     return verification
 
 
 def verify_chain(
-    connection: Connection, where: str, each: Callable[[Row[Any]], None] = lambda _row: None
+    connection: Connection,
+    where: str,
+    each: Callable[[Row[Any]], None] = lambda _row: None,
+    noted: NotedRow = NOTHING,
 ) -> Verification:
-    """Check every row and the head, on a connection that sees one moment.
+    """Check every row after the noted one and the head, on a connection that sees one moment.
 
     Args:
         connection: The connection.
         where: The journal, for messages.
         each: Told of each row that fits, in their order.
+        noted: The newest row that held already, which must be there as it was; by itself all rows are checked.
 
     Raises:
         JournalTampered: with the first row that does not fit.
     """
-    seq, last_hash = 0, FIRST
-    for row in _all_rows(connection):
+    seq, last_hash = noted.seq, noted.hash or FIRST
+    if seq and connection.execute(_HASH_OF, {"noted": seq}).scalar() != last_hash:
+        raise JournalTampered(where, seq, "it is not the row that was there when the journal was checked before")
+    for row in _rows_after(connection, noted.seq):
         seq += 1
         if why := fault(row, seq, last_hash):
             raise JournalTampered(where, seq, why)
         last_hash = row.hash
         each(row)
     _check_head(connection, where, seq, last_hash)
-    return Verification(where, seq, last_hash)
+    return Verification(where, seq, last_hash, noted.seq)
 
 
 def verify_tail(connection: Connection, where: str) -> None:
@@ -228,20 +253,21 @@ def fault(row: Row[Any], seq: int, prev_hash: str) -> str:
         seq: The number that it should have.
         prev_hash: The hash of the row before it.
     """
-    if row.seq != seq:
-        return f"it is missing; the next one is row {row.seq}"
-    texts = (row.at, row.kind, row.run_id, row.session_id, row.body, row.prev_hash, row.hash)
-    if set(map(type, texts)) != {str}:
+    columns: tuple[Any, ...] = tuple(row)
+    number, *texts, digest = columns
+    if number != seq:
+        return f"it is missing; the next one is row {number}"
+    if [type(text) for text in columns[1:]] != _TEXTS:
         return "a column holds something that is no text"
-    if row.prev_hash != prev_hash:
+    if texts[-1] != prev_hash:
         return "it does not follow the row before it"
-    if row.hash != row_hash(seq, *texts[:-1]):
+    if digest != row_hash(seq, *texts):
         return "its content is not what was written"
     return ""
 
 
-def _all_rows(connection: Connection) -> Iterator[Row[Any]]:
-    after: int | None = None
+def _rows_after(connection: Connection, seq: int) -> Iterator[Row[Any]]:
+    after = seq or None
     while True:
         # Not from 0: a row that was slipped in with a negative number is looked at, too.
         query = select(events).order_by(events.c.seq).limit(_CHUNK) if after is None else _NEXT_ROWS
@@ -252,9 +278,16 @@ def _all_rows(connection: Connection) -> Iterator[Row[Any]]:
         after = rows[-1].seq
 
 
+def _entries(connection: Connection, table: Table, written_since: ColumnElement[bool], noted: int) -> CursorResult[Any]:
+    if not noted:
+        return connection.execute(select(table))
+    return connection.execute(select(table).where(written_since), {"noted": noted})
+
+
 def _verify_runs(connection: Connection, checked: Verification, counted: Recount) -> None:
     missing = dict.fromkeys(counted.runs)
-    for row in connection.execute(select(runs)):
+    written_since = runs.c.run_id.in_(_SPOKEN_OF) | (runs.c.first_seq > bindparam("noted"))
+    for row in _entries(connection, runs, written_since, checked.since):
         expected = counted.runs.get(row.run_id)
         if expected is None:
             raise _wrong(checked, checked.rows, runs, row.run_id, "no event speaks of it")
@@ -267,7 +300,7 @@ def _verify_runs(connection: Connection, checked: Verification, counted: Recount
 
 def _verify_approvals(connection: Connection, checked: Verification, counted: Recount) -> None:
     missing = dict.fromkeys(counted.approvals)
-    for row in connection.execute(select(approvals)):
+    for row in _entries(connection, approvals, approvals.c.run_id.in_(_SPOKEN_OF), checked.since):
         expected = counted.approvals.get(row.id)
         if expected is None:
             # The question may be put where others see it just before it is stored.

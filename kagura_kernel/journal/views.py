@@ -24,6 +24,7 @@ from kagura_kernel.domain.events import (
     Event,
     LeaseUsed,
     NotebookShown,
+    RunStarted,
 )
 from kagura_kernel.domain.identity import SESSION_PREFIX
 from kagura_kernel.journal import schema
@@ -73,6 +74,32 @@ def going_on_from(journal: Journal, run_id: str) -> list[RunRow]:
     return list(begun)[::-1]
 
 
+def gone_on_with(journal: Journal, run_id: str, by: str = "") -> str:
+    """Why nobody else may go on from a run: another one does, or has; half a sentence, empty for nothing.
+
+    What that one did is not among this one's steps, and would be done a second time.
+
+    Args:
+        journal: Which journal.
+        run_id: The run.
+        by: The run that asks, which comes after those that began before it; empty for one that has no row yet.
+
+    Raises:
+        JournalUnreadable: it cannot be read.
+    """
+    for row in going_on_from(journal, run_id):
+        if row.run_id == by:
+            return ""
+        if row.live:
+            return (
+                f"{row.run_id} goes on from it. Follow that one with `%kagura attach {row.run_id}`, or stop it first."
+            )
+        if row.status == "done" and row.verified is not False:
+            return f"{row.run_id} went on from it and ended well. Write what comes next into a cell of its own."
+        return f"{row.run_id} went on from it, and knows what it did. Resume that one."
+    return ""
+
+
 def runs_ending(journal: Journal, ending: str) -> list[str]:
     """The ids of the runs whose id ends like this, the newest first; none for an empty ending."""
     ids = schema.runs.c.run_id
@@ -120,6 +147,20 @@ def costs(journal: Journal, *, limit: int = 1000, run_ids: Sequence[str] | None 
     if run_ids is not None:
         query = query.where(schema.runs.c.run_id.in_(run_ids))
     return [cost_row(row) for row in journal.read(query)]
+
+
+def answered_as(journal: Journal, brain: str, *, limit: int = 200) -> dict[str, str]:
+    """What a brain called the model that answered last, by the name it was asked for; the empty one is its own choice.
+
+    Names that are a model's own are left out, as are those that none of the latest runs has asked for.
+    """
+    rows = {row.run_id: row for row in runs(journal, limit=limit) if row.brain == brain}
+    found: dict[str, str] = {}
+    for event in islice(_newest(journal, "run.started", None, None), limit):
+        row = rows.get(event.run_id)
+        if isinstance(event, RunStarted) and row is not None and row.model not in ("", event.model):
+            found.setdefault(event.model, row.model)
+    return found
 
 
 def run_events(journal: Journal, run_id: str) -> list[StoredEvent]:

@@ -1,7 +1,10 @@
-"""The rules of redaction, compiled before the first run asks for them.
+"""What the first run needs, made ready while the person still writes the cell that asks for it.
 
-That takes seconds, once in a data directory. A small process of low priority does it while the person still writes the
-first cell; it ends with the kernel, by the end of its standard input.
+Two thirds of what a first cell takes are imports. A thread does them one by one, between cells and never beside one,
+and leaves everything else (a journal, a box, an engine) to the cell: who writes none has spent nothing but memory.
+
+The rules of redaction take seconds to compile, once in a data directory. A small process of low priority does it; it
+ends with the kernel, by the end of its standard input.
 """
 
 from __future__ import annotations
@@ -13,10 +16,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from kagura_kernel.domain.imports import trusted_path
-from kagura_kernel.journal.place import data_home
+from kagura_kernel.journal.place import data_home, read_settings
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 FOLDER = "redaction"
 """Where compiled rules are kept in a data directory; the same as `kit.redaction.redactor`."""
@@ -27,6 +36,97 @@ sys.path += [entry for entry in (*json.loads(sys.argv[2]), sys.argv[1]) if entry
 from kagura_kernel.jupyter.ahead import main
 main(sys.argv[3])"""
 _NICENESS = 10
+
+
+_MODULES = (
+    "kagura_kernel.domain.events",
+    "kagura_kernel.kit.redaction.redactor",
+    "kagura_kernel.assembly.places",
+    "sqlalchemy",
+    "kagura_kernel.runs.order",
+    "kagura_kernel.assembly.services",
+    "kagura_kernel.jupyter.cell",
+    "kagura_kernel.jupyter.choosing",
+    "kagura_kernel.jupyter.follow",
+    "kagura_kernel.jupyter.live_run",
+    "kagura_kernel.sandbox.docker.backend",
+    "kagura_kernel.sandbox.bubblewrap",
+)
+"""What every first run imports, in pieces after each of which a cell can have its turn."""
+_CELL_ENDS_WITHIN = 1.0
+"""Seconds; where the extension is loaded by no cell, none ends."""
+
+
+_preparations: WeakKeyDictionary[InteractiveShell, Preparation] = WeakKeyDictionary()
+
+
+def prepare(shell: InteractiveShell, environ: Mapping[str, str]) -> Preparation:
+    """Begin to import what the first run of this shell needs; returns at once."""
+    leave_be(shell)
+    preparation = _preparations[shell] = Preparation(shell, environ)
+    preparation.start()
+    return preparation
+
+
+def leave_be(shell: InteractiveShell) -> None:
+    """Prepare nothing more for this shell."""
+    if (preparation := _preparations.pop(shell, None)) is not None:
+        preparation.stop()
+
+
+class Preparation:
+    """The imports of one shell's first run; starts nothing else, and nothing of it is ever an error."""
+
+    def __init__(self, shell: InteractiveShell, environ: Mapping[str, str]) -> None:
+        self._events = shell.events
+        self._environ = environ
+        self._free, self._over = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._prepare, name="kagura-preparation", daemon=True)
+
+    def start(self) -> None:
+        """Begin once the cell that loads the extension has ended."""
+        self._events.register("pre_run_cell", self._begun)
+        self._events.register("post_run_cell", self._ended)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Import nothing more; what is being imported now comes to its end. May be called twice."""
+        self._over.set()
+        self._free.set()
+        for name, callback in (("pre_run_cell", self._begun), ("post_run_cell", self._ended)):
+            with contextlib.suppress(ValueError):
+                self._events.unregister(name, callback)
+
+    def wait(self) -> None:
+        """Return when everything is imported, or nothing more will be."""
+        self._thread.join()
+
+    def _begun(self, *_: object) -> None:
+        self._free.clear()
+
+    def _ended(self, *_: object) -> None:
+        self._free.set()
+
+    def _prepare(self) -> None:
+        # Whatever stands against it is told by the cell that needs it.
+        with contextlib.suppress(Exception):
+            if not read_settings(self._environ).prepare:
+                return
+            if not self._free.wait(_CELL_ENDS_WITHIN):
+                self._free.set()
+            for name in _MODULES:
+                self._free.wait()
+                if self._over.is_set():
+                    return
+                import_module(name)
+                self._warm()
+
+    def _warm(self) -> None:
+        """Have the rules read, which takes as long as the imports, beside them; those that are still compiled wait."""
+        places = sys.modules.get("kagura_kernel.assembly.places")
+        home = data_home(self._environ)
+        if places is not None and has_rules(home / FOLDER):
+            places.redactor_of(home).warm()
 
 
 def compile_ahead(environ: Mapping[str, str]) -> threading.Thread:

@@ -19,7 +19,7 @@ from kagura_kernel.views.models import price_words
 
 
 def offered(cockpit: Cockpit) -> list[OfferedModel]:
-    """Each model, the current one among them where it is named; services are asked, which takes a moment.
+    """Each model, the current one first; services are asked, which takes a moment.
 
     Raises:
         BrainNotConfigured: nothing can think.
@@ -31,7 +31,7 @@ def offered(cockpit: Cockpit) -> list[OfferedModel]:
 
 def worded(models: Sequence[OfferedModel]) -> dict[str, str]:
     """Names of models, each with its words."""
-    return {one.name: price_words(one.name, one.input_usd, one.output_usd, one.price) for one in models}
+    return {one.name: price_words(one.name, one.about, one.input_usd, one.output_usd, one.price) for one in models}
 
 
 class Answer:

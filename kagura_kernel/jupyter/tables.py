@@ -1,19 +1,17 @@
-"""Rows of the journal and of the rooms as DataFrames, the newest first, and what some of them look like as text."""
+"""Rows of the journal and of the rooms as DataFrames, the newest first."""
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from html import escape
 from operator import attrgetter
-from secrets import token_hex
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from kagura_kernel.cockpit.brains import BrainReport, OfferedModel
+from kagura_kernel.cockpit.next_commands import NO_PLUGINS, of_plugin
+from kagura_kernel.cockpit.plugin_repositories import Hit
 from kagura_kernel.cockpit.records import Board, LeaseView
 from kagura_kernel.cockpit.trust import Report, lacking
 from kagura_kernel.domain.patterns import TrustTerms
@@ -27,8 +25,8 @@ from kagura_kernel.patterns.planning import Calibrated
 from kagura_kernel.plugins.configuration import Schema, shown
 from kagura_kernel.plugins.decisions import TrustedAuthor
 from kagura_kernel.plugins.manager import PluginRow
+from kagura_kernel.plugins.repositories.trusted import TrustedRepository
 from kagura_kernel.plugins.scan import Scan
-from kagura_kernel.render.figures import counted
 from kagura_kernel.render.html import framed, html_of
 from kagura_kernel.views.boards import plugins_blocks
 
@@ -193,7 +191,11 @@ def brain_table(reports: Sequence[BrainReport]) -> pd.DataFrame:
 
 def models_table(offered: Sequence[OfferedModel]) -> pd.DataFrame:
     """One line for each model; prices are for a million tokens, and missing where they are not known."""
-    return table_of(offered, "model=name current:bool input_usd:float output_usd:float price")
+    return table_of(
+        offered,
+        "model=name current:bool about input_usd:float output_usd:float price",
+        about=lambda one: one.about or None,
+    )
 
 
 def trust_table(reports: Sequence[Report], terms: TrustTerms) -> pd.DataFrame:
@@ -239,7 +241,10 @@ def plugins_table(rows: Sequence[PluginRow]) -> PluginFrame:
         signed_by=lambda row: row.signed_by or None,
         problem=lambda row: row.why_out or None,
     )
-    return PluginFrame(table)
+    frame = PluginFrame(table)
+    # Not a column: what works with the table has no use for it.
+    frame.attrs["next"] = {row.name: of_plugin(row) for row in rows}
+    return frame
 
 
 def findings_table(scans: Sequence[Scan]) -> pd.DataFrame:
@@ -280,6 +285,32 @@ def authors_table(authors: Sequence[TrustedAuthor]) -> pd.DataFrame:
     return table_of(authors, "author=name key since:time")
 
 
+def repositories_table(repositories: Sequence[TrustedRepository]) -> pd.DataFrame:
+    """One line for each repository that is trusted; `root` is the SHA-256 of the first root."""
+    return table_of(repositories, "repository=name url root=root_sha256 since:time")
+
+
+def hits_table(hits: Sequence[Hit]) -> pd.DataFrame:
+    """One line for each plugin that a repository has.
+
+    Author, risk and permissions are the repository's words. `installed` is NA where nothing of its name is.
+    """
+    return table_of(
+        hits,
+        "plugin version installed repository author risk reads writes reaches description",
+        plugin=lambda hit: hit.offer.name,
+        version=lambda hit: hit.offer.version,
+        installed=lambda hit: hit.installed or None,
+        repository=lambda hit: hit.offer.repository,
+        author=lambda hit: hit.offer.entry.author or None,
+        risk=lambda hit: str(hit.offer.entry.risk),
+        reads=lambda hit: ", ".join(hit.offer.entry.permissions.read),
+        writes=lambda hit: ", ".join(hit.offer.entry.permissions.write),
+        reaches=lambda hit: ", ".join(hit.offer.entry.permissions.net),
+        description=lambda hit: hit.offer.entry.description,
+    )
+
+
 _IN_SIGHT = ["plugin", "version", "state", "risk", "approved", "place"]
 
 
@@ -289,7 +320,7 @@ class PluginFrame(pd.DataFrame):
     def __repr__(self) -> str:
         """What fits a line, and beneath it why any cannot be enabled; `columns` names the rest."""
         if self.empty:
-            return "There are no plugins."
+            return NO_PLUGINS
         shown = pd.DataFrame(self[_IN_SIGHT]).astype(object)
         table = shown.where(shown.notna(), "-").to_string(index=False)
         problems = [_line(row) for row in self.to_dict("records") if not pd.isna(row["problem"])]
@@ -297,7 +328,9 @@ class PluginFrame(pd.DataFrame):
 
     def _repr_html_(self) -> str:
         """State, risk and approval as marks; IPython shows this in place of the columns."""
-        return framed(html_of(plugins_blocks([_line(row) for row in self.to_dict("records")])), "Plugins")
+        following = self.attrs.get("next", {})
+        lines = [_line(row) | {"next": following.get(row["plugin"], ())} for row in self.to_dict("records")]
+        return framed(html_of(plugins_blocks(lines)), "Plugins")
 
 
 class LogFrame(pd.DataFrame):
@@ -323,158 +356,3 @@ def _happened(row: dict[Any, Any]) -> str:
 
 def _line(row: dict[Any, Any]) -> dict[str, Any]:
     return {str(name): None if pd.isna(value) else value for name, value in row.items()}
-
-
-# ---------------------------------------------------------------- tables for people
-
-_LEAST = 16
-"""Characters that the longest column needs to say something."""
-_WHOLE = 1000
-"""From here on a figure has no decimals."""
-
-_IN_HTML = 6
-"""Columns that a notebook shows of a wide table."""
-
-_NEXT = "next"
-"""The column of commands."""
-
-_LONG = frozenset({"task", "missing", "model", "title", "reason"})
-"""Columns that may be cut, so that the others stand beside them."""
-
-
-class TextFrame(pd.DataFrame):
-    """A table to work with. What is taken out of it is an ordinary DataFrame, and shown as one."""
-
-    # The columns that are shown, as far as they fit: the last are left out first
-    telling: ClassVar[tuple[str, ...]] = ()
-
-    def __repr__(self) -> str:
-        """As it is where it fits a line; otherwise its telling columns, and beneath them the names of the others."""
-        width = shutil.get_terminal_size().columns
-        if self.empty or not {*self.telling} <= {*self.columns}:
-            return repr(pd.DataFrame(self))
-        most = pd.get_option("display.max_rows") or len(self)
-        rows = self.head(most)
-        if _broad([str(name) for name in self.columns], rows) <= width:
-            return repr(pd.DataFrame(self))
-        lines, shown = _lines(self.telling, rows, width)
-        left = len(self) - len(rows)
-        more = [f"… and {left:,} more"] if left > 0 else []
-        others = ", ".join(str(name) for name in self.columns if name not in shown)
-        return "\n".join([*lines, *more, *textwrap.wrap(f"Other columns: {others}", width)])
-
-    def _repr_html_(self) -> str:
-        """Its telling columns with what can be done with each row, and beneath them how to see the others."""
-        whole = pd.DataFrame(self)
-        shown = whole[[name for name in self.telling[:_IN_HTML] if name in whole]] if self.telling else whole
-        following = [self.attrs.get(_NEXT, {}).get(key, ()) for key in shown.iloc[:, 0]] if len(shown.columns) else []
-        told = _with_commands(shown, following) if any(following) else shown.to_html(**_how())
-        left = len(whole.columns) - len(shown.columns)
-        more = f"<p>{counted(left, 'more column')}: <code>.whole</code> shows them.</p>" if left > 0 else ""
-        return f"<div>{told}{more}</div>"
-
-    def with_next(self, commands: Mapping[str, Sequence[str]]) -> Self:
-        """The same; a notebook shows beside each row the commands that are named by its first telling column."""
-        self.attrs[_NEXT] = {key: tuple(some) for key, some in commands.items() if some}
-        return self
-
-    @property
-    def whole(self) -> pd.DataFrame:
-        """An ordinary DataFrame, which shows all columns."""
-        return pd.DataFrame(self)
-
-
-def _how() -> dict[str, Any]:
-    return {"max_rows": pd.get_option("display.max_rows"), "border": 0}
-
-
-def _with_commands(shown: pd.DataFrame, following: Sequence[Sequence[str]]) -> str:
-    """The table as HTML, with a last column of commands in code style."""
-    # Pandas escapes all that it writes: it writes marks, which nothing in the table can hold.
-    mark = token_hex(4)
-    told = str(shown.assign(**{_NEXT: [f"{mark}-{row}-" for row in range(len(shown))]}).to_html(**_how()))
-    for row, commands in enumerate(following):
-        drawn = (f'<code style="white-space: nowrap">{escape(one)}</code>' for one in commands)
-        told = told.replace(f"{mark}-{row}-", "<br>".join(drawn))
-    return told
-
-
-class RunsText(TextFrame):
-    """Runs."""
-
-    telling = ("run", "status", "task", "seconds", "usd")
-
-
-class SessionsText(TextFrame):
-    """Sessions."""
-
-    telling = ("session", "state", "task", "runs", "last", "notebook")
-
-
-class ApprovalsText(TextFrame):
-    """Questions, and how they were answered."""
-
-    telling = ("approval", "kind", "title", "verdict", "by", "requested")
-
-
-class EgressText(TextFrame):
-    """Connections."""
-
-    telling = ("run", "at", "host", "port", "allowed", "reason")
-
-
-class CostsText(TextFrame):
-    """What runs cost."""
-
-    telling = ("run", "status", "usd", "total_usd", "input_tokens", "output_tokens", "model")
-
-
-class CalibratedText(TextFrame):
-    """Estimates beside what was needed."""
-
-    telling = ("run", "estimated_usd", "usd", "usd_within", "estimated_seconds", "seconds", "status")
-
-
-class TrustText(TextFrame):
-    """How categories stand."""
-
-    telling = ("category", "state", "successes", "tasks", "days", "missing")
-
-
-def _lines(telling: Sequence[str], rows: pd.DataFrame, width: int) -> tuple[list[str], list[str]]:
-    """The columns that fit, a line for the heads and one for each row, and their names."""
-    names = list(telling)
-    long = next((name for name in names if name in _LONG), "")
-    while len(names) > 1 and _broad([one for one in names if one != long], rows) + (_LEAST + 2) * bool(long) > width:
-        names.remove(next(one for one in reversed(names) if one != long))
-    room = width - _broad([one for one in names if one != long], rows) - 2
-    columns = [_column(name, rows, room if name == long else width) for name in names]
-    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)], names
-
-
-def _broad(names: list[str], rows: pd.DataFrame) -> int:
-    """How many characters these columns need beside each other."""
-    return sum(len(_column(name, rows)[0]) + 2 for name in names) - 2
-
-
-def _column(name: str, rows: pd.DataFrame, room: int | None = None) -> list[str]:
-    """Its head and its cells, all equally wide and no wider than there is room."""
-    values = list(rows[name])
-    cells = [_cut(one, room) for one in (name, *map(_cell, values))]
-    width = max(map(len, cells))
-    right = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return [one.rjust(width) if right else one.ljust(width) for one in cells]
-
-
-def _cell(value: Any) -> str:
-    if pd.isna(value):
-        return "-"
-    if isinstance(value, float):
-        return f"{value:,.4g}" if abs(value) < _WHOLE else f"{value:,.0f}"
-    if isinstance(value, str):
-        return visible(" ".join(value.split()))
-    return f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, pd.Timestamp) else str(value)
-
-
-def _cut(text: str, room: int | None) -> str:
-    return text if room is None or len(text) <= room else f"{text[: max(1, room) - 1]}…"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache, singledispatch
 from pathlib import Path
@@ -18,6 +19,8 @@ from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, 
 from kagura_kernel.render.figures import clock_face
 from kagura_kernel.render.foreign import MARKDOWN_CHARACTERS, markdown_html, picture_html, rich_html
 from kagura_kernel.render.text import lines_of
+
+_BEFORE_BLANK = re.compile(r"\n(?=[ \t]*\n)")
 
 _TAGS = {
     "item": "span",
@@ -330,15 +333,17 @@ def style() -> str:
 
 
 def framed(inside: str, label: str) -> str:
-    """A card with its style, complete in itself."""
-    return (
-        f'<style>{style()}</style><div class="kg-card {_NO_FORMULAS}" role="region" aria-label="{label}">{inside}</div>'
-    )
+    """A card with its style, complete in itself, and in a file of Markdown too.
+
+    There HTML ends at a blank line, and that of a style sheet with the line that the sheet ends in.
+    """
+    card = f'<div class="kg-card {_NO_FORMULAS}" role="region" aria-label="{label}">{inside}</div>'
+    return f"<style>{style()}</style>\n{_BEFORE_BLANK.sub('&#10;', card)}"
 
 
 def bare(data: Mapping[str, Any]) -> dict[str, Any]:
     """A card without its style, for a page where another one has it."""
     plain = dict(data)
     if isinstance(html := plain.get("text/html"), str):
-        plain["text/html"] = html.removeprefix(f"<style>{style()}</style>")
+        plain["text/html"] = html.removeprefix(f"<style>{style()}</style>\n")
     return plain

@@ -136,6 +136,7 @@ class RunOrder:
     left: str = ""  # The session that was left for this one, and can be gone back to; empty for none
     routing: Routing = field(default_factory=Routing)  # Where commands run
     falls_back: bool = False  # Whether its commands go to the host, each after an approval, where no box can be had
+    cannot_fall_back: str = ""  # Why they do not, where the settings want it, a sentence; empty otherwise
     user: str = ""  # Login name
     owner: str = ""  # The process that runs it
     room: int = DEFAULTS.variables_mib * 2**20  # Bytes that may be brought back

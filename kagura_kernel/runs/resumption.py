@@ -16,7 +16,7 @@ from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Checkpoint, Step
 from kagura_kernel.domain.tools import ToolResult
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.views import going_on_from, runs
+from kagura_kernel.journal.views import gone_on_with, runs
 from kagura_kernel.membrane.credentials.lease import Budget, Grant, parse_grant
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.membrane.membrane import Membrane
@@ -101,32 +101,6 @@ def read_past(journal: Journal, checkpoint: Checkpoint, now: datetime) -> Past:
     return Past(
         line, tuple(done), lost, open_ones, checkpoint.untrusted or seen, frozenset(_allowed(journal, line, now))
     )
-
-
-def gone_on_with(journal: Journal, run_id: str, by: str = "") -> str:
-    """Why nobody else may go on from a run: another one does, or has; half a sentence, empty for nothing.
-
-    What that one did is not among this one's steps, and would be done a second time.
-
-    Args:
-        journal: Which journal.
-        run_id: The run.
-        by: The run that asks, which comes after those that began before it; empty for one that has no row yet.
-
-    Raises:
-        JournalUnreadable: it cannot be read.
-    """
-    for row in going_on_from(journal, run_id):
-        if row.run_id == by:
-            return ""
-        if row.live:
-            return (
-                f"{row.run_id} goes on from it. Follow that one with `%kagura attach {row.run_id}`, or stop it first."
-            )
-        if row.status == "done" and row.verified is not False:
-            return f"{row.run_id} went on from it and ended well. Write what comes next into a cell of its own."
-        return f"{row.run_id} went on from it, and knows what it did. Resume that one."
-    return ""
 
 
 def _folded(journal: Journal, run_id: str, checkpoint: Checkpoint) -> Fold:

@@ -53,7 +53,6 @@ from kagura_kernel.runs.planning import plan_run
 from kagura_kernel.runs.plugins import BOXED_PACKAGE, open_plugins, refresh_plugins
 from kagura_kernel.runs.recorder import told
 from kagura_kernel.runs.run_box import RunBox
-from kagura_kernel.runs.sealing import seal
 from kagura_kernel.runs.variables import Brought, collect_outputs, make_exchange
 from kagura_kernel.runs.verifying import Verification
 from kagura_kernel.sandbox.backend import Box
@@ -176,7 +175,6 @@ class Run:
         self.outcome: RunOutcome | None = None  # How it ended; None until the iterator of events has ended
         self._parts = parts
         self._context = RunContext(order, parts, self._stop)
-        seal(self._context.membrane, order.brain)
         self._work = Work(order.run_id)
         self._verification = Verification(order, parts, self._context.recorder.record, self._context.shown)
         self._verified: RunVerified | None = None
@@ -308,6 +306,7 @@ class Run:
     async def _converse(self, box: Box) -> Ending:
         context = self._context
         context.open_box, context.converses = box, True
+        await context.commits.begin(box, goes_on=context.kept is not None)
         if self.order.request.changes:
             await lay_changes(box, self.order.request.changes, self._parts.blobs)
         await context.checkpoints.begin(box)
@@ -345,6 +344,7 @@ class Run:
         try:
             async with self._settles(ending):
                 await self._context.changes.settle(box)
+                await self._context.commits.settle(box, self._context.changes.mode)
         except JournalError:
             raise
         except (KaguraError, TimeoutError) as error:

@@ -10,13 +10,12 @@ from typing import Any
 
 from kagura_kernel.domain.errors import JournalError, KaguraError, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.events import BoxClosed, BoxStarted, Noted
-from kagura_kernel.domain.policy import SandboxPolicyType
+from kagura_kernel.domain.policy import HOST, SandboxPolicyType
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.keeping import KeptBox, Likeness
 from kagura_kernel.runs.order import LaunchedBox, RunOrder, RunParts
 from kagura_kernel.sandbox.backend import Box, BoxSpec, KeepableBox
-from kagura_kernel.sandbox.selection import HOST
 
 
 class RunBox:
@@ -82,6 +81,8 @@ class RunBox:
         try:
             return await self._parts.start_box(self._order.box, spec)
         except SandboxUnavailable as error:
+            if why := self._order.cannot_fall_back:
+                raise SandboxUnavailable(error.reason, f"{why} {error.install or ''}".rstrip()) from error
             if not self._order.falls_back:
                 raise
             self.fallback, self._keeps = error.reason, False

@@ -22,7 +22,6 @@ from kagura_kernel.domain.tools import CallTool, ToolCall, ToolResult, ToolSpec
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.egress.stream import SHORTEST, Pace
 from kagura_kernel.membrane.grant import Mount, RunGrant
-from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.images import sent_fields
 from kagura_kernel.runs.ledger import Books
 from kagura_kernel.runs.order import Price
@@ -102,28 +101,27 @@ def sealed_needs(brain: object) -> SealedNeeds | None:
     return brain.sealed_needs() if isinstance(brain, ThinksInside) else None
 
 
-def model_api(needs: SealedNeeds) -> ModelApi:
-    """Where the brain's service is; the key is read now.
+def check_service(needs: SealedNeeds) -> None:
+    """Find out whether a key may be sent to the brain's service; none is read for it.
 
     Raises:
-        BrainNotConfigured: a key must not be sent there.
+        BrainNotConfigured: it must not be.
     """
     from kagura_kernel.membrane.model_api import ModelApi
 
-    api = ModelApi(needs.url, needs.header, Secret(needs.key()))
-    _ = api.injection
-    return api
+    _ = ModelApi(needs.url, needs.header, Secret("")).injection
 
 
-def seal(membrane: Membrane, brain: object) -> None:
-    """Keep the key of a brain that thinks in its box outside of that; any other needs nothing.
+async def model_api(needs: SealedNeeds) -> ModelApi:
+    """Where the brain's service is; the key is read now.
 
     Raises:
-        BrainNotConfigured: its program or its key is missing.
+        BrainNotConfigured: it cannot be read, or must not be sent there.
     """
-    needs = sealed_needs(brain)
-    if needs is not None:
-        membrane.model_api = model_api(needs)
+    from kagura_kernel.membrane.model_api import ModelApi
+
+    check_service(needs)
+    return ModelApi(needs.url, needs.header, Secret(await needs.key()))
 
 
 def with_program(spec: BoxSpec, grant: RunGrant, needs: SealedNeeds) -> tuple[BoxSpec, RunGrant]:
@@ -158,8 +156,11 @@ async def open_inside(context: RunContext, exchange: ExchangeDirectory) -> Seale
     """Open the way to the brain's service, and say where the brain thinks.
 
     Raises:
+        BrainNotConfigured: its program or its key is missing.
         SandboxUnavailable: the box has no port left, or is gone.
     """
+    needs = sealed_needs(context.order.brain)
+    context.membrane.model_api = None if needs is None else await model_api(needs)
     api = await context.membrane.open_model(context.box, _counting(context))
     return SealedPlace(
         context.box,

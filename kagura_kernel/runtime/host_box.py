@@ -22,7 +22,7 @@ from pathlib import Path
 
 from kagura_kernel.domain.errors import SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.identity import new_box_id
-from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.domain.policy import HOST, IsolationClass
 from kagura_kernel.runtime.host import MARKER, Keeper, stop_family
 from kagura_kernel.sandbox.backend import BoxSpec, Failed, Listener, Probe, ServeStream
 from kagura_kernel.sandbox.boot import GuestConfig, guest_argv, guest_payload
@@ -30,7 +30,6 @@ from kagura_kernel.sandbox.box import LEFT_OUT, PipedBox, sizes
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.owner import owner_alive, this_owner
 from kagura_kernel.sandbox.populate import send_project
-from kagura_kernel.sandbox.selection import HOST
 
 NO_WALLS = "There is no box: what this run does it does on this machine, as you, with your files and your network"
 """What every card of such a run says."""
@@ -152,7 +151,7 @@ class _Started:
         self.channel = BoxChannel.over_fds(box_id, our_in, our_out, workspace=str(workspace), explain=self._explain)
         config = GuestConfig(
             workspace=str(workspace),
-            protected=spec.policy.read_only_subpaths,
+            protected=spec.policy.untold,
             env={
                 "PATH": "/usr/local/bin:/usr/bin:/bin",
                 "HOME": str(home),

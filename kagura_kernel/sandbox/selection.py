@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 
 from kagura_kernel.domain.errors import ExtensionBroken, IsolationTooWeak, SandboxUnavailable, UnknownName
 from kagura_kernel.domain.extensions import BACKENDS, Extension, installed, load
-from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.domain.policy import HOST, IsolationClass
 from kagura_kernel.sandbox.backend import Probe, SandboxBackend
 
 AUTO = "auto"
@@ -17,9 +17,6 @@ BUILT_IN = ("docker", "bubblewrap", "gvisor")
 
 BY_NAME = ("gvisor",)
 """Those that `auto` leaves alone unless the deployment is shared: slower, and stronger than one person needs."""
-
-HOST = "host"
-"""What calls itself a back-end where there is no box; no `--box` and no other package takes this name."""
 
 _OTHERWISE = (
     "If this machine is a sandbox itself, such as a container or a hosted notebook, the setting "

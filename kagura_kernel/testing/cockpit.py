@@ -18,6 +18,7 @@ from kagura_kernel.cockpit.ordering import Choices
 from kagura_kernel.cockpit.resuming import checkpoint_of
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.policy import HOST
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
@@ -40,7 +41,6 @@ from kagura_kernel.runs.order import LaunchedBox, Price
 from kagura_kernel.runs.prices import price
 from kagura_kernel.runtime.host_box import HostBackend
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
-from kagura_kernel.sandbox.selection import HOST
 
 
 def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts

@@ -191,14 +191,15 @@ def _rest(one: Sum) -> str:
 
 _STATES = {"enabled": "good", "quarantined": "bad", "not usable": "bad", "disabled": "warn"}
 _OPENS = ("reads", "writes", "reaches")
-_HEAD = ("plugin", "state", "risk", "approved", "its jail opens", "from")
+_HEAD = ("plugin", "state", "risk", "approved", "its jail opens", "from", "next")
 _LINE, _SENTENCE = 160, 300
+_NO_PLUGINS = "There are none: `%kagura plugin install SOURCE` copies one here."
 
 
 def plugins_blocks(lines: Sequence[Mapping[str, Any]]) -> ui.Blocks:
     """The list."""
     enabled = sum(line["state"] == "enabled" for line in lines)
-    figures = f"{counted(len(lines), 'plugin')}, {enabled} enabled in this session" if lines else "There are none."
+    figures = f"{counted(len(lines), 'plugin')}, {enabled} enabled in this session" if lines else _NO_PLUGINS
     if not lines:
         return (ui.head("Plugins", ui.soft(figures)),)
     table = ui.Table([_plugin_row(line) for line in lines], _HEAD, "list")
@@ -218,6 +219,7 @@ def _plugin_row(line: Mapping[str, Any]) -> list[ui.Cell]:
         (ui.chip("approved", "good") if line["approved"] else ui.soft("no"),),
         tuple(opens) or (ui.soft("nothing"),),
         (_text(line["place"]), *signed),
+        tuple(ui.Line((ui.code(command),)) for command in line.get("next", ())),
     ]
 
 

@@ -176,8 +176,8 @@ def _chips(call: Call, view: RunView) -> ui.Words:
     if finished is None:
         return (_meanwhile(call, view),)
     shown: list[ui.Span] = []
-    if finished.route:
-        shown.append(ui.chip(finished.route, "host" if finished.route == "host" else ""))
+    if call.place:
+        shown.append(ui.chip(call.place, "" if call.place == "sandbox" else "host"))
     if finished.exit_code is not None:
         shown.append(ui.chip(f"exit {finished.exit_code}", "good" if finished.exit_code == 0 else "bad"))
     elif word := status.failure_word(call):
@@ -205,7 +205,7 @@ def _call_text(call: Call) -> str:
         how = exit_code or status.failure_word(call)
         if why := status.failure_reason(call):
             how = f"{how}: {why}"
-        ending = ", ".join(filter(None, [finished.route, how]))
+        ending = ", ".join(filter(None, [call.place, how]))
     line = f"> {call.asked.tool}: {one_line(telling_argument(call.asked.arguments), 90)}  ({ending or 'ok'})"
     if finished is None or finished.route != "host" or finished.text.strip() in ("", NO_OUTPUT):
         return line

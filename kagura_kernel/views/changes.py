@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
+from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.notebook import split_cell_path
 from kagura_kernel.domain.outcome import BothSides, FileChange, by_path
 from kagura_kernel.domain.visible import visible
@@ -15,10 +17,26 @@ from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.diff import counts, lines_of_hunk
 from kagura_kernel.render.escape import shown_path
 from kagura_kernel.render.figures import counted, data_size
-from kagura_kernel.views.previews import Previews, binary_words, preview_blocks, table_change
+from kagura_kernel.views.previews import (
+    ID_SHOWN,
+    Previews,
+    binary_words,
+    notebook_cells,
+    preview_blocks,
+    table_change,
+)
 
-Sides = Mapping[str, BothSides]
-"""By path, both sides of files that are in conflict."""
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is known beside the changes of files, most of it by their paths."""
+
+    previews: Previews = field(default_factory=dict)
+    before: Previews = field(default_factory=dict)  # What was there before
+    sides: Mapping[str, BothSides] = field(default_factory=dict)  # Of files in conflict
+    stuck: Mapping[str, str] = field(default_factory=dict)  # Why what was applied cannot be taken back any more
+    branches: Mapping[str, CommittedBranch] = field(default_factory=dict)  # What was committed, by the branch's name
+
 
 _SIGNS = {"added": ("A", "good"), "modified": ("M", "busy"), "deleted": ("D", "bad")}
 _STATES = {
@@ -29,14 +47,12 @@ _STATES = {
     "handed": ("soft", "handed to the run that it works for"),
     "protected": ("warn", "protected: this path is never written"),
 }
-ID_SHOWN = 15
 _OPEN_BELOW = 60
 _DIFF_LINES = 400
 _FLAT_FILES = 20
 _OPEN_FILES = 3
 _SHOWN_FILES = 200
-_NO_PREVIEWS: Previews = {}
-_NO_SIDES: Sides = {}
+NOTHING = Beside()
 
 _BACK = "The project has again what it had before, and the change waits again"
 
@@ -65,23 +81,22 @@ def changes_blocks(
     *,
     live: bool,
     told: str = "",
-    previews: Previews = _NO_PREVIEWS,
-    before: Previews = _NO_PREVIEWS,
-    sides: Sides = _NO_SIDES,
+    beside: Beside = NOTHING,
     how: str = "",
+    commits: ui.Blocks = (),
 ) -> ui.Blocks:
     """The card's inside. A live one can be applied, discarded and taken back, as a whole, by folder and by file.
 
-    `how` is what to type for that where nothing can be pressed.
+    `how` is what to type for that where nothing can be pressed, `commits` what stands above the files.
     """
     total = [counts(change.diff) for change in changes.values()]
     figures = plus_minus(sum(plus for plus, _ in total), sum(minus for _, minus in total))
     alone = len(changes) == 1
-    buttons = _buttons("", list(changes.values()), alone=alone) if live else ()
+    buttons = _buttons("", list(changes.values()), beside.stuck, alone=alone) if live else ()
     top = ui.head(changed(changes.values()), figures, ui.soft(summary(changes)), ui.SPRING, *buttons)
     few = len(changes) <= _OPEN_FILES
     shown = first_what_runs(changes)[:_SHOWN_FILES]
-    draw = _Drawing(previews, before, sides, live=live, alone=alone, few=few)
+    draw = _Drawing(beside, live=live, alone=alone, few=few)
     files: ui.Blocks = tuple(_file(change, draw) for change in shown)
     if len(changes) > _FLAT_FILES:
         files = _by_folder(list(changes.values()), shown, draw)
@@ -91,7 +106,8 @@ def changes_blocks(
         more = (ui.label(f"… and {counted(left, 'more file')}:", *where),)
     if how and not live and waits(changes):
         more += (ui.label(ui.Span(how, "prose")),)
-    return (top, ui.Group((*files, *more), "files"), ui.Told(told))
+    listed = (top, *commits, ui.Group((*files, *more), "files")) if changes else commits
+    return (*listed, ui.Told(told))
 
 
 def waits(changes: Mapping[str, FileChange]) -> bool:
@@ -142,7 +158,7 @@ def _fold_of(folder: str, those: Sequence[FileChange], shown: Sequence[FileChang
     fold = ui.Fold(
         line, (ui.Group(tuple(files), "files"),), f"folder:{path_word(folder)}", is_open=bool(runs), is_bare=True
     )
-    buttons = _buttons(folder, those) if draw.live else ()
+    buttons = _buttons(folder, those, draw.beside.stuck) if draw.live else ()
     whole: ui.Blocks = (fold, *([ui.Line(buttons, "acts")] if buttons else []))
     return ui.Group(
         whole, "file", shown_path(folder) if draw.live else "", {"of": path_word(folder)} if draw.live else {}
@@ -204,9 +220,7 @@ def plus_minus(added: int, removed: int) -> ui.Span:
 class _Drawing(NamedTuple):
     """What all files of one card are drawn with."""
 
-    previews: Previews
-    before: Previews
-    sides: Sides
+    beside: Beside
     live: bool
     alone: bool  # Whether the whole is one file, whose buttons stand in the head
     few: bool  # Whether what waits is open
@@ -229,12 +243,12 @@ def _file(change: FileChange, draw: _Drawing) -> ui.Group:
         *([ui.chip(state, state_tone)] if state_tone else []),
         *([ui.chip(parts)] if (parts := _parts_words(change)) else []),
     )
-    waits = change.state == "proposed" or change.path in draw.sides
+    waits = change.state == "proposed" or change.path in draw.beside.sides
     is_open = draw.few and waits and added + removed <= _OPEN_BELOW
     fold = ui.Fold(line, _content(change, draw), f"file:{path_word(change.path)}", is_open=is_open, is_bare=True)
     # Buttons inside a summary could not be told from it by a screen reader.
     # Of a single file they stand in the card's head.
-    buttons = _buttons(change.path, [change]) if draw.live and not draw.alone else ()
+    buttons = _buttons(change.path, [change], draw.beside.stuck) if draw.live and not draw.alone else ()
     about = {"of": path_word(change.path)} if draw.live else {}
     whole: ui.Blocks = (fold, *([ui.Line(buttons, "acts")] if buttons else []))
     return ui.Group(whole, "file", _label(change) if draw.live else "", about)
@@ -249,15 +263,18 @@ def _label(change: FileChange) -> str:
 
 
 def _content(change: FileChange, draw: _Drawing) -> ui.Blocks:
-    data, before = draw.previews.get(change.path, b""), draw.before.get(change.path, b"")
+    data, before = draw.beside.previews.get(change.path, b""), draw.beside.before.get(change.path, b"")
     why: ui.Blocks = (ui.label(f"Look at it before you apply it: {change.runs}."),) if change.runs else ()
     if change.reason and change.state != "protected":
         why += (ui.label(f"{change.reason[:1].upper()}{change.reason[1:]}."),)
-    if (table := table_change(change, data, before)) and change.path not in draw.sides:
+    if stuck := draw.beside.stuck.get(change.path):
+        why += (ui.label(f"It cannot be taken back any more: {stuck}."),)
+    told = notebook_cells(change, data) or table_change(change, data, before)
+    if told and change.path not in draw.beside.sides:
         text = _hunks(change, live=draw.live) if change.hunks else (ui.Diff(change.diff),)
-        return (*why, *table, ui.Fold(("As text",), text, f"text:{path_word(change.path)}", "as-text", is_bare=True))
+        return (*why, *told, ui.Fold(("As text",), text, f"text:{path_word(change.path)}", "as-text", is_bare=True))
     preview = preview_blocks(change, data, before) if data or before else ()
-    if (both := draw.sides.get(change.path)) is not None:
+    if (both := draw.beside.sides.get(change.path)) is not None:
         return (*why, *preview, *_both_sides(change, both, live=draw.live))
     if change.hunks and (change.state == "proposed" or change.applied_hunks or change.discarded_hunks):
         return (*why, *preview, *_hunks(change, live=draw.live))
@@ -374,14 +391,15 @@ def _hunks(change: FileChange, *, live: bool) -> ui.Blocks:
     return tuple(shown)
 
 
-def _buttons(path: str, changes: Sequence[FileChange], *, alone: bool = False) -> ui.Words:
+def _buttons(path: str, changes: Sequence[FileChange], stuck: Container[str], *, alone: bool = False) -> ui.Words:
     """For one file, or with an empty path for all; `alone` when the whole is one file."""
     about = {"path": path_word(path)} if path else {}
     of, all_of = (shown_path(path), "") if path else ("all changes", "" if alone else " all")
     first, second = ("small", "quiet small") if path else ("primary", "quiet")
     waits = any(change.state == "proposed" for change in changes)
     # Of all of them what was applied is taken back once nothing waits any more.
-    comes_back = any(change.written for change in changes) and (path or alone or not waits)
+    written = [change.path for change in changes if change.written]
+    comes_back = written and not any(one in stuck for one in written) and (path or alone or not waits)
     return (
         *([ui.Button(f"Apply{all_of}", "apply", about, first, f"Apply {of}")] if waits else []),
         *([ui.Button(f"Discard{all_of}", "discard", about, second, f"Discard {of}")] if waits else []),

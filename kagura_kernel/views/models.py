@@ -30,8 +30,9 @@ def picker_blocks(offered: Sequence[tuple[str, str]], current: str) -> ui.Blocks
     return (_part((ui.Group((field,), "form"), ui.Line((use,), "buttons"))),)
 
 
-def price_words(name: str, read: float | None, written: float | None, price: str) -> str:
+def price_words(name: str, about: str, read: float | None, written: float | None, price: str) -> str:
     """A model and its price in one line; `price` says who knows it, or why nobody does."""
+    name = f"{name} ({about})" if about else name
     if read is None or written is None:
         return f"{name} — {price}"
     return f"{name} — ${read:g} read, ${written:g} written"

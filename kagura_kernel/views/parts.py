@@ -35,7 +35,7 @@ class Passage:
 class Call:
     """A tool call: what was asked, what it printed so far, what came of it; `refused` when an approval denied it.
 
-    `images` are those that the brain was shown with its result.
+    `images` are those that the brain was shown with its result, and `place` is where it ran, in a word.
     """
 
     key: str
@@ -43,6 +43,7 @@ class Call:
     printed: str = ""
     finished: ev.ToolFinished | None = None
     refused: bool = False
+    place: str = ""
     images: list[ev.ImageSent] = field(default_factory=list)
 
 

@@ -16,10 +16,12 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from kagura_kernel.domain.images import NoImageError
+from kagura_kernel.domain.kit import MARKER
 from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.escape import one_line
-from kagura_kernel.render.figures import data_size
+from kagura_kernel.render.figures import counted, data_size
 from kagura_kernel.render.images import image_of
 
 Previews = Mapping[str, bytes]
@@ -28,7 +30,10 @@ Previews = Mapping[str, bytes]
 IMAGE_BYTES = 500_000
 """Of one image, all of which goes into the card."""
 TABLE_BYTES = 64_000
+NOTEBOOK_BYTES = 2_000_000
 _KIND_BYTES = 64
+ID_SHOWN = 15
+"""Characters of a cell's id."""
 _ROWS = 8
 _COMPARED = 1000
 """Rows up to which tables are compared."""
@@ -39,6 +44,8 @@ _NEAR = 20
 Row = tuple[str, ...]
 _COLUMNS = 8
 _CELL = 40
+_CELL_LINES = 400
+"""Of all cells of a new notebook."""
 
 _IMAGES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg"})
 _SEPARATED = frozenset({".csv", ".tsv"})
@@ -58,6 +65,10 @@ _BEGINNINGS = (
     (b"\x80\x05\x95", "Python pickle, which runs code when it is loaded"),
 )
 
+_NOT_READ = (
+    " Its rows are not compared: what reads them is a large program, and nothing of a box goes into one outside."
+)
+
 # Only formats are read that Python's own modules read, and only their beginning: what a run wrote is hostile until
 # somebody has looked at it.
 
@@ -66,12 +77,20 @@ def wanted(change: FileChange) -> int:
     """How many bytes of a file's beginning its preview takes; 0 when it has none."""
     if change.status == "deleted" or change.kind != "file" or not change.size:
         return 0
+    if is_new_notebook(change):
+        return change.size if change.size <= NOTEBOOK_BYTES else 0
     suffix = _suffix(change.path)
     if suffix in _IMAGES:
         return change.size if change.size <= IMAGE_BYTES else _KIND_BYTES
     if suffix in _SEPARATED or suffix in _RECORDS:
-        return min(change.size, TABLE_BYTES)
+        # What redaction has taken out of the difference is in the file itself.
+        return 0 if MARKER.search(change.diff) else min(change.size, TABLE_BYTES)
     return _KIND_BYTES if change.binary else 0
+
+
+def is_new_notebook(change: FileChange) -> bool:
+    """Whether its preview is its cells."""
+    return change.status == "added" and change.kind == "file" and _suffix(change.path) == ".ipynb"
 
 
 def wanted_before(change: FileChange) -> int:
@@ -79,7 +98,9 @@ def wanted_before(change: FileChange) -> int:
     if change.status == "added" or change.kind != "file" or not change.old_sha256:
         return 0
     suffix = _suffix(change.path)
-    return IMAGE_BYTES + 1 if suffix in _IMAGES else TABLE_BYTES + 1 if suffix in _SEPARATED else 0
+    if suffix in _SEPARATED:
+        return 0 if MARKER.search(change.diff) else TABLE_BYTES + 1
+    return IMAGE_BYTES + 1 if suffix in _IMAGES else 0
 
 
 def preview_blocks(change: FileChange, data: bytes, before: bytes = b"") -> ui.Blocks:
@@ -94,7 +115,8 @@ def preview_blocks(change: FileChange, data: bytes, before: bytes = b"") -> ui.B
 def binary_words(change: FileChange, data: bytes) -> str:
     """What is said of a file that is no text: `Binary file, 1,234 bytes: PDF document`."""
     kind = next((words for begins, words in _BEGINNINGS if data.startswith(begins)), "")
-    return f"Binary file, {change.size:,} bytes{f': {kind}' if kind else ''}."
+    why = _NOT_READ if kind.endswith("table") else ""
+    return f"Binary file, {change.size:,} bytes{f': {kind}' if kind else ''}.{why}"
 
 
 def _suffix(path: str) -> str:
@@ -118,6 +140,27 @@ def _image(change: FileChange, data: bytes, what: str) -> ui.Blocks:
     about = f"{image.width:,} × {image.height:,}, {data_size(len(data))}"
     shown = ui.Picture(image, f"{what} of {one_line(change.path, 80)}, {about}")
     return (shown, ui.label(about if what == "Preview" else f"{what}: {about}"))
+
+
+def notebook_cells(change: FileChange, data: bytes) -> ui.Blocks:
+    """The cells of a new notebook, as `ChangeDesk.new_cells` gives them; nothing where there are none."""
+    if not data or not is_new_notebook(change):
+        return ()
+    found = json.loads(data)
+    shown: list[ui.Block] = []
+    room = _CELL_LINES
+    for number, cell in enumerate(found["cells"], 1):
+        lines = cell["source"].splitlines()
+        room -= len(lines)
+        if shown and room < 0:
+            break
+        what = f"{visible(cell['kind'][:ID_SHOWN])} cell {visible(cell['id'][:ID_SHOWN]) or number}"
+        label = ui.label(f"{what}{', with outputs' if cell['outputs'] else ''}{'' if lines else ', empty'}")
+        diff = f"@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{line}\n" for line in lines)
+        shown.append(ui.Group((label, *([ui.Diff(diff)] if lines else [])), "piece", what))
+    if left := found["count"] - len(shown):
+        shown.append(ui.label(f"… and {counted(left, 'more cell')}."))
+    return tuple(shown)
 
 
 def table_change(change: FileChange, data: bytes, before: bytes) -> ui.Blocks:

@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any
 
+from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.events import ImageSent, ResultShown
-from kagura_kernel.domain.outcome import BothSides, FileChange
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.render.html import Bundle, framed, html_of
 from kagura_kernel.views.approvals import asked
 from kagura_kernel.views.body import withheld_words
 from kagura_kernel.views.card import run_blocks, run_text
-from kagura_kernel.views.changes import changes_blocks, changes_text, waits
+from kagura_kernel.views.changes import NOTHING, Beside, changes_blocks, changes_text, waits
+from kagura_kernel.views.commits import commit_rows, commits_blocks, commits_text
 from kagura_kernel.views.kit import Kitted, redactions
 from kagura_kernel.views.leases import LeaseLine
 from kagura_kernel.views.network import by_name
 from kagura_kernel.views.parts import Ask, Call, Check, Note, Part, Passage, Result, Withheld
-from kagura_kernel.views.previews import Previews
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.status import run_label
 
@@ -171,21 +171,30 @@ def changes_bundle(
     told: str = "",
     run_id: str = "",
     how: str = "",
-    *,
-    previews: Previews = MappingProxyType({}),
-    before: Previews = MappingProxyType({}),
-    sides: Mapping[str, BothSides] = MappingProxyType({}),
+    beside: Beside = NOTHING,
 ) -> Bundle:
     """A change card for a display slot; the rest is as `changes_blocks` takes it."""
     rows = [picked(change, "path", "status", "state", "diff") for change in changes.values()]
-    still = changes_blocks(changes, live=False, told=told, how=how, previews=previews, before=before, sides=sides)
-    text = changes_text(changes) + (f"\n{how}" if how and waits(changes) else "")
+    branches = beside.branches
+    committed = commits_blocks(branches, live=False)
+    still = changes_blocks(changes, live=False, told=told, how=how, beside=beside, commits=committed)
     data = {
-        "text/plain": text,
+        "text/plain": all_text(changes, branches) + (f"\n{how}" if how and waits(changes) else ""),
         "text/html": framed(html_of(still), "Changes of a run"),
-        CHANGES_MIME: clean({"version": 1, "changes": rows}),
+        CHANGES_MIME: clean({"version": 1, "changes": rows, **commits_record(branches)}),
     }
     return data, {"kagura": {"run_id": run_id}}
+
+
+def all_text(changes: Mapping[str, FileChange], branches: Mapping[str, CommittedBranch]) -> str:
+    """Commits and changed files in text."""
+    return "\n".join(filter(None, (commits_text(branches.values()), changes_text(changes) if changes else "")))
+
+
+def commits_record(branches: Mapping[str, CommittedBranch]) -> dict[str, Any]:
+    """What was committed, without the ids, which have the time in them; nothing where nothing was."""
+    rows = [picked(row, "branch", "subject", "author", "state") for row in commit_rows(branches)]
+    return {"commits": rows} if rows else {}
 
 
 def leases_record(lines: Sequence[LeaseLine], _now: datetime) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from tests.bench.commands import command_in_a_warm_box, python_that_remembers
 from tests.bench.connecting import connections_out_of_a_box
 from tests.bench.contenders import MITMDUMP
 from tests.bench.delegating import work_handed_on
+from tests.bench.first import commands_of_a_terminal, first_cell
 from tests.bench.flowing import bytes_out_of_a_box
 from tests.bench.harness import Bench, Line, Missing, table
 from tests.bench.keeping import cell_that_goes_on
@@ -70,6 +71,8 @@ ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     plugin_called_from_a_box,
     redaction,
     loading,
+    first_cell,
+    commands_of_a_terminal,
     kit_staged,
     recall_of_what_was_told,
     recall_in_a_large_memory,

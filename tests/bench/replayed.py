@@ -21,10 +21,10 @@ from tests.bench.places import project, spec
 CALLS = 500
 
 
-def write_cassette(path: Path) -> Path:
+def write_cassette(path: Path, calls: int = CALLS) -> Path:
     """A brain that asks for `true`, again and again."""
-    calls = [Called((ToolCall(f"call-{number}", "bash", {"command": "true"}),)) for number in range(CALLS)]
-    entries = [entry_line(call) for call in calls]
+    asked = [Called((ToolCall(f"call-{number}", "bash", {"command": "true"}),)) for number in range(calls)]
+    entries = [entry_line(call) for call in asked]
     lines = [header_line(CassetteHeader(task="bench")), *entries, entry_line(BrainDone(text="done"))]
     path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     return path

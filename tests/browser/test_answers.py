@@ -116,16 +116,29 @@ def test_a_reload_in_the_middle_changes_nothing(asking, another, lab):
     stays_over(notebook)
 
 
-def test_a_run_that_ended_while_nobody_had_its_page_open_says_so_and_shows_its_answer(asking, another, lab):
+@pytest.mark.parametrize("saved", [True, False], ids=["saved", "not saved"])
+@pytest.mark.parametrize("how", ["answered", "restarted", "killed"])
+def test_a_run_that_ended_while_nobody_had_its_page_open_says_so(asking, another, lab, saved, how):
     notebook, ident = asking
     notebook.wait_kept(1, LIVE_MIME)
-    notebook.save()
+    if saved:
+        notebook.save()
     run_id = pending(lab).run_id
+    kernel = notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.id")
     notebook.leave()
-    expect(another.tell(1, f"%kagura approve {ident}")).to_contain_text("allowed")
-    expect(another.tell(1, f"%kagura attach {run_id}").locator(".kg-pill")).to_have_text("Done")
+    if how == "answered":
+        expect(another.tell(1, f"%kagura approve {ident}")).to_contain_text("allowed")
+        expect(another.tell(1, f"%kagura attach {run_id}").locator(".kg-pill")).to_have_text("Done")
+        notebook.reload()
+        stays_over(notebook)
+        return
+    if how == "killed":
+        kill_kernel(lab)
+    else:
+        restart = "id => window.jupyterapp.serviceManager.kernels.connectTo({ model: { id } }).restart()"
+        another.page.evaluate(restart, kernel)
     notebook.reload()
-    stays_over(notebook)
+    ended_early(notebook)
 
 
 def test_a_run_of_which_the_file_knows_nothing_is_shown_when_it_is_over(asking, another):
@@ -154,8 +167,17 @@ def test_a_card_whose_kernel_has_ended_before_its_run_gets_a_finished_form(askin
     if how == "restarted":
         notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
     else:
-        with lab.journal() as journal:
-            os.kill(int(pages.one_run(journal, pending(lab).run_id).owner.split(":")[1]), signal.SIGKILL)
+        kill_kernel(lab)
+    ended_early(notebook)
+
+
+def kill_kernel(lab):
+    with lab.journal() as journal:
+        os.kill(int(pages.one_run(journal, pending(lab).run_id).owner.split(":")[1]), signal.SIGKILL)
+
+
+def ended_early(notebook):
+    """The card of a run whose kernel is gone says so, and so does what is saved of it."""
     expect(notebook.output(1).locator(".kg-pill")).to_have_text(re.compile("Lost|Stopped"))
     expect(notebook.output(1).locator("[data-act]")).to_have_count(0)
     kept = [one.data[RUN_MIME]["status"] for one in notebook.save().cells[1].outputs if RUN_MIME in one.get("data", {})]

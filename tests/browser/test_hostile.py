@@ -7,14 +7,14 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kagura_kernel.domain.outcome import BothSides, FileChange
-from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.html import framed, html_of
-from kagura_kernel.views.changes import changes_blocks
+from kagura_kernel.views.changes import Beside, changes_blocks
 from kagura_kernel.views.record import run_html
 from kagura_kernel.views.run import RunView
 from tests.browser.interrupts import LOAD
 from tests.browser.notebook import PATIENCE_MS
 from tests.support import gallery
+from tests.support.card_page import live_parts
 from tests.support.hostile import FAKE_APPROVAL, HOSTILE_DRAWING, HOSTILE_HTML, HOSTILE_TEXT
 from tests.support.sample_run import SampleRun
 
@@ -159,9 +159,7 @@ def test_a_change_card_with_hostile_names_diffs_and_files_does_nothing(watched):
     previews["a.svg"] = HOSTILE_DRAWING.encode()
     page.set_content(
         gallery.document(
-            framed(
-                html_of(changes_blocks(changes, live=True, previews=previews, before=previews, sides=sides)), "Changes"
-            )
+            framed(html_of(changes_blocks(changes, live=True, beside=Beside(previews, previews, sides))), "Changes")
         )
     )
     poke(page)

@@ -1,10 +1,14 @@
 """A person reviews what a run changed, in a real JupyterLab: what they press is what the project gets."""
 
+import json
+
 import pytest
 from playwright.sync_api import expect
 
+from kagura_kernel.render.html import html_of
 from tests.browser.test_cards import LOAD, SALES, call, cassette
-from tests.support.gallery import png
+from tests.support import gallery
+from tests.support.gallery import live_document, png, reviewed
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -117,3 +121,74 @@ def test_many_files_are_decided_by_folder_and_tables_and_images_compared_as_such
     output.get_by_role("button", name="Undo docs/", exact=True).click()
     expect(output.get_by_role("button", name="Apply docs/", exact=True)).to_be_visible()
     assert not (notebook.folder / "docs").exists()
+
+
+def test_commits_of_a_branch_are_applied_by_their_own_button(blank):
+    blank.set_content(live_document({"all": html_of(reviewed())}, label="Changes of a run"))
+    main = blank.get_by_role("group", name="Commits on main")
+    expect(main.locator("summary").first).to_contain_text("3f3f3f3f Say how often each is counted +2 −0")
+    expect(main.get_by_text("Of all that is in stock.")).to_be_hidden()
+    main.locator("summary").first.click()
+    expect(main.get_by_text("Of all that is in stock.")).to_be_visible()
+    main.get_by_role("button", name="Apply commits on main").click()
+    assert blank.evaluate("window.model.sent.at(-1)") == {"act": "apply-commits", "id": "main", "path": None}
+
+
+NEW_NOTEBOOK = {
+    "cells": [
+        {"cell_type": "markdown", "id": "intro", "metadata": {}, "source": ["# Sales of the year\n"]},
+        {
+            "cell_type": "code",
+            "id": "sum",
+            "metadata": {},
+            "source": "total = 61",
+            "outputs": [],
+            "execution_count": None,
+        },
+    ],
+    "metadata": {},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
+
+
+def test_a_new_notebook_is_told_by_cells_and_undo_goes_when_the_file_has_changed(open_notebook):
+    entries = [call("write_file", path="new.ipynb", content=json.dumps(NEW_NOTEBOOK, indent=1)), NOTES]
+    notebook = open_notebook(LOAD, TASK, files={"change.jsonl": cassette(*entries)})
+    notebook.run(0)
+    output = notebook.run(1)
+    notebook.wait_done(1)
+    new, notes = (output.locator(".kg-file:visible", has_text=name) for name in ("new.ipynb", "notes.md"))
+    expect(new.get_by_role("group", name="markdown cell intro")).to_contain_text("# Sales of the year")
+    expect(new.get_by_role("group", name="code cell sum")).to_contain_text("total = 61")
+    notebook.picture("new-notebook", cell=1)
+    output.get_by_role("button", name="Apply all changes").click()
+    expect(output.get_by_role("button", name="Undo all changes")).to_be_visible()
+    (notebook.folder / "notes.md").write_text("# Mine\n")
+    notes.get_by_role("button", name="Undo notes.md").click()
+    expect(output.locator(".kg-told:visible")).to_contain_text("it has changed since it was applied")
+    expect(notes.get_by_role("button")).to_have_count(0)
+    expect(output.get_by_role("button", name="Undo all changes")).to_have_count(0)
+    new.get_by_role("button", name="Undo new.ipynb").click()
+    expect(new.get_by_role("button", name="Apply new.ipynb")).to_be_visible()
+    assert not (notebook.folder / "new.ipynb").exists()
+
+
+CUT_OFF = """() => {
+  const card = document.querySelector('.kg-card').getBoundingClientRect();
+  const places = all =>
+    [...document.querySelectorAll(all)].map(one => one.getBoundingClientRect()).filter(one => one.width);
+  const out = places('.kg-btn, .kg-chip, .kg-path').filter(one => one.right > card.right || one.left < card.left);
+  const torn = places('.kg-path').filter(one => one.height > 60);
+  const under = places('summary .kg-path, summary .kg-chip').filter(one => places('.kg-acts .kg-btn').some(
+    other => other.left < one.right && one.left < other.right && other.top < one.bottom && one.top < other.bottom));
+  return [out.length, torn.length, under.length];
+}"""
+
+
+@pytest.mark.parametrize("width", [320, 480, 800])
+def test_a_narrow_card_breaks_no_name_letter_by_letter_and_has_all_its_buttons(blank, width):
+    card = gallery.cards()["reviewed changes"]
+    blank.set_content(gallery.document(f'<div style="width: {width}px">{card}</div>'))
+    blank.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    assert blank.evaluate(CUT_OFF) == [0, 0, 0]

@@ -30,8 +30,23 @@ def test_a_setting_is_changed_in_the_form_and_counts_in_the_next_kernel(open_not
     try:
         form.get_by_role("button", name="Load again").click()
         expect(form.locator("#root_pool_size")).to_have_value("0")
-        expect(form).to_contain_text("Warm boxes kept ready; 0 switches the pool off. Default: 1. From the file.")
+        expect(form).to_contain_text(
+            "Warm boxes kept ready; 0 switches the pool off. Default: 1. From the file. Key: pool_size"
+        )
+        expect(form).to_contain_text("Approval deadline (seconds)")
+        expect(form).to_contain_text("Write each into the file, as [endpoints.NAME].")
         notebook.window("settings")
+        form.get_by_label("Search the settings").fill("Key: env")
+        form.get_by_role("button", name="Add").click()
+        form.locator(".form-group input").first.fill("TZ")
+        form.locator(".form-group input").first.press("Tab")
+        form.locator("#root_env_TZ").fill("Asia/Tokyo")
+        notebook.window("settings-rows")
+        form.get_by_role("button", name="Save").click()
+        expect(form.get_by_role("status")).to_contain_text("Saved.")
+        assert path.read_text() == '# Mine.\npool_size = 0\n\n[env]\nTZ = "Asia/Tokyo"\n'
+        path.write_text("# Mine.\npool_size = 0\n")
+        form.get_by_role("button", name="Load again").click()
         form.get_by_label("Search the settings").fill("recall")
         recall = form.locator("#root_recall")
         recall.fill("51")

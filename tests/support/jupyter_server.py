@@ -6,10 +6,10 @@ import http.client
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -194,12 +194,20 @@ def start(base: Path, arguments: tuple[str, ...], environment: Mapping[str, str]
 
 
 def hears(url: str) -> bool:
-    """Whether something accepts connections there."""
+    """Whether a server answers there.
+
+    To its end: a connection that is not accepted yet when the server is stopped has its loop look for a socket that is
+    gone, which it tells with a trace.
+    """
     parts = urlsplit(url)
     try:
-        with socket.create_connection((parts.hostname or "localhost", parts.port or 80), timeout=10):
+        with closing(
+            http.client.HTTPConnection(parts.hostname or "localhost", parts.port or 80, timeout=10)
+        ) as connection:
+            connection.request("GET", "/api", headers={"Connection": "close"})
+            connection.getresponse().read()
             return True
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return False
 
 

@@ -18,9 +18,10 @@ from kagura_kernel.cockpit import understanding
 from kagura_kernel.cockpit.attaching import LiveFeed
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.instead import stopped
+from kagura_kernel.cockpit.transports.changing import BUTTONS, Changing, Offer
 from kagura_kernel.cockpit.transports.followers import Followers
 from kagura_kernel.cockpit.transports.posting import Posting
-from kagura_kernel.cockpit.transports.telling import IN_FULL, fits, listed, one_line, status_text, whole_file
+from kagura_kernel.cockpit.transports.telling import IN_FULL, cut, fits, listed, one_line, status_text, whole_file
 from kagura_kernel.cockpit.transports.transport import Clicked, Heard, Post, PostRefused, Said, SentFile, Turn, Turns
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.approvals import ApprovalRequest, Decision
@@ -129,6 +130,7 @@ HELP = (
     "A message begins a run, goes on from the one before in this thread, or is said to the one that goes on here. "
     "/status · /kill [RUN] · /instead TASK: stop it and go on with this · "
     "/approve [APPROVAL] [ANSWER] · /deny [APPROVAL] [REMARK] · /changes · /apply [FILES] · /discard [FILES] · "
+    "/undo [FILES] · "
     "/resume [RUN]. A word alone does too: yes, no, status, stop, resume."
 )
 
@@ -160,6 +162,7 @@ class Acting:
     followers: Followers  # Know what goes on in a thread
     turns: Turns  # Know what is about to begin there
     posting: Posting  # How posts and files get into the threads
+    changing: Changing  # Decides about changes
     deciding: Deciding  # Answers approvals
 
     async def understood(self, said: Said, place: Place, *, in_turn: bool) -> understanding.Meaning:
@@ -185,14 +188,14 @@ class Acting:
         seen_then = replace(standing, waiting=parts[True], unseen=parts[False])
         return understanding.understand(said.text, seen_then, prose=prose)
 
-    async def tell(self, meaning: understanding.Meaning, place: Place) -> str | Post:
+    async def tell(self, meaning: understanding.Meaning, place: Place) -> str | Post | Offering:
         """Do what a message asks for, and say what came of it.
 
         Raises:
             KaguraError: it could not be done; the message says why.
             Refused: it answers an approval that cannot be answered any more.
         """
-        told: str | Post = ""
+        told: str | Post | Offering = ""
         match meaning:
             case understanding.AnswerSaid(approval_id=approval_id, allow=allow, text=text):
                 told = await self._decide(approval_id, allow=allow, by=place.by, answer=text)
@@ -273,7 +276,7 @@ class Acting:
                 stopped.append(run_id)
         return f"{', '.join(stopped)} {'is' if len(stopped) == 1 else 'are'} being stopped."
 
-    async def _command(self, line: str, place: Place) -> str | Post:
+    async def _command(self, line: str, place: Place) -> str | Post | Offering:
         word, *words = line.split() or [""]
         verb = word.casefold()
         if verb in understanding.COMMANDS and verb not in ANYWHERE and place.session is None:
@@ -290,9 +293,8 @@ class Acting:
                     raise errors.UsageError(f"/{verb} needs an approval here, as in `/{verb} app-…`.")
                 approval_id, answer = await asyncio.to_thread(self._approval_meant, words[0], " ".join(words[1:]))
                 return await self._decide(approval_id, allow=verb == "approve", by=place.by, answer=answer)
-            case "changes" | "apply" | "discard":
-                found = await asyncio.to_thread(self._change, verb, words, place.session or "", place.by)
-                return await self._listed(*found, place)
+            case "changes" | "apply" | "discard" | "undo":
+                return await self._changes(verb, line.strip()[len(word) :].strip(), place)
             case _:
                 raise errors.UnknownName("command of a chat", one_line(word, 40), understanding.COMMANDS)
 
@@ -324,39 +326,48 @@ class Acting:
             raise errors.UsageError(f"{found} has no answer {said}.")
         return found, answer
 
-    def _change(self, verb: str, paths: Sequence[str], session: str, by: str) -> tuple[str, list[str]]:
-        """Do it, and say what is in which state now: a heading, and a line for each."""
-        run_id = self.last_run(session)
+    async def _changes(self, verb: str, line: str, place: Place) -> Post | Offering:
+        """Look at changes of the thread's last run or decide about them, and say what is in which state now."""
+        run_id = await asyncio.to_thread(self.last_run, place.session or "")
         if not run_id:
             raise errors.NotThisTime("There was no run in this thread yet.")
-        if verb == "changes":
-            changes = self.cockpit.changes(run_id)
-            lines = [
-                f"{one.status} {one.path} ({one.state})" + (f": runs by itself: {one.runs}" if one.runs else "")
-                for one in changes
-            ]
-            return f"Changes of {run_id}: {len(lines)}", lines
-        act = self.cockpit.apply_changes if verb == "apply" else self.cockpit.discard_changes
-        settled = act(run_id, list(paths) or None, by=by)
-        named = {"in the project": settled.applied, "given up": settled.discarded, "left alone": settled.conflicts}
-        states = [f"{path}: {state}" for state, found in named.items() for path in found]
-        return f"Changes of {run_id}, {verb}: {len(states)}", states
+        changing, limit = self.changing, self.posting.transport.limit
+        if verb != "changes":
+            states, offer = await asyncio.to_thread(changing.settle, verb, line, run_id, place.by)
+            head = f"Changes of {run_id}, {verb}: {len(states)}"
+            return Offering(await self._whole(head, listed(states, limit), "\n".join(states), place), offer)
+        if line:
+            difference = await asyncio.to_thread(changing.difference, run_id, line)
+            return await self._whole(f"{one_line(line)} of {run_id}", cut(difference, limit), difference, place)
+        states = await asyncio.to_thread(changing.states, run_id)
+        head = f"Changes of {run_id}: {len(states)}"
+        return await self._whole(head, listed(states, limit), "\n".join(states), place)
 
-    async def _listed(self, head: str, lines: Sequence[str], place: Place) -> Post:
-        """A list as far as it fits; where it does not, whole as a file."""
-        shown, is_cut = listed(lines, self.posting.transport.limit)
+    async def _whole(self, head: str, shown: tuple[str, bool], whole: str, place: Place) -> Post:
+        """What fits; where that is not all, whole as a file too."""
+        told, is_cut = shown
         if not is_cut:
-            return Post(head, shown)
-        whole = "\n".join(map(printed, lines)).encode()
+            return Post(head, told)
         try:
-            await self.posting.upload(place.thread, f"file:said:{place.message_id}", "changes.txt", whole)
+            subject, content = f"file:said:{place.message_id}", printed(whole).encode()
+            await self.posting.upload(place.thread, subject, "changes.txt", content)
         except PostRefused:
-            return Post(f"{head} · the rest could not be put here: `kagura-kernel changes` shows it", shown)
-        return Post(f"{head} · the whole list is in the file", shown)
+            return Post(f"{head} · the rest could not be put here: `kagura-kernel changes` shows it", told)
+        return Post(f"{head} · all of it is in the file", told)
 
 
-_ACTION = re.compile(r"(allow|deny|kill|resume|o[0-4]):((?:app|run)-[0-9a-z]{14}):([0-9a-f]{32})")
-_ABOUT_RUNS = frozenset({"kill", "resume"})
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """An answer with buttons about changes."""
+
+    post: Post
+    offer: Offer
+
+
+_ACTION = re.compile(
+    r"(allow|deny|kill|resume|o[0-4]|undo|mine|theirs):((?:app|run)-[0-9a-z]{14}):([0-9a-f]{32})(?::([0-9a-f]{12}|-))?"
+)
+_ABOUT_RUNS = frozenset({"kill", "resume", *BUTTONS})
 
 
 class Copied(Refused):
@@ -369,6 +380,7 @@ class Clicking:
 
     cockpit: Cockpit  # What is acted on
     book: ChatBook  # Which buttons are ours
+    changing: Changing  # Decides about changes
     deciding: Deciding  # Answers approvals
 
     def subject_of(self, heard: Heard) -> tuple[str, str]:
@@ -379,16 +391,21 @@ class Clicking:
         subject = found[2]
         return ("", subject) if subject.startswith("run-") else (subject, "")
 
-    async def click(self, clicked: Clicked, by: str) -> str:
+    async def click(self, clicked: Clicked, by: str) -> str | Offering:
         """Do what a button says; where it asks to go on from a run, that is left to the caller, who is told which.
+
+        Of changes it is told what became of them.
 
         Raises:
             Copied: it stands below an older copy of one of our posts.
             Refused: it is none of ours, or is about something that is over.
         """
-        verb, subject = await self._checked(clicked)
+        verb, subject, seen = await self._checked(clicked)
         if verb == "resume":
             return subject
+        if verb in BUTTONS:
+            states, offer = await asyncio.to_thread(self.changing.press, verb, subject, seen, by)
+            return Offering(Post(f"Changes of {subject}", listed(states, self.deciding.limit)[0]), offer)
         if verb == "kill":
             try:
                 await asyncio.to_thread(self.cockpit.kill, subject, by=by)
@@ -401,19 +418,22 @@ class Clicking:
         await asyncio.to_thread(self.deciding.decide, subject, allow=allow, by=by, answer=answer)
         return ""
 
-    async def _checked(self, clicked: Clicked) -> tuple[str, str]:
+    async def _checked(self, clicked: Clicked) -> tuple[str, str, str]:
         found = _ACTION.fullmatch(clicked.action)
         if found is None:
             raise Refused("the button is none of ours")
-        verb, subject, token = found.groups()
+        verb, subject, token, seen = found.groups()
         if (verb in _ABOUT_RUNS) != subject.startswith("run-"):
             raise Refused("the button is none of ours")
-        post = await asyncio.to_thread(self.book.post_about, subject)
+        if verb in BUTTONS:
+            post = await asyncio.to_thread(self.book.answer_about, subject, token)
+        else:
+            post = await asyncio.to_thread(self.book.post_about, subject)
         if post is None or not hmac.compare_digest(post.token, token) or post.thread != clicked.thread:
             raise Refused("the button is none of ours")
         if post.post_id and clicked.post_id and post.post_id != clicked.post_id:
             raise Copied("this is an older copy: use the newer one below it", subject)
-        return verb, subject
+        return verb, subject, seen or ""
 
     def _option(self, verb: str, options: tuple[str, ...]) -> str:
         if not verb.startswith("o"):

@@ -27,11 +27,13 @@ from kagura_kernel.cockpit.transports.acting import (
     Deciding,
     Launching,
     NotBegun,
+    Offering,
     Place,
     Refused,
     ending,
 )
 from kagura_kernel.cockpit.transports.ambiguity import Ambiguities, Choice
+from kagura_kernel.cockpit.transports.changing import Changing, Offer
 from kagura_kernel.cockpit.transports.followers import Followers
 from kagura_kernel.cockpit.transports.posting import Posting
 from kagura_kernel.cockpit.transports.telling import one_line, told
@@ -72,7 +74,7 @@ class Messages:
     turns: Turns  # The order of each thread
     ambiguities: Ambiguities  # Knows what only prose decides
 
-    async def do(self, said: Said, key: str, place: Place, turn: Turn | None) -> str | Post | None:
+    async def do(self, said: Said, key: str, place: Place, turn: Turn | None) -> str | Post | Offering | None:
         """Do what a message asks for: what to say, or None where a run was begun, which tells for itself.
 
         `key` is what the book knows it by; what waits for nobody has no turn.
@@ -101,7 +103,7 @@ class Messages:
         finally:
             self.turns.leave(turn)
 
-    async def _in_turn(self, said: Said, key: str, place: Place, turn: Turn) -> str | Post | None:
+    async def _in_turn(self, said: Said, key: str, place: Place, turn: Turn) -> str | Post | Offering | None:
         session = place.session or ""
         meaning = await self.acting.understood(said, place, in_turn=True)
         match meaning:
@@ -123,12 +125,12 @@ class Messages:
             case _:
                 return await self._told(meaning, place)
 
-    async def _told(self, meaning: Meaning, place: Place) -> str | Post:
+    async def _told(self, meaning: Meaning, place: Place) -> str | Post | Offering:
         if isinstance(meaning, Ambiguous):
             return await self.ambiguities.settle(meaning, place)
         return await self.acting.tell(meaning, place)
 
-    async def choose(self, choice: Choice, key: str, place: Place) -> str | Post | None:
+    async def choose(self, choice: Choice, key: str, place: Place) -> str | Post | Offering | None:
         """Do what a person has chosen that a text is; like `do`."""
         if not isinstance(choice.meaning, TaskSaid):
             return await self.acting.tell(choice.meaning, place)
@@ -186,7 +188,7 @@ async def _tell(posting: Posting, message: TakenMessage) -> None:
             # It may be out, and says that a run begins.
             await posting.settle(message.thread, message.run_id, message.run_id, lambda _: interrupted)
         elif not message.message_id.startswith(CLICK):
-            await posting.reply(message.thread, message.message_id, interrupted)
+            await posting.reply(message.thread, message.message_id, lambda _: interrupted)
     await asyncio.to_thread(posting.book.done, message.message_id)
 
 
@@ -300,10 +302,11 @@ class Conversations:
             self.cockpit, self._followers, self._book, terms.project, terms.brain, terms.box, self.transport.name
         )
         deciding = Deciding(self.cockpit, self._book, self.transport.name, self.transport.limit)
-        acting = Acting(self.cockpit, self._followers, self._turns, self._posting, deciding)
+        changing = Changing(self.cockpit)
+        acting = Acting(self.cockpit, self._followers, self._turns, self._posting, changing, deciding)
         self._ambiguities = Ambiguities(acting, terms.brain, self.transport.name)
         self._messages = Messages(acting, self._launching, self._turns, self._ambiguities)
-        self._clicking = Clicking(self.cockpit, self._book, deciding)
+        self._clicking = Clicking(self.cockpit, self._book, changing, deciding)
 
     async def open(self) -> None:
         """Listen, and see to what an earlier process has left; returns once connected. May be tried again.
@@ -453,15 +456,8 @@ class Conversations:
 
     async def _clicked(self, clicked: Clicked) -> bool:
         """Do what the button says; whether that has begun a run."""
-        by = self._by(clicked)
-        place = Place(clicked.thread, self.session_of(clicked.thread), by)
         try:
-            if choice := self._ambiguities.chosen(clicked):
-                return await self._chose(clicked, choice, place)
-            run_id = await self._clicking.click(clicked, by)
-            if not run_id:
-                return False
-            await self._messages.go_on(run_id, _key(clicked), place)
+            return await self._press(clicked)
         except Refused as refused:
             await self._refuse(clicked, str(refused), self._clicking.subject_of(clicked))
             if isinstance(refused, Copied):
@@ -472,7 +468,18 @@ class Conversations:
             return await self._reply(clicked, str(why))
         except KaguraError as error:
             return await self._reply(clicked, told(error))
-        return True
+
+    async def _press(self, clicked: Clicked) -> bool:
+        by = self._by(clicked)
+        place = Place(clicked.thread, self.session_of(clicked.thread), by)
+        if choice := self._ambiguities.chosen(clicked):
+            return await self._chose(clicked, choice, place)
+        pressed = await self._clicking.click(clicked, by)
+        if isinstance(pressed, Offering):
+            return await self._reply(clicked, pressed)
+        if pressed:
+            await self._messages.go_on(pressed, _key(clicked), place)
+        return bool(pressed)
 
     async def _chose(self, clicked: Clicked, choice: Choice, place: Place) -> bool:
         """Do what a text is said to be, and take the buttons away; whether that has begun a run."""
@@ -481,8 +488,14 @@ class Conversations:
         answer = await self._messages.choose(choice, _key(clicked), place)
         return answer is None or await self._reply(clicked, answer)
 
-    async def _reply(self, heard: Heard, told: str | Post) -> bool:
-        await self._posting.reply(heard.thread, _key(heard), told if isinstance(told, Post) else Post(told))
+    async def _reply(self, heard: Heard, told: str | Post | Offering) -> bool:
+        offer = told.offer if isinstance(told, Offering) else Offer("")
+        post = told.post if isinstance(told, Offering) else told if isinstance(told, Post) else Post(told)
+
+        def make(token: str) -> Post:
+            return replace(post, buttons=offer.buttons(token)) if offer.run_id else post
+
+        await self._posting.reply(heard.thread, _key(heard), make, offer.run_id)
         return False
 
     def _leave(self, turn: Turn | None) -> None:

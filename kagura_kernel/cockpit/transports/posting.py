@@ -86,18 +86,21 @@ class Posting:
         await self.again(lambda: self.put(thread, subject, run_id, make))
         await asyncio.to_thread(self.book.close, subject)
 
-    async def reply(self, thread: str, message_id: str, post: Post) -> None:
-        """Answer a message, once, however long the chat is away; raises like `settle`."""
+    async def reply(self, thread: str, message_id: str, make: Make, run_id: str = "") -> None:
+        """Answer a message, once, however long the chat is away; with a run that its buttons are about.
+
+        Raises like `settle`.
+        """
         subject = f"said:{message_id}"
 
         async def say() -> None:
             kept = await asyncio.to_thread(self.book.post_about, subject)
             if kept is not None and kept.post_id:
                 return
-            mine = kept or KeptPost(subject, thread, "", "", secrets.token_hex(16))
+            mine = kept or KeptPost(subject, thread, run_id, "", secrets.token_hex(16))
             if kept is None:
                 await asyncio.to_thread(self.book.keep, mine)
-            await self._post(mine, lambda _: post, may_be_out=kept is not None)
+            await self._post(mine, make, may_be_out=kept is not None)
 
         await self.again(say)
         await asyncio.to_thread(self.book.close, subject)

@@ -59,6 +59,7 @@
     │   ├── ChangeConflict               ERR_CHANGE_CONFLICT
     │   ├── MergeOverlaps                ERR_MERGE_OVERLAPS
     │   ├── CannotUndo                   ERR_CANNOT_UNDO
+    │   ├── CommitsRefused               ERR_COMMITS
     │   └── NotebookUnwritable           ERR_NOTEBOOK_UNWRITABLE
     ├── BrainError
     │   ├── BrainNotConfigured           ERR_BRAIN_NOT_CONFIGURED
@@ -100,6 +101,7 @@
     │   ├── PluginBusy                   ERR_PLUGIN_BUSY
     │   ├── PluginTimeout                ERR_PLUGIN_TIMEOUT
     │   ├── PluginJailBroken             ERR_PLUGIN_JAIL
+    │   ├── PluginRepositoryError        ERR_PLUGIN_REPOSITORY
     │   └── SignatureInvalid             ERR_PLUGIN_SIGNATURE
     ├── VariableError                    ERR_VARIABLE
     │   ├── VariableRefused              ERR_VARIABLE_REFUSED
@@ -181,6 +183,7 @@ from kagura_kernel.domain.errors.kit import (
     PluginNotConfigured,
     PluginQuarantined,
     PluginRefused,
+    PluginRepositoryError,
     PluginTimeout,
     RedactionUnavailable,
     SignatureInvalid,
@@ -223,6 +226,7 @@ from kagura_kernel.domain.errors.sandbox import (
     ChangeConflict,
     ChangesIncomplete,
     CommandTimeout,
+    CommitsRefused,
     HostCommandTimeout,
     HostError,
     HostIdleTimeout,
@@ -272,6 +276,7 @@ __all__ = [
     "ChangeConflict",
     "ChangesIncomplete",
     "CommandTimeout",
+    "CommitsRefused",
     "ConfigurationError",
     "CredentialError",
     "EgressBusy",
@@ -327,6 +332,7 @@ __all__ = [
     "PluginNotConfigured",
     "PluginQuarantined",
     "PluginRefused",
+    "PluginRepositoryError",
     "PluginTimeout",
     "RedactionUnavailable",
     "ResumeRefused",

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.events.base import Event, Streamed
 from kagura_kernel.domain.identity import Exact
 from kagura_kernel.domain.outcome import ChangeState, FileChange, Hunks, Written
@@ -161,10 +162,22 @@ class ChangesSettled(Event):
     by: str = ""  # Who decided
 
 
+class CommitsTold(Event):
+    """Which commits the run made in its box, or what became of some of them; the last word on a branch counts."""
+
+    kind: Literal["commits.told"] = "commits.told"
+    branches: tuple[CommittedBranch, ...] = ()
+    # Files that it changed further after it had committed them: from what the project has of them by now
+    changes: tuple[FileChange, ...] = ()
+    by: str = ""  # Who decided; empty where the run tells of them
+
+
 def changes_after(changes: Mapping[str, FileChange], event: Event) -> Mapping[str, FileChange]:
     """A run's changes by path after one more of its events; the very same object where it says nothing of them."""
     match event:
-        case ChangesCollected():
+        case CommitsTold() if not event.changes:
+            return changes
+        case ChangesCollected() | CommitsTold():
             # They come in parts, and with `through` again after every call: the last word on a file counts.
             return {**changes, **{one.path: _told_again(changes.get(one.path), one) for one in event.changes}}
         case ChangesSettled() if event.written or event.undone or event.discarded_hunks:

@@ -24,11 +24,11 @@ from kagura_kernel.cockpit.lines.completing import Name
 from kagura_kernel.cockpit.memory_words import tier_words
 from kagura_kernel.cockpit.naming import LAST, here_of, named_approval, named_run
 from kagura_kernel.cockpit.resuming import may_be_resumed
-from kagura_kernel.cockpit.settling import changes_of, changes_wait
 from kagura_kernel.domain.extensions import BACKENDS
 from kagura_kernel.domain.grammar import Kind
 from kagura_kernel.domain.memory import Query, Tier
 from kagura_kernel.journal import views
+from kagura_kernel.journal.change_states import changes_of, changes_wait
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.place import data_home, place_in_use, read_settings

@@ -11,7 +11,7 @@ import os
 import re
 import threading
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,9 +20,11 @@ from kagura_kernel import redact
 from kagura_kernel.domain.errors import ConfigurationError, SettingsChanged, UsageError
 from kagura_kernel.domain.settings import (
     DEFAULTS,
+    FLAT_TABLES,
     TABLES,
     Settings,
     given_settings,
+    label_of,
     parse_settings,
     settings_model,
     validated,
@@ -32,9 +34,11 @@ from kagura_kernel.journal.settings_text import replace_file, with_setting
 from kagura_kernel.jupyter.server import models
 from kagura_kernel.jupyter.server.asking import Object, Text
 
-NAMES = tuple(one.name for one in fields(Settings) if one.name not in TABLES)
-"""What the form holds; tables stand in the file alone."""
+NAMES = tuple(one.name for one in fields(Settings) if one.name not in TABLES or one.name in FLAT_TABLES)
+"""What the form can change; the other tables are written into the file by hand."""
 
+_ROW = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_SEE = re.compile(r"; see \[[^\]]*\]\([^)]*\)")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _PASSWORD = re.compile(r"(://[^/?#@\s:]*:)[^\s@]*@")
 _writing = threading.Lock()
@@ -128,6 +132,11 @@ class _Looked:
         """Write these into the file; or say what is wrong with them, by name."""
         text = self.text
         for name, value in values.items():
+            if name in FLAT_TABLES:
+                if why := _unfit_rows(value):
+                    return {name: why}
+                text = _with_rows(text, name, self._file()[0].get(name), value or {})
+                continue
             if not _can_stand(value):
                 return {name: "it is neither a text, a number, a truth nor a list of texts"}
             text = with_setting(text, name, value)
@@ -165,35 +174,59 @@ def _can_stand(value: Any) -> bool:
     return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
 
 
+def _with_rows(text: str, table: str, before: Any, rows: Mapping[str, Any]) -> str:
+    """The text with these rows in a table, and no others; those that are as they were are left alone."""
+    before = before if isinstance(before, dict) else {}
+    for row in dict.fromkeys([*before, *rows]):
+        if rows.get(row) != before.get(row):
+            text = with_setting(text, row, rows.get(row), table=table)
+    return text
+
+
+def _unfit_rows(value: Any) -> str:
+    """Why these cannot be the rows of a table; empty where they can."""
+    rows = {} if value is None else value
+    if not isinstance(rows, dict) or not all(isinstance(one, (str, list)) and _can_stand(one) for one in rows.values()):
+        return "each row is a text, or a list of texts"
+    unfit = [name for name in rows if not _ROW.fullmatch(name)]
+    return f"a row’s name is made of letters, digits, dashes and underscores, not {unfit[0][:40]!r}" if unfit else ""
+
+
 def _plain(value: Any) -> Any:
     """A value as JSON, with what looks like a secret taken out."""
+    if isinstance(value, Mapping):
+        # Some values are told to be a secret by their name alone.
+        lines = {name: f"{name}={one}" for name, one in value.items()}
+        return {name: _plain(one) if redact(lines[name]) == lines[name] else "***" for name, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
     return redact(_PASSWORD.sub(r"\1***@", value)) if isinstance(value, str) else value
 
 
 def _form() -> dict[str, Any]:
-    """The settings as a JSON schema: each with its meaning, its default and its bounds."""
+    """The settings as a JSON schema: each with its label, its meaning, its default and its bounds."""
     whole = settings_model().model_json_schema()
-    return {"type": "object", "properties": dict(_fields(whole))}
+    return {"type": "object", "properties": {one.name: _field(one.name, whole) for one in fields(Settings)}}
 
 
-def _fields(whole: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for one in fields(Settings):
-        if one.name not in NAMES:
-            continue
-        given = whole["properties"][one.name]
-        if "$ref" in given:
-            kind = {"enum": whole["$defs"][given["$ref"].rpartition("/")[2]]["enum"], "type": "string"}
-        else:
-            kind = given["anyOf"][0] if "anyOf" in given else {key: given[key] for key in given if key != "title"}
-        if "enum" in kind:
-            # Nothing chosen is no choice of its own.
-            kind["enum"] = [word for word in kind["enum"] if word]
-        about = one.metadata
-        unit = f" ({about['unit']})" if about["unit"] else ""
-        meaning = _LINK.sub(r"\1", about["meaning"]).replace("`", "")
-        default = _plain(getattr(DEFAULTS, one.name))
-        known = {} if default is None else {"default": default}
-        kind.pop("default", None)
-        yield one.name, {"title": one.name, "description": f"{meaning[0].upper()}{meaning[1:]}{unit}.", **kind, **known}
+def _field(name: str, whole: Mapping[str, Any]) -> dict[str, Any]:
+    meaning = _LINK.sub(r"\1", _SEE.sub("", Settings.__dataclass_fields__[name].metadata["meaning"])).replace("`", "")
+    about = {"title": label_of(name), "description": f"{meaning[0].upper()}{meaning[1:]}."}
+    if name not in NAMES:
+        return {
+            **about,
+            "description": f"{about['description']} Write each into the file, as [{name}.NAME].",
+            "type": "null",
+        }
+    given = whole["properties"][name]
+    if "$ref" in given:
+        kind = {"enum": whole["$defs"][given["$ref"].rpartition("/")[2]]["enum"], "type": "string"}
+    else:
+        kind = given["anyOf"][0] if "anyOf" in given else {key: given[key] for key in given if key != "title"}
+    if "enum" in kind:
+        # Nothing chosen is no choice of its own.
+        kind["enum"] = [word for word in kind["enum"] if word]
+    default = _plain(getattr(DEFAULTS, name))
+    known = {} if default is None else {"default": default}
+    kind.pop("default", None)
+    return {**about, **kind, **known}

@@ -140,7 +140,8 @@ def _say(lines: Any) -> None:
 
 def graduation(asked: Asked) -> pd.DataFrame:
     """How every category stands."""
-    from kagura_kernel.jupyter.tables import TrustText, trust_table
+    from kagura_kernel.jupyter.tables import trust_table
+    from kagura_kernel.jupyter.text_frames import TrustText
 
     desk = asked.cockpit.trust
     return TrustText(trust_table(desk.reports(), desk.terms))

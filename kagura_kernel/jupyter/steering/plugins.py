@@ -66,19 +66,20 @@ def plugin_unapprove(asked: Asked) -> None:
 def plugin_scan(asked: Asked) -> Any:
     """What the static scan finds in these places."""
     from kagura_kernel.jupyter.tables import findings_table
+    from kagura_kernel.jupyter.text_frames import FindingsText
     from kagura_kernel.plugins.scan import scan_path
 
-    return findings_table([scan_path(Path(path)) for path in asked["path"]])
+    return FindingsText(findings_table([scan_path(Path(path)) for path in asked["path"]]))
 
 
 def plugin_config(asked: Asked) -> pd.DataFrame:
     """What a plugin can be told, and was."""
     from kagura_kernel.jupyter.tables import settings_table
+    from kagura_kernel.jupyter.text_frames import FieldsText
 
     plugins = asked.cockpit.plugins
-    return settings_table(
-        plugins.examine(asked["name"]).schema, plugins.row(asked["name"], session=asked["session"]).config
-    )
+    configured = plugins.row(asked["name"], session=asked["session"]).config
+    return FieldsText(settings_table(plugins.examine(asked["name"]).schema, configured))
 
 
 def plugin_logs(asked: Asked) -> pd.DataFrame:
@@ -93,8 +94,63 @@ def plugin_install(asked: Asked) -> None:
     from kagura_kernel.cockpit.plugins import installed_text
 
     shelf = asked.cockpit.plugins.shelf
-    found = shelf.install(asked["source"], asked["sha256"], replace=asked["replace"], by=person(), via=VIA)
+    found = shelf.install(
+        asked["source"],
+        asked["sha256"],
+        repository=asked["repository"],
+        replace=asked["replace"],
+        by=person(),
+        via=VIA,
+    )
     say(installed_text(found, shelf.barred(found.name), f"{asked.prefix}plugin enable {found.name}"))
+
+
+def plugin_search(asked: Asked) -> pd.DataFrame:
+    """The plugins that repositories have."""
+    from kagura_kernel.jupyter.tables import hits_table
+
+    return hits_table(asked.cockpit.plugins.shelf.repositories.search(asked["words"]))
+
+
+def plugin_update(asked: Asked) -> None:
+    """Newer versions of what is installed; with a word they take its place."""
+    from kagura_kernel.cockpit.plugin_repositories import split_source
+    from kagura_kernel.cockpit.plugins import installed_text
+
+    shelf = asked.cockpit.plugins.shelf
+    updates = shelf.repositories.updates(*split_source(asked["source"]))
+    if not updates:
+        say("Nothing newer can be had.")
+    for update in updates:
+        say(update.text)
+        how = f"{asked.prefix}plugin update {update.offer.name}@{update.offer.version} --yes"
+        if asked["yes"]:
+            found = shelf.repositories.update(update, by=person(), via=VIA)
+            say(installed_text(found, shelf.barred(found.name), f"{asked.prefix}plugin enable {found.name}"))
+        else:
+            say(f"Nothing is changed yet: `{how}`.")
+
+
+def plugin_repository_list(asked: Asked) -> pd.DataFrame:
+    """The repositories that are trusted."""
+    from kagura_kernel.jupyter.tables import repositories_table
+
+    return repositories_table(asked.cockpit.plugins.shelf.repositories.trusted())
+
+
+def plugin_repository_add(asked: Asked) -> None:
+    """Trust a repository."""
+    from kagura_kernel.cockpit.plugin_repositories import trusted_text
+
+    options = {name: asked[name] for name in ("root", "sha256", "name")}
+    repositories = asked.cockpit.plugins.shelf.repositories
+    say(trusted_text(*repositories.add(asked["source"], **options, by=person(), via=VIA)))
+
+
+def plugin_repository_remove(asked: Asked) -> None:
+    """Trust a repository no longer."""
+    asked.cockpit.plugins.shelf.repositories.remove(asked["name"], by=person(), via=VIA)
+    say(f"{asked['name']} is trusted no longer. What was installed from it stays.")
 
 
 def plugin_remove(asked: Asked) -> None:
@@ -106,11 +162,12 @@ def plugin_remove(asked: Asked) -> None:
 def plugin_trust(asked: Asked) -> Any:
     """Trust an author's key, or list those that are trusted."""
     from kagura_kernel.jupyter.tables import authors_table
+    from kagura_kernel.jupyter.text_frames import AuthorsText
 
     plugins = asked.cockpit.plugins
     author, key = asked["author"], asked["key"]
     if author is None:
-        return authors_table(plugins.shelf.authors())
+        return AuthorsText(authors_table(plugins.shelf.authors()))
     if asked["remove"]:
         gone = plugins.shelf.distrust(author, by=person(), via=VIA)
         say(f"{author} is trusted no longer." if gone else f"{author} was not trusted.")

@@ -11,20 +11,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly.brains import brain_reports
-from kagura_kernel.brain.provider import AUTO
-from kagura_kernel.cockpit.brains import turn_words
+from kagura_kernel.cockpit.brains import PRICES_SAID, turn_words
+from kagura_kernel.cockpit.committing import about_commits
 from kagura_kernel.cockpit.instead import going_on, stopped
 from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.naming import named_approval, named_run, only, read_time, run_to_stop, told_run
-from kagura_kernel.cockpit.resuming import can_be_resumed
-from kagura_kernel.cockpit.settling import changes_wait
+from kagura_kernel.cockpit.next_commands import NEWEST, NONE_WAITS, of_approval, of_lease, of_run, of_session
 from kagura_kernel.domain.errors import NotebookUnwritable, UsageError
 from kagura_kernel.domain.grammar import Surface as Typed
 from kagura_kernel.domain.notebook import is_cell_id
 from kagura_kernel.domain.outcome import by_path
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import views
-from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.journal.precedents import estimated
 from kagura_kernel.journal.session_registry import sessions as known
@@ -34,18 +32,15 @@ from kagura_kernel.jupyter.steering import Asked
 from kagura_kernel.jupyter.steering import say as tell
 from kagura_kernel.jupyter.surface import Surface, person, place_of, surface_of
 from kagura_kernel.render.escape import shown_path
+from kagura_kernel.views.commits import commit_rows, settled_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from kagura_kernel.domain.events import ChangesSettled
-    from kagura_kernel.journal.rows import RunRow
-    from kagura_kernel.journal.store import Journal
 
 
 _LATEST, _LATEST_COSTS = 100, 1000
-_WITH_NEXT = 30
-"""Runs of which it is looked up what can still be done with them."""
 
 
 def help(asked: Asked) -> None:  # noqa: A001 - a command is the function of its name
@@ -68,7 +63,7 @@ def box_end(asked: Asked) -> None:
 def model(asked: Asked) -> None:
     """Have further runs think with another model, or say which it is."""
     if wanted := asked["model"]:
-        asked.cockpit.use_model("" if wanted == AUTO else wanted)
+        asked.cockpit.use_model(wanted)
     now = asked.cockpit.model
     tell(f"Further runs here think with {now}." if now else "Further runs here think with the usual model.")
 
@@ -78,11 +73,8 @@ def models(asked: Asked) -> pd.DataFrame:
     from kagura_kernel.jupyter.offering import offered
     from kagura_kernel.jupyter.tables import models_table
 
-    models = offered(asked.cockpit)
-    if not any(one.current for one in models):
-        tell("No model is chosen: the brain takes its usual one.")
-    tell("Prices are in USD for a million tokens; without a figure the price is not known, which is not 0.")
-    return models_table(models)
+    tell(PRICES_SAID)
+    return models_table(offered(asked.cockpit))
 
 
 async def setup(asked: Asked) -> None:
@@ -100,46 +92,45 @@ def status(asked: Asked) -> Any:
 
 def runs(asked: Asked) -> pd.DataFrame:
     """The latest runs, or those named."""
-    from kagura_kernel.jupyter.tables import RunsText, runs_table
+    from kagura_kernel.jupyter.tables import runs_table
+    from kagura_kernel.jupyter.text_frames import RunsText
 
     named = _named(asked)
     limit = asked["limit"] or _LATEST
     rows = views.runs(asked.cockpit.journal, limit=len(named) or limit, run_ids=named or None)
-    journal, newest = asked.cockpit.journal, rows[:_WITH_NEXT]
-    return RunsText(runs_table(rows)).with_next({row.run_id: _next_of(journal, row) for row in newest})
-
-
-def _next_of(journal: Journal, row: RunRow) -> list[str]:
-    """The commands that still do something with a run."""
-    if row.live and owner_alive(row.owner):
-        return [f"%kagura kill {row.run_id}"]
-    apply = [f"%kagura apply {row.run_id}"] if changes_wait(journal, row) else []
-    return [*apply, f"%%kagura --resume {row.run_id}"] if can_be_resumed(journal, row) else apply
+    following = {row.run_id: of_run(asked.cockpit.journal, row) for row in rows[:NEWEST]}
+    return RunsText(runs_table(rows)).with_next(following)
 
 
 def sessions(asked: Asked) -> pd.DataFrame:
     """The sessions, and how each stands."""
-    from kagura_kernel.jupyter.tables import SessionsText, sessions_table
+    from kagura_kernel.jupyter.tables import sessions_table
+    from kagura_kernel.jupyter.text_frames import SessionsText
 
-    return SessionsText(sessions_table(known(asked.cockpit.journal, limit=asked["limit"] or _LATEST)))
+    journal = asked.cockpit.journal
+    rows = known(journal, limit=asked["limit"] or _LATEST)
+    following = {row.session_id: of_session(journal, row) for row in rows[:NEWEST]}
+    return SessionsText(sessions_table(rows)).with_next(following)
 
 
 def approvals(asked: Asked) -> pd.DataFrame:
     """The latest approvals, or those that wait."""
     from kagura_kernel.cockpit.memory import has_lessons, lessons_told
-    from kagura_kernel.jupyter.tables import ApprovalsText, approvals_table
+    from kagura_kernel.jupyter.tables import approvals_table
+    from kagura_kernel.jupyter.text_frames import ApprovalsText
 
     limit = asked["limit"] or _LATEST
     rows = views.approvals(asked.cockpit.journal, limit=limit, pending_only=asked["pending"])
     plans = [row for row in rows if row.verdict is None and row.kind == "plan" and has_lessons(row.arguments)]
     told = {row.id: "\n".join(lessons_told(lambda: asked.cockpit.memory, row.arguments)) for row in plans}
-    following = {row.id: [f"%kagura approve {row.id}", f"%kagura deny {row.id}"] for row in rows if row.verdict is None}
-    return ApprovalsText(approvals_table(rows, told)).with_next(following)
+    table = ApprovalsText(approvals_table(rows, told)).with_next({row.id: of_approval(row) for row in rows})
+    return table.saying(NONE_WAITS) if asked["pending"] else table
 
 
 def cost(asked: Asked) -> pd.DataFrame:
     """What the latest runs cost, in a notebook as a table that shows itself as the cost panel; or those named."""
-    from kagura_kernel.jupyter.tables import CostsText, costs_table
+    from kagura_kernel.jupyter.tables import costs_table
+    from kagura_kernel.jupyter.text_frames import CostsText
 
     if asked["calibration"]:
         return _calibration(asked)
@@ -157,7 +148,8 @@ def cost(asked: Asked) -> pd.DataFrame:
 
 def _calibration(asked: Asked) -> pd.DataFrame:
     """What runs were expected to need beside what they needed, and a sentence about all of them."""
-    from kagura_kernel.jupyter.tables import CalibratedText, calibration_table
+    from kagura_kernel.jupyter.tables import calibration_table
+    from kagura_kernel.jupyter.text_frames import CalibratedText
     from kagura_kernel.patterns.planning import calibrate, calibration_line
 
     named = _named(asked)
@@ -170,18 +162,21 @@ def _calibration(asked: Asked) -> pd.DataFrame:
 def leases(asked: Asked) -> pd.DataFrame:
     """What credentials runs hold; in a notebook a table that shows itself as the live board."""
     from kagura_kernel.jupyter.tables import leases_table
+    from kagura_kernel.jupyter.text_frames import LeasesText
 
-    table = leases_table(asked.cockpit.leases())
+    rows = asked.cockpit.leases()
+    table = leases_table(rows)
     if surface_of(asked.shell) is Surface.NOTEBOOK:
         from kagura_kernel.jupyter.boards import LeaseFrame
 
         return LeaseFrame(table)
-    return table
+    return LeasesText(table).with_next({row.lease_id: of_lease(row.lease_id) for row in rows})
 
 
 def egress_log(asked: Asked) -> pd.DataFrame:
     """What boxes asked to connect to."""
-    from kagura_kernel.jupyter.tables import EgressText, egress_table
+    from kagura_kernel.jupyter.tables import egress_table
+    from kagura_kernel.jupyter.text_frames import EgressText
 
     journal = asked.cockpit.journal
     table = egress_table(
@@ -348,7 +343,7 @@ def changes(asked: Asked) -> None:
     run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
     found = by_path(asked.cockpit.changes(run_id))
     run = told_run(asked.cockpit.journal, run_id)
-    if not found:
+    if not found and not asked.cockpit.commits_desk.branches(run_id):
         tell(f"{run} changed no files.")
         return
     surface = surface_of(asked.shell)
@@ -356,6 +351,15 @@ def changes(asked: Asked) -> None:
     if surface is not Surface.HEADLESS:
         tell(f"{run}:")
     show_changes(asked.cockpit, run_id, found, surface)
+
+
+def commits(asked: Asked) -> pd.DataFrame:
+    """What a run committed in its box."""
+    from kagura_kernel.jupyter.tables import table_of
+
+    run_id = named_run(asked.cockpit.journal, asked["run"] or "last", asked.here)
+    rows = commit_rows(asked.cockpit.commits_desk.branches(run_id))
+    return table_of(rows, "branch commit subject author files:int added:int removed:int state")
 
 
 _FIX = (
@@ -405,6 +409,9 @@ async def _about_error(asked: Asked, task: str) -> Any:
 
 async def apply(asked: Asked) -> None:
     """Bring a run's changes into the project, and cells into their notebook."""
+    if about_commits(asked.values):
+        _settle_commits(asked, "apply", asked["branch"])
+        return
     from kagura_kernel.jupyter.notebook import cells_writer
 
     write = _not_heard if asked.blocked else cells_writer(asked.shell)
@@ -424,11 +431,17 @@ def _not_heard(notebook: str, _edits: object) -> None:
 
 def discard(asked: Asked) -> None:
     """Give a run's changes up."""
+    if about_commits(asked.values):
+        _settle_commits(asked, "discard")
+        return
     _settle(asked, "discard", asked["hunk"])
 
 
 def undo(asked: Asked) -> None:
     """Take back what was applied."""
+    if about_commits(asked.values):
+        _settle_commits(asked, "undo")
+        return
     _settle(asked, "undo")
 
 
@@ -437,6 +450,14 @@ def _settle(asked: Asked, act: str, hunks: tuple[int, ...] = ()) -> None:
     with _settles(asked, run_id):
         settled = asked.cockpit.changes_desk.settle(act, run_id, paths, by=person(), hunks=hunks)
         _tell_settled(asked, run_id, settled)
+
+
+def _settle_commits(asked: Asked, act: str, as_branch: str = "") -> None:
+    run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
+    with _settles(asked, run_id):
+        desk = asked.cockpit.commits_desk
+        settled = desk.settle(act, run_id, asked["paths"], by=person(), as_branch=as_branch)
+        tell(settled_text(settled, _run_told(asked, run_id)))
 
 
 @contextmanager
@@ -450,9 +471,12 @@ def _settles(asked: Asked, run_id: str) -> Iterator[None]:
 
 
 def _tell_settled(asked: Asked, run_id: str, settled: ChangesSettled) -> None:
+    tell(told(settled, _run_told(asked, run_id)))
+
+
+def _run_told(asked: Asked, run_id: str) -> str:
     # What differs every time is no output where nobody looks and the next execution is compared with this one.
-    headless = surface_of(asked.shell) is Surface.HEADLESS
-    tell(told(settled, "" if headless else told_run(asked.cockpit.journal, run_id)))
+    return "" if surface_of(asked.shell) is Surface.HEADLESS else told_run(asked.cockpit.journal, run_id)
 
 
 def told(settled: ChangesSettled, run: str) -> str:

@@ -55,12 +55,7 @@ function SettingsForm({ model, trans }: IFormProps) {
     <div className="kgs kgs-settings">
       <div className="kgs-settings-head">
         {told && (
-          <p className="kgs-soft">
-            {trans.__(
-              'Kernels read them from %1 when they start. Tables are written there by hand.',
-              told.path
-            )}
-          </p>
+          <p className="kgs-soft">{trans.__('Kernels read them from %1 when they start.', told.path)}</p>
         )}
         <div className="kgs-settings-bar">
           <input
@@ -113,16 +108,18 @@ function SettingsForm({ model, trans }: IFormProps) {
   );
 }
 
-/** The settings that have these words, each with its meaning, its default and where its value comes from. */
+/** The settings that have these words, each with its meaning, its default, its key and where its value comes from. */
 function shown(
   known: Readonly<Record<string, Field>>,
   told: ISettings,
   words: string,
   trans: TranslationBundle
 ): Record<string, object> {
-  const fields = Object.entries(known).map(([name, { default: otherwise, description, ...field }]) => {
+  const fields = Object.entries(known).map(([name, { default: otherwise, title, description, ...field }]) => {
     const normally =
-      otherwise === undefined || otherwise === '' ? '' : trans.__('Default: %1.', JSON.stringify(otherwise));
+      otherwise === undefined || ['""', '{}', '[]'].includes(JSON.stringify(otherwise))
+        ? ''
+        : trans.__('Default: %1.', JSON.stringify(otherwise));
     const why = told.locked[name];
     const from = why
       ? trans.__('Not changed here: %1', why)
@@ -131,10 +128,14 @@ function shown(
         : '';
     return [
       name,
-      { ...field, description: [description, normally, from].filter(Boolean).join(' ') }
+      {
+        ...field,
+        title: String(title),
+        description: [description, normally, from, trans.__('Key: %1', name)].filter(Boolean).join(' ')
+      }
     ] as const;
   });
   return Object.fromEntries(
-    fields.filter(([name, { description }]) => `${name} ${description}`.toLowerCase().includes(words))
+    fields.filter(([, { title, description }]) => `${title} ${description}`.toLowerCase().includes(words))
   );
 }

@@ -11,6 +11,7 @@ from kagura_kernel.domain.errors import BrainNotConfigured
 from kagura_kernel.domain.settings import EndpointSettings, Settings
 from kagura_kernel.journal.store import Journal
 from tests.support.openai_server import OpenAIServer
+from tests.support.sample_run import SampleRun
 
 KEY = "sk-of-the-house-1234567890"
 
@@ -39,10 +40,10 @@ def test_services_tell_their_models_each_with_its_own_key_and_prices_are_told_or
         found = offered_models({"WORK_KEY": KEY}, settings, tmp_path, journal, "")
 
         assert [astuple(one) for one in found] == [
-            ("work:b", True, 2.0, 8.0, "settings, endpoints.work"),
-            ("work:a", False, 2.0, 8.0, "settings, endpoints.work"),
-            ("home:c", False, 0.0, 0.0, "free, on this machine"),
-            ("vague:c", False, None, None, "price unknown"),
+            ("work:b", 2.0, 8.0, "settings, endpoints.work", True, ""),
+            ("work:a", 2.0, 8.0, "settings, endpoints.work", False, ""),
+            ("home:c", 0.0, 0.0, "free, on this machine", False, ""),
+            ("vague:c", None, None, "price unknown", False, ""),
         ]
         assert len(home.requests) == 2
         assert all("authorization" not in request.headers for request in home.requests)
@@ -76,6 +77,24 @@ def test_claude_offers_its_names_and_the_chosen_model_with_its_price(tmp_path, j
     assert found[0].input_usd == pytest.approx(3.0)
     assert found[0].output_usd == pytest.approx(15.0)
     assert found[1].price == "price unknown"
+
+
+def test_where_the_brain_chooses_that_is_said_and_names_have_the_price_of_what_they_last_stood_for(tmp_path, journal):
+    for number, (asked, answered) in enumerate([("opus", "claude-opus-4-5"), ("", "claude-sonnet-4-5"), ("haiku", "")]):
+        run = SampleRun(f"run-{number}")
+        journal.append(run.started(brain="claude", model=asked))
+        journal.append(run.finished(brain="claude", model=answered))
+    found = offered_models({"ANTHROPIC_API_KEY": KEY}, Settings(brain="claude"), tmp_path, journal, "")
+
+    assert [(one.name, one.current, one.input_usd, one.about) for one in found] == [
+        ("auto", True, pytest.approx(3.0), "the brain’s own choice, claude-sonnet-4-5 when it last answered"),
+        ("opus", False, pytest.approx(5.0), "claude-opus-4-5 when it last answered"),
+        ("sonnet", False, None, ""),
+        ("haiku", False, None, ""),
+        ("claude-sonnet-4-5", False, pytest.approx(3.0), ""),
+        ("claude-opus-4-5", False, pytest.approx(5.0), ""),
+    ]
+    assert found[3].price == "price unknown"
 
 
 def test_without_a_brain_it_says_how_to_get_one(tmp_path, journal):

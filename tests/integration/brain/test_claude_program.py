@@ -446,6 +446,14 @@ async def plain(_call: ToolCall) -> ToolResult:
     return ToolResult("ok")
 
 
+def written(state: Path) -> str:
+    """What the program has written of conversations so far."""
+    # It makes and removes locks while this walks through its folders: whoever looks again sees them gone.
+    with suppress(FileNotFoundError):
+        return "".join(file.read_text("utf-8") for file in state.rglob("*.jsonl"))
+    return ""
+
+
 async def cut_off(brain: ClaudeBrain, state: Path) -> str:
     """A conversation whose program is killed at its second call, its first result in its file; its session."""
     calls_made: list[ToolCall] = []
@@ -454,7 +462,7 @@ async def cut_off(brain: ClaudeBrain, state: Path) -> str:
         calls_made.append(call)
         if len(calls_made) == 2:
             # The program writes behind itself; what it has not written when it dies, nobody can go on with.
-            await eventually(lambda: any("result 1" in file.read_text("utf-8") for file in state.rglob("*.jsonl")))
+            await eventually(lambda: "result 1" in written(state))
             for pid in child_processes():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

@@ -32,10 +32,10 @@ from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.patterns import Checkpoint, LeftBudget
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.journal.checkpoints import digest_of, forget_checkpoints, history, latest, store
+from kagura_kernel.journal.views import gone_on_with
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.runs.resumption import gone_on_with
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Together
 from kagura_kernel.testing.cockpit import fake_cockpit

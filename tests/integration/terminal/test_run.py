@@ -11,6 +11,7 @@ import pytest
 from kagura_kernel.domain.memory import Author, Source
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.patterns.lessons import Failure, lesson_draft
+from kagura_kernel.runtime.host_box import NO_WALLS
 from kagura_kernel.testing.patience import wait_until
 from tests.integration.terminal.conftest import PROGRAM, bash, ended, runs
 
@@ -21,6 +22,13 @@ def test_the_answer_alone_goes_to_standard_output_and_a_pipe_sees_no_progress(sh
     cassette = shell.cassette(bash("echo worked"), answer="It **worked**.")
     ran = shell.run("run", "--replay", cassette, "Try it.", piped=True)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "It **worked**.\n", "")
+
+
+def test_a_pipe_is_told_first_that_there_is_no_box(shell):
+    cassette = shell.cassette(bash("echo worked"), answer="It worked.")
+    ran = shell.run("run", "--replay", cassette, "Try it.", piped=True, KAGURA_POLICY="external_sandbox")
+    assert (ran.returncode, ran.stdout) == (0, "It worked.\n")
+    assert ran.stderr.splitlines()[0] == f"! {NO_WALLS}"
 
 
 def test_the_task_comes_as_words_from_a_file_or_by_standard_input(shell):

@@ -6,13 +6,14 @@ import pytest
 
 from kagura_kernel.brain.claude import ClaudeBrain
 from kagura_kernel.brain.inside import ThinksInside
+from kagura_kernel.brain.openai_compatible import Key
 from kagura_kernel.brain.provider import BrainDone, Turn, choose
 from kagura_kernel.brain.sealed import SealedBrain, shown_folder
 from kagura_kernel.brain.sealed_command import PLACEHOLDER, box_environ, command_line
-from kagura_kernel.domain.errors import BrainNotConfigured
+from kagura_kernel.domain.errors import BrainNotConfigured, SecretUnavailable
 from kagura_kernel.domain.policy import PROGRAM_DIR
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
-from kagura_kernel.runs.sealing import SealedPlace, model_api, offered
+from kagura_kernel.runs.sealing import SealedPlace, check_service, model_api, offered
 
 KEY = "sk-test-never-real"
 
@@ -38,22 +39,41 @@ def brain(tmp_path: Path, program: Path | None, **environ: str) -> SealedBrain:
     return SealedBrain(environ, tmp_path / "state", program=program)
 
 
-def test_a_key_and_a_program_are_all_it_needs(tmp_path, program):
+async def test_a_key_and_a_program_are_all_it_needs(tmp_path, program):
     ready = brain(tmp_path, program, ANTHROPIC_API_KEY=KEY)
     auth, needs = ready.resolve_auth(), ready.sealed_needs()
     assert (auth.ready, auth.reason) == (True, "ANTHROPIC_API_KEY is set, and stays outside of the box")
     assert (needs.place, needs.url, needs.header) == (PROGRAM_DIR, "https://api.anthropic.com", "x-api-key")
-    assert needs.key() == KEY
+    assert await needs.key() == KEY
     assert KEY not in repr(needs)
     assert isinstance(ready, ThinksInside)
     assert not isinstance(ClaudeBrain({}, tmp_path), ThinksInside)
 
 
-def test_a_token_goes_where_tokens_go(tmp_path, program):
+async def test_a_token_goes_where_tokens_go(tmp_path, program):
     gateway = brain(tmp_path, program, ANTHROPIC_AUTH_TOKEN=KEY, ANTHROPIC_BASE_URL="https://gateway.example/api")
-    api = model_api(gateway.sealed_needs())
+    api = await model_api(gateway.sealed_needs())
     assert (api.url, api.header) == ("https://gateway.example/api", "authorization")
     assert KEY not in repr(api)
+
+
+async def test_a_key_of_the_keychain_is_read_outside_when_the_way_opens_and_after_a_variable(tmp_path, program):
+    async def read() -> str:
+        if locked:
+            raise SecretUnavailable("claude_key_keyring", "the keychain does not open")
+        return KEY
+
+    locked, key = False, Key("claude_key_keyring", read)
+    kept = SealedBrain({}, tmp_path / "state", key=key, program=program)
+    assert kept.resolve_auth().reason == "key from claude_key_keyring, and stays outside of the box"
+    api = await model_api(kept.sealed_needs())
+    assert (api.header, api.key.reveal()) == ("x-api-key", KEY)
+    own = SealedBrain({"ANTHROPIC_AUTH_TOKEN": "another"}, tmp_path / "state", key=key, program=program)
+    api = await model_api(own.sealed_needs())
+    assert (api.header, api.key.reveal()) == ("authorization", "another")
+    locked = True
+    with pytest.raises(BrainNotConfigured, match=r"The sealed brain cannot think: .*the keychain does not open"):
+        await model_api(kept.sealed_needs())
 
 
 def test_a_sign_in_alone_is_not_lent_to_a_box(tmp_path, program):
@@ -84,7 +104,7 @@ def test_a_program_that_cannot_run_in_a_box_is_told_of(tmp_path, program):
 def test_a_key_is_sent_to_no_place_where_others_could_read_it(tmp_path, program, url, why):
     needs = brain(tmp_path, program, ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=url).sealed_needs()
     with pytest.raises(BrainNotConfigured, match=why) as refused:
-        model_api(needs)
+        check_service(needs)
     assert "pw" not in str(refused.value)
     assert KEY not in str(refused.value)
 

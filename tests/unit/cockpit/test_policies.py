@@ -77,6 +77,8 @@ def test_in_a_sandbox_from_outside_work_is_done_in_a_copy_and_every_card_says_so
     assert not (project / "made.txt").exists()
     assert "Your tools act on this machine itself" in brain.turns[0].system
     assert NO_WALLS in run_text(view)
+    assert "made.txt  (this machine, exit 0)" in run_text(view)
+    assert "(sandbox" not in run_text(view)
     cell, view = run(cockpit_with(settings=EXTERNAL), "print(open('data.csv').read())", language="python")
     assert cell.text == "a,b\n1,2\n\n"
     assert NO_WALLS in run_text(view)
@@ -95,6 +97,7 @@ def test_full_access_acts_on_the_project_itself(cockpit_with, run, project):
     assert outcome.changes == ()
     assert "There is no sandbox" in brain.turns[0].system
     assert NO_WALLS in run_text(view)
+    assert "(sandbox" not in run_text(view)
 
 
 def test_without_a_box_each_command_is_asked_for_where_the_settings_say_so(
@@ -120,12 +123,19 @@ def test_without_a_box_each_command_is_asked_for_where_the_settings_say_so(
 
 
 @pytest.mark.parametrize(
-    "how", [{"language": "python"}, {"headless": True}, {"keep": True}, {"started_by": "slack:U1"}]
+    ("how", "why"),
+    [
+        ({"language": "python"}, ""),
+        ({"headless": True}, "nobody can be asked here: run it in a notebook"),
+        ({"keep": True}, "leave `--keep` out"),
+        ({"started_by": "slack:U1"}, "not whoever writes from a chat"),
+    ],
 )
-def test_nothing_falls_back_that_could_not_be_asked_for(cockpit_with, run, backend, how):
+def test_nothing_falls_back_that_could_not_be_asked_for(cockpit_with, run, backend, how, why):
     backend.broken = "bwrap is not installed"
     outcome, _ = run(cockpit_with(settings=Settings(fallback_to_host=True)), "pass", **how)
     assert outcome.error_code == "ERR_SANDBOX_UNAVAILABLE"
+    assert why in outcome.error
 
 
 def test_nothing_falls_back_by_itself(cockpit_with, run, backend):

@@ -72,6 +72,7 @@ def test_a_file_that_changed_since_is_left_as_it_is_and_so_are_the_others(cockpi
             cockpit.changes_desk.undo(run_id, paths, by="ann")
     assert contents(project) == before
     assert states(cockpit, run_id) == {"applied"}
+    assert cockpit.changes_desk.stuck(run_id) == {"data.csv": "it has changed since it was applied"}
 
 
 @pytest.mark.parametrize("place", ["link in the way", "link to it", "folder"])

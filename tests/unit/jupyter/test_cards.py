@@ -1,26 +1,30 @@
 """Cards as HTML: what stands on them, and that nothing gets out of them."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from nbconvert import MarkdownExporter
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kagura_kernel.domain.errors import RunKilled
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.variables import CellPlace
-from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.slots import write_once
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.diff import counts
-from kagura_kernel.render.html import drawn, html_of, style
+from kagura_kernel.render.html import bare, drawn, html_of, style
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.changes import changes_blocks, changes_text, summary
 from kagura_kernel.views.record import CHANGES_MIME, RUN_MIME, changes_bundle, run_bundle, run_html
 from kagura_kernel.views.run import INSIDE_MAGIC, RunView
 from kagura_kernel.views.status import OUT_OF_MEMORY, end_words, failure_reason, failure_word
-from tests.support.card_page import Page
+from tests.support.card_page import Page, live_parts
+from tests.support.sample_run import SampleRun
 
 
 def live(view: RunView) -> Page:
@@ -471,6 +475,34 @@ def test_a_run_that_somebody_stopped_says_so_without_a_code_and_not_where_its_ce
     for told in (run_html(view), run_text(view)):
         assert "stopped by" not in told
         assert "stopped" in told.lower()
+
+
+def test_a_card_with_nothing_in_it_weighs_little_beside_the_style():
+    told = RunView().apply_all([SampleRun().started(), SampleRun().finished(text="Done.")])
+    bundles = [run_bundle(told), changes_bundle({"a.py": FileChange("a.py", "modified", diff="@@ -1 +1 @@\n-x\n+y\n")})]
+    for data, metadata in bundles:
+        assert len(json.dumps([bare(data), metadata])) <= 4_000
+        assert len(data["text/html"]) > len(style())
+
+
+@pytest.mark.parametrize("styled", [True, False])
+def test_a_saved_card_is_whole_in_markdown_where_styles_are_taken_out(styled):
+    told = RunView().apply_all(
+        [
+            SampleRun().started(),
+            SampleRun().said("One.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n    code\n\n\n    more\n"),
+            SampleRun().finished(text="Done."),
+        ]
+    )
+    data = run_bundle(told)[0]
+    output = new_output("display_data", data if styled else bare(data))
+    notebook = new_notebook(cells=[new_code_cell("%%kagura\ngo", outputs=[output])])
+    markdown, _ = MarkdownExporter().from_notebook_node(notebook)
+    drawn = re.sub(r"(?s)<style>.*?</style>", "", MarkdownIt("commonmark").render(markdown))
+    shown, whole = (
+        Page(re.sub(r"(?s).*?(?=<div class=.kg-card)", "", one, count=1)) for one in (drawn, bare(data)["text/html"])
+    )
+    assert (shown.tags, shown.text.strip(), shown.attributes) == (whole.tags, whole.text.strip(), whole.attributes)
 
 
 def test_one_card_of_a_notebook_brings_the_style_and_again_when_its_cell_is_run_again(monkeypatch):

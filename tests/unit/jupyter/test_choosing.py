@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from kagura_kernel.jupyter.widgets.live_card import LiveCard
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.patience import eventually
 from tests.support.keychain import Keychain
+from tests.support.wheels import write_wheel
 
 KEY = "sk-very-secret"
 ERROR = BrainNotConfigured("No brain is configured.")
@@ -125,7 +127,7 @@ async def test_a_service_with_a_key_is_chosen_and_the_key_is_shown_nowhere(front
     assert 'key_keyring = "kagura-kernel/llm-example-com"' in settings()
     said = [*front.shown, *(text for text, _ in front.told), *front.cards[-1]._now.values(), settings()]
     assert KEY not in json.dumps(said)
-    assert KEY not in json.dumps(front.cards[-1].get_state(), default=str)
+    assert KEY not in json.dumps(front.cards[-1].get_state(["label", "parts"]))
 
 
 async def test_a_sign_in_is_looked_for_again(front, tmp_path):
@@ -135,6 +137,34 @@ async def test_a_sign_in_is_looked_for_again(front, tmp_path):
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / ".credentials.json").write_text('{"claudeAiOauth": {"refreshToken": "r"}}')
     await front.press("signed-in")
+    assert await cell == "a handle"
+
+
+@pytest.mark.slow
+@pytest.mark.real_clock
+async def test_what_services_need_is_installed_by_its_button_and_no_pip_of_the_project_does_it(
+    front, tmp_path, monkeypatch
+):
+    wheels, site = tmp_path / "wheels", tmp_path / "site"
+    wheels.mkdir()
+    (tmp_path / "pip.py").write_text("raise SystemExit('a pip of the project')")
+    monkeypatch.setattr(choosing.brain_choice, "LIBRARY", "service-library")
+    monkeypatch.setattr(choosing.brain_choice, "has_library", lambda: find_spec("service_library") is not None)
+    monkeypatch.syspath_prepend(site)
+    # A real pip, which finds nothing but what lies here, and changes nothing but this.
+    for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(wheels), "TARGET": str(site)}.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    cell = begun(Cockpit(ERROR, ERROR))
+    await eventually(lambda: "Install it" in front.part("here"))
+    assert "pip install &#x27;service-library&#x27;" in front.part("here")
+    await front.press("install")
+    await front.says("It could not be installed. Type `pip install 'service-library'` in a terminal")
+    assert "Install it" in front.part("here")
+    write_wheel(wheels, "service-library", "1")
+    await front.press("install")
+    await eventually(lambda: "Use this model" in front.part("here"))
+    assert "Install it" not in front.part("service")
+    await front.press("use-here", Model="ollama:qwen3:32b")
     assert await cell == "a handle"
 
 

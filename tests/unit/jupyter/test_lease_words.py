@@ -106,7 +106,7 @@ def notebook(run, monkeypatch):
 def test_in_a_notebook_the_leases_are_the_same_table(run, notebook):
     table = steer(run, notebook, "leases")
     assert len(table) == 2
-    pd.testing.assert_frame_equal(pd.DataFrame(table), word(run, "leases"))
+    pd.testing.assert_frame_equal(pd.DataFrame(table), pd.DataFrame(word(run, "leases")))
     assert type(table[["lease", "state"]]) is pd.DataFrame
     assert type(table.head(1)) is pd.DataFrame
 

@@ -14,7 +14,7 @@ from kagura_kernel.render.html import html_of
 from kagura_kernel.render.images import MAX_SIDE, decoded, image_of
 from kagura_kernel.views.body import result_block, result_text
 from kagura_kernel.views.card import run_text
-from kagura_kernel.views.changes import changes_blocks
+from kagura_kernel.views.changes import Beside, changes_blocks
 from kagura_kernel.views.parts import KEPT_OF_RESULTS, KEPT_RESULT, KEPT_RESULTS
 from kagura_kernel.views.previews import IMAGE_BYTES, TABLE_BYTES, preview_blocks, wanted
 from kagura_kernel.views.record import RUN_MIME, run_bundle, run_html
@@ -128,7 +128,7 @@ def row(path: str, size: int, **fields: object) -> FileChange:
 
 def page(path: str, data: bytes, *, size: int | None = None, **fields: object) -> Page:
     change = row(path, len(data) if size is None else size, **fields)
-    return Page(html_of(changes_blocks({path: change}, live=False, previews={path: data})))
+    return Page(html_of(changes_blocks({path: change}, live=False, beside=Beside({path: data}))))
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,18 @@
 """The card of many files, and of files that are compared as what they are."""
 
 import html
+import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.outcome import FileChange, Written, by_path
 from kagura_kernel.render.escape import escaped
 from kagura_kernel.render.html import html_of
-from kagura_kernel.views.changes import changes_blocks, folder_of, path_of, path_word
-from kagura_kernel.views.previews import TABLE_BYTES, wanted_before
+from kagura_kernel.views.changes import Beside, changes_blocks, folder_of, path_of, path_word
+from kagura_kernel.views.previews import TABLE_BYTES, wanted, wanted_before
 from kagura_kernel.views.record import changes_bundle
 from tests.support.card_page import Page
 from tests.support.gallery import png
@@ -70,7 +72,7 @@ def table(before: bytes, after: bytes) -> str:
         old_sha256="a" * 64,
         diff="@@ -1 +1 @@\n-x\n+y\n",
     )
-    shown = changes_blocks({"t.csv": change}, live=False, previews={"t.csv": after}, before={"t.csv": before})
+    shown = changes_blocks({"t.csv": change}, live=False, beside=Beside({"t.csv": after}, {"t.csv": before}))
     return Page(html_of(shown)).text
 
 
@@ -99,7 +101,7 @@ def test_what_cannot_be_compared_so_stays_a_text(before, after):
 def test_an_image_stands_beside_the_one_it_takes_the_place_of():
     before, after = png(10, 20), png(30, 40)
     change = FileChange("p.png", "modified", size=len(after), old_sha256="a" * 64, binary=True)
-    shown = changes_blocks({"p.png": change}, live=False, previews={"p.png": after}, before={"p.png": before})
+    shown = changes_blocks({"p.png": change}, live=False, beside=Beside({"p.png": after}, {"p.png": before}))
     page = html_of(shown)
     assert page.count("<img") == 2
     text = Page(page).text
@@ -110,10 +112,42 @@ def test_an_image_stands_beside_the_one_it_takes_the_place_of():
 def test_what_is_no_image_before_is_said_and_never_shown():
     after = png(30, 40)
     change = FileChange("p.png", "modified", size=len(after), old_sha256="a" * 64, binary=True)
-    shown = changes_blocks({"p.png": change}, live=False, previews={"p.png": after}, before={"p.png": b"<script>"})
+    shown = changes_blocks({"p.png": change}, live=False, beside=Beside({"p.png": after}, {"p.png": b"<script>"}))
     page = html_of(shown)
     assert page.count("<img") == 1
     assert "script" not in page
+
+
+def test_a_new_notebook_is_its_cells_with_its_text_below():
+    cells = [
+        {"kind": "markdown", "id": "intro", "source": "# Sales\n", "outputs": False},
+        {"kind": "code", "id": "", "source": "total = 1\nprint(total)", "outputs": True},
+    ]
+    data = json.dumps({"cells": cells, "count": 70}).encode()
+    change = FileChange("n.ipynb", "added", size=900, diff="@@ -0,0 +1 @@\n+{}\n", runs="it runs when it is opened")
+    assert wanted(change) == 900
+    text = Page(html_of(changes_blocks({"n.ipynb": change}, live=True, beside=Beside({"n.ipynb": data})))).text
+    parts = ("markdown cell intro", "# Sales", "code cell 2, with outputs", "print(total)", "68 more cells", "As text")
+    assert sorted(parts, key=text.index) == list(parts)
+
+
+def test_a_table_with_a_secret_is_shown_by_its_redacted_difference_alone():
+    change = FileChange("t.csv", "added", size=90, diff="@@ -0,0 +1 @@\n+key,[REDACTED:openai]\n")
+    assert wanted(change) == 0
+    assert wanted_before(replace(change, status="modified", old_sha256="a" * 64)) == 0
+
+
+def test_undo_is_offered_while_every_file_is_what_was_applied():
+    wrote = {path: (Written(path, "a" * 64, "b" * 64, "file"),) for path in ("d/a", "d/b", "c")}
+    changes = by_path(FileChange(path, "modified", state="applied", written=one) for path, one in wrote.items())
+
+    def undone(stuck: dict[str, str]) -> set[str]:
+        page = Page(html_of(changes_blocks(changes, live=True, beside=Beside(stuck=stuck))))
+        assert all(f"any more: {why}." in page.text for why in stuck.values())
+        return {str(one["aria-label"]) for one in page.buttons}
+
+    assert undone({}) == {"Undo all changes", "Undo d/a", "Undo d/b", "Undo c"}
+    assert undone({"d/a": "it has changed"}) == {"Undo d/b", "Undo c"}
 
 
 def test_a_saved_card_says_what_to_type_while_something_waits():

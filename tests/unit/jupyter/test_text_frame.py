@@ -5,7 +5,7 @@ import re
 import pandas as pd
 import pytest
 
-from kagura_kernel.jupyter.tables import ApprovalsText, CalibratedText, CostsText, RunsText, TrustText
+from kagura_kernel.jupyter.text_frames import ApprovalsText, CalibratedText, CostsText, RunsText, TrustText
 
 RUN = "run-1m81echt94r94f"
 OTHERS = {f"more_{number}": "x" * 12 for number in range(6)}
@@ -28,7 +28,7 @@ def test_a_run_is_told_with_how_it_ended_and_what_it_cost():
     assert head.split() == ["run", "status", "task", "seconds", "usd"]
     assert line.split()[:3] == [RUN, "done", "Deploy"]
     assert "… " in line
-    assert line.split()[-2:] == ["61.25", "-"]
+    assert line.endswith(" 1 min 01 s    -")
     assert others.startswith("Other columns: session, more_0")
 
 
@@ -36,7 +36,7 @@ def test_what_runs_cost_is_told_with_the_figures():
     row = {"run": RUN, "session": "s", "input_tokens": 12345, "output_tokens": 10, "usd": 0.0123, "total_usd": 1.5}
     head, line, *_ = lines(CostsText([row | {"status": "done", "model": "a-model-with-a-long-name"} | OTHERS]))
     assert head.split()[:4] == ["run", "status", "usd", "total_usd"]
-    assert line.split()[:4] == [RUN, "done", "0.0123", "1.5"]
+    assert line.split()[:4] == [RUN, "done", "$0.0123", "$1.50"]
 
 
 def test_estimates_stand_beside_what_was_needed_as_far_as_they_fit():
@@ -53,11 +53,20 @@ def test_a_category_is_told_with_its_state():
 
 
 def test_what_fits_is_shown_whole_and_what_is_taken_out_is_an_ordinary_frame():
-    frame = RunsText([{"run": "run-1", "status": "done", "task": "x", "seconds": 1.0, "usd": 0.5}])
-    assert repr(frame) == repr(pd.DataFrame(frame))
+    frame = RunsText([{"run": "run-1", "status": "done", "task": "x", "seconds": 134.0, "usd": 0.5}])
+    assert repr(frame).splitlines()[1].split() == ["0", "run-1", "done", "x", "2", "min", "14", "s", "$0.5000"]
+    assert frame.whole["seconds"].tolist() == [134.0]
     assert type(frame[["run"]]) is pd.DataFrame
-    assert repr(RunsText(frame.drop(columns="task"))) == repr(frame.drop(columns="task"))
-    assert repr(RunsText(frame.head(0))) == repr(frame.head(0))
+    assert "task" not in repr(RunsText(frame.drop(columns="task")))
+
+
+def test_without_a_row_it_says_what_would_make_one():
+    frame = RunsText([{"run": "run-1", "status": "done", "task": "x", "seconds": 1.0, "usd": 0.5}])
+    none = RunsText(frame.head(0))
+    assert repr(none).startswith("No run yet: ")
+    assert none._repr_html_().startswith("<p>No run yet: ")
+    assert repr(none.saying("None <waits>.")) == "None <waits>."
+    assert none._repr_html_() == "<p>None &lt;waits&gt;.</p>"
 
 
 def test_no_more_rows_are_told_than_pandas_would_tell():

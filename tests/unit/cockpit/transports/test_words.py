@@ -245,6 +245,56 @@ async def test_a_file_that_somebody_would_run_unasked_stands_first_and_says_why(
     assert shown.text.index("z.mk (proposed): runs by itself: make runs what it says") < shown.text.index("a.txt")
 
 
+CHANGES = "sed -i 's/^line 2$/line two/; s/^line 30$/line thirty/' a.txt; echo theirs > b.txt"
+
+
+async def test_changes_are_reviewed_by_hunk_conflict_and_undo(talk_of, project):
+    (project / "a.txt").write_text(lines := "".join(f"line {number}\n" for number in range(40)))
+    (project / "b.txt").write_text("old\n")
+    talk = await talk_of([Ask("bash", {"command": CHANGES}), "Done."])
+    thread = await talk.chat.say(ANN, "go")
+    await talk.says(thread, "2 files changed")
+
+    async def told(text: str, words: str) -> Shown:
+        await talk.chat.say(ANN, text, thread=thread)
+        await talk.conversations.idle()
+        assert words in talk.chat.shown(thread)[-1].text
+        return talk.chat.shown(thread)[-1]
+
+    await told("/changes", "2 hunks: /changes a.txt, /apply a.txt --hunk N")
+    await told("/changes a.txt", "hunk 2\n")
+    shown = await told("/apply a.txt --hunk 2", "a.txt, hunk 2: in the project")
+    assert (project / "a.txt").read_text() == lines.replace("line 30\n", "line thirty\n")
+    await told("/discard a.txt --hunk 1", "a.txt, hunk 1: given up")
+    (project / "b.txt").write_text("mine\n")
+    conflict = await told("/apply b.txt", "b.txt: left alone")
+    assert [label for label, _ in conflict.buttons] == ["Undo", "Keep mine", "Take theirs"]
+    await told("/changes b.txt", "+mine")
+
+    async def press(post: Shown, label: str, words: str) -> Shown:
+        await talk.chat.click(ANN, thread, post.post_id, dict(post.buttons)[label])
+        await talk.conversations.idle()
+        assert words in talk.chat.shown(thread)[-1].text
+        return talk.chat.shown(thread)[-1]
+
+    # What is saved now was in the project when the button was put there.
+    (project / "b.txt").write_text("newer\n")
+    await press(conflict, "Take theirs", "b.txt was saved since")
+    again = await told("/apply", "b.txt: left alone")
+    taken = await press(again, "Take theirs", "b.txt: in the project")
+    assert (project / "b.txt").read_text() == "theirs\n"
+    undone = await press(taken, "Undo", "b.txt: taken back")
+    assert (project / "b.txt").read_text() == "newer\n"
+    assert (project / "a.txt").read_text() == lines
+    await press(undone, "Keep mine", "b.txt: given up")
+    # A button that nobody was given does nothing, whoever presses it.
+    forged = dict(shown.buttons)["Undo"].rpartition(":")[0] + ":" + "0" * 32
+    await talk.chat.click(ANN, thread, shown.post_id, forged)
+    await talk.says(thread, "the button is none of ours")
+    await talk.chat.click(BOB, thread, undone.post_id, dict(shown.buttons)["Undo"])
+    await eventually(lambda: any("older copy" in post.text for post in talk.chat.shown(thread)))
+
+
 async def test_a_path_begins_a_task_and_not_a_command(talk_of):
     talk = await talk_of(["Mended."])
     thread = await talk.chat.say(ANN, "/etc/hosts is broken, fix it")

@@ -85,8 +85,8 @@ def test_what_keeps_a_plugin_out_stands_beneath_it():
 
 def test_no_plugins_is_said_in_words():
     frame = plugins_table([])
-    assert repr(frame) == "There are no plugins."
-    assert "There are none." in frame._repr_html_()
+    assert repr(frame).startswith("There are no plugins: ")
+    assert "There are none: " in frame._repr_html_()
 
 
 def test_a_log_shows_the_end_of_every_line_where_the_reason_stands():

@@ -39,9 +39,13 @@ def test_each_is_told_with_its_meaning_and_where_it_comes_from(environ):
     assert [told["sources"][name] for name in ("recall", "box", "pool_size")] == ["file", "KAGURA_BOX", "default"]
     assert set(told["locked"]) == {"box"}
     form = told["form"]["properties"]
-    assert "env" not in form
+    assert told["values"]["env"] == {"TZ": "UTC"}
+    assert form["env"]["additionalProperties"] == {"type": "string"}
+    assert form["endpoints"]["type"] == "null"
+    assert form["endpoints"]["description"].endswith("Write each into the file, as [endpoints.NAME].")
+    assert form["approval_deadline"]["title"] == "Approval deadline (seconds)"
     assert form["recall"] == {
-        "title": "recall",
+        "title": "Memories that a run begins with",
         "description": "How many memories a run starts with at most, beside pinned ones; 0 for none.",
         "type": "integer",
         "minimum": 0,
@@ -61,9 +65,31 @@ def test_a_change_keeps_what_else_stands_in_the_file(environ):
     assert (told["values"]["keep"], told["sources"]["budget_usd"], told["problems"]) == (True, "default", {})
 
 
+def test_rows_of_a_table_are_added_changed_and_removed_and_the_others_left_alone(environ):
+    path = Path(environ["KAGURA_CONFIG"])
+    path.write_text('[env]\nTZ = "UTC"  # mine\nLANG = "C"\n')
+    told = change(environ, env={"TZ": "UTC", "PAGER": "cat"}, mirrors={"python-packages": ["pypi.example.com"]})
+    assert told["problems"] == {}
+    assert path.read_text() == (
+        '[env]\nPAGER = "cat"\nTZ = "UTC"  # mine\n\n[mirrors]\npython-packages = ["pypi.example.com"]\n'
+    )
+    assert change(environ, env=None)["values"]["env"] == {}
+
+
+def test_a_table_that_holds_a_secret_is_shown_without_it_and_left_alone(environ):
+    Path(environ["KAGURA_CONFIG"]).write_text('[env]\nAPI_TOKEN = "a8f5f167f44f4964e6c998dee827110c"\n')
+    told = settings(environ)
+    assert "a8f5f167" not in str(told)
+    assert "password or a key" in told["locked"]["env"]
+
+
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
+        ("env", {"A B": "1"}, "a row’s name is made of"),
+        ("env", {"A": 1}, "each row is a text"),
+        ("env", "A=1", "each row is a text"),
+        ("mirrors", {"a": "x"}, "valid tuple"),
         ("recall", 51, "less than or equal to 50"),
         ("recall", "many", "valid integer"),
         ("write", "never", "'ask', 'through' or 'none'"),
@@ -87,7 +113,8 @@ def test_a_file_that_was_changed_meanwhile_is_left_alone(environ):
 
 
 @pytest.mark.parametrize(
-    ("variables", "name"), [({"KAGURA_RECALL": "3"}, "recall"), ({"JUPYTERHUB_USER": "ann"}, "shared"), ({}, "env")]
+    ("variables", "name"),
+    [({"KAGURA_RECALL": "3"}, "recall"), ({"JUPYTERHUB_USER": "ann"}, "shared"), ({}, "endpoints")],
 )
 def test_what_others_say_cannot_be_changed_here(environ, variables, name):
     with pytest.raises(UsageError):

@@ -1,0 +1,81 @@
+"""The commands that still do something with what a list shows, and what a list says that has nothing to show.
+
+They are spelt as in a notebook; `cli.printing.for_terminal` says what that is in a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from kagura_kernel.cockpit.resuming import can_be_resumed
+from kagura_kernel.domain.plugins import PluginState
+from kagura_kernel.journal.change_states import changes_wait
+from kagura_kernel.journal.owner import owner_alive
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.outcome import FileChange
+    from kagura_kernel.journal.rows import ApprovalRow, RunRow
+    from kagura_kernel.journal.session_registry import SessionRow
+    from kagura_kernel.journal.store import Journal
+    from kagura_kernel.plugins.manager import PluginRow
+
+NEWEST = 30
+"""Rows of which it is looked up what can still be done with them."""
+
+NO_RUNS = "No run yet: a `%%kagura` cell makes one, or `kagura-kernel run TASK` in a terminal."
+NO_SESSIONS = "No session yet: the first run begins one."
+NO_APPROVALS = "Nothing was asked for yet: a run asks before it does what its box does not let it do by itself."
+NONE_WAITS = "No approval waits: a run asks before it does what its box does not let it do by itself."
+NO_LEASES = "No credential is out: a run gets those that its `--grant` names, and gives them back when it ends."
+NO_CONNECTIONS = "No connection was asked for: each that a box asks for is listed here, allowed or refused."
+NO_PLUGINS = "There are no plugins: `%kagura plugin install SOURCE` copies one here."
+NO_AUTHORS = "You trust no author yet: `%kagura plugin trust AUTHOR KEY` trusts one."
+
+
+def of_run(journal: Journal, row: RunRow) -> list[str]:
+    """Of a run: stop it, bring its changes in, go on from it."""
+    if row.live and owner_alive(row.owner):
+        return [f"%kagura kill {row.run_id}"]
+    apply = [f"%kagura apply {row.run_id}"] if changes_wait(journal, row) else []
+    return [*apply, f"%%kagura --resume {row.run_id}"] if can_be_resumed(journal, row) else apply
+
+
+def of_session(journal: Journal, row: SessionRow) -> list[str]:
+    """Of a session: answer what waits, what there is of its last run, or go on with it."""
+    if row.last.live and owner_alive(row.last.owner):
+        answer = ["%kagura approvals --pending"] if row.waiting else []
+        return [*answer, *of_run(journal, row.last)]
+    go_on = [f"%%kagura --session {row.session_id}"] if row.last.flavour == "agent" else []
+    return [*of_run(journal, row.last), *go_on]
+
+
+def of_approval(row: ApprovalRow) -> list[str]:
+    """Of a question: its answers, while it waits."""
+    return [] if row.verdict is not None else [f"%kagura approve {row.id}", f"%kagura deny {row.id}"]
+
+
+def of_lease(lease_id: str) -> list[str]:
+    """Of a credential that is out."""
+    return [f"%kagura revoke {lease_id}"]
+
+
+def of_plugin(row: PluginRow) -> list[str]:
+    """Of a plugin: turn it on or off, or find out whether it may be again."""
+    if row.quarantine and not row.problem:
+        return [f"%kagura plugin audit {row.name}"]
+    if row.why_out:
+        return []
+    approved = [f"%kagura plugin unapprove {row.name}"] if row.approved else []
+    turn = "disable" if row.state is PluginState.ENABLED else "enable"
+    return [f"%kagura plugin {turn} {row.name}", *approved]
+
+
+def of_changes(run_id: str, changes: Collection[FileChange]) -> list[str]:
+    """Of what a run changed: bring in or give up what waits, take back what was brought in."""
+    found = []
+    if any(one.state in ("proposed", "conflict") for one in changes):
+        found += [f"%kagura apply {run_id}", f"%kagura discard {run_id}"]
+    if any(one.written and not one.is_cell for one in changes):
+        found.append(f"%kagura undo {run_id}")
+    return found

@@ -1,0 +1,43 @@
+"""A run's changes and how each of them stands, folded from its events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kagura_kernel.domain.errors import RunUnknown
+from kagura_kernel.domain.events import RunStarted
+from kagura_kernel.domain.events.run import changes_after
+from kagura_kernel.domain.outcome import FileChange, in_order
+from kagura_kernel.journal.rows import RunRow
+from kagura_kernel.journal.store import Journal
+
+_KINDS = ("run.started", "changes.collected", "changes.settled", "commits.told", "run.finished")
+
+
+def changes_of(journal: Journal, run_id: str) -> list[FileChange]:
+    """A run's changes with their states, in the order of `in_order`.
+
+    Raises:
+        RunUnknown: there is no such run.
+    """
+    return start_and_changes(journal, run_id)[1]
+
+
+def changes_wait(journal: Journal, row: RunRow) -> bool:
+    """Whether any change of a run waits for a person."""
+    return bool(row.changed_files) and any(
+        change.state in ("proposed", "conflict") for change in changes_of(journal, row.run_id)
+    )
+
+
+def start_and_changes(journal: Journal, run_id: str) -> tuple[RunStarted, list[FileChange]]:
+    """The beginning of a run, and its changes as of `changes_of`, which says what is raised."""
+    started: RunStarted | None = None
+    changes: Mapping[str, FileChange] = {}
+    for row in journal.events(run_id=run_id, kinds=_KINDS):
+        if isinstance(row.event, RunStarted):
+            started = row.event
+        changes = changes_after(changes, row.event)
+    if started is None:
+        raise RunUnknown(run_id)
+    return started, in_order(changes.values())

@@ -1,0 +1,91 @@
+"""What the first run needs is imported between cells, and never beside one."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.events import EventManager, available_events
+
+from kagura_kernel.jupyter import ahead
+
+
+class Imports:
+    """Stands in for `import_module`; each import is let through by hand."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.asked, self.let = threading.Semaphore(0), threading.Semaphore(0)
+
+    def __call__(self, name: str) -> None:
+        self.asked.release()
+        assert self.let.acquire(timeout=30)
+        self.done.append(name)
+
+
+@pytest.fixture
+def imports(monkeypatch: pytest.MonkeyPatch) -> Imports:
+    imports = Imports()
+    monkeypatch.setattr(ahead, "import_module", imports)
+    monkeypatch.setattr(ahead, "_MODULES", ("one", "two"))
+    return imports
+
+
+class Shell:
+    """As much of IPython as the preparation needs."""
+
+    def __init__(self) -> None:
+        self.events = EventManager(self, available_events)
+
+
+@pytest.fixture
+def shell() -> Any:
+    return Shell()
+
+
+def test_nothing_is_imported_while_a_cell_runs(imports: Imports, shell: Any, tmp_path: Path) -> None:
+    preparation = ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
+    shell.events.trigger("post_run_cell", None)
+    assert imports.asked.acquire(timeout=30)
+    shell.events.trigger("pre_run_cell", None)
+    imports.let.release()
+    assert not imports.asked.acquire(timeout=0.2), "the second waits for the cell"
+    shell.events.trigger("post_run_cell", None)
+    imports.let.release()
+    preparation.wait()
+    assert imports.done == ["one", "two"]
+
+
+def test_it_begins_by_itself_where_no_cell_loads_the_extension(
+    imports: Imports, shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "_CELL_ENDS_WITHIN", 0.0)
+    preparation = ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
+    imports.let.release(2)
+    preparation.wait()
+    assert imports.done == ["one", "two"]
+
+
+def test_an_extension_that_is_taken_away_imports_nothing_more(imports: Imports, shell: Any, tmp_path: Path) -> None:
+    preparation = ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
+    ahead.leave_be(shell)
+    preparation.wait()
+    assert imports.done == []
+    shell.events.trigger("pre_run_cell", None)
+
+
+def test_a_setting_switches_it_off(imports: Imports, shell: Any, tmp_path: Path) -> None:
+    ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path), "KAGURA_PREPARE": "false"}).wait()
+    assert imports.done == []
+
+
+def test_wrong_settings_are_told_by_the_cell_and_not_here(imports: Imports, shell: Any, tmp_path: Path) -> None:
+    ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path), "KAGURA_PREPARE": "perhaps"}).wait()
+    assert imports.done == []
+
+
+def test_every_module_it_names_is_there() -> None:
+    for name in ahead._MODULES:
+        __import__(name)
