@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kagura_kernel import assembly
+from kagura_kernel.assembly import services
 from kagura_kernel.brain.cassette import CassetteHeader, Spoken, entry_line, header_line
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
 from kagura_kernel.plugins.audit_prompt import audit_prompt, ids_in
@@ -106,5 +106,5 @@ def take_over(*answers: Answering) -> FakeAuditor:
     brain = FakeAuditor(*answers)
 
     # What a module is made of: a test's kernel has no other way to be given a brain.
-    vars(assembly).update(make_brains=lambda *_: {brain.name: brain})
+    vars(services).update(make_brains=lambda *_: {brain.name: brain})
     return brain

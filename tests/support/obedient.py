@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
-from kagura_kernel import assembly
+from kagura_kernel.assembly import services
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainEvent, BrainProvider, Turn
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Step
 
@@ -43,7 +43,7 @@ class ObedientBrain:
 def take_over() -> None:
     """Have this process's cockpit think with it, and with nothing else."""
     # What a module is made of: a test's kernel has no other way to be given a brain.
-    vars(assembly).update(make_brains=_only_this)
+    vars(services).update(make_brains=_only_this)
 
 
 def start_with_it(environ: Mapping[str, str]) -> None:

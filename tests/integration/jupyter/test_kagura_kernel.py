@@ -111,7 +111,7 @@ def test_only_the_cell_that_a_person_sent_can_be_a_prompt(kagura):
     kagura.reply(kagura.execute("probe = 3", silent=True, store_history=False))
     kagura.reply(kagura.execute("hidden = 4", store_history=False))
     assert value(kagura, "[inner, other, probe, hidden]") == [1, 2, 3, 4]
-    assert "Empty DataFrame" in shown(kagura.run("/runs"))
+    assert "No run yet" in shown(kagura.run("/runs"))
 
 
 def test_a_hook_that_runs_a_cell_again_runs_no_prompt_again(kagura):
