@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from kagura_kernel.domain.errors import ConfigurationError
+from kagura_kernel.domain.former_names import MODES
 from kagura_kernel.domain.plugins import Risk
 
 if TYPE_CHECKING:
@@ -488,8 +489,13 @@ def validated(values: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     except ValidationError as error:
         found = error.errors(include_input=False, include_context=False, include_url=False)
     wrong = {str(problem["loc"][0]) for problem in found if problem["loc"]}
-    problems = [(".".join(map(str, problem["loc"])), problem["msg"]) for problem in found]
+    problems = [(".".join(map(str, problem["loc"])), _why(problem["msg"], values, problem["loc"])) for problem in found]
     return _checked({name: value for name, value in values.items() if name not in wrong}), problems
+
+
+def _why(message: str, values: Mapping[str, Any], place: tuple[str | int, ...]) -> str:
+    instead = MODES.get(str(values["permission_mode"])) if place == ("permission_mode",) else None
+    return f"{message}: {instead}" if instead else message
 
 
 def _checked(values: Mapping[str, Any]) -> Settings:

@@ -37,6 +37,11 @@ def test_every_wrong_field_is_told_at_once_and_no_value_is_repeated():
     assert "hunter2" not in str(caught.value)
 
 
+def test_a_permission_mode_of_kagura_agent_is_told_what_there_is_instead():
+    with pytest.raises(ConfigurationError, match="`permission_mode` is `full_control`"):
+        parse_settings('permission_mode = "bypassPermissions"', {})
+
+
 def test_a_file_that_is_no_toml_says_where():
     with pytest.raises(ConfigurationError, match="line 1"):
         parse_settings("box = \n", {})
