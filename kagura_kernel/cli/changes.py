@@ -50,13 +50,19 @@ def changes(arguments: SimpleNamespace) -> int:
     """Print them; 0. Raises as `_desk`."""
     with _desk(arguments) as (journal, run_id, desk):
         sides = {} if arguments.json else desk.both_sides(run_id)
-        if not arguments.json and (branches := _commits_desk(arguments, journal).branches(run_id)):
+        branches = _commits_desk(arguments, journal).branches(run_id)
+        if branches and not arguments.json:
             print(commits_text(branches.values()))
         found = desk.changes(run_id)
         _show(told_run(journal, run_id), found, sides, as_lines=not arguments.json)
-    if not arguments.json and (commands := of_changes(run_id, found)):
-        print("\n" + "\n".join(f"next: {for_terminal(command)}" for command in commands))
+    if not arguments.json:
+        _tell_next(of_changes(run_id, found, branches.values()))
     return ALL_WELL
+
+
+def _tell_next(commands: Sequence[str]) -> None:
+    if commands:
+        print("\n" + "\n".join(f"next: {for_terminal(command)}" for command in commands))
 
 
 def _commits_desk(arguments: SimpleNamespace, journal: Journal) -> CommitDesk:
@@ -78,6 +84,7 @@ def commits(arguments: SimpleNamespace) -> int:
         print(f"{run}:\n{table(CommitRow._fields, rows, whole=('branch', 'commit'))}")
         told = {one.id: diffs_text(one) for branch in branches.values() for one in branch.commits}
         print("".join(f"\n{text}\n" for text in told.values()), end="")
+        _tell_next(of_changes(run_id, (), branches.values()))
     return ALL_WELL
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cli.plugin import VIA, in_cockpit
 from kagura_kernel.cli.printing import moment, tell, tell_rows
+from kagura_kernel.cockpit.next_commands import NO_REPOSITORIES
 from kagura_kernel.cockpit.plugin_repositories import split_source, trusted_text
 from kagura_kernel.cockpit.plugins import installed_text
 from kagura_kernel.domain.errors import UsageError
@@ -112,7 +113,7 @@ def plugin_repository_list(found: Cockpit, arguments: SimpleNamespace) -> int:
     trusted = found.plugins.shelf.repositories.trusted()
     head = ("repository", "where", "root", "since")
     cells = [(one.name, one.url, f"{one.root_sha256[:16]}…", moment(one.since)) for one in trusted]
-    return tell_rows(arguments, list(map(_trusted, trusted)), head, cells, none="You trust no repository yet.")
+    return tell_rows(arguments, list(map(_trusted, trusted)), head, cells, none=NO_REPOSITORIES)
 
 
 def _trusted(one: TrustedRepository) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.cockpit.resuming import can_be_resumed
 from kagura_kernel.domain.plugins import PluginState
-from kagura_kernel.journal.change_states import changes_wait
+from kagura_kernel.journal.change_states import changes_wait, commits_wait
 from kagura_kernel.journal.owner import owner_alive
 
 if TYPE_CHECKING:
+    from kagura_kernel.domain.commits import CommittedBranch
     from kagura_kernel.domain.outcome import FileChange
     from kagura_kernel.journal.rows import ApprovalRow, RunRow
     from kagura_kernel.journal.session_registry import SessionRow
@@ -31,13 +32,16 @@ NO_LEASES = "No credential is out: a run gets those that its `--grant` names, an
 NO_CONNECTIONS = "No connection was asked for: each that a box asks for is listed here, allowed or refused."
 NO_PLUGINS = "There are no plugins: `%kagura plugin install SOURCE` copies one here."
 NO_AUTHORS = "You trust no author yet: `%kagura plugin trust AUTHOR KEY` trusts one."
+NO_REPOSITORIES = "You trust no repository yet: `%kagura plugin repository add SOURCE --sha256 HASH` trusts one."
 
 
 def of_run(journal: Journal, row: RunRow) -> list[str]:
-    """Of a run: stop it, bring its changes in, go on from it."""
+    """Of a run: stop it, bring its changes or its commits in, go on from it."""
     if row.live and owner_alive(row.owner):
         return [f"%kagura kill {row.run_id}"]
     apply = [f"%kagura apply {row.run_id}"] if changes_wait(journal, row) else []
+    if commits_wait(journal, row.run_id):
+        apply.append(f"%kagura apply {row.run_id} --commits")
     return [*apply, f"%%kagura --resume {row.run_id}"] if can_be_resumed(journal, row) else apply
 
 
@@ -71,11 +75,15 @@ def of_plugin(row: PluginRow) -> list[str]:
     return [f"%kagura plugin {turn} {row.name}", *approved]
 
 
-def of_changes(run_id: str, changes: Collection[FileChange]) -> list[str]:
-    """Of what a run changed: bring in or give up what waits, take back what was brought in."""
+def of_changes(run_id: str, changes: Collection[FileChange], branches: Collection[CommittedBranch] = ()) -> list[str]:
+    """Of what a run changed and committed: bring in or give up what waits, take back what was brought in."""
     found = []
     if any(one.state in ("proposed", "conflict") for one in changes):
         found += [f"%kagura apply {run_id}", f"%kagura discard {run_id}"]
     if any(one.written and not one.is_cell for one in changes):
         found.append(f"%kagura undo {run_id}")
+    if any(one.waits for one in branches):
+        found += [f"%kagura apply {run_id} --commits", f"%kagura discard {run_id} --commits"]
+    if any(one.moved for one in branches):
+        found.append(f"%kagura undo {run_id} --commits")
     return found

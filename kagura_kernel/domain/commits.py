@@ -56,6 +56,11 @@ class CommittedBranch:
     reason: str = ""  # Why they can only be looked at, or not even that, half a sentence
     moved: Moved | None = None  # What can be taken back
 
+    @property
+    def waits(self) -> bool:
+        """Whether a person can still decide about it."""
+        return self.state == "proposed" and bool(self.bundle)
+
 
 def branches_after(
     branches: Mapping[str, CommittedBranch], told: Iterable[CommittedBranch]

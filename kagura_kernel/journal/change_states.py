@@ -1,11 +1,12 @@
-"""A run's changes and how each of them stands, folded from its events."""
+"""A run's changes and commits, and how each of them stands, folded from its events."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kagura_kernel.domain.commits import CommittedBranch, branches_after
 from kagura_kernel.domain.errors import RunUnknown
-from kagura_kernel.domain.events import RunStarted
+from kagura_kernel.domain.events import CommitsTold, RunStarted
 from kagura_kernel.domain.events.run import changes_after
 from kagura_kernel.domain.outcome import FileChange, in_order
 from kagura_kernel.journal.rows import RunRow
@@ -28,6 +29,15 @@ def changes_wait(journal: Journal, row: RunRow) -> bool:
     return bool(row.changed_files) and any(
         change.state in ("proposed", "conflict") for change in changes_of(journal, row.run_id)
     )
+
+
+def commits_wait(journal: Journal, run_id: str) -> bool:
+    """Whether any branch that a run committed to waits for a person."""
+    branches: dict[str, CommittedBranch] = {}
+    for row in journal.events(run_id=run_id, kinds=("commits.told",)):
+        if isinstance(row.event, CommitsTold):
+            branches = branches_after(branches, row.event.branches)
+    return any(branch.waits for branch in branches.values())
 
 
 def start_and_changes(journal: Journal, run_id: str) -> tuple[RunStarted, list[FileChange]]:

@@ -158,6 +158,12 @@ class AuthorsText(TextFrame):
     none = next_commands.NO_AUTHORS
 
 
+class RepositoriesText(TextFrame):
+    """Which repositories of plugins are trusted."""
+
+    none = next_commands.NO_REPOSITORIES
+
+
 class FindingsText(TextFrame):
     """What a scan found."""
 

@@ -86,11 +86,7 @@ def settled_text(told: CommitsTold, run: str) -> str:
 
 def can_settle(branches: Mapping[str, CommittedBranch]) -> bool:
     """Whether anything can be decided about them, or be taken back."""
-    return any(_waits(one) or one.moved is not None for one in branches.values())
-
-
-def _waits(branch: CommittedBranch) -> bool:
-    return branch.state == "proposed" and bool(branch.bundle)
+    return any(one.waits or one.moved is not None for one in branches.values())
 
 
 def _name(branch: CommittedBranch) -> str:
@@ -128,7 +124,7 @@ def _branch(branch: CommittedBranch, *, live: bool) -> ui.Group:
 
 def _buttons(branch: CommittedBranch) -> ui.Words:
     about, of = {"id": path_word(branch.name)}, f"commits on {_name(branch)}"
-    if _waits(branch):
+    if branch.waits:
         return (
             ui.Button("Apply commits", "apply-commits", about, "small", f"Apply {of}"),
             ui.Button("Discard", "discard-commits", about, "quiet small", f"Discard {of}"),

@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, asked_fields
+from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.events import (
     ApprovalDecided,
     ApprovalRequested,
     BoxStarted,
+    CommitsTold,
     EgressClosed,
     EgressDecided,
     LeaseChanged,
@@ -151,6 +153,10 @@ class SampleRun:
         facts: dict[str, Any] = {"lease_id": lease_id, "provider": "github", "scope": "read", "method": "GET"}
         facts |= {"host": "api.github.com:443", "path": path, "status": 200, "bytes_in": 1_204, "duration": 0.12}
         return LeaseUsed(**self._base | facts | changes)
+
+    def committed(self, *branches: CommittedBranch) -> CommitsTold:
+        """It committed to branches, or something became of what it committed."""
+        return CommitsTold(**self._base, branches=branches)
 
     def finished(self, **changes: Any) -> RunFinished:
         """The run is over."""

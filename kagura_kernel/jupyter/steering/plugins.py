@@ -134,8 +134,9 @@ def plugin_update(asked: Asked) -> None:
 def plugin_repository_list(asked: Asked) -> pd.DataFrame:
     """The repositories that are trusted."""
     from kagura_kernel.jupyter.tables import repositories_table
+    from kagura_kernel.jupyter.text_frames import RepositoriesText
 
-    return repositories_table(asked.cockpit.plugins.shelf.repositories.trusted())
+    return RepositoriesText(repositories_table(asked.cockpit.plugins.shelf.repositories.trusted()))
 
 
 def plugin_repository_add(asked: Asked) -> None:
