@@ -1,17 +1,20 @@
-"""Each setting is told in the document, and its default stands in one place."""
+"""Each setting and each error is told in the documents, and a default stands in one place."""
 
 import importlib.util
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_page_is_what_the_declarations_make():
-    spec = importlib.util.spec_from_file_location("settings_page", ROOT / "dev" / "settings_page.py")
+@pytest.mark.parametrize("name", ["settings_page", "errors_page"])
+def test_the_page_is_what_the_declarations_make(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "dev" / f"{name}.py")
     program = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(program)
-    assert program.PAGE.read_text("utf-8") == program.settings_page(), "run dev/settings_page.py"
+    assert program.PAGE.read_text("utf-8") == vars(program)[name](), f"run dev/{name}.py"
 
 
 def test_no_other_module_repeats_a_default():
