@@ -341,7 +341,8 @@ class Acting:
             return await self._whole(f"{one_line(line)} of {run_id}", cut(difference, limit), difference, place)
         states = await asyncio.to_thread(changing.states, run_id)
         head = f"Changes of {run_id}: {len(states)}"
-        return await self._whole(head, listed(states, limit), "\n".join(states), place)
+        lines = [*states, *await asyncio.to_thread(changing.commits, run_id)]
+        return await self._whole(head, listed(lines, limit), "\n".join(lines), place)
 
     async def _whole(self, head: str, shown: tuple[str, bool], whole: str, place: Place) -> Post:
         """What fits; where that is not all, whole as a file too."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.committing import about_commits
 from kagura_kernel.cockpit.lines.parsing import parse_line
 from kagura_kernel.cockpit.transports.transport import Button
 from kagura_kernel.domain.errors import ChangeConflict, NotThisTime, UnknownName
@@ -14,6 +15,7 @@ from kagura_kernel.domain.events import ChangesSettled
 from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.views.changes import numbered, sides_text
+from kagura_kernel.views.commits import commits_text, settled_text
 
 SETTLING = ("apply", "discard", "undo")
 """Commands that decide about changes, as everywhere."""
@@ -46,6 +48,12 @@ class Changing:
         """A line for each change, with how it is looked at and decided where it is more than one thing."""
         return [_line(change) for change in self.cockpit.changes(run_id)]
 
+    def commits(self, run_id: str) -> list[str]:
+        """The lines that tell what a run committed, by branch, with how that is decided."""
+        branches = self.cockpit.commits_desk.branches(run_id).values()
+        how = ["/apply --commits, /discard --commits"] if any(one.waits for one in branches) else []
+        return [*commits_text(branches).splitlines(), *how]
+
     def difference(self, run_id: str, path: str) -> str:
         """One change in full, with the numbers of its hunks, or both sides of a conflict.
 
@@ -62,9 +70,13 @@ class Changing:
         """Do what a command says, with the options that it has everywhere: what is in which state now.
 
         Raises:
-            KaguraError: as `ChangeDesk.settle`.
+            KaguraError: as `ChangeDesk.settle` and `CommitDesk.settle`.
         """
         values = parse_line(f"{verb} {run_id} {line}", Surface.NOTEBOOK, prefix="/").values
+        if about_commits(values):
+            branch = values.get("branch", "")
+            told = self.cockpit.commits_desk.settle(verb, run_id, values["paths"], by=by, as_branch=branch)
+            return settled_text(told, "").splitlines(), self.offer(run_id)
         hunks, conflict = values.get("hunk", ()), values.get("conflict")
         try:
             done = self.cockpit.changes_desk.settle(
