@@ -11,8 +11,10 @@ from kagura_kernel.cli.main import main
 from kagura_kernel.jupyter import live_run
 from kagura_kernel.jupyter.live_run import ChangeCard
 from kagura_kernel.jupyter.steering import steer
+from kagura_kernel.render.html import html_of
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
+from kagura_kernel.views.changes import Beside
 from kagura_kernel.views.record import CHANGES_MIME, changes_bundle
 from tests.support.redactors import shared_redactor
 from tests.support.repositories import Committing, new_repository
@@ -84,8 +86,8 @@ def test_a_card_shows_each_commit_folded_and_applies_them_by_a_button(committing
     monkeypatch.setattr(live_run, "aside", lambda work: work())
     run = committing.run(f"{LINE}; git branch 'odd&name' HEAD~1")
     cockpit, changes = committing.cockpit, {one.path: one for one in run.changes}
-    card = ChangeCard(cockpit, run.run_id, changes)
-    shown = card._parts()["all"]
+    card = ChangeCard(cockpit, run.run_id, changes, Beside(branches=committing.branches(run)))
+    shown = html_of(card._parts()["all"])
     assert shown.count(">Apply commits<") == 2
     assert "Add two" in shown
     assert "For the sum." in shown
@@ -93,7 +95,7 @@ def test_a_card_shows_each_commit_folded_and_applies_them_by_a_button(committing
     assert 'data-id="odd%26name"' in shown or "odd&amp;name" in shown
     card._pressed({"act": "apply-commits", "id": "main"})
     assert committing.repository.subjects == ["Tests", "Add two", "first"]
-    assert "Undo" in card._parts()["all"]
+    assert "Undo" in html_of(card._parts()["all"])
     card._pressed({"act": "apply-commits", "id": "odd&name"})
     assert committing.branches(run)["odd&name"].state == "applied"
     card._pressed({"act": "undo-commits", "id": "main"})
@@ -103,7 +105,7 @@ def test_a_card_shows_each_commit_folded_and_applies_them_by_a_button(committing
 def test_a_saved_card_says_what_was_committed_without_what_differs_every_time(committing):
     secret = "ghp_" + "x9Kd82Lmq0ZtR4vBnE6wYc1UaHs3FgJp7TqW"[:36]
     run = committing.run(f"echo token={secret} > a.txt; git commit -qam 'Use {secret}'")
-    data, _ = changes_bundle({}, branches=committing.branches(run))
+    data, _ = changes_bundle({}, beside=Beside(branches=committing.branches(run)))
     (row,) = data[CHANGES_MIME]["commits"]
     assert (row["branch"], row["state"], set(row)) == ("main", "proposed", {"branch", "subject", "author", "state"})
     assert secret not in json.dumps(data)
