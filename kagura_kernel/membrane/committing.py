@@ -73,11 +73,14 @@ class _Applying:
         if as_branch and before:
             raise self._no(f"there is a branch {as_branch} already")
         head = self._branch.head
-        self._refuse_submodules(head)
+        commits = self._place.ahead(head, before)
+        if before and len(commits) > len(self._branch.commits) + self._branch.left:
+            raise self._no("they build on commits that the branch had when they were shown, and has no more")
+        self._refuse_submodules(commits)
         if before and not self._place.git.is_ancestor(before, head):
             if self._place.git.is_ancestor(head, before):
                 raise self._no("the project has them already")
-            head = self._made_anew(before)
+            head = self._made_anew(commits, before)
         if before == head:
             raise self._no("the project has them already")
         moved = Moved(ref, before, head, checked_out=ref == current)
@@ -106,9 +109,9 @@ class _Applying:
             raise self._no(f"{name} is no name of a branch") from error
         return f"refs/heads/{name}"
 
-    def _refuse_submodules(self, head: str) -> None:
-        for commit, *parents in self._place.new([head]):
-            changes = self._place.git.differs(parents[0] if parents else "", commit)
+    def _refuse_submodules(self, commits: Sequence[Sequence[str]]) -> None:
+        for commit, *parents in commits:
+            changes = self._place.changed(commit, parents)
             if any(SUBMODULE in (one.old_mode, one.new_mode) for one in changes):
                 raise self._no("they change a submodule, whose own commits stay in the box")
 
@@ -116,10 +119,9 @@ class _Applying:
         if f"branch {ref}" in self._git.said("worktree", "list", "--porcelain").splitlines():
             raise self._no("the branch is checked out in another folder")
 
-    def _made_anew(self, tip: str) -> str:
+    def _made_anew(self, commits: Sequence[Sequence[str]], tip: str) -> str:
         """The last of the same commits on top of `tip`, each with its author, committer and message."""
         git, index = self._place.git, {"GIT_INDEX_FILE": str(self._place.git.directory / "index")}
-        commits = self._place.new([self._branch.head])
         if any(len(parents) != 1 for _, *parents in commits):
             raise self._no("the branch has moved on meanwhile, and what has merges cannot be put on top of it")
         for commit, parent in commits:
@@ -145,7 +147,7 @@ class _Applying:
         self._git.run("unpack-objects", "-q", "--strict", stdin=pack)
 
     def _move(self, moved: Moved) -> None:
-        count = len(self._place.new([moved.after])) or len(self._branch.commits)
+        count = len(self._place.ahead(moved.after, moved.before)) or len(self._branch.commits)
         _move(
             self._project.repository, moved.ref, moved.before, moved.after, f"{self._run_id} applied, {count} commit(s)"
         )
