@@ -7,9 +7,11 @@ follow on what the branch has by now are made anew on top of it, as patches. Git
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -53,7 +55,7 @@ def apply_commits(project: Project, branch: CommittedBranch, run_id: str, *, as_
     except OSError as error:
         raise CommitsRefused(branch.name, branch.reason or "what came out of the box is kept no more") from error
     try:
-        with quarantine(project.blobs, project.repository) as place:
+        with _turn(project.repository), quarantine(project.blobs, project.repository) as place:
             place.take(bundle)
             return _Applying(project, place, branch, run_id).done(as_branch)
     except GitFailed as error:
@@ -224,6 +226,22 @@ def take_back(project: Project, name: str, moved: Moved, run_id: str) -> tuple[s
     Raises:
         CannotUndo: the ref or a file is not what applying left any more. Nothing was written.
     """
+    with _turn(project.repository):
+        return _taken_back(project, name, moved, run_id)
+
+
+@contextmanager
+def _turn(repository: Repository) -> Iterator[None]:
+    """One at a time: two that write the same files would each take back what the other one has written."""
+    descriptor = os.open(repository.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _taken_back(project: Project, name: str, moved: Moved, run_id: str) -> tuple[str, ...]:
     repository = project.repository
     current = _current(repository)
     try:
