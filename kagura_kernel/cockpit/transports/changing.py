@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.committing import about_commits
 from kagura_kernel.cockpit.lines.parsing import parse_line
 from kagura_kernel.cockpit.transports.transport import Button
-from kagura_kernel.domain.errors import ChangeConflict, NotThisTime, UnknownName
+from kagura_kernel.domain.errors import ChangeConflict, NotThisTime, UnknownName, UsageError
 from kagura_kernel.domain.events import ChangesSettled
 from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.domain.outcome import FileChange
@@ -65,6 +66,8 @@ class Changing:
             KaguraError: as `ChangeDesk.settle`.
         """
         values = parse_line(f"{verb} {run_id} {line}", Surface.NOTEBOOK, prefix="/").values
+        if about_commits(values):
+            raise UsageError(f"Commits are not shown here: `kagura-kernel {verb} {run_id} --commits` decides about them.")
         hunks, conflict = values.get("hunk", ()), values.get("conflict")
         try:
             done = self.cockpit.changes_desk.settle(
