@@ -190,7 +190,10 @@ def _why(code: int, wrong: str) -> str:
     if code == -signal.SIGKILL:
         return "it took too long"
     lines = wrong.strip().splitlines()
-    return shown(lines[-1]) if lines else f"exit code {code}"
+    if not lines:
+        return f"exit code {code}"
+    # What follows is advice.
+    return shown(next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1]))
 
 
 @dataclass(frozen=True, slots=True)

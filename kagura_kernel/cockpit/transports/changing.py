@@ -67,7 +67,9 @@ class Changing:
         """
         values = parse_line(f"{verb} {run_id} {line}", Surface.NOTEBOOK, prefix="/").values
         if about_commits(values):
-            raise UsageError(f"Commits are not shown here: `kagura-kernel {verb} {run_id} --commits` decides about them.")
+            raise UsageError(
+                f"Commits are not shown here: `kagura-kernel {verb} {run_id} --commits` decides about them."
+            )
         hunks, conflict = values.get("hunk", ()), values.get("conflict")
         try:
             done = self.cockpit.changes_desk.settle(
