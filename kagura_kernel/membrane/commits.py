@@ -86,6 +86,13 @@ class Quarantine:
             raise GitFailed("a branch ends with what is no commit")
         return heads
 
+    def bundle(self, heads: Mapping[str, str]) -> bytes:
+        """The same branches without whatever else came with them, which nobody has looked at. Raises `GitFailed`."""
+        head = "".join(f"{commit} {f'refs/heads/{name}' if name else 'HEAD'}\n" for name, commit in heads.items())
+        asked = "\n".join([*heads.values(), *(f"^{tip}" for tip in self._repository.tips())])
+        pack = self.git.run("pack-objects", "--revs", "--thin", "--stdout", "-q", stdin=f"{asked}\n".encode())
+        return os.fsencode(f"# v2 git bundle\n{head}\n") + pack
+
     def new(self, heads: Collection[str]) -> list[str]:
         """All objects that lead to these commits and that the project does not have. Raises `GitFailed`."""
         asked = [*heads, *(f"^{tip}" for tip in self._repository.tips())]
@@ -137,7 +144,7 @@ def told_commits(
     scrubber: Scrubber | None = None,
     is_package: Callable[[str], bool] = lambda _: False,
 ) -> list[CommittedBranch]:
-    """The branches that are wanted of a bundle, with their commits; the bundle is kept. Blocks.
+    """The branches that are wanted of a bundle, with their commits, which are kept. Blocks.
 
     Where anything in it holds a live secret, nothing is kept, and no commit is told.
 
@@ -152,7 +159,7 @@ def told_commits(
             raise GitFailed(f"they are more than {MAX_UNPACKED // 2**20} MiB unpacked")
         if _holds(scrubber, heads, place.git.contents(sizes)):
             return [CommittedBranch(name, head, reason=HOLDS_LEASED) for name, head in _unnamed(scrubber, heads)]
-        kept = blobs.hold(bundle)
+        kept = blobs.hold(place.bundle(heads))
         tips = {name: repository.git.commit_at(f"refs/heads/{name}" if name else "HEAD") for name in heads}
         told = [
             _Reader(place, is_package, scrubber).branch(name, head, tips[name], kept) for name, head in heads.items()

@@ -250,6 +250,25 @@ def test_what_holds_a_leased_credential_stays_in_the_box(tmp_path, repository):
     assert [one.subject for one in told.commits] == ["second"]
 
 
+def test_what_came_beside_the_commits_is_not_kept(tmp_path, repository):
+    """Nobody has looked there for a leased credential."""
+    found, blobs = repository_of(repository.folder, os.environ), BlobStore(tmp_path / "blobs")
+    bundle_of(tmp_path / "box", repository, b__txt="new\n")
+    box = Repository(tmp_path / "box")
+    head = box.git("rev-parse", "HEAD")
+    further = box.git("hash-object", "-w", "--stdin", stdin=b"kx9-secret-of-a-lease-77")
+    objects = [line.split(" ")[0] for line in box.git("rev-list", "--objects", "HEAD", "^HEAD~1").splitlines()]
+    words = ["git", "pack-objects", "--stdout", "-q"]
+    stdin = "\n".join([*objects, further]).encode()
+    pack = subprocess.run(words, cwd=box.folder, input=stdin, capture_output=True, check=True)
+    bundle = f"# v2 git bundle\n{head} refs/heads/main\n\n".encode() + pack.stdout
+    secrets = Scrubber(lambda: [Secret("kx9-secret-of-a-lease-77")])
+    (told,) = commits.told_commits(bundle, {"main"}, found, blobs, secrets)
+    with commits.quarantine(blobs, found) as place:
+        assert place.take(blobs.get(told.bundle)) == {"main": head}
+        assert list(place.git.sizes([head, further])) == [head]
+
+
 def test_a_bundle_is_not_believed(tmp_path, repository):
     found = repository_of(repository.folder, os.environ)
     blobs = BlobStore(tmp_path / "blobs")
