@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 from kagura_kernel.assembly.brains import brain_reports
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
-from kagura_kernel.cli.printing import as_json, paragraph, table, tell_rows, terminal_width
+from kagura_kernel.cli.printing import as_json, for_terminal, paragraph, table, tell_rows, terminal_width
 from kagura_kernel.cockpit.brains import PRICES_SAID, turn_words
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.journal.place import data_home
@@ -44,7 +44,7 @@ def brain(arguments: SimpleNamespace) -> int:
             one.model or "-",
             "-" if one.window is None else one.window,
             "unknown" if one.turn_usd is None else f"${one.turn_usd:.4f}",
-            one.reason,
+            for_terminal(one.reason),
         )
         for one in reports
     ]

@@ -356,7 +356,7 @@ def test_a_back_end_that_no_run_takes_by_itself_is_enough_only_where_the_setting
 
 @pytest.mark.usefixtures("books")
 def test_where_nothing_is_missing_the_last_line_says_how_to_begin(monkeypatch, capsys):
-    monkeypatch.setattr(doctor, "look", lambda *_: [row("brain", "ok"), NO_DOCKER])
+    monkeypatch.setattr(doctor, "look", lambda *_, **__: [row("brain", "ok"), NO_DOCKER])
     monkeypatch.setenv("COLUMNS", "160")
     assert told(capsys)[-1].startswith("Next: all is ready: `kagura-kernel run ")
 
