@@ -101,3 +101,12 @@ def test_a_notebook_shows_what_can_be_done_with_a_row_and_nothing_else_has_it():
     assert "next" not in repr(frame)
     assert "next" not in frame.whole
     assert "next" not in RunsText(rows).with_next({"run-1": []})._repr_html_()
+
+
+def test_a_notebook_shows_the_beginning_of_a_long_task_and_takes_no_price_for_a_formula():
+    row = {"run": RUN, "status": "done", "task": "Pay $5 or $6. " * 99, "seconds": 1.0, "usd": 0.5}
+    told = RunsText([row])._repr_html_()
+    assert "mathjax_ignore" in told
+    assert "Pay $5 or $6. " in told
+    assert told.count("Pay") < 10
+    assert "$0.5000" in told
