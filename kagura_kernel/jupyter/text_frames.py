@@ -105,9 +105,10 @@ def _word(word: Callable[[float], str], figure: Any) -> str:
 
 
 def _short(rows: pd.DataFrame) -> pd.DataFrame:
-    """The same with its long columns cut, so that a notebook has room for what stands behind them."""
+    """The same with its long columns cut, so that there is room for the others, and a dash for what is not known."""
     cells = {name: [_cut(_cell(one), _MOST) for one in rows[name]] for name in rows if name in _LONG}
-    return rows.assign(**cells)
+    told, unknown = rows.assign(**cells), rows.isna()
+    return told.astype(object).mask(unknown, "-") if unknown.to_numpy().any() else told
 
 
 def _how() -> dict[str, Any]:
@@ -131,6 +132,13 @@ class RunsText(TextFrame):
     none = next_commands.NO_RUNS
     telling = ("run", "status", "task", "seconds", "usd")
     worded = ("seconds", "usd")
+
+
+class ModelsText(TextFrame):
+    """Models that can be named."""
+
+    none = next_commands.NO_MODELS
+    telling = ("model", "current", "input_usd", "output_usd", "price", "about")
 
 
 class SessionsText(TextFrame):

@@ -70,9 +70,12 @@ def models(asked: Asked) -> pd.DataFrame:
     """The models that cells here can name, and what each costs."""
     from kagura_kernel.jupyter.offering import offered
     from kagura_kernel.jupyter.tables import models_table
+    from kagura_kernel.jupyter.text_frames import ModelsText
 
-    tell(PRICES_SAID)
-    return models_table(offered(asked.cockpit))
+    found = offered(asked.cockpit)
+    if found:
+        tell(PRICES_SAID)
+    return ModelsText(models_table(found))
 
 
 async def setup(asked: Asked) -> None:

@@ -5,7 +5,9 @@ import re
 import pandas as pd
 import pytest
 
-from kagura_kernel.jupyter.text_frames import ApprovalsText, CalibratedText, CostsText, RunsText, TrustText
+from kagura_kernel.cockpit.brains import OfferedModel
+from kagura_kernel.jupyter.tables import models_table
+from kagura_kernel.jupyter.text_frames import ApprovalsText, CalibratedText, CostsText, ModelsText, RunsText, TrustText
 
 RUN = "run-1m81echt94r94f"
 OTHERS = {f"more_{number}": "x" * 12 for number in range(6)}
@@ -110,3 +112,12 @@ def test_a_notebook_shows_the_beginning_of_a_long_task_and_takes_no_price_for_a_
     assert "Pay $5 or $6. " in told
     assert told.count("Pay") < 10
     assert "$0.5000" in told
+
+
+def test_what_is_not_known_is_a_dash_in_a_notebook():
+    rows = models_table(
+        [OfferedModel("small", None, None, "price unknown"), OfferedModel("large", 0.25, 1.0, "a price")]
+    )
+    told = ModelsText(rows)._repr_html_()
+    assert "NA" not in told
+    assert "0.25" in told
