@@ -35,8 +35,8 @@ NO_AUTHORS = "You trust no author yet: `%kagura plugin trust AUTHOR KEY` trusts 
 
 
 def of_run(journal: Journal, row: RunRow) -> list[str]:
-    """Of a run: stop it, bring its changes in, go on from it."""
-    if row.live and owner_alive(row.owner):
+    """Of a run: stop it, or mark it where its process is gone; bring its changes in, go on from it."""
+    if row.live:
         return [f"%kagura kill {row.run_id}"]
     apply = [f"%kagura apply {row.run_id}"] if changes_wait(journal, row) else []
     return [*apply, f"%%kagura --resume {row.run_id}"] if can_be_resumed(journal, row) else apply
