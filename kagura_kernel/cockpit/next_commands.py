@@ -29,6 +29,7 @@ NO_APPROVALS = "Nothing was asked for yet: a run asks before it does what its bo
 NONE_WAITS = "No approval waits: a run asks before it does what its box does not let it do by itself."
 NO_LEASES = "No credential is out: a run gets those that its `--grant` names, and gives them back when it ends."
 NO_CONNECTIONS = "No connection was asked for: each that a box asks for is listed here, allowed or refused."
+NO_MEMORIES = "Nothing is remembered that fits: `%kagura memory add TEXT` remembers something."
 NO_MODELS = "The brain names no models: `--model NAME` takes any."
 NO_PLUGINS = "There are no plugins: `%kagura plugin install SOURCE` copies one here."
 NO_AUTHORS = "You trust no author yet: `%kagura plugin trust AUTHOR KEY` trusts one."

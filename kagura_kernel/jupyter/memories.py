@@ -18,6 +18,7 @@ import pandas as pd
 from kagura_kernel.assembly import get_cockpit
 from kagura_kernel.cockpit.memory import Act, MemoryDesk, program_query
 from kagura_kernel.cockpit.memory_words import age_words, edge_words, memory_lines, said_in, source_words
+from kagura_kernel.cockpit.next_commands import NO_MEMORIES
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.memory import Memory, Neighbourhood, Recalled, Tier
@@ -93,7 +94,7 @@ _SUMMARY, _TEXT = 300, 20_000
 
 def memories_blocks(lines: Sequence[MemoryLine], now: datetime, *, live: bool) -> ui.Blocks:
     """The list; with `live` each row has buttons. In text a memory takes two lines."""
-    top = ui.head(LABEL, ui.soft(_figures(lines)), plain="" if lines else "Nothing is remembered that fits.")
+    top = ui.head(LABEL, ui.soft(_figures(lines)), plain="" if lines else NO_MEMORIES)
     if not lines:
         return (top, ui.Told())
     rows = tuple(_row(line, now, live=live) for line in lines[:SHOWN])
@@ -118,7 +119,7 @@ def memories_bundle(lines: Sequence[MemoryLine], now: datetime) -> Bundle:
 
 def _figures(lines: Sequence[MemoryLine]) -> str:
     if not lines:
-        return "nothing is remembered that fits"
+        return NO_MEMORIES
     untrusted = sum(not line.trusted for line in lines)
     found = f"{len(lines):,} {'memory' if len(lines) == 1 else 'memories'}"
     return f"{found}, {untrusted:,} {UNTRUSTED}" if untrusted else found
