@@ -20,7 +20,8 @@ Settings are read from `config.toml` in your configuration directory for `kagura
 `KAGURA_CONFIG` names). Each but those with a table can be given as a variable too, which then counts: `KAGURA_BOX` for
 `box`; a list has commas in a variable. JupyterLab has them as a [form](sidebar.md#settings), which writes that file. A
 project cannot set them. `KAGURA_HOME` moves the data directory. With Kagura Memory Cloud, `KAGURA_COST_RESOURCE` and
-`KAGURA_COST_KEY` name a resource to which what runs cost is told, and its key.
+`KAGURA_COST_KEY` name a resource to which what runs cost is told, and its key; `KAGURA_TASK_RESOURCE` and
+`KAGURA_TASK_KEY` one that is told how their tasks stand, as the agent's tool `plan` says it, and at the end.
 """
 
 _ENDPOINTS = """## Endpoints

@@ -1,7 +1,9 @@
-"""The one memory of a process, opened when it is first needed, and where its server is told what runs cost."""
+"""The one memory of a process, opened when it is first needed, and where its server is told of runs."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -19,12 +21,14 @@ from kagura_kernel.journal.place import data_home, read_settings
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
-    from kagura_kernel.memory.cloud.wire import CloudCosts
+    from kagura_kernel.memory.cloud.wire import CloudEvents
     from kagura_kernel.memory.store import MemoryStore
 
 
-COST_RESOURCE, COST_KEY = "KAGURA_COST_RESOURCE", "KAGURA_COST_KEY"
-"""Variables that name the cloud's resource for costs, and hold that resource's own key."""
+COSTS = ("KAGURA_COST_RESOURCE", "KAGURA_COST_KEY")
+"""Variables with the resource to which what runs cost is told, and its key."""
+TASKS = ("KAGURA_TASK_RESOURCE", "KAGURA_TASK_KEY")
+"""Likewise, for how tasks stand."""
 
 
 def check_memory(settings: Settings) -> list[Problem]:
@@ -75,54 +79,60 @@ class LazyMemory:
 
 
 @dataclass(eq=False)
-class LazyCosts:
-    """Tells the cloud what runs cost. From any thread; nothing is connected before the first one."""
+class LazyEvents:
+    """Tells the cloud of runs: what they cost, or how their tasks stand. From any thread; connects with the first."""
 
     environ: Mapping[str, str]  # Variables
     where: str  # The memory that the settings name
     resource: str  # The resource's name in the workspace
     key: str = field(repr=False)  # Its own key, which may do nothing else
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _costs: CloudCosts | None = None
+    _events: CloudEvents | None = None
 
     def __call__(self, run_id: str, facts: Mapping[str, Any]) -> None:
-        """Tell what one run cost; told twice, it is there once.
+        """Tell this of one run; told twice, it is there once.
 
         Raises:
             MemoryUnavailable: the cloud cannot be reached, or refuses.
         """
-        from kagura_kernel.memory.cloud.wire import CloudCosts, CostResource, CostRow
+        from kagura_kernel.memory.cloud.wire import CloudEvents, EventResource, EventRow
         from kagura_kernel.memory.opening import cloud_access
 
         with self._lock:
-            if self._costs is None:
+            if self._events is None:
                 access = cloud_access(self.where, self.environ)
-                self._costs = CloudCosts(access, CostResource(self.resource, self.key))
-        self._costs.push([CostRow(run_id, facts)])
+                self._events = CloudEvents(access, EventResource(self.resource, self.key))
+        key = hashlib.sha256(json.dumps([run_id, dict(facts)], sort_keys=True).encode()).hexdigest()
+        self._events.push([EventRow(run_id, facts, key)])
 
     def close(self) -> None:
         """Close its connections; may be called twice."""
         with self._lock:
-            costs, self._costs = self._costs, None
-        if costs is not None:
-            costs.close()
+            events, self._events = self._events, None
+        if events is not None:
+            events.close()
 
 
-def lazy_costs(environ: Mapping[str, str], settings: Settings) -> LazyCosts | None:
-    """What tells the cloud of costs; None where memories are not kept there, or nobody has named a resource for costs.
+def lazy_events(environ: Mapping[str, str], settings: Settings, names: tuple[str, str]) -> LazyEvents | None:
+    """What tells the cloud of runs; None where memories are not kept there, or nobody has named a resource for it.
+
+    Args:
+        environ: Variables.
+        settings: The user's.
+        names: The variables that hold the resource's name and its key: those of costs, or of tasks.
 
     Raises:
         ConfigurationError: a resource is named, and no key for it.
     """
     from kagura_kernel.memory.opening import is_cloud
 
-    resource, key = environ.get(COST_RESOURCE, "").strip(), environ.get(COST_KEY, "").strip()
+    resource, key = (environ.get(name, "").strip() for name in names)
     if not resource or not is_cloud(settings.memory):
         return None
     if not key:
-        why = f"{COST_KEY} is missing: it holds the key of the resource that {COST_RESOURCE} names"
+        why = f"{names[1]} is missing: it holds the key of the resource that {names[0]} names"
         raise ConfigurationError("the environment", [why])
-    return LazyCosts(environ, settings.memory, resource, key)
+    return LazyEvents(environ, settings.memory, resource, key)
 
 
 @contextmanager

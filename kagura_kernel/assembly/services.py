@@ -13,7 +13,7 @@ from kagura_kernel.assembly.brains import BRAIN_SETTINGS, Prices, make_brains
 from kagura_kernel.assembly.children import Owners, all_children, close_each
 from kagura_kernel.assembly.extensions import brain_chooser, extension_status, tool_makers
 from kagura_kernel.assembly.kits import kit_parts, make_kits, read_mcp_config, resolve_for
-from kagura_kernel.assembly.memories import LazyMemory, lazy_costs
+from kagura_kernel.assembly.memories import COSTS, TASKS, LazyMemory, lazy_events
 from kagura_kernel.assembly.places import project_checker, redactor_of
 from kagura_kernel.assembly.plugins import make_plugins
 from kagura_kernel.assembly.process import get_cockpit, set_root
@@ -90,7 +90,7 @@ class _Services:
         self.environ, self.clock, self.one_run = environ, clock, one_run
         self.settings = settings = load_settings(environ)
         check_place(settings.memory)
-        self.costs = lazy_costs(environ, settings)
+        self.costs, self.tasks = lazy_events(environ, settings, COSTS), lazy_events(environ, settings, TASKS)
         self.home = data_home(environ)
         self.owner = process_owner()
         named = make_brains(environ, settings, self.home) if brains is None else {brain.name: brain for brain in brains}
@@ -153,8 +153,9 @@ class _Services:
             kit_parts=kit_parts(self.kits),
             redactor=redactor_of(home),
             memory=memory,
-            close_memory=memory.close if costs is None else partial(_close_all, memory.close, costs.close),
+            close_memory=partial(_close_all, *(one.close for one in (memory, costs, self.tasks) if one is not None)),
             push_cost=costs,
+            push_task=self.tasks,
             make_children=self.children.of,
             alive=owners.alive,
             tools=tool_makers(settings),

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from kagura_kernel.assembly.chats import CHATS, ChatKind, ChatSettings, chat_extensions, load_chat
 from kagura_kernel.assembly.extensions import brain_names
 from kagura_kernel.cockpit.transports.conversations import terms_of
-from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken, NotThisTime, UnknownName
+from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken, NotInstalled, UnknownName
 from kagura_kernel.domain.settings import Problem, Settings
 from kagura_kernel.membrane.credentials.secret import SOURCES, SecretReader, keep_standing, read_reference
 
@@ -79,12 +79,12 @@ def check_chat(name: str, table: Mapping[str, Any]) -> CheckedChat:
     Raises:
         UnknownName: there is no such chat.
         ExtensionBroken: the package that brings it does not work.
-        NotThisTime: its library is not installed.
+        NotInstalled: its library is not installed.
         ConfigurationError: the table is wrong; every problem is told, and no value is repeated.
     """
     kind, package = chat_kind(name)
     if command := kind.missing():
-        raise NotThisTime(f"{name} needs a library that is not installed: {command}, then try again.")
+        raise NotInstalled(name, [f"it needs a library that is not installed: {command}, then try again"])
     settings, tokens, problems = _read(name, table, kind.settings, kind.tokens)
     if settings is None or problems:
         raise ConfigurationError(f"The settings of {name}", [f"{field}: {why}" for field, why in problems])
@@ -109,7 +109,7 @@ async def make_transport(
     Raises:
         UnknownName: there is no such chat.
         ExtensionBroken: the package that brings it does not work.
-        NotThisTime: its library is not installed.
+        NotInstalled: its library is not installed.
         ConfigurationError: the table is wrong; every problem is told, and no value is repeated but the project that is
             not there.
         SecretUnavailable: a token is not where it should be.

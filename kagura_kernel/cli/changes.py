@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import home_of, open_journal, place_of
-from kagura_kernel.cli.printing import as_json, for_terminal
+from kagura_kernel.cli.printing import as_json, for_terminal, table
+from kagura_kernel.cockpit.committing import CommitDesk, about_commits
 from kagura_kernel.cockpit.naming import here_of, named_run, told_run
 from kagura_kernel.cockpit.next_commands import of_changes
 from kagura_kernel.cockpit.settling import ChangeDesk
@@ -20,6 +21,7 @@ from kagura_kernel.jupyter.steering.runs import told
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.views.changes import changes_text, numbered, sides_text
+from kagura_kernel.views.commits import CommitRow, commit_rows, commits_text, diffs_text, settled_text
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.events import ChangesSettled
@@ -48,10 +50,45 @@ def changes(arguments: SimpleNamespace) -> int:
     """Print them; 0. Raises as `_desk`."""
     with _desk(arguments) as (journal, run_id, desk):
         sides = {} if arguments.json else desk.both_sides(run_id)
+        if not arguments.json and (branches := _commits_desk(arguments, journal).branches(run_id)):
+            print(commits_text(branches.values()))
         found = desk.changes(run_id)
         _show(told_run(journal, run_id), found, sides, as_lines=not arguments.json)
     if not arguments.json and (commands := of_changes(run_id, found)):
         print("\n" + "\n".join(f"next: {for_terminal(command)}" for command in commands))
+    return ALL_WELL
+
+
+def _commits_desk(arguments: SimpleNamespace, journal: Journal) -> CommitDesk:
+    return CommitDesk(journal, BlobStore(home_of(place_of(arguments)) / "blobs"), SystemClock())
+
+
+def commits(arguments: SimpleNamespace) -> int:
+    """Print what a run committed, and the difference of each; 0. Raises as `_desk`."""
+    arguments.run = arguments.run or "last"
+    with _desk(arguments) as (journal, run_id, _):
+        branches = _commits_desk(arguments, journal).branches(run_id)
+        run = told_run(journal, run_id)
+    rows = commit_rows(branches)
+    if arguments.json:
+        print(as_json([row._asdict() for row in rows]))
+    elif not rows:
+        print(f"{run} committed nothing that could be brought out.")
+    else:
+        print(f"{run}:\n{table(CommitRow._fields, rows, whole=('branch', 'commit'))}")
+        told = {one.id: diffs_text(one) for branch in branches.values() for one in branch.commits}
+        print("".join(f"\n{text}\n" for text in told.values()), end="")
+    return ALL_WELL
+
+
+def _settle_commits(arguments: SimpleNamespace) -> int:
+    with _desk(arguments) as (journal, run_id, _):
+        desk, new = _commits_desk(arguments, journal), vars(arguments).get("branch", "")
+        settled = desk.settle(arguments.action, run_id, arguments.paths, by=person(), as_branch=new)
+        run = told_run(journal, run_id)
+    fields = ("run_id", "branches", "by")
+    told = {name: value for name, value in settled.model_dump(mode="json").items() if name in fields}
+    print(as_json(told) if arguments.json else settled_text(settled, run))
     return ALL_WELL
 
 
@@ -67,6 +104,8 @@ def apply(arguments: SimpleNamespace) -> int:
         WorkspaceUnreadable: the project cannot be written.
         KaguraError: as of `_desk`.
     """
+    if about_commits(vars(arguments)):
+        return _settle_commits(arguments)
     with _desk(arguments) as (journal, run_id, desk):
         paths, given = list(arguments.paths) or None, vars(arguments)
         settled = desk.settle(

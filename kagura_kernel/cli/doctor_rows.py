@@ -266,7 +266,7 @@ def clock(place: Path | str) -> Finding:
     newest = _newest_row(place)
     then = "set it: `timedatectl set-ntp true`"
     if newest is not None and newest > now + AHEAD:
-        said = f"{now:%Y-%m-%d %H:%M:%SZ} is before the start of a run in the journal, {newest:%Y-%m-%d %H:%M:%SZ}"
+        said = f"{now:%Y-%m-%d %H:%M:%SZ} is before a row of the journal, {newest:%Y-%m-%d %H:%M:%SZ}"
         return Finding("clock", FAIL, f"{said}: deadlines and leases cannot be kept", then)
     if built > now + timedelta(days=1):
         said = f"{now:%Y-%m-%d %H:%M:%SZ} is before this program was installed, {built:%Y-%m-%d}"
@@ -277,7 +277,7 @@ def clock(place: Path | str) -> Finding:
 def _newest_row(place: Path | str) -> datetime | None:
     try:
         with open_journal(place) as journal:
-            return views.latest_start(journal)
+            return views.latest_moment(journal)
     except KaguraError:
         # Whether there is one, and what is wrong with it, has a row of its own.
         return None

@@ -46,6 +46,13 @@ def kit_agents(arguments: SimpleNamespace) -> int:
     return _OK
 
 
+def kit_add(arguments: SimpleNamespace) -> int:
+    """Write an agent for a cloud among the person's own, and say what it needs; 0."""
+    added = _kits().add(arguments.name)
+    record = {"name": added.name, "path": str(added.path), "grants": added.definition.grants.model_dump()}
+    return tell(arguments, record, "\n".join(added.lines))
+
+
 def kit_plan(arguments: SimpleNamespace) -> int:
     """Print what a run would be given; 1 when something stands against its kit, else 0."""
     plan = _kits().plan(arguments.agent, arguments.project)

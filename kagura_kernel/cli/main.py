@@ -34,12 +34,23 @@ _HOMES = {
     word: home
     for home, words in (
         ("brain", ("models",)),
-        ("changes", ("apply", "discard", "undo")),
+        ("changes", ("apply", "commits", "discard", "undo")),
         ("approvals", ("approve", "deny")),
         ("runs", ("cost", "kill", "say", "sessions")),
         ("trust", ("graduation",)),
         ("memory", ("lessons", "recall")),
         ("plugin_enabling", ("plugin audit", "plugin enable")),
+        (
+            "plugin_repositories",
+            (
+                "plugin publish",
+                "plugin repository add",
+                "plugin repository list",
+                "plugin repository remove",
+                "plugin search",
+                "plugin update",
+            ),
+        ),
         ("leases", ("revoke",)),
     )
     for word in words

@@ -93,6 +93,8 @@ def plugin_list(found: Cockpit, arguments: SimpleNamespace) -> int:
         for row in rows:
             if why := row.why_out:
                 print(f"{row.name}: {cut(why, 400)}")
+            if row.update:
+                print(f"{row.name}: {row.update} can be had: `kagura-kernel plugin update {row.name}`")
         if not session and (several := live_sessions(found.journal)):
             names = ", ".join(several[:5])
             print(f"{len(several)} sessions go on; `--session NAME` tells what is enabled in one: {names}")
@@ -231,8 +233,8 @@ def plugin_install(found: Cockpit, arguments: SimpleNamespace) -> int:
     """Copy it to the person’s own plugins; 0."""
     from kagura_kernel.cockpit.plugins import installed_text
 
-    shelf, replace = found.plugins.shelf, arguments.replace
-    installed = shelf.install(arguments.source, arguments.sha256, replace=replace, by=person(), via=VIA)
+    shelf, of = found.plugins.shelf, arguments
+    installed = shelf.install(of.source, of.sha256, repository=of.repository, replace=of.replace, by=person(), via=VIA)
     barred = shelf.barred(installed.name)
     said = installed_text(installed, barred, f"kagura-kernel plugin enable {installed.name}")
     return tell(arguments, as_data(found.plugins.row(installed.name)) | {"barred": barred}, said)

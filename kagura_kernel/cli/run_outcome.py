@@ -21,6 +21,8 @@ _NOT_SET_UP = frozenset(
         errors.IsolationTooWeak,
         errors.BrainNotConfigured,
         errors.MemoryUnavailable,
+        errors.NotInstalled,
+        errors.WorkersUnavailable,
     )
 )
 

@@ -29,6 +29,7 @@ from kagura_kernel.views.approvals import verdict_words
 from kagura_kernel.views.body import is_whole, item_text, telling_argument
 from kagura_kernel.views.card import crossings_text
 from kagura_kernel.views.changes import changes_text
+from kagura_kernel.views.commits import commits_text
 from kagura_kernel.views.head import box_line, box_notes, granted_blocks, head_line, images_blocks
 from kagura_kernel.views.kit import kit_text
 from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage
@@ -98,6 +99,8 @@ class TerminalProgress:
         for line in [*given, *kit_text(view.kit), *crossings_text(view)]:
             self._say(line, "dim")
         self._say(end_line(view), "bold")
+        if view.branches:
+            self._say(commits_text(view.branches.values()))
         if view.changes:
             self._say(changes_text(view.changes))
         if line := waiting_changes(view, self._run_id):

@@ -42,7 +42,7 @@ def serve(arguments: SimpleNamespace) -> int:
         with only_server(data_home(os.environ)):
             warm()
             try:
-                asyncio.run(_serve(arguments.drain))
+                asyncio.run(_serve(arguments.drain, container=arguments.container))
             finally:
                 close_cockpit()
     except KaguraError as error:
@@ -59,11 +59,11 @@ def _may_pass(error: KaguraError) -> bool:
     return passing and not isinstance(error, TransportRefused)
 
 
-async def _serve(drain: float) -> None:
+async def _serve(drain: float, *, container: bool) -> None:
     asked = asyncio.Event()
     with _listening(asked.set):
         try:
-            server = await make_server(os.environ, _tell, _give_back)
+            server = await make_server(os.environ, _tell, _give_back, container=container)
             # What was made so far stays for good.
             gc.collect()
             gc.freeze()

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.brain.provider import AUTO
 from kagura_kernel.cockpit.attaching import Feed, LiveFeed, Tails
+from kagura_kernel.cockpit.classifying import Message, classifying_order
+from kagura_kernel.cockpit.committing import CommitDesk
 from kagura_kernel.cockpit.controls import Controls, LazyPlugins
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.enabling import PluginSurroundings
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from kagura_kernel.memory.store import MemoryStore
     from kagura_kernel.plugins.manager import PluginManager
     from kagura_kernel.runs.auditing import AuditOrder, AuditRun
+    from kagura_kernel.runs.classifying import ClassifyingRun
     from kagura_kernel.tools.own import ToolMaker
 
 HEADLESS = "nobody can be asked here, so the policy says no"
@@ -102,6 +105,8 @@ class CockpitParts:
     close_memory: Callable[[], None] = _nothing
     # Tells the memory's server what a run has cost; None where there is none to tell
     push_cost: Callable[[str, Mapping[str, Any]], None] | None = None
+    # Likewise, how its task stands: the steps of its plan, and how many are done
+    push_task: Callable[[str, Mapping[str, Any]], None] | None = None
     # Makes what runs children, of a cockpit; None where nothing can be handed on
     make_children: Callable[[Cockpit], Children] | None = None
     alive: Callable[[str], bool] = owner_alive  # Whether a process that runs runs may still be there
@@ -125,6 +130,7 @@ class Cockpit:
         self._sessions = Sessions()
         self._blobs = BlobStore(parts.home / "blobs")
         self._changes = ChangeDesk(parts.journal, self._blobs, parts.clock)
+        self.commits_desk = CommitDesk(parts.journal, self._blobs, parts.clock)  # Where what runs committed is settled
         self._lock = threading.Lock()
         self._handles: dict[str, RunHandle] = {}
         self._powers: dict[str, SessionPowers] = {}
@@ -593,12 +599,36 @@ class Cockpit:
 
     def _listen(self) -> None:
         self._controls.begin()
+        self.plugins.reloading.begin()
 
     def _start_audit(self, order: AuditOrder, approver: Approver) -> tuple[RunHandle, AuditRun]:
         from kagura_kernel.runs.auditing import AuditParts, AuditRun
 
         parts = self._parts
         run = AuditRun(order, AuditParts(parts.journal, parts.clock, approver, parts.price, parts.redactor))
+        handle = RunHandle(run, self._engine)
+        self._begin(handle)
+        return handle, run
+
+    @property
+    def classifies(self) -> bool:
+        """Whether a brain may be asked what a chat's text means."""
+        return self._parts.choices.settings.classify_chats
+
+    def classify(self, message: Message) -> tuple[RunHandle, ClassifyingRun]:
+        """Ask a brain what a message means; returns at once.
+
+        Raises:
+            BrainError: none can be asked.
+        """
+        from kagura_kernel.runs.classifying import ClassifyingRun
+        from kagura_kernel.runs.questioning import QuestionParts
+
+        parts = self._parts
+        run = ClassifyingRun(
+            classifying_order(message, parts.choices),
+            QuestionParts(parts.journal, parts.clock, parts.price, parts.redactor),
+        )
         handle = RunHandle(run, self._engine)
         self._begin(handle)
         return handle, run
@@ -646,6 +676,7 @@ class Cockpit:
             memory=parts.memory,
             children=self._children,
             push_cost=parts.push_cost,
+            push_task=parts.push_task,
             tools=parts.tools() if thinks else (),
         )
 

@@ -44,6 +44,16 @@ _CONFLICT = Option(
     # Those of `domain.outcome`, which help does not wait for.
     choices=("theirs", "merge", "markers"),
 )
+_COMMITS = Option(
+    ("--commits",), "instead of files, the commits that the run made in its box; further words are names of branches"
+)
+_BRANCH = Option(
+    ("--branch",),
+    "with `--commits`: make a new branch of them, and touch no file",
+    Kind.TEXT,
+    metavar="NEW",
+    default="",
+)
 _APPROVAL = Argument(
     "approval",
     Kind.APPROVAL,
@@ -319,17 +329,29 @@ _WORK_COMMANDS = (
         "bring a run’s changes into the project",
         BOTH,
         (_RUN, _PATHS),
-        (_HUNK, _CONFLICT, *_BOOKS),
-        ("apply last", "apply last README.md", "apply last a.py --hunk 2", "apply last a.py --conflict merge"),
+        (_HUNK, _CONFLICT, _COMMITS, _BRANCH, *_BOOKS),
+        (
+            *("apply last", "apply last README.md", "apply last a.py --hunk 2", "apply last a.py --conflict merge"),
+            *("apply last --commits", "apply last --commits --branch tidied"),
+        ),
         detail="In a terminal the exit code is 1 when a file was left alone because the project’s had changed.",
     ),
-    Command("discard", "give a run’s changes up", BOTH, (_RUN, _PATHS), (_HUNK, *_BOOKS), ("discard last",)),
+    Command(
+        "commits",
+        "the commits that a run made in its box, by branch",
+        BOTH,
+        (_RUN._replace(required=False),),
+        _BOOKS,
+        ("commits", "commits last"),
+        detail="The run is `last` when none is named. In a terminal the difference of each follows the table.",
+    ),
+    Command("discard", "give a run’s changes up", BOTH, (_RUN, _PATHS), (_HUNK, _COMMITS, *_BOOKS), ("discard last",)),
     Command(
         "undo",
         "take back what was applied: the project has again what it had before, and the change waits again",
         BOTH,
         (_RUN, _PATHS._replace(help="only these files; all that were applied when none is named")),
-        _BOOKS,
+        (_COMMITS, *_BOOKS),
         ("undo last", "undo last README.md"),
         detail="As long as each file still is what was applied; otherwise nothing is written. What was there before "
         "is kept for 30 days. A cell of a notebook is taken back with JupyterLab’s own undo.",

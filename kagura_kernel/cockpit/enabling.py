@@ -212,9 +212,11 @@ class Enabling:
         from kagura_kernel.plugins.configuration import questions
 
         self._manager = self.around.manager()
-        # What was configured in this session stands, unless it is said anew.
-        self._given = {**self._manager.values(self.session_id, self.intent.name), **self.given}
-        self._questions = tuple(questions(self.examined.schema, self._given))
+        schema = self.examined.schema
+        # What was configured in this session stands, unless it is said anew, or other files have no such field.
+        standing = self._manager.values(self.session_id, self.intent.name)
+        self._given = {**{name: value for name, value in standing.items() if name in schema}, **self.given}
+        self._questions = tuple(questions(schema, self._given))
 
     @property
     def told(self) -> Mapping[str, str]:
@@ -231,7 +233,7 @@ class Enabling:
         """
         from kagura_kernel.plugins.configuration import complete
 
-        if self.intent.headless:
+        if self.intent.headless or self.intent.before is not None:
             complete(self.examined.schema, self._given, self.intent.name)
 
     async def fast(self) -> None:
@@ -327,6 +329,8 @@ class Enabling:
         )
 
     def _request(self, audit: PluginAudit) -> ApprovalRequest:
+        from kagura_kernel.plugins.differences import difference
+
         examined = self.examined
         manifest = examined.found.manifest
         opened = audit.permissions
@@ -337,14 +341,21 @@ class Enabling:
             if entries
         ]
         findings = [f"{one.severity}: {one.message}" for one in audit.findings]
+        anew, changes = "", []
+        if (before := self.intent.before) is not None:
+            anew = " anew"
+            changes = [
+                "It was enabled, its files have changed, and it is off.",
+                *difference(before, examined.found).lines(),
+            ]
         return ApprovalRequest(
             id=new_approval_id(),
             # The run and its session put themselves in.
             run_id=self.talk.handle.run_id if self.talk.handle else "",
             session_id=self.session_id,
             kind=ApprovalKind.PLUGIN,
-            title=f"Enable the plugin {manifest.name} {manifest.version}, risk {audit.risk}",
-            detail="\n".join([audit.summary, *wants, *findings]),
+            title=f"Enable the plugin {manifest.name} {manifest.version}{anew}, risk {audit.risk}",
+            detail="\n".join([*changes, audit.summary, *wants, *findings]),
             arguments={"plugin": manifest.name, "content_hash": audit.content_hash, "risk": str(audit.risk)},
             requested_at=self.around.clock.now(),
             deadline=self.around.choices.settings.approval_deadline,

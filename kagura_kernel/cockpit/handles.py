@@ -28,7 +28,7 @@ from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.membrane.leasing import Leasing
 
 if TYPE_CHECKING:
-    from kagura_kernel.runs.auditing import AuditRun
+    from kagura_kernel.runs.questioning import QuestionRun
     from kagura_kernel.runs.run import Run
 
 KEPT_OUTPUT = 24_000
@@ -101,8 +101,8 @@ _BEGINS_WITHIN = 60.0
 _CROSSINGS = (EgressDecided, EgressClosed, LeaseUsed, PluginCalled)
 
 
-AnyRun = Union["Run", "AuditRun"]
-"""What can be run: a brain's task, a cell's own code, the audit of a plugin. Used on the engine's loop."""
+AnyRun = Union["Run", "QuestionRun"]
+"""What can be run: a brain's task, a cell's own code, one question to a brain. Used on the engine's loop."""
 
 
 class RunHandle:

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,18 +23,20 @@ from kagura_kernel.domain.events import KitStaged
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
-from kagura_kernel.kit.definitions.references import known_agents, resolve_agent, usual_places
+from kagura_kernel.kit.definitions.references import add_ready, known_agents, resolve_agent, usual_places
 from kagura_kernel.kit.packages.hosts import ToolHosts, tool_hosts
 from kagura_kernel.kit.packages.registry import load_registry, sources_of
 from kagura_kernel.kit.staging.plan import plan_kit
 from kagura_kernel.kit.staging.planned import surroundings_of
 from kagura_kernel.kit.staging.stage import build_kit
 from kagura_kernel.kit.staging.versions import MANIFEST
+from kagura_kernel.membrane.egress.hosts import ASK, NONE
 from kagura_kernel.membrane.grant import host_sets
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.kit import UnresolvedTool
     from kagura_kernel.journal.store import Journal
+    from kagura_kernel.kit.definitions.definition import AgentDefinition
     from kagura_kernel.kit.definitions.references import AgentPlaces, ResolvedAgent
     from kagura_kernel.kit.definitions.toolsets import Toolset
     from kagura_kernel.kit.redaction.places import RedactedFile
@@ -146,6 +149,34 @@ class NamedAgent:
     problem: str | None = None  # Why it cannot be used; None where it can
 
 
+@dataclass(frozen=True, slots=True)
+class AddedAgent:
+    """A definition that was just written among a person's own."""
+
+    name: str
+    path: Path  # Where it is
+    notes: tuple[str, ...]  # What it says of itself above its first key: what it needs, and how to say that
+    definition: AgentDefinition
+
+    @property
+    def lines(self) -> list[str]:
+        """What a person reads."""
+        grants, place = self.definition.grants, f"{self.path.parent.name}/{self.path.name}"
+        open_hosts = ", ".join(one for one in grants.net if one not in (ASK, NONE)) or "no host"
+        others = " Any other host is a question." if ASK in grants.net else ""
+        return [
+            f"{place} of the data directory was written, and is yours to change. `--agent {self.name}` runs it.",
+            f"Before each run it asks for: {', '.join(grants.credentials)}.",
+            f"Open without a question: {open_hosts}.{others}",
+            "",
+            *self.notes,
+        ]
+
+
+def _is_note(line: str) -> bool:
+    return line.startswith("#")
+
+
 def _absolute(setting: str, text: str) -> Path:
     path = Path(text).expanduser()
     if not path.is_absolute():
@@ -174,6 +205,18 @@ class KitDesk:
     def named(self) -> tuple[NamedAgent, ...]:
         """Each of them as it is now."""
         return tuple(self._named(name) for name in self.agents())
+
+    def add(self, name: str) -> AddedAgent:
+        """Write a definition that comes ready for a service among the person's own.
+
+        Raises:
+            UnknownName: there is none of this name.
+            UsageError: the person has one of this name, or it cannot be written.
+        """
+        path, text = add_ready(name, self._places().own)
+        lines = text.splitlines()
+        notes = tuple(line.removeprefix("#").removeprefix(" ") for line in takewhile(_is_note, lines))
+        return AddedAgent(name, path, notes, self.resolve(name).definition)
 
     def resolve(self, reference: str | None = None) -> ResolvedAgent:
         """The agent that a reference leads to; None is the settings' own, and then `default`.
@@ -353,7 +396,9 @@ def plan_lines(plan: AgentPlan) -> list[str]:
     head = f"agent {agent.name} ({_KINDS.get(agent.kind, agent.kind)})"
     about = [f"  {agent.definition.description}"] if agent.definition.description else []
     lines = [head, *about, *plan.kit.shown(), *_asks(agent), *_toolsets(agent), *_hosts(plan.tools, agent)]
-    return [plan.plain(line) for line in lines]
+    # A program that stands in the arguments has lines of its own, and none of them passes for one of ours.
+    told = [plan.plain(line).split("\n") for line in lines]
+    return [line if not number else f"    | {line}" for parts in told for number, line in enumerate(parts)]
 
 
 def plan_record(plan: AgentPlan) -> dict[str, object]:

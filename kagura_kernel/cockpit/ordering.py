@@ -40,6 +40,7 @@ from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
 if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.redactor import Redactor
 
+_GIT = ".git"
 _KEEP_OR = "leave `--keep` or"
 _MOST_PICTURES = 20
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -118,7 +119,13 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
         session_id=session_id,
         task=request.task,
         project=project,
-        spec=_spec(project, grant, settings, replace(policy, read_only_subpaths=_protected(git)), bool(request.image)),
+        spec=_spec(
+            project,
+            grant,
+            settings,
+            _with_paths(policy, project, git, works_for_another=request.handoff is not None),
+            bool(request.image),
+        ),
         request=request,
         git=git,
         grant=grant,
@@ -233,10 +240,20 @@ def _image(name: str) -> str:
     return f"{DEFAULT_PREFIX}{name}:latest" if name in NAMES else name
 
 
-def _protected(git: GitRules | None) -> tuple[str, ...]:
-    """What of the project stays as it is: our own and git's directories, and what git runs."""
-    held = [*SandboxPolicy().read_only_subpaths, *(git.held if git is not None else ())]
-    return tuple(dict.fromkeys(held))
+def _with_paths(
+    policy: SandboxPolicy, project: Path, git: GitRules | None, *, works_for_another: bool
+) -> SandboxPolicy:
+    """The policy with what of the project stays as it is: our own directory, git's, and what git runs.
+
+    Where a person's run works in a copy, a repository of the project's own is part of that, so that it can commit.
+    """
+    folder = project / _GIT
+    in_a_copy = policy.writable and policy.type is not SandboxPolicyType.DANGER_FULL
+    commits = in_a_copy and not works_for_another and folder.is_dir()
+    own = (_GIT,) if commits and not folder.is_symlink() else ()
+    held = [*policy.read_only_subpaths, *(git.held if git is not None else ())]
+    read_only = tuple(path for path in dict.fromkeys(held) if path not in own)
+    return replace(policy, read_only_subpaths=read_only, own_subpaths=own)
 
 
 def _spec(project: Path, grant: RunGrant, settings: Settings, policy: SandboxPolicy, image_required: bool) -> BoxSpec:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kagura_kernel.domain.plugins import PluginAudit, PluginFinding
     from kagura_kernel.plugins.configuration import Question, Value
     from kagura_kernel.plugins.manager import Examined, PluginRow
+    from kagura_kernel.plugins.manifest import Found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,7 @@ class EnablePlugin(AuditPlugin):
     words: tuple[str, ...] = ()  # Configuration, each `field=value`
     accept: Risk | None = None  # The highest risk at which nobody needs to be asked; None asks always
     seen: str = ""  # Hash of the files whose audit a person has seen elsewhere, where they said yes; empty for nobody
+    before: Found | None = None  # As it was enabled until its files changed; None where somebody asks for it
 
 
 def as_asked(values: Mapping[str, Any]) -> dict[str, Any]:

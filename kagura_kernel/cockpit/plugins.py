@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kagura_kernel.cockpit.enabling import Auditor, Enabling, PluginSurroundings, auditor_for, run_audit, was_played
 from kagura_kernel.cockpit.naming import working_directory
+from kagura_kernel.cockpit.plugin_repositories import PluginRepositories, split_version
 from kagura_kernel.cockpit.plugin_talk import (
     AuditDone,
     AuditPlugin,
@@ -27,6 +28,7 @@ from kagura_kernel.cockpit.plugin_talk import (
     PluginStep,
     PluginTalk,
 )
+from kagura_kernel.cockpit.reloading import Reloading
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.plugins import Severity
@@ -55,6 +57,8 @@ class PluginDesk:
         self._around = around
         # The person's own plugins, and the authors whom they trust
         self.shelf = PluginShelf(around.manager, around.home)
+        # Watches what is enabled
+        self.reloading = Reloading(around, self.enable)
 
     @property
     def manager(self) -> PluginManager:
@@ -112,6 +116,7 @@ class PluginDesk:
         """
         session_id = self._session(session)
         self.manager.row(session_id, name, self._project(None))
+        self._around.engine.post(self.reloading.drop, session_id, name)
         return self._around.engine.call(self.manager.disable(session_id, name, by=by, via=via))
 
     def audit(self, intent: AuditPlugin) -> PluginTalk:
@@ -160,6 +165,7 @@ class PluginDesk:
     ) -> PluginRow:
         from kagura_kernel.plugins.configuration import parse_inline
 
+        self.reloading.asked_for(session_id, intent, project)
         examined = await self._examined(intent, talk, session_id, project)
         if intent.seen not in ("", examined.content_hash):
             raise errors.PluginChangedSince(intent.name, "shown")
@@ -332,25 +338,53 @@ class PluginShelf:
     def __init__(self, manager: Callable[[], PluginManager], home: Path) -> None:
         self._manager = manager
         self._own = home / FOLDER
+        # Where plugins can be had from, beside directories, archives and addresses
+        self.repositories = PluginRepositories(manager, home, self._installed)
 
-    def install(self, source: str, sha256: str | None, *, replace: bool = False, by: str, via: str) -> Found:
-        """Copy a plugin from a directory, an archive or an address.
+    def install(
+        self,
+        source: str,
+        sha256: str | None,
+        *,
+        repository: str | None = None,
+        replace: bool = False,
+        by: str,
+        via: str,
+    ) -> Found:
+        """Copy a plugin from a directory, an archive, an address, or by its name from a repository.
 
         Raises:
-            UsageError: there is no such source, or its hash is missing.
+            UsageError: there is no such source, its hash is missing, or it can mean two things.
             PluginInvalid: it is no plugin.
             PluginRefused: its hash is another one, it holds what no plugin may hold, or its name is taken.
+            KaguraError: as `PluginRepositories.install`.
         """
-        from kagura_kernel.plugins.installing import install, remove
+        from kagura_kernel.plugins.installing import install
 
+        named = split_version(source)
+        if repository is not None or (named is not None and self.repositories.trusted()):
+            if named is None or sha256 is not None:
+                raise errors.UsageError("A repository's plugin is named: NAME or NAME@VERSION, and has no --sha256.")
+            if repository is None and Path(source).exists():
+                raise errors.UsageError(
+                    f"{source} is a folder here and may be a plugin of a repository. Say ./{source} for the folder, or "
+                    f"--repository NAME."
+                )
+            return self.repositories.install(*named, repository=repository, replace=replace, by=by, via=via)
         found = install(source, sha256, self._own, replace=replace)
+        self._installed(found, f"from {Path(source).name or source}", replace=replace, by=by, via=via)
+        return found
+
+    def _installed(self, found: Found, why: str, *, replace: bool, by: str, via: str) -> None:
+        from kagura_kernel.plugins.installing import remove
+
         try:
             self._manager().note(
                 "installed",
                 found.name,
                 by=by,
                 via=via,
-                why=f"from {Path(source).name or source}",
+                why=why,
                 version=found.manifest.version,
                 content_hash=found.content.content_hash,
             )
@@ -358,7 +392,6 @@ class PluginShelf:
             if not replace:
                 remove(found.name, self._own)
             raise
-        return found
 
     def barred(self, name: str) -> str:
         """Why one of the person's own plugins cannot be enabled, whatever they decide; empty when it can.

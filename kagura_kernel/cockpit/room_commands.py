@@ -23,6 +23,16 @@ KIT_COMMANDS = (
         "kit agents", "the agents that have a name: yours, and those that come with the package", BOTH, options=(JSON,)
     ),
     Command(
+        "kit add",
+        "write an agent for a cloud among yours, with the lease that it asks for and the hosts that it may reach",
+        BOTH,
+        (Argument("name", Kind.CHOICE, "which cloud", choices=("aws", "cloudflare", "gcp")),),
+        (JSON,),
+        ("kit add aws", "kit add cloudflare"),
+        detail="Says where it is, what it will ask for, and what credentials.toml has to say for that. One that you "
+        "have of this name is left as it is.",
+    ),
+    Command(
         "kit plan",
         "what a run of an agent would be given, why, and from where; nothing is staged",
         BOTH,
@@ -384,15 +394,93 @@ PLUGIN_COMMANDS = (
     ),
     Command(
         "plugin install",
-        "copy a plugin from a directory, an archive or an HTTPS address into your own plugins; enables nothing",
+        "copy a plugin from a directory, an archive, an HTTPS address or a repository into your own plugins; enables "
+        "nothing",
         BOTH,
-        (Argument("source", Kind.SOURCE, "a directory, a .zip or .tar.gz file, or an https:// address"),),
+        (
+            Argument(
+                "source",
+                Kind.SOURCE,
+                "a directory, a .zip or .tar.gz file, an https:// address, or NAME[@VERSION] of a repository",
+            ),
+        ),
         (
             Option(("--sha256",), "what the archive’s SHA-256 must be; needed for archives", Kind.TEXT, metavar="HASH"),
+            Option(("--repository",), "the repository that has it", Kind.TEXT, metavar="NAME", otherwise="any of them"),
             Option(("--replace",), "put it in the place of the one that is there"),
             JSON,
         ),
-        ("plugin install ./my-plugin",),
+        ("plugin install ./my-plugin", "plugin install my-plugin@1.2.0"),
+    ),
+    Command(
+        "plugin search",
+        "the plugins that the repositories have that you trust, and what of them is installed",
+        BOTH,
+        (
+            Argument(
+                "words",
+                Kind.TEXT,
+                "that stand in name, description or author; all plugins when none is named",
+                required=False,
+                many=True,
+                metavar="WORD",
+                options=True,
+            ),
+        ),
+        (JSON,),
+        ("plugin search", "plugin search calendar"),
+        detail="Author, risk and permissions are the repository’s words; your own audit counts.",
+    ),
+    Command(
+        "plugin update",
+        "newer versions of what was installed from a repository, with what they ask for that yours does not",
+        BOTH,
+        (Argument("source", Kind.PLUGIN, "which; all when none is named", required=False, metavar="NAME[@VERSION]"),),
+        (
+            Option(("--yes",), "put them in the place of yours; else a terminal asks, and a notebook shows them"),
+            JSON,
+        ),
+        ("plugin update", "plugin update my-plugin --yes"),
+        detail="Nothing is enabled. What is enabled and has other files now is off, and is asked about anew. In a "
+        "terminal the exit code is 1 when something newer was left.",
+    ),
+    Command("plugin repository list", "the repositories of plugins that you trust", BOTH, options=(JSON,)),
+    Command(
+        "plugin repository add",
+        "trust a repository of plugins, by its first root",
+        BOTH,
+        (Argument("source", Kind.SOURCE, "its https:// address, or a folder"),),
+        (
+            Option(("--root",), "the file of its first root, as its owner gave it to you", Kind.FILE),
+            Option(("--sha256",), "in place of that, the SHA-256 of its first root", Kind.TEXT, metavar="HASH"),
+            Option(("--name",), "what it is called here", Kind.TEXT, metavar="NAME", otherwise="by its host or folder"),
+            JSON,
+        ),
+        ("plugin repository add https://plugins.example.org --sha256 HASH",),
+        detail="What its keys have not signed, or what is older than what was seen before, is refused from then on.",
+    ),
+    Command(
+        "plugin repository remove",
+        "trust a repository no longer; what was installed from it stays",
+        BOTH,
+        (Argument("name", Kind.TEXT, "what it is called", metavar="NAME"),),
+        (JSON,),
+        ("plugin repository remove our-plugins",),
+    ),
+    Command(
+        "plugin publish",
+        "add plugins to the repository in a folder, which is made when it is not there; without any, sign it anew",
+        TERMINAL,
+        (
+            Argument("folder", Kind.DIRECTORY, "the repository’s, to be served as it is"),
+            Argument("plugins", Kind.FILE, "directories, .zip or .tar.gz files", required=False, many=True),
+        ),
+        (
+            Option(("--key",), "the file of its Ed25519 key; made when it is not there", Kind.FILE),
+            Option(("--days",), "how long its index holds", Kind.COUNT, default=90, otherwise="90"),
+            JSON,
+        ),
+        ("plugin publish ./site ./my-plugin --key ~/repository.key", "plugin publish ./site --key ~/repository.key"),
     ),
     Command(
         "plugin remove",

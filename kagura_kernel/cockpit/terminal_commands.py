@@ -94,13 +94,20 @@ TERMINAL_COMMANDS = (
                 default=30.0,
                 otherwise="30",
             ),
+            Option(
+                ("--container",),
+                "have every chat's runs think with the sealed brain, in a container: Docker's, or gVisor's where the "
+                "settings name it",
+                otherwise="with the brain and in the box of the settings",
+            ),
         ),
-        examples=("serve", "serve --drain 300"),
+        examples=("serve", "serve --drain 300", "serve --container"),
         detail="A chat is a table of the settings, `[transports.slack]` or `[transports.discord]`; "
         "`kagura-kernel setup transport` writes one. Each thread is a session, and many go on at once. Told to stop, "
         "it takes no new task, waits for the runs, stops those that are still there and says so in their threads; a "
         "second signal ends it at once. Exit code 0 once it was stopped in good order, 2 where no chat is set up or "
-        "lets us in, and where another process serves this data directory.",
+        "lets us in, and where another process serves this data directory, 3 where what it needs is not installed or "
+        "set up: a chat's library, and for `--container` a key and containers.",
     ),
     Command(
         "route",
@@ -190,7 +197,11 @@ TERMINAL_COMMANDS = (
         "images build",
         "build images of Docker boxes and what they are built on",
         TERMINAL,
-        (Argument("name", Kind.RECIPE, "base, python, node, aws, agent or gcloud", required=False, many=True),),
+        (
+            Argument(
+                "name", Kind.RECIPE, "base, python, node, aws, agent, rust, gcloud, server", required=False, many=True
+            ),
+        ),
         (
             Option(("--base",), "stands in for the pinned Debian image", Kind.TEXT, metavar="IMAGE", default=""),
             Option(

@@ -1,7 +1,8 @@
 """What a message in a thread asks for, by its structure and by how the thread's session stands; never by its prose.
 
-A message is a command, an answer, a word about the run that goes on, or a task. Only what structure leaves open is
-`Unclear`, and only that may be put to a brain, whose answer never approves or kills anything. Pure.
+A message is a command, an answer, a word about the run that goes on, or a task. What structure leaves open is
+`Unclear`, or `Ambiguous` where its prose may say what it is: only that may be put to a brain, whose answer never
+approves or kills anything. Pure.
 """
 
 from __future__ import annotations
@@ -103,7 +104,16 @@ class Unclear:
     choices: tuple[str, ...] = ()  # Ids of what it may be about
 
 
-Meaning = TaskSaid | StatusAsked | AnswerSaid | StopSaid | SentenceSaid | CommandSaid | Unclear
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """A text where something waits for an answer, and which is none of those that were offered."""
+
+    text: str
+    run_id: str  # The run that goes on
+    questions: tuple[ApprovalRequest, ...] = ()  # What a text may answer; none where what waits is for a yes or a no
+
+
+Meaning = TaskSaid | StatusAsked | AnswerSaid | StopSaid | SentenceSaid | CommandSaid | Unclear | Ambiguous
 
 
 def waits_for_nobody(text: str) -> bool:
@@ -114,8 +124,14 @@ def waits_for_nobody(text: str) -> bool:
     return said.casefold().rstrip(".!") in YES | NO | STATUS | STOP
 
 
-def understand(text: str, standing: Standing) -> Meaning:
-    """What a message asks for."""
+def understand(text: str, standing: Standing, *, prose: bool = False) -> Meaning:
+    """What a message asks for.
+
+    Args:
+        text: The message.
+        standing: How its session stands.
+        prose: Whether somebody can be asked what prose means; otherwise the likeliest is taken.
+    """
     said = text.strip()
     word = said.casefold().rstrip(".!")
     if not said:
@@ -129,7 +145,26 @@ def understand(text: str, standing: Standing) -> Meaning:
         return StopSaid(standing.running) if standing.running else Unclear(said, "nothing runs")
     if word in GO_ON and not standing.running:
         return CommandSaid(word)
-    return _answer(said, word, standing) or _task(said, word, standing)
+    return (prose and _open(said, word, standing)) or _answer(said, word, standing) or _task(said, word, standing)
+
+
+def _open(said: str, word: str, standing: Standing) -> Ambiguous | None:
+    if not standing.running or not _is_open(said, word, standing):
+        return None
+    questions = tuple(one for one in standing.waiting if one.kind is ApprovalKind.QUESTION)
+    return Ambiguous(said, standing.running, questions)
+
+
+def _is_open(said: str, word: str, standing: Standing) -> bool:
+    """Whether something waits, and only the prose of a text could say whether it is meant for that."""
+    questions = [one for one in standing.waiting if one.kind is ApprovalKind.QUESTION]
+    if word in YES | NO | GO_ON or not standing.waiting:
+        return False
+    if len(questions) == 1 and len(standing.waiting) == 1:
+        # To a question without offers every text is an answer; a number names one, or none.
+        options = questions[0].options
+        return bool(options) and chosen(said, options) == said and said not in options
+    return not (questions and said.isdigit())
 
 
 def chosen(said: str, options: Sequence[str]) -> str | None:

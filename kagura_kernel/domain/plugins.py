@@ -166,12 +166,14 @@ PluginChange = Literal[
     "unapproved",
     "rejected",
     "installed",
+    "outdated",
     "removed",
     "signed",
     "trusted",
     "distrusted",
 ]
-"""What happened to a plugin beside audits and calls. `changed`: its files differ from those that were enabled."""
+"""What happened to a plugin beside audits and calls. `changed`: its files differ from those that were enabled.
+`outdated`: a repository has a newer version, which is the one that is told."""
 
 
 RISK_WORDS = {

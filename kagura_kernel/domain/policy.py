@@ -67,6 +67,13 @@ class SandboxPolicy:
     writable_roots: tuple[str, ...] = ("/workspace",)  # Paths in the box that may be written, beside its scratch space
     # Paths below a writable root that stay as they are, relative to it
     read_only_subpaths: tuple[str, ...] = (".git", ".kagura")
+    # Paths below a writable root that a box changes for itself alone
+    own_subpaths: tuple[str, ...] = ()
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """Paths of which no change is ever told."""
+        return (*self.own_subpaths, *self.read_only_subpaths)
 
     @property
     def writable(self) -> bool:

@@ -239,6 +239,13 @@ class Settings:
         label="highest risk of a plugin",
     )
     plugin_box: str = _setting("auto", "the back-end of the jails of plugins, or `auto`", label="box of plugins")
+    plugin_reload: Literal["audit", "scan", "off"] = _setting(
+        "audit",
+        "what happens by itself when files of an enabled plugin [change](plugins.md#when-its-files-change): it is off, "
+        "audited as it was when it was enabled, and asked about; the same with the scan alone, which costs nothing; or "
+        "nothing until the next run, when it is off",
+        label="when a plugin’s files change",
+    )
     plugin_call_seconds: float = _setting(
         30.0,
         "how long one call of a plugin's function may take",
@@ -366,6 +373,15 @@ class Settings:
         "[chats](transports.md) that `serve` opens, by name, and what each is told: who may speak, where "
         "its tokens are kept",
         label="chats",
+    )
+    classify_chats: bool = _setting(
+        True,
+        "whether a brain is asked what a chat's text means where [prose alone](transports.md#what-only-prose-decides) "
+        "can say it; without that the likeliest is taken",
+        label="ask a brain what a message means",
+    )
+    classify_model: str = _setting(
+        "", "the model that is asked so; empty is that of the chat's brain", label="model that is asked so"
     )
 
 

@@ -11,7 +11,7 @@ from kagura_kernel.domain.outcome import FileChange, in_order
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.journal.store import Journal
 
-_KINDS = ("run.started", "changes.collected", "changes.settled", "run.finished")
+_KINDS = ("run.started", "changes.collected", "changes.settled", "commits.told", "run.finished")
 
 
 def changes_of(journal: Journal, run_id: str) -> list[FileChange]:

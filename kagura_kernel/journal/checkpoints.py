@@ -292,7 +292,7 @@ def needed(journal: Journal, hashes: Collection[str]) -> frozenset[str]:
 def _undecided(journal: Journal, run_id: str) -> set[str]:
     """Contents of a run's changes that were neither applied nor discarded, and those that they are compared with."""
     changes: Mapping[str, FileChange] = {}
-    for row in journal.events(run_id=run_id, kinds=("changes.collected", "changes.settled")):
+    for row in journal.events(run_id=run_id, kinds=("changes.collected", "changes.settled", "commits.told")):
         changes = changes_after(changes, row.event)
     left = [one for one in changes.values() if one.state not in ("applied", "discarded")]
     return {sha256 for one in left for sha256 in (one.new_sha256, one.old_sha256) if sha256}

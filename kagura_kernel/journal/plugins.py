@@ -48,6 +48,7 @@ class PluginView:
     audit: PluginAudit | None = None  # The latest audit of exactly these files; None while there is none
     approved: bool = False  # Whether exactly these files are approved, as far as the journal knows
     quarantine: str = ""  # Why these files are put off; empty when they are not
+    update: str = ""  # The newer version that a repository has; empty where none is known
     uses: tuple[PluginChanged, ...] = ()  # What brought it where it is in a session, for each one, the latest first
 
     @property
@@ -87,6 +88,7 @@ class PluginFold:
         self._approved: dict[str, str] = {}
         self._quarantined: dict[tuple[str, str], str] = {}
         self._uses: dict[tuple[str, str], PluginChanged] = {}
+        self.offered: dict[str, str] = {}  # The newer version that a repository has of one of the person's own
 
     def take(self, event: Event) -> None:
         """Take the next event; those that are not about plugins change nothing."""
@@ -119,10 +121,14 @@ class PluginFold:
                 self._approved[event.plugin] = event.content_hash
             case "unapproved" | "removed":
                 self._approved.pop(event.plugin, None)
+            case "outdated":
+                self.offered[event.plugin] = event.version
             case "quarantined":
                 self._quarantined[event.plugin, event.content_hash] = event.reason
             case "released":
                 self._quarantined.pop((event.plugin, event.content_hash), None)
+        if event.change in ("installed", "removed"):
+            self.offered.pop(event.plugin, None)
         if event.session_id and event.state:
             self._uses[event.plugin, event.session_id] = event
 
@@ -140,6 +146,7 @@ class PluginFold:
             audit=self.audits.get(key),
             approved=bool(seen.content_hash) and self._approved.get(seen.plugin) == seen.content_hash,
             quarantine=self._quarantined.get(key, ""),
+            update=self.offered.get(seen.plugin, "") if seen.place == "user" else "",
             uses=tuple(sorted(uses, key=lambda use: use.at, reverse=True)),
         )
 
@@ -193,6 +200,11 @@ class PluginHistory:
         """Hashes of all files of this name that were ever audited. Raises like `look`."""
         with self._current() as fold:
             return frozenset(found for name, found in fold.audits if name == plugin)
+
+    def offered(self, plugin: str) -> str:
+        """The newer version of one of the person's own plugins that a repository has; empty where none is known."""
+        with self._current() as fold:
+            return fold.offered.get(plugin, "")
 
     def seen(self) -> dict[tuple[str, PluginPlace, str], PluginSeen]:
         """How plugins were when they were last found, by name, place and project. Raises like `look`."""

@@ -75,7 +75,7 @@ class RunRow:
 
     run_id: str
     session_id: str
-    flavour: str  # `agent`, `sandbox` or `audit`
+    flavour: str  # `agent`, `sandbox`, `audit` or `classification`
     status: RunStatus  # `awaiting_approval` is a running one that waits for a person
     task: str  # What was asked, its first 500 characters; the whole stands in the `run.started` event
     brain: str  # Name of the brain; empty for a cell's own code

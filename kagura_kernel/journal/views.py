@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, select, update
+from sqlalchemy import Connection, Row, Select, delete, func, select, update
 
 from kagura_kernel.domain.errors import JournalUnreadable
 from kagura_kernel.domain.events import (
@@ -110,10 +110,10 @@ def runs_ending(journal: Journal, ending: str) -> list[str]:
     return [row.run_id for row in found if ending and row.run_id.endswith(ending)]
 
 
-def latest_start(journal: Journal) -> datetime | None:
-    """When the run began that began last by the clock, whatever was written after it; None where there is none."""
-    found = journal.read(select(schema.runs.c.started_at).order_by(schema.runs.c.started_at.desc()).limit(1))
-    return moment(found[0].started_at) if found else None
+def latest_moment(journal: Journal) -> datetime | None:
+    """The latest that a row bears by the clock, whatever was written after it; None where there is no row."""
+    found = journal.read(select(func.max(schema.events.c.at).label("at")))
+    return moment(found[0].at) if found and found[0].at else None
 
 
 def unfinished(journal: Journal, *, here: Here | None = None) -> list[RunRow]:

@@ -29,7 +29,7 @@ from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
 from kagura_kernel.jupyter.tables import board_table
 from kagura_kernel.render.blocks import Blocks
 from kagura_kernel.render.escape import one_line
-from kagura_kernel.render.html import Bundle, drawn, html_of
+from kagura_kernel.render.html import Bundle, drawn
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.boards import BudgetLine, RunLine, Sum, board_blocks, board_record, costs_blocks
 from kagura_kernel.views.leases import LeaseLine, lease_board
@@ -94,7 +94,7 @@ class LiveBoard(ABC, Generic[Line]):
         blocks = self.blocks(lines, now, live=True)
         still = self.bundle(lines, now) if self.is_kept else None
         text = "\n".join(lines_of(blocks))
-        self._slot.open(self.label, text, {"all": html_of(blocks)}, self._pressed, still)
+        self._slot.open(self.label, text, {"all": blocks}, self._pressed, still)
         self._watching = asyncio.ensure_future(self._watch())
 
     def end(self) -> None:
@@ -126,7 +126,7 @@ class LiveBoard(ABC, Generic[Line]):
                 lines, going = await asyncio.to_thread(self.look, self._cockpit)
                 if lines != self._lines:
                     self._lines = lines
-                    self._slot.show({"all": html_of(self.blocks(lines, datetime.now(UTC), live=True))})
+                    self._slot.show({"all": self.blocks(lines, datetime.now(UTC), live=True)})
         except KaguraError:
             # The journal was closed or lost; whoever asks it next is told.
             pass

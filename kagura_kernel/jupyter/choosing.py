@@ -38,6 +38,7 @@ from kagura_kernel.jupyter.follow import TICK_SECONDS, interruptible
 from kagura_kernel.jupyter.slots import Slot
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, place_of
 from kagura_kernel.membrane.credentials.secret import KeychainUnusable, in_thread, keychain_name
+from kagura_kernel.render.blocks import Blocks
 from kagura_kernel.render.escape import shown_path
 from kagura_kernel.views import choosing as view
 
@@ -139,14 +140,14 @@ def _thinks() -> str:
 class _Form:
     """A live card that waits for a person's buttons."""
 
-    def __init__(self, cockpit: Cockpit, label: str, parts: Mapping[str, str], error: KaguraError) -> None:
+    def __init__(self, cockpit: Cockpit, label: str, parts: Mapping[str, Blocks], error: KaguraError) -> None:
         self._label, self._error = label, error
         self._deadline = cockpit.approval_deadline
         self._arrived: deque[Mapping[str, Any]] = deque()
         self._slot = Slot()
         self._slot.open(label, "This cell waits for a choice.", parts, self._arrived.append, view.kept(label, _WAITS))
 
-    def show(self, parts: Mapping[str, str]) -> None:
+    def show(self, parts: Mapping[str, Blocks]) -> None:
         self._slot.show(parts)
 
     def tell(self, text: str, about: str) -> None:

@@ -118,11 +118,11 @@ class KitBrowser:
         else:
             write_once(self._bundle())
 
-    def _parts(self) -> dict[str, str]:
+    def _parts(self) -> dict[str, ui.Blocks]:
         return {
-            "head": html_of([views.kit_head(self.kit)]),
-            "files": html_of(self._files(live=True)),
-            "file": html_of(views.file_blocks(self._opened)) if self._there else "",
+            "head": (views.kit_head(self.kit),),
+            "files": self._files(live=True),
+            "file": tuple(views.file_blocks(self._opened)) if self._there else (),
         }
 
     def _bundle(self) -> Bundle:

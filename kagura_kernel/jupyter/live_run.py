@@ -18,14 +18,16 @@ from kagura_kernel.domain.notebook import WriteCells
 from kagura_kernel.domain.outcome import RESOLUTIONS, FileChange, by_path
 from kagura_kernel.jupyter.slots import Slot, aside, press, write_once
 from kagura_kernel.jupyter.surface import Surface, person
-from kagura_kernel.render.html import Bundle, html_of
+from kagura_kernel.render.blocks import Blocks
+from kagura_kernel.render.html import Bundle
 from kagura_kernel.views import card
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
-from kagura_kernel.views.changes import Beside, changes_blocks, changes_text, path_of
+from kagura_kernel.views.changes import Beside, changes_blocks, path_of
+from kagura_kernel.views.commits import can_settle, commits_blocks
 from kagura_kernel.views.head import head_blocks, head_line
 from kagura_kernel.views.models import MODEL, model_blocks, picker_blocks
 from kagura_kernel.views.previews import is_new_notebook, wanted, wanted_before
-from kagura_kernel.views.record import changes_bundle, run_bundle
+from kagura_kernel.views.record import all_text, changes_bundle, run_bundle
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.said import say_blocks
 from kagura_kernel.views.sign import sign_blocks
@@ -43,7 +45,7 @@ def _beside(cockpit: Cockpit, run_id: str, changes: Mapping[str, FileChange], wa
     conflicts = any(change.state == "conflict" for change in changes.values())
     written = any(change.written for change in changes.values())
     sides, stuck = desk.both_sides(run_id) if conflicts else {}, desk.stuck(run_id) if written else {}
-    return replace(found, sides=sides, stuck=stuck)
+    return replace(found, sides=sides, stuck=stuck, branches=cockpit.commits_desk.branches(run_id))
 
 
 def _previews(desk: ChangeDesk, changes: Mapping[str, FileChange]) -> Beside:
@@ -77,10 +79,10 @@ def show_changes(
     surface: Surface,
     write_cells: WriteCells | None = None,
 ) -> None:
-    """Put a run's changes below the cell; with buttons where a person can press them and something is to be decided."""
-    if not changes:
-        return
+    """Put a run's changes and commits below the cell; with buttons where a person can press them and any are left."""
     beside = _beside(cockpit, run_id, changes)
+    if not changes and not beside.branches:
+        return
     if surface is Surface.NOTEBOOK and _offers(changes, beside):
         _open[run_id] = ChangeCard(cockpit, run_id, changes, beside, write_cells)
     else:
@@ -89,7 +91,7 @@ def show_changes(
 
 def _offers(changes: Mapping[str, FileChange], beside: Beside) -> bool:
     """Whether anything can be decided about them, or be taken back."""
-    return any(
+    return can_settle(beside.branches) or any(
         (change.written and change.path not in beside.stuck)
         or change.state == "proposed"
         or (change.state == "conflict" and not change.is_cell)
@@ -106,6 +108,9 @@ def refresh_changes(cockpit: Cockpit, run_id: str) -> None:
 
 ACTS = frozenset({"apply", "discard", "undo"})
 """What buttons of changes do."""
+
+OF_COMMITS = "-commits"
+"""What follows one of these where a button is about the commits of a branch."""
 
 
 def settle(
@@ -134,6 +139,15 @@ def settle(
     return ""
 
 
+def settle_commits(cockpit: Cockpit, run_id: str, act: str, branch: str) -> str:
+    """The same with the commits of a branch."""
+    try:
+        cockpit.commits_desk.settle(act, run_id, [branch], by=person())
+    except KaguraError as error:
+        return error.message
+    return ""
+
+
 class ChangeCard:
     """A live change card."""
 
@@ -153,7 +167,7 @@ class ChangeCard:
         self._lock = threading.Lock()
         self._slot = Slot()
         still = self._still()
-        self._slot.open(LABEL, changes_text(changes), self._parts(), self._pressed, still)
+        self._slot.open(LABEL, all_text(changes, beside.branches), self._parts(), self._pressed, still)
 
     def refresh(self, changes: Mapping[str, FileChange], told: str = "") -> None:
         """Show these states; from any thread. The card becomes static when nothing can be decided any more."""
@@ -173,20 +187,27 @@ class ChangeCard:
 
     def _still(self, told: str = "") -> Bundle:
         how = f"To apply: `%kagura apply {self._run_id}`, in a terminal `kagura-kernel apply {self._run_id}`."
+        how += " With `--commits` it is the commits." if self._beside.branches else ""
         return changes_bundle(self._changes, told, self._run_id, how, self._beside)
 
-    def _parts(self, told: str = "") -> dict[str, str]:
-        return {"all": html_of(changes_blocks(self._changes, live=True, told=told, beside=self._beside))}
+    def _parts(self, told: str = "") -> dict[str, Blocks]:
+        commits = commits_blocks(self._beside.branches, live=True)
+        shown = changes_blocks(self._changes, live=True, told=told, beside=self._beside, commits=commits)
+        return {"all": shown}
 
     def _pressed(self, content: Mapping[str, Any]) -> None:
-        act, path, which = content.get("act"), content.get("path"), str(content.get("id") or "")
+        word, path, which = str(content.get("act")), content.get("path"), str(content.get("id") or "")
+        act = word.removesuffix(OF_COMMITS)
         if act not in ACTS:
             return
         paths = [path_of(path)] if isinstance(path, str) else None
-        aside(lambda: self._settle(str(act), paths, which))
+        if act != word:
+            aside(lambda: self._show(settle_commits(self._cockpit, self._run_id, act, path_of(which))))
+        else:
+            aside(lambda: self._show(settle(self._cockpit, self._run_id, act, paths, self._write_cells, which)))
 
-    def _settle(self, act: str, paths: list[str] | None, which: str) -> None:
-        told = settle(self._cockpit, self._run_id, act, paths, self._write_cells, which)
+    def _show(self, told: str) -> None:
+        """What stands by now, and what is to be said of it."""
         try:
             now = by_path(self._cockpit.changes(self._run_id))
         except KaguraError as error:
@@ -244,7 +265,7 @@ class NotebookDisplay:
             self._tell_in_words(view)
         elif view.started is not None:
             if view.agent and not view.auditing and view.started.brain != REPLAY:
-                parts[MODEL] = html_of(model_blocks(view.started.model or "the brain’s own choice"))
+                parts[MODEL] = model_blocks(view.started.model or "the brain’s own choice")
             self._slot.open(run_label(view), head_line(view), parts, self._pressed, run_bundle(view))
             self._opened = time.monotonic()
 
@@ -290,7 +311,7 @@ class NotebookDisplay:
         self._models = worded(models)
         current = next((one.name for one in models if one.current), "")
         if self._models:
-            self._slot.show({MODEL: html_of(picker_blocks(tuple(self._models.items()), current))})
+            self._slot.show({MODEL: picker_blocks(tuple(self._models.items()), current)})
         else:
             self._slot.tell("The brain names no models: `%kagura model NAME` takes any.", MODEL)
 
@@ -305,7 +326,7 @@ class NotebookDisplay:
         except KaguraError as error:
             self._slot.tell(error.message, MODEL)
         else:
-            self._slot.show({MODEL: html_of(model_blocks(f"the next cells here think with {name}"))})
+            self._slot.show({MODEL: model_blocks(f"the next cells here think with {name}")})
 
     def _settle(self, act: str, path: str | None) -> None:
         """Decide about cells while the run goes on."""
@@ -348,13 +369,13 @@ _BLOCKS = {
 }
 
 
-def live_parts(view: RunView) -> dict[str, str]:
-    """HTML of the parts that changed since the last time, by key."""
+def live_parts(view: RunView) -> dict[str, Blocks]:
+    """The parts that changed since the last time, by key."""
     dirty = view.take_dirty()
-    parts = {item.key: html_of(item_blocks(item, view, live=True)) for item in view.items if item.key in dirty}
+    parts = {item.key: item_blocks(item, view, live=True) for item in view.items if item.key in dirty}
     if "end" in dirty:
-        parts["end"] = html_of(end_blocks(view))
-    parts |= {key: html_of(section(view, live=True)) for key, section in _BLOCKS.items() if key in dirty}
+        parts["end"] = end_blocks(view)
+    parts |= {key: section(view, live=True) for key, section in _BLOCKS.items() if key in dirty}
     return parts
 
 

@@ -233,8 +233,8 @@ class MemoryList:
         self._lock = threading.Lock()
         self._slot = Slot()
         shown, now = list(lines), datetime.now(UTC)
-        html, still = html_of(memories_blocks(shown, now, live=True)), memories_bundle(shown, now)
-        self._slot.open(LABEL, still[0]["text/plain"], {"all": html}, self._pressed, still)
+        blocks, still = memories_blocks(shown, now, live=True), memories_bundle(shown, now)
+        self._slot.open(LABEL, still[0]["text/plain"], {"all": blocks}, self._pressed, still)
 
     def _pressed(self, content: Mapping[str, Any]) -> None:
         act, memory_id = str(content.get("act") or ""), str(content.get("id") or "")
@@ -256,7 +256,7 @@ class MemoryList:
             except KaguraError as error:
                 told = error.message
             blocks = memories_blocks(list(self._lines.values()), datetime.now(UTC), live=True)
-            self._slot.show({"all": html_of(blocks)})
+            self._slot.show({"all": blocks})
             # Frees the buttons too, which wait for an answer.
             self._slot.tell(told)
             self._slot.keep(lambda: memories_bundle(list(self._lines.values()), datetime.now(UTC)), at_once=True)

@@ -34,7 +34,7 @@ from kagura_kernel.domain.notebook import (
     says_private,
 )
 from kagura_kernel.domain.variables import CellPlace
-from kagura_kernel.jupyter.surface import Surface, place_of
+from kagura_kernel.jupyter.surface import Surface, client_of, place_of
 
 TARGET = "kagura.notebook"
 """The comm under which our JupyterLab extension is asked about the notebook that it shows."""
@@ -158,7 +158,7 @@ class CellLog:
 
     async def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """What the front end answers; None where none knows how to."""
-        client = _client(self._shell)
+        client = client_of(self._shell)
         if client in self._silent:
             return None
         answer = await _asked({**question, "client": client})
@@ -367,7 +367,7 @@ def cells_writer(shell: Any) -> WriteCells | None:
         return None
 
     def write(notebook: str, edits: Sequence[CellEdit]) -> Mapping[str, str] | None:
-        question = {"ask": "write", "notebook": notebook, "own": place_of(shell).notebook, "client": _client(shell)}
+        question = {"ask": "write", "notebook": notebook, "own": place_of(shell).notebook, "client": client_of(shell)}
         with _asking(question) as asked:
             try:
                 shows = (asked.answer.result(WRITE_SECONDS) or {}).get("shows")
@@ -437,11 +437,6 @@ def _close_the_one_before(comm: Any) -> None:
     _last_comm.append(comm)
     while len(_last_comm) > 1:
         _last_comm.pop(0).close()
-
-
-def _client(shell: Any) -> str:
-    """The front end, by its session, whose request or click this kernel carries out."""
-    return str((_parent(shell).get("header") or {}).get("session", ""))
 
 
 def _parent(shell: Any) -> Mapping[str, Any]:

@@ -7,17 +7,20 @@ is written once, in its final state: tools that compare notebooks ignore later u
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import ApprovalError, KaguraError, NotHeard
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.jupyter.launching import want
-from kagura_kernel.jupyter.surface import person, place_of
-from kagura_kernel.render.html import Bundle, bare
+from kagura_kernel.jupyter.surface import client_of, person, place_of
+from kagura_kernel.render.blocks import Blocks
+from kagura_kernel.render.html import Bundle, bare, html_of
 from kagura_kernel.views.approvals import THIS_RUN
 from kagura_kernel.views.head import CONVERSATION
 from kagura_kernel.views.said import ABOUT
@@ -25,6 +28,7 @@ from kagura_kernel.views.said import ABOUT
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.jupyter.widgets.live_card import LiveCard, Pressed
+    from kagura_kernel.jupyter.widgets.plain_card import PlainCard
 
 
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
@@ -35,22 +39,40 @@ LIVE_MIME = "application/vnd.kagura.live+json"
 KEEP_SECONDS = 2.0
 """The shortest time between two finished forms that are put beside a live card."""
 
+DRAWN_SECONDS = 3.0
+"""How long a front end may take to draw a live card before one of ipywidgets alone takes its place."""
+
 _STYLED = "kagura_styled"
+_FRONT_ENDS = "kagura_front_ends"
 
 # Of the time that passes, how much may be spent on them.
 _KEEP_SHARE = 0.05
+
+
+@dataclass
+class _FrontEnd:
+    """What is known of one page, which is one session of the kernel."""
+
+    draws: bool | None = None  # Whether it draws our live cards; None while that is not known
 
 
 class Slot:
     """One place in the output. `write` puts a finished form there; with `open` it begins as a live card.
 
     A live card is gone with its kernel, and a notebook is saved at any time: so a finished form can be kept beside it.
+    Where the front end does not draw it, a card of ipywidgets takes its place, for as long as that is so.
     """
 
     def __init__(self) -> None:
         self._bears_style = _bears_style()
         self._handle: Any = None
         self._card: LiveCard | None = None
+        self._plain: PlainCard | None = None
+        self._front_end = _front_end()
+        self._parts: dict[str, Blocks] = {}
+        self._still: Bundle = ({}, {})
+        self._patience: threading.Timer | None = None
+        self._lock = threading.RLock()
         self._stale = False
         self._keep_again = 0.0
 
@@ -61,11 +83,11 @@ class Slot:
 
     @property
     def heard(self) -> bool:
-        """Whether a front end that knows widgets has shown the live card."""
-        return self._card is not None and self._card.heard
+        """Whether a front end that knows widgets has shown the live card, in either form."""
+        return any(card is not None and card.heard for card in (self._card, self._plain))
 
     def open(
-        self, label: str, text: str, parts: Mapping[str, str], pressed: Pressed, still: Bundle | None = None
+        self, label: str, text: str, parts: Mapping[str, Blocks], pressed: Pressed, still: Bundle | None = None
     ) -> None:
         """Show a live card.
 
@@ -74,14 +96,52 @@ class Slot:
         """
         from kagura_kernel.jupyter.widgets.live_card import LiveCard
 
-        self._card = card = LiveCard(label, parts, pressed)
-        self._publish(_beside(card, ({"text/plain": text}, {})) if still is None else _beside(card, still))
+        self._parts, self._still = dict(parts), ({"text/plain": text}, {}) if still is None else still
+        self._card = card = LiveCard(label, _drawn(parts), pressed)
+        card.once_heard = self._drawn_at_last
+        if self._front_end is not None and self._front_end.draws is False:
+            self._draw_plainly(pressed)
+            return
+        self._publish(_live(card, self._still))
+        if self._front_end is not None and self._front_end.draws is None:
+            # What is published later belongs to this cell as well.
+            late = (contextvars.copy_context().run, (self._draw_plainly, pressed))
+            self._patience = threading.Timer(DRAWN_SECONDS, *late)
+            self._patience.daemon = True
+            self._patience.start()
 
-    def show(self, changed: Mapping[str, str]) -> None:
+    def _draw_plainly(self, pressed: Pressed) -> None:
+        """Put a card of ipywidgets in the place of one that was not drawn."""
+        from kagura_kernel.jupyter.widgets.plain_card import PlainCard
+
+        with self._lock:
+            card = self._card
+            if card is None or card.heard or self._front_end is None:
+                return
+            self._front_end.draws = False
+            self._plain = PlainCard(self._parts, card.ages, pressed)
+            self._publish(_beside(self._plain.box, self._still))
+
+    def _drawn_at_last(self) -> None:
+        """Leave it to the live card, which the front end draws after all."""
+        with self._lock:
+            if self._front_end is not None:
+                self._front_end.draws = True
+            plain, self._plain = self._plain, None
+            if plain is not None and self._card is not None:
+                self._publish(_live(self._card, self._still))
+                plain.close()
+
+    def show(self, changed: Mapping[str, Blocks]) -> None:
         """Replace parts of the live card; nothing happens when there is none."""
-        if self._card is not None:
+        with self._lock:
+            if self._card is None:
+                return
             self._stale = self._stale or bool(changed)
-            self._card.show(changed)
+            self._parts |= changed
+            self._card.show(_drawn(changed))
+            if self._plain is not None:
+                self._plain.show(changed)
 
     def keep(self, still: Callable[[], Bundle], *, at_once: bool = False) -> None:
         """Put the finished form as of now beside the live card, so that a notebook that is saved now can be read.
@@ -95,15 +155,17 @@ class Slot:
         if card is None or not card.hosted or not self._stale or (began < self._keep_again and not at_once):
             return
         self._stale = False
-        self._publish(_beside(card, still()))
+        self._still = still()
+        self._publish(_live(card, self._still))
         now = time.monotonic()
         # A long run takes its time to be drawn as a whole, and must not spend all of it so.
         self._keep_again = now + max(KEEP_SECONDS, (now - began) / _KEEP_SHARE)
 
     def tell(self, text: str, about: str = "") -> None:
         """A remark beside the button that was pressed in vain."""
-        if self._card is not None:
-            self._card.tell(text, about)
+        for card in (self._card, self._plain):
+            if card is not None:
+                card.tell(text, about)
 
     def ask_whether_seen(self) -> None:
         """Ask the front ends whether one of them shows the live card; `unseen_for` tells what came of it."""
@@ -112,14 +174,19 @@ class Slot:
 
     def unseen_for(self) -> float:
         """Seconds since a front end was last known to show the live card, or since it was opened."""
-        return self._card.unseen_for() if self._card is not None else 0.0
+        return min((card.unseen_for() for card in (self._card, self._plain) if card is not None), default=0.0)
 
     def write(self, bundle: Bundle) -> None:
         """Put a static form there; a live card is closed."""
-        self._publish(bundle)
-        card, self._card = self._card, None
-        if card is not None:
-            card.close()
+        with self._lock:
+            self._publish(bundle)
+            cards = (self._card, self._plain)
+            self._card = self._plain = None
+        if self._patience is not None:
+            self._patience.cancel()
+        for card in cards:
+            if card is not None:
+                card.close()
 
     def _publish(self, bundle: Bundle) -> None:
         data, metadata = bundle
@@ -128,6 +195,21 @@ class Slot:
             self._handle = _display(data, raw=True, metadata=metadata, display_id=True)
         else:
             self._handle.update(data, raw=True, metadata=metadata)
+
+
+def _drawn(parts: Mapping[str, Blocks]) -> dict[str, str]:
+    return {key: html_of(blocks) for key, blocks in parts.items()}
+
+
+def _front_end() -> _FrontEnd | None:
+    """What is known of the front end of the running cell; None where no kernel speaks to one."""
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()
+    if shell is None or not (client := client_of(shell)):
+        return None
+    known: dict[str, _FrontEnd] = shell.__dict__.setdefault(_FRONT_ENDS, {})
+    return known.setdefault(client, _FrontEnd())
 
 
 def write_once(bundle: Bundle) -> None:
@@ -161,13 +243,19 @@ def _display(*what: Any, **how: Any) -> Any:
     return display(*what, **how)  # type: ignore[no-untyped-call]
 
 
-def _beside(card: LiveCard, still: Bundle) -> Bundle:
-    """A live card and its finished form as one output."""
+def _beside(card: Any, still: Bundle) -> Bundle:
+    """A widget and its finished form as one output."""
     # IPython's protocol for showing an object.
     found: Any = card._repr_mimebundle_()
     live, live_metadata = found if isinstance(found, tuple) else (found, {})
     data, metadata = still
-    return {**(live or {}), LIVE_MIME: {"version": 1}, **data}, {**live_metadata, **metadata}
+    return {**(live or {}), **data}, {**live_metadata, **metadata}
+
+
+def _live(card: LiveCard, still: Bundle) -> Bundle:
+    """A live card of ours and its finished form as one output, with a mark for our extension."""
+    data, metadata = _beside(card, still)
+    return {LIVE_MIME: {"version": 1}, **data}, metadata
 
 
 Tell = Callable[[str, str], None]

@@ -76,6 +76,13 @@ def place_of(shell: Any) -> CellPlace:
     return CellPlace(str(notebook), _kernel_id(kernel), str(cell), len(inputs) - 1 if len(inputs) > 1 else None)
 
 
+def client_of(shell: Any) -> str:
+    """The front end, by its session, whose request or click this kernel carries out; empty without a kernel."""
+    kernel = getattr(shell, "kernel", None)
+    parent = (kernel.get_parent("shell") or {}) if kernel is not None else {}
+    return str((parent.get("header") or {}).get("session", ""))
+
+
 def _kernel_id(kernel: Any) -> str:
     """From the name of the connection file, which a server builds as `kernel-ID.json`."""
     app = getattr(kernel, "parent", None)

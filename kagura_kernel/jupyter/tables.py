@@ -11,6 +11,7 @@ import pandas as pd
 
 from kagura_kernel.cockpit.brains import BrainReport, OfferedModel
 from kagura_kernel.cockpit.next_commands import NO_PLUGINS, of_plugin
+from kagura_kernel.cockpit.plugin_repositories import Hit
 from kagura_kernel.cockpit.records import Board, LeaseView
 from kagura_kernel.cockpit.trust import Report, lacking
 from kagura_kernel.domain.patterns import TrustTerms
@@ -24,6 +25,7 @@ from kagura_kernel.patterns.planning import Calibrated
 from kagura_kernel.plugins.configuration import Schema, shown
 from kagura_kernel.plugins.decisions import TrustedAuthor
 from kagura_kernel.plugins.manager import PluginRow
+from kagura_kernel.plugins.repositories.trusted import TrustedRepository
 from kagura_kernel.plugins.scan import Scan
 from kagura_kernel.render.html import framed, html_of
 from kagura_kernel.views.boards import plugins_blocks
@@ -281,6 +283,32 @@ def logs_table(lines: Sequence[PluginLogLine]) -> LogFrame:
 def authors_table(authors: Sequence[TrustedAuthor]) -> pd.DataFrame:
     """One line for each author that is trusted."""
     return table_of(authors, "author=name key since:time")
+
+
+def repositories_table(repositories: Sequence[TrustedRepository]) -> pd.DataFrame:
+    """One line for each repository that is trusted; `root` is the SHA-256 of the first root."""
+    return table_of(repositories, "repository=name url root=root_sha256 since:time")
+
+
+def hits_table(hits: Sequence[Hit]) -> pd.DataFrame:
+    """One line for each plugin that a repository has.
+
+    Author, risk and permissions are the repository's words. `installed` is NA where nothing of its name is.
+    """
+    return table_of(
+        hits,
+        "plugin version installed repository author risk reads writes reaches description",
+        plugin=lambda hit: hit.offer.name,
+        version=lambda hit: hit.offer.version,
+        installed=lambda hit: hit.installed or None,
+        repository=lambda hit: hit.offer.repository,
+        author=lambda hit: hit.offer.entry.author or None,
+        risk=lambda hit: str(hit.offer.entry.risk),
+        reads=lambda hit: ", ".join(hit.offer.entry.permissions.read),
+        writes=lambda hit: ", ".join(hit.offer.entry.permissions.write),
+        reaches=lambda hit: ", ".join(hit.offer.entry.permissions.net),
+        description=lambda hit: hit.offer.entry.description,
+    )
 
 
 _IN_SIGHT = ["plugin", "version", "state", "risk", "approved", "place"]

@@ -19,6 +19,7 @@ from kagura_kernel.views.approvals import chooses, keys, verdict_words
 from kagura_kernel.views.body import is_whole, item_text
 from kagura_kernel.views.card import crossings_text
 from kagura_kernel.views.changes import changes_text
+from kagura_kernel.views.commits import commits_text
 from kagura_kernel.views.head import box_line, box_notes, granted_blocks, head_line, images_blocks
 from kagura_kernel.views.kit import kit_text
 from kagura_kernel.views.parts import Ask, Item, Printout
@@ -81,6 +82,8 @@ class TerminalDisplay:
         for line in [*given, *kit_text(view.kit), *crossings_text(view)]:
             self._say(line)
         self._say(head_line(view))
+        if view.branches:
+            self._say(commits_text(view.branches.values()))
         if view.changes:
             self._say(changes_text(view.changes))
             self._say(f"`%kagura changes {self._run_id}` shows them, `%kagura apply {self._run_id}` applies them.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
@@ -61,6 +62,19 @@ class BlobStore:
         finally:
             _forget(unfinished)
         return sha256
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder that is gone afterwards; what a killed process leaves of one is pruned like half a content.
+
+        Raises:
+            JournalUnwritable: the disk is full or read-only.
+        """
+        with self._translated():
+            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder = tempfile.TemporaryDirectory(dir=self._directory, prefix=".new-", ignore_cleanup_errors=True)
+        with folder as name:
+            yield Path(name)
 
     def _begun(self) -> tuple[int, Path]:
         """A file for a content that is not whole yet: its descriptor, and where it lies."""
@@ -133,7 +147,10 @@ def _forget_older(path: Path, before: float) -> bool:
     try:
         if not _is_older(path, before):
             return False
-        path.unlink()
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     except OSError:
         return False
     return True

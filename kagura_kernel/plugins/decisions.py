@@ -65,35 +65,37 @@ def _public_key(text: str) -> str:
 
 
 # With its zone, as the journal has all times.
-_Moment = Annotated[AwareDatetime, BeforeValidator(_moment), PlainSerializer(datetime.isoformat)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_moment), PlainSerializer(datetime.isoformat)]
 _Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class _Entry(BaseModel):
+class BookEntry(BaseModel):
+    """What a book holds under one name."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
 
-class ApprovalRecord(_Entry):
+class ApprovalRecord(BookEntry):
     """One approval."""
 
     content_hash: _Hash  # Of the files that are approved
-    approved_at: _Moment  # When, UTC
+    approved_at: Moment  # When, UTC
     risk: Annotated[Risk, Field(alias="auditRiskLevel")]  # What their audit said
     verdict: Annotated[AuditVerdict, Field(alias="auditVerdict")]  # What their audit advised
 
 
-class _PutOff(_Entry):
+class _PutOff(BookEntry):
     content_hash: _Hash
     reason: str
-    at: _Moment
+    at: Moment
 
 
-class _Trusted(_Entry):
+class _Trusted(BookEntry):
     public_key: Annotated[str, AfterValidator(_public_key)]
-    trusted_at: _Moment
+    trusted_at: Moment
 
 
-E = TypeVar("E", bound=_Entry)
+E = TypeVar("E", bound=BookEntry)
 
 
 class Unfit(Exception):
@@ -106,7 +108,7 @@ class Book(Generic[E]):
     An entry that is none makes the whole file count as empty.
     """
 
-    kind: ClassVar[type[_Entry]]  # Of its entries
+    kind: ClassVar[type[BookEntry]]  # Of its entries
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self._path = path

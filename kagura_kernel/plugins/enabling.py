@@ -107,6 +107,8 @@ class Enabler:
         self._tasks: set[asyncio.Task[None]] = set()
         self._put_off: dict[tuple[str, str], str] = {}
         self._closed = False
+        # What was enabled last and is off because its files changed, by session and name, until somebody asks for it
+        self.changed: dict[tuple[str, str], Found] = {}
 
     # ------------------------------------------------------------------ the gate, any thread
 
@@ -353,6 +355,8 @@ class Enabler:
     async def take_off(self, step: Step, session_id: str, plugin: JailedPlugin, why: str) -> None:
         """Take off a plugin whose files are others now, or that is in quarantine; not one that is off already."""
         if self._sessions.leave(session_id, plugin.name, only=plugin) is not None:
+            if step == "change":
+                self.changed[session_id, plugin.name] = plugin.found
             await self._out(step, session_id, plugin, by=ITSELF, why=why)
 
     async def close(self) -> None:

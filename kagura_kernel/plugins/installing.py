@@ -55,6 +55,14 @@ class NotUnpacked(Exception):
     """An archive that is not unpacked; the text says why, and fits behind a plugin's name."""
 
 
+class NotAnswered(NotUnpacked):
+    """The server has answered that there is no such thing, or none for us."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status  # Of HTTP
+
+
 def unpack(data: bytes, label: str = "archive") -> PluginContent:
     """The plugin in a `.zip` or `.tar.gz` archive, which is told by its first bytes; it lies in no directory yet.
 
@@ -191,15 +199,18 @@ _SECONDS = 30.0
 _OK = 200
 
 
-def fetch_archive(url: str, transport: httpx.BaseTransport | None = None) -> bytes:
-    """The bytes behind a URL. Raises `NotUnpacked`: it cannot be fetched, is too large, or leads away from HTTPS."""
+def fetch_archive(url: str, transport: httpx.BaseTransport | None = None, *, loopback: bool = False) -> bytes:
+    """The bytes behind a URL; with `loopback` this machine is asked without HTTPS too.
+
+    Raises `NotUnpacked`: it cannot be fetched, is too large, or leads away from HTTPS.
+    """
     import httpx
 
     try:
         with httpx.Client(timeout=_SECONDS, follow_redirects=False, transport=transport) as client:
             address = httpx.URL(url)
             for _ in range(MAX_REDIRECTS + 1):
-                _check(address)
+                _check(address, loopback=loopback)
                 with client.stream("GET", address) as response:
                     if response.next_request is None:
                         return _body(response)
@@ -210,8 +221,9 @@ def fetch_archive(url: str, transport: httpx.BaseTransport | None = None) -> byt
     raise NotUnpacked(f"leads on more than {MAX_REDIRECTS} times")
 
 
-def _check(address: httpx.URL) -> None:
-    if address.scheme != "https" or not address.host:
+def _check(address: httpx.URL, *, loopback: bool) -> None:
+    here = loopback and address.scheme == "http" and address.host in LOOPBACK
+    if not address.host or (address.scheme != "https" and not here):
         raise NotUnpacked(NOT_HTTPS)
     if address.userinfo:
         raise NotUnpacked("has a user name in its address; it would stand in lists and logs")
@@ -219,7 +231,8 @@ def _check(address: httpx.URL) -> None:
 
 def _body(response: httpx.Response) -> bytes:
     if response.status_code != _OK:
-        raise NotUnpacked(f"cannot be fetched: the server answers {response.status_code} {response.reason_phrase}")
+        answer = f"{response.status_code} {response.reason_phrase}"
+        raise NotAnswered(f"cannot be fetched: the server answers {answer}", response.status_code)
     data = bytearray()
     latest = time.monotonic() + MAX_SECONDS
     for part in response.iter_bytes():
@@ -234,7 +247,15 @@ def _body(response: httpx.Response) -> bytes:
 Fetch = Callable[[str], bytes]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://", re.ASCII)
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Hosts that are this machine."""
+
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.ASCII | re.IGNORECASE)
+
+
+def is_address(source: str) -> bool:
+    """Whether it is the address of something that is fetched, and no path."""
+    return _URL.match(source) is not None
 
 
 def install(source: str, sha256: str | None, into: Path, fetch: Fetch | None = None, *, replace: bool = False) -> Found:
@@ -249,7 +270,11 @@ def install(source: str, sha256: str | None, into: Path, fetch: Fetch | None = N
         PluginRefused: its hash is another one, it holds what no plugin may hold, or its name is taken.
     """
     pinned = _pinned(sha256)
-    unpacked = _unpacked(source, pinned, fetch or fetch_archive)
+    return put(_unpacked(source, pinned, fetch or fetch_archive), into, replace=replace)
+
+
+def put(unpacked: PluginContent, into: Path, *, replace: bool = False) -> Found:
+    """Write a plugin's files into a place. Raises as `install`, but for `UsageError`."""
     if MANIFEST not in unpacked.files:
         raise PluginInvalid(unpacked.name, [f"there is no {MANIFEST}"])
     try:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from kagura_kernel.domain.errors import KaguraError, PluginChangedSince
 from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginPermissions, PluginPlace, PluginState, Risk
@@ -14,6 +15,7 @@ from kagura_kernel.journal.mailbox import PluginWord, take_plugin_words
 from kagura_kernel.journal.plugins import PluginHistory, PluginLogLine, plugin_log
 from kagura_kernel.plugins.calling import EnabledPlugin
 from kagura_kernel.plugins.decisions import ApprovalRecord
+from kagura_kernel.plugins.differences import Trace, trace
 from kagura_kernel.plugins.enabling import CHANGED, Enabler, why_barred, why_outlived
 from kagura_kernel.plugins.library import Examined, Library, ManagerParts
 from kagura_kernel.plugins.sessions import CONFIGURED, ITSELF, JailedPlugin, PluginSessions, Teller, after, shown_state
@@ -57,6 +59,7 @@ class PluginRow:
     # What keeps these files out whatever anybody decides: of their bytes, or of their latest audit; empty for nothing
     # that is known
     danger: str = ""
+    update: str = ""  # The newer version that a repository has, as far as anybody has looked; empty for none
 
     @property
     def why_out(self) -> str:
@@ -82,6 +85,9 @@ class PluginManager:
         # How a plugin is brought into a session and taken away again, and the end of all; for the engine's loop
         self.enable, self.disable, self.close = self._enabler.enable, self._enabler.disable, self._enabler.close
         self._unheard: list[PluginWord] = []
+        self._traces: WeakKeyDictionary[JailedPlugin, Trace] = WeakKeyDictionary()
+        # What the next run of a session is told, by plugin
+        self._notes: dict[str, dict[str, str]] = {}
         # Writes down what was done to a plugin or an author elsewhere (installed, removed, signed, trusted), and what
         # was asked for a session and came to nothing
         self.note = self._tell.noted
@@ -122,6 +128,15 @@ class PluginManager:
         if self.barred(examined, None):
             return None
         return self._enabler.approval(examined.name, examined.content_hash)
+
+    def now(self) -> datetime:
+        """The time, UTC."""
+        return self._parts.clock.now()
+
+    def offered(self, name: str, version: str, why: str) -> None:
+        """Write down that a repository has a newer version of one of the person's own plugins, where that is news."""
+        if self._history.offered(name) != version:
+            self.note("outdated", name, by=ITSELF, why=why, version=version)
 
     def barred(self, examined: Examined, audit: PluginAudit | None) -> str:
         """Why nobody can enable or approve it, whatever they decide; empty when somebody can.
@@ -228,12 +243,26 @@ class PluginManager:
             Notes for the run, each a sentence.
         """
         self._unheard += await self._hear([session_id])
-        looked_at = [await self._check(session_id, plugin) for plugin in self._sessions.running(session_id)]
-        notes = [note for note in looked_at if note]
-        if notes:
-            # What is there now is seen, and an approval of what was there is void.
-            await asyncio.to_thread(self._library.look, project)
-        return notes
+        for plugin in self._sessions.running(session_id):
+            await self._check(session_id, plugin, project)
+        notes = self._notes.pop(session_id, {})
+        return [note for name, note in notes.items() if self._sessions.one(session_id, name) is None]
+
+    async def watch(self) -> Mapping[tuple[str, str], Found]:
+        """Look, in every session, whether the files of what is enabled are still the same; what has others is off.
+
+        Returns:
+            By session and name, as it was enabled, what is off for that since the last time, whoever noticed.
+        """
+        for session_id, plugin in self._sessions.enabled():
+            found = plugin.found
+            seen = await asyncio.to_thread(trace, found.content.root)
+            if self._traces.get(plugin) != seen:
+                project = found.content.root.parents[1] if found.place == "project" else None
+                await self._check(session_id, plugin, project)
+                self._traces[plugin] = seen
+        off, self._enabler.changed = self._enabler.changed, {}
+        return off
 
     def enabled(self, session_id: str) -> Sequence[EnabledPlugin]:
         """Those that are enabled in this session, by name."""
@@ -287,10 +316,18 @@ class PluginManager:
             static_only=bool(audit and audit.static_only),
             # A signature that does not hold is seen without an audit.
             danger=first_danger([*found.content.oddities, *(audit.findings if audit else ())]),
+            update=self._history.offered(found.name) if found.place == "user" else "",
         )
 
-    async def _check(self, session_id: str, plugin: JailedPlugin) -> str:
-        """Take a plugin off that is not what it was; the note about it, empty where all is well."""
+    async def _check(self, session_id: str, plugin: JailedPlugin, project: Path | None) -> None:
+        """Take a plugin off that is not what it was; the session's next run is told."""
+        note = await self._why_off(session_id, plugin)
+        if note:
+            self._notes.setdefault(session_id, {})[plugin.name] = note
+            # What is there now is seen, and an approval of what was there is void.
+            await asyncio.to_thread(self._library.look, project)
+
+    async def _why_off(self, session_id: str, plugin: JailedPlugin) -> str:
         name = plugin.name
         if why := self._enabler.why_off(name, plugin.content_hash):
             await self._enabler.take_off("quarantine", session_id, plugin, why)

@@ -328,23 +328,19 @@ class PluginSessions:
             plugin = self._known(session_id).last.get(name)
         return plugin.log if plugin is not None else ""
 
+    def enabled(self) -> list[tuple[str, JailedPlugin]]:
+        """Everything that is enabled, each with its session."""
+        with self._lock:
+            return [(key, plugin) for key, session in self._sessions.items() for plugin in session.running.values()]
+
     def everywhere(self, name: str, content_hash: str) -> list[tuple[str, JailedPlugin]]:
         """The sessions in which exactly these bytes are enabled, each with its own."""
-        with self._lock:
-            return [
-                (session_id, plugin)
-                for session_id, session in self._sessions.items()
-                for plugin in session.running.values()
-                if (plugin.name, plugin.content_hash) == (name, content_hash)
-            ]
+        return [one for one in self.enabled() if (one[1].name, one[1].content_hash) == (name, content_hash)]
 
     def clear(self) -> list[tuple[str, JailedPlugin]]:
         """Have nothing enabled any more; what was, by session."""
-        with self._lock:
-            was = [(key, plugin) for key, session in self._sessions.items() for plugin in session.running.values()]
-            for session in self._sessions.values():
-                session.running.clear()
-            return was
+        was = self.enabled()
+        return [(key, plugin) for key, plugin in was if self.leave(key, plugin.name, only=plugin) is not None]
 
     def known(self, session_ids: Sequence[str] = ()) -> list[str]:
         """Sessions that have come anywhere with a plugin, and these."""

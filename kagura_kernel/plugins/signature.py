@@ -71,7 +71,7 @@ def make_signature(signed_hash: str, key_path: Path, author: str) -> tuple[Signa
     Raises `SignatureInvalid`: the key is none, others may read it, or the author's name cannot be shown.
     """
     check_author(author)
-    key = _secret_key(key_path)
+    key = secret_key(key_path)
     signature = Signature(author, _public_text(key.public_key()), signed_hash)
     document = {
         "author": author,
@@ -145,7 +145,8 @@ def _public_key(text: str) -> Ed25519PublicKey:
         ) from error
 
 
-def _secret_key(path: Path) -> Ed25519PrivateKey:
+def secret_key(path: Path) -> Ed25519PrivateKey:
+    """The secret half in a file. Raises `SignatureInvalid`: it is none, or others may read it."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key

@@ -55,7 +55,7 @@ class RunChanges:
         self._project = ProjectFiles(order.project)
         self._blobs = blobs
         self._ours: dict[str, str] = {}
-        self._protected = order.spec.policy.read_only_subpaths
+        self._protected = order.spec.policy.untold
         self._own = own_notebook(order.place.notebook, order.project)
         # What a child changes is laid into another box, as files.
         self._notebooks = None if order.handoff.lineage else NotebookChanges(self._project, blobs, self._own, scrubber)

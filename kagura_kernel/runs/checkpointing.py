@@ -26,7 +26,9 @@ from kagura_kernel.membrane.grant import WRITE_THROUGH
 from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.patterns.steps import EARLIER, KINDS, Fold, bounded, shorten
 from kagura_kernel.runs.ending import Ending
+from kagura_kernel.runs.memory_outcome import agent_of
 from kagura_kernel.runs.order import RunOrder
+from kagura_kernel.runs.remembering import pushed
 from kagura_kernel.runs.resumption import Resumption, Surroundings
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.tools.standard import PlanTool
@@ -129,6 +131,9 @@ class OrAfresh:
 LONGEST_TASK = 64 * 1024
 """Characters of a task that are kept."""
 
+LONGEST_TRACKED = 2_000
+"""Characters of a task that a task tracker is told."""
+
 MOST_FILES = 5_000
 """Changed files of a workspace that are kept."""
 
@@ -157,6 +162,7 @@ class Checkpointing:
         self._seq = 0
         self._plan: tuple[str, ...] = ()
         self._planned_done = 0
+        self._untold = False  # Whether the memory's server has not taken how the task stands
         self._session = ""
         self._changes: tuple[Mapping[str, object], ...] = ()
         self._collected = 0
@@ -210,6 +216,7 @@ class Checkpointing:
             JournalError: it could not be stored that the run goes on.
         """
         self._box = box
+        await self._track("running")
         if self._from is not None:
             await self._from.restore(box)
             self._changes = tuple(map(fields_of, self._from.changes))
@@ -259,6 +266,7 @@ class Checkpointing:
         Raises:
             JournalError: it could not be stored.
         """
+        await self._track(ending.status)
         over = ending.status == "done" and not self._around.order.verify
         if not self._stores or self._box is None or over:
             return
@@ -281,10 +289,31 @@ class Checkpointing:
     async def _keep_plan(self, steps: Sequence[str], done: int) -> None:
         redacted = [self._shown(step) for step in steps]
         self._plan, self._planned_done = tuple(redacted), done
+        await self._track("running")
         if not self._stores:
             return
         async with self._one_at_a_time:
             await self._store()
+
+    async def _track(self, status: str) -> None:
+        """Tell the memory's server how the task stands; one that does not take it is told of nothing more."""
+        push, order = self._around.parts.push_task, self._around.order
+        if push is None or not self._active or self._untold:
+            return
+        facts = {
+            "run_id": order.run_id,
+            "session_id": order.session_id,
+            "project": order.project.name,
+            "agent": agent_of(order),
+            "task": self._shown(order.task)[:LONGEST_TRACKED],
+            "steps": list(self._plan),
+            "done": self._planned_done,
+            "status": status,
+            "at": self._around.parts.clock.now().isoformat(),
+        }
+        if why := await pushed(push, order.run_id, facts):
+            self._untold = True
+            self._around.record(Noted, text=f"How the task stands was not told to the memory's server: {why}")
 
     async def _read(self) -> None:
         """Take what the journal has of this run since the last time."""

@@ -16,6 +16,7 @@ from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.asking import ONLY_PLANS, RecordedApprover, WhilePlanning
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.checkpointing import Checkpointing
+from kagura_kernel.runs.commits import RunCommits
 from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.hearing import Hearing
 from kagura_kernel.runs.keeping import KeptBox
@@ -79,6 +80,7 @@ class RunContext:
         self.recorder.redact = self.redacting.event
         # Its changes on their way to the project
         self.changes = RunChanges(order, parts.blobs, self.recorder, scrubber)
+        self.commits = RunCommits(order, parts.blobs, self.recorder, scrubber)  # Likewise what it commits in its box
         # Stores where it stands
         self.checkpoints = Checkpointing(
             Surroundings(

@@ -95,6 +95,12 @@ _TOLD = ("GIT_CONFIG", "XDG_CONFIG_HOME")
 _NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 
 
+def environment_of_git(environ: Mapping[str, str], project: Path) -> dict[str, str]:
+    """What git sees of a person's variables, where it is asked about their project; it fetches nothing."""
+    told = {name: value for name, value in environ.items() if name.startswith(_TOLD)}
+    return {**minimal_environment(environ, project), **told, **_NO_FETCH}
+
+
 class GitPlaces:
     """What git reads or runs of a project. Where there is no git, or it does not answer, that is nothing.
 
@@ -106,10 +112,9 @@ class GitPlaces:
     """
 
     def __init__(self, project: Path, environ: Mapping[str, str]) -> None:
-        told = {name: value for name, value in environ.items() if name.startswith(_TOLD)}
         self._project = project
         self._variables = tuple(variable_settings(environ))
-        self._environment = {**minimal_environment(environ, project), **told, **_NO_FETCH}
+        self._environment = environment_of_git(environ, project)
         self._asked: dict[Path, tuple[str, ...]] = {}
         self._one_asks = threading.RLock()
         self._folders: Iterator[tuple[Path, set[str]]] | None = _walked(project)

@@ -174,7 +174,7 @@ class KeptBoxes:
     def take_over(self, session_id: str, run_id: str, paths: Sequence[str], *, by: str) -> None:
         """A later run in the same box proposes these files anew, and what an earlier one proposed waits no more."""
         changes: Mapping[str, FileChange] = {}
-        for row in self._journal.events(run_id=run_id, kinds=("changes.collected", "changes.settled")):
+        for row in self._journal.events(run_id=run_id, kinds=("changes.collected", "changes.settled", "commits.told")):
             changes = changes_after(changes, row.event)
         waits = tuple(path for path in paths if path in changes and changes[path].state in ("proposed", "conflict"))
         if waits:

@@ -178,4 +178,5 @@ class RunParts:
     children: Children | None = None  # Runs what is handed on; None where nothing can be
     # Tells the memory's server what a run has cost; blocks. None where there is none to tell.
     push_cost: Callable[[str, Mapping[str, Any]], None] | None = None
+    push_task: Callable[[str, Mapping[str, Any]], None] | None = None  # Likewise, how its task stands
     tools: Sequence[ToolMaker] = ()  # What makes the tools that other packages bring and the settings name

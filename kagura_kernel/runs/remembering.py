@@ -182,12 +182,18 @@ async def push_cost(
         "seconds": round(ended.seconds, 3),
         "at": at.isoformat(),
     }
+    if why := await pushed(push, order.run_id, facts):
+        record(Noted, text=f"What the run cost was not told to the memory's server: {why}")
+
+
+async def pushed(push: Callable[[str, Mapping[str, Any]], None], run_id: str, facts: Mapping[str, Any]) -> str:
+    """Tell the memory's server of a run; why it did not take that, a sentence, and empty where it did."""
     try:
         async with asyncio.timeout(PUSH_SECONDS):
-            await asyncio.to_thread(push, order.run_id, facts)
+            await asyncio.to_thread(push, run_id, facts)
     except (KaguraError, TimeoutError) as error:
-        why = error.message if isinstance(error, KaguraError) else "it did not answer in time."
-        record(Noted, text=f"What the run cost was not told to the memory's server: {why}")
+        return error.message if isinstance(error, KaguraError) else "it did not answer in time."
+    return ""
 
 
 class RunMemory:

@@ -306,6 +306,7 @@ class Run:
     async def _converse(self, box: Box) -> Ending:
         context = self._context
         context.open_box, context.converses = box, True
+        await context.commits.begin(box, goes_on=context.kept is not None)
         if self.order.request.changes:
             await lay_changes(box, self.order.request.changes, self._parts.blobs)
         await context.checkpoints.begin(box)
@@ -343,6 +344,7 @@ class Run:
         try:
             async with self._settles(ending):
                 await self._context.changes.settle(box)
+                await self._context.commits.settle(box, self._context.changes.mode)
         except JournalError:
             raise
         except (KaguraError, TimeoutError) as error:

@@ -151,7 +151,7 @@ class _Started:
         self.channel = BoxChannel.over_fds(box_id, our_in, our_out, workspace=str(workspace), explain=self._explain)
         config = GuestConfig(
             workspace=str(workspace),
-            protected=spec.policy.read_only_subpaths,
+            protected=spec.policy.untold,
             env={
                 "PATH": "/usr/local/bin:/usr/bin:/bin",
                 "HOME": str(home),

@@ -222,7 +222,12 @@ class Spans:
         self._runs[event.run_id] = _Followed(span, about, nanoseconds(event.at))
 
     def _run_span(self, event: ev.RunStarted) -> Span:
-        name = {"agent": "invoke_agent", "audit": "invoke_agent plugin-auditor", "sandbox": "run_cell"}[event.flavour]
+        name = {
+            "agent": "invoke_agent",
+            "audit": "invoke_agent plugin-auditor",
+            "classification": "invoke_agent chat-classifier",
+            "sandbox": "run_cell",
+        }[event.flavour]
         links = []
         if event.resumes:
             links = [Link(context_of(event.resumes, event.resumes), {"kagura.link": "resumes"})]

@@ -355,6 +355,8 @@ def _place(policy: SandboxPolicy, workspace: str, fate: str) -> list[str]:
     lines = [where]
     if policy.writable:
         lines.append(f"{workspace} is a copy-on-write view. Change files freely; {fate}.")
+        if ".git" in policy.own_subpaths:
+            lines.append("Commits that you make there with git are shown to the person, who may take them over.")
         if policy.read_only_subpaths:
             lines.append(f"Read-only there: {', '.join(policy.read_only_subpaths)}.")
     else:

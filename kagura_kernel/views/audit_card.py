@@ -52,11 +52,11 @@ _OF_ITSELF, _SENTENCE, _LINE = 500, 600, 240
 _FIELD = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)\}")
 
 
-def audit_parts(view: AuditView, *, left: float) -> dict[str, str]:
-    """HTML of the parts of a live card that changed since the last time, by key."""
+def audit_parts(view: AuditView, *, left: float) -> dict[str, ui.Blocks]:
+    """The parts of a live card that changed since the last time, by key."""
     dirty = view.take_dirty()
     sections = _sections(view, left=left, live=True)
-    return {key: html_of(draw()) for key, draw in sections.items() if key in dirty}
+    return {key: draw() for key, draw in sections.items() if key in dirty}
 
 
 def audit_html(view: AuditView) -> str:

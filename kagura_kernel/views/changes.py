@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
+from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.notebook import split_cell_path
 from kagura_kernel.domain.outcome import BothSides, FileChange, by_path
 from kagura_kernel.domain.visible import visible
@@ -28,12 +29,13 @@ from kagura_kernel.views.previews import (
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is known of changed files beside their changes, by path."""
+    """What is known beside the changes of files, most of it by their paths."""
 
     previews: Previews = field(default_factory=dict)
     before: Previews = field(default_factory=dict)  # What was there before
     sides: Mapping[str, BothSides] = field(default_factory=dict)  # Of files in conflict
     stuck: Mapping[str, str] = field(default_factory=dict)  # Why what was applied cannot be taken back any more
+    branches: Mapping[str, CommittedBranch] = field(default_factory=dict)  # What was committed, by the branch's name
 
 
 _SIGNS = {"added": ("A", "good"), "modified": ("M", "busy"), "deleted": ("D", "bad")}
@@ -81,10 +83,11 @@ def changes_blocks(
     told: str = "",
     beside: Beside = NOTHING,
     how: str = "",
+    commits: ui.Blocks = (),
 ) -> ui.Blocks:
     """The card's inside. A live one can be applied, discarded and taken back, as a whole, by folder and by file.
 
-    `how` is what to type for that where nothing can be pressed.
+    `how` is what to type for that where nothing can be pressed, `commits` what stands above the files.
     """
     total = [counts(change.diff) for change in changes.values()]
     figures = plus_minus(sum(plus for plus, _ in total), sum(minus for _, minus in total))
@@ -103,7 +106,8 @@ def changes_blocks(
         more = (ui.label(f"… and {counted(left, 'more file')}:", *where),)
     if how and not live and waits(changes):
         more += (ui.label(ui.Span(how, "prose")),)
-    return (top, ui.Group((*files, *more), "files"), ui.Told(told))
+    listed = (top, *commits, ui.Group((*files, *more), "files")) if changes else commits
+    return (*listed, ui.Told(told))
 
 
 def waits(changes: Mapping[str, FileChange]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kagura_kernel.render import blocks as ui
-from kagura_kernel.render.html import Bundle, drawn, html_of
+from kagura_kernel.render.html import Bundle, drawn
 
 MODEL_LABEL, FOLDER_LABEL = "Choose a model", "Choose a folder"
 
@@ -40,15 +40,14 @@ class ModelOffer:
     keychain: str = ""  # Why no key can be kept; empty where one can
 
 
-def model_parts(offer: ModelOffer) -> dict[str, str]:
-    """HTML of a live form, by part."""
-    parts = {
+def model_parts(offer: ModelOffer) -> dict[str, ui.Blocks]:
+    """A live form, by part."""
+    return {
         "head": _head("No model yet", offer.now, MODEL_LABEL, offer.why or _ASKS),
         HERE: (_here(offer),),
         CLAUDE: (_claude(offer),),
         SERVICE: (_service(offer), _without()),
     }
-    return {key: html_of(blocks) for key, blocks in parts.items()}
 
 
 _NAMED = 5
@@ -57,8 +56,8 @@ _NAMED = 5
 _ASKS = "This cell needs a model, and none is set up. Choose one, and the cell goes on by itself."
 
 
-def folder_parts(refused: str, why: str, proposed: str) -> dict[str, str]:
-    """HTML of a live form that asks for a project."""
+def folder_parts(refused: str, why: str, proposed: str) -> dict[str, ui.Blocks]:
+    """A live form that asks for a project."""
     about = f"A run sees one folder, its project. {refused} cannot be it: {why}. Choose one, and the cell goes on."
     field = ui.Field(
         "Folder", "kg-choose-folder", ("Below your home directory; it is made where it is missing.",), value=proposed
@@ -70,16 +69,15 @@ def folder_parts(refused: str, why: str, proposed: str) -> dict[str, str]:
         ui.Told(),
         ui.label("This kernel then works there: `open(…)` and `%run` look there too.".replace("`", "")),
     )
-    parts = {
+    return {
         "head": _head("No project yet", "", FOLDER_LABEL, about),
         FOLDER: (ui.Group(inside, "kit-part", "A folder for the project", {"block": FOLDER}),),
     }
-    return {key: html_of(blocks) for key, blocks in parts.items()}
 
 
-def time_part(left: float) -> dict[str, str]:
-    """HTML of the part of a form that says how long it waits for a button."""
-    return {"time": html_of((ui.Countdown(left, left, "then the cell ends, and nothing is run"),))}
+def time_part(left: float) -> dict[str, ui.Blocks]:
+    """The part of a form that says how long it waits for a button."""
+    return {"time": (ui.Countdown(left, left, "then the cell ends, and nothing is run"),)}
 
 
 def kept(label: str, words: str, *, chosen: bool = False) -> Bundle:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.events import ImageSent, ResultShown
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.plugins import PluginAudit
@@ -19,6 +20,7 @@ from kagura_kernel.views.approvals import asked
 from kagura_kernel.views.body import withheld_words
 from kagura_kernel.views.card import run_blocks, run_text
 from kagura_kernel.views.changes import NOTHING, Beside, changes_blocks, changes_text, waits
+from kagura_kernel.views.commits import commit_rows, commits_blocks, commits_text
 from kagura_kernel.views.kit import Kitted, redactions
 from kagura_kernel.views.leases import LeaseLine
 from kagura_kernel.views.network import by_name
@@ -173,14 +175,26 @@ def changes_bundle(
 ) -> Bundle:
     """A change card for a display slot; the rest is as `changes_blocks` takes it."""
     rows = [picked(change, "path", "status", "state", "diff") for change in changes.values()]
-    still = changes_blocks(changes, live=False, told=told, how=how, beside=beside)
-    text = changes_text(changes) + (f"\n{how}" if how and waits(changes) else "")
+    branches = beside.branches
+    committed = commits_blocks(branches, live=False)
+    still = changes_blocks(changes, live=False, told=told, how=how, beside=beside, commits=committed)
     data = {
-        "text/plain": text,
+        "text/plain": all_text(changes, branches) + (f"\n{how}" if how and waits(changes) else ""),
         "text/html": framed(html_of(still), "Changes of a run"),
-        CHANGES_MIME: clean({"version": 1, "changes": rows}),
+        CHANGES_MIME: clean({"version": 1, "changes": rows, **commits_record(branches)}),
     }
     return data, {"kagura": {"run_id": run_id}}
+
+
+def all_text(changes: Mapping[str, FileChange], branches: Mapping[str, CommittedBranch]) -> str:
+    """Commits and changed files in text."""
+    return "\n".join(filter(None, (commits_text(branches.values()), changes_text(changes) if changes else "")))
+
+
+def commits_record(branches: Mapping[str, CommittedBranch]) -> dict[str, Any]:
+    """What was committed, without the ids, which have the time in them; nothing where nothing was."""
+    rows = [picked(row, "branch", "subject", "author", "state") for row in commit_rows(branches)]
+    return {"commits": rows} if rows else {}
 
 
 def leases_record(lines: Sequence[LeaseLine], _now: datetime) -> dict[str, Any]:

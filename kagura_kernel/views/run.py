@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kagura_kernel.domain import events as ev
+from kagura_kernel.domain.commits import CommittedBranch, branches_after
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events.run import changes_after
@@ -50,6 +51,7 @@ class RunView:
     box: ev.BoxStarted | None = None  # its box, once it is there
     items: list[parts.Item] = field(default_factory=list)  # passages, calls, approvals and notes in their order
     changes: dict[str, FileChange] = field(default_factory=dict)  # files it would change, with what became of each
+    branches: dict[str, CommittedBranch] = field(default_factory=dict)  # branches that it committed to, by name
     granted: ev.RunGranted | None = None  # what it was given, once that is known
     notebook: ev.NotebookShown | None = None  # what its brain was shown of the notebook that asked
     kit: Kitted = field(default_factory=Kitted)  # what its agent brought: skills, prompt files, toolsets
@@ -147,7 +149,7 @@ class RunView:
                 self._tool(event)
             case ev.ApprovalRequested() | ev.ApprovalDecided():
                 self._approval(event)
-            case ev.ChangesCollected() | ev.ChangesSettled():
+            case ev.ChangesCollected() | ev.ChangesSettled() | ev.CommitsTold():
                 self._changes(event)
             case ev.EgressDecided() | ev.EgressClosed():
                 self.network.apply(event)
@@ -358,6 +360,8 @@ class RunView:
                 self._dirty.add(left[0].key)
 
     def _changes(self, event: ev.Event) -> None:
+        if isinstance(event, ev.CommitsTold):
+            self.branches = branches_after(self.branches, event.branches)
         changes = changes_after(self.changes, event)
         if changes is not self.changes:
             self.changes = dict(sorted(changes.items()))

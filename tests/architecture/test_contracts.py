@@ -41,6 +41,7 @@ VIOLATIONS = {
     "The price list lives in runs.prices": ("runs/ledger.py", "import genai_prices"),
     "Each cloud's library lives in its provider": ("cockpit/engine.py", "import boto3"),
     "Dask lives in the assembly's workers": ("runs/order.py", "import distributed"),
+    "The Update Framework lives in the repositories of plugins": ("plugins/installing.py", "import tuf"),
     "Rich lives in the progress of runs": ("cockpit/engine.py", "import rich"),
     "HTTP to upstreams lives in injection": ("cockpit/engine.py", "import h11"),
     "The keychain lives in one file": ("cockpit/engine.py", "import keyring"),

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,8 +91,15 @@ class Lab:
 
 
 @contextmanager
-def running_lab(base: Path, model: Model, *options: str, port: int = 0) -> Iterator[Lab]:
+def running_lab(base: Path, model: Model, *options: str, port: int = 0, without: Sequence[str] = ()) -> Iterator[Lab]:
     """JupyterLab below `base`, which ends with the block; once more there, it finds what the one before has left.
+
+    Args:
+        base: An empty folder, or one that was one before.
+        model: What answers its brain.
+        options: Of its command.
+        port: Where it listens; 0 for any.
+        without: Names of its extensions that are switched off.
 
     Raises:
         RuntimeError: it did not start; the text holds the end of its log.
@@ -107,7 +114,7 @@ def running_lab(base: Path, model: Model, *options: str, port: int = 0) -> Itera
         path.write_text(json.dumps(values))
     page_config = base / "config" / "labconfig" / "page_config.json"
     page_config.parent.mkdir(parents=True, exist_ok=True)
-    page_config.write_text(json.dumps(PAGE_CONFIG))
+    page_config.write_text(json.dumps(PAGE_CONFIG | {"disabledExtensions": dict.fromkeys(without, True)}))
     share_rules(base / "kagura")
     doors = gated_backend.Doors(base / "doors")
     _add_gated_kernel(base, doors)

@@ -8,11 +8,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kagura_kernel.domain.events import OutputStreamed, TextStreamed
-from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.views.run import RunView
 from tests.browser.interrupts import LOAD
 from tests.browser.notebook import Notebook
 from tests.support import gallery
+from tests.support.card_page import live_parts
 from tests.support.sample_run import SampleRun
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]

@@ -7,7 +7,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kagura_kernel.domain.outcome import BothSides, FileChange
-from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.render.html import framed, html_of
 from kagura_kernel.views.changes import Beside, changes_blocks
 from kagura_kernel.views.record import run_html
@@ -15,6 +14,7 @@ from kagura_kernel.views.run import RunView
 from tests.browser.interrupts import LOAD
 from tests.browser.notebook import PATIENCE_MS
 from tests.support import gallery
+from tests.support.card_page import live_parts
 from tests.support.hostile import FAKE_APPROVAL, HOSTILE_DRAWING, HOSTILE_HTML, HOSTILE_TEXT
 from tests.support.sample_run import SampleRun
 

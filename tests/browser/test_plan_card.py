@@ -14,13 +14,13 @@ from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.events import ApprovalDecided, BoxStarted, MemoryChanged, RunPlanned
 from kagura_kernel.domain.memory import Tier
 from kagura_kernel.journal import views
-from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.memory.opening import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.views.run import RunView
 from tests.browser.interrupts import LOAD
 from tests.browser.test_accessibility import NO_FAULTS, faults_by_theme
 from tests.support import gallery
+from tests.support.card_page import live_parts
 from tests.support.model_script import calls, says
 from tests.support.sample_run import SampleRun
 

@@ -9,13 +9,14 @@ from kagura_kernel.domain.errors import PluginRefused
 from kagura_kernel.domain.plugins import Injection, PluginFinding, PluginPermissions, Severity
 from kagura_kernel.render.html import drawn
 from kagura_kernel.views.audit import AuditView, FormField
-from kagura_kernel.views.audit_card import AUDIT_MIME, LABEL, audit_html, audit_parts
+from kagura_kernel.views.audit_card import AUDIT_MIME, LABEL, audit_html
 from kagura_kernel.views.boards import plugins_blocks
 from tests.browser.interrupts import LOAD
 from tests.browser.test_accessibility import THEMES, faults
 from tests.browser.test_hostile import nothing_came_of_it, poke, watched
 from tests.support import gallery
 from tests.support.auditor import report
+from tests.support.card_page import audit_parts
 from tests.support.hostile import HOSTILE_HTML, HOSTILE_TEXT
 from tests.support.model_script import message_text, says
 from tests.support.plugin_rig import write_plugin

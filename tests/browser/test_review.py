@@ -5,9 +5,10 @@ import json
 import pytest
 from playwright.sync_api import expect
 
+from kagura_kernel.render.html import html_of
 from tests.browser.test_cards import LOAD, SALES, call, cassette
 from tests.support import gallery
-from tests.support.gallery import png
+from tests.support.gallery import live_document, png, reviewed
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -120,6 +121,17 @@ def test_many_files_are_decided_by_folder_and_tables_and_images_compared_as_such
     output.get_by_role("button", name="Undo docs/", exact=True).click()
     expect(output.get_by_role("button", name="Apply docs/", exact=True)).to_be_visible()
     assert not (notebook.folder / "docs").exists()
+
+
+def test_commits_of_a_branch_are_applied_by_their_own_button(blank):
+    blank.set_content(live_document({"all": html_of(reviewed())}, label="Changes of a run"))
+    main = blank.get_by_role("group", name="Commits on main")
+    expect(main.locator("summary").first).to_contain_text("3f3f3f3f Say how often each is counted +2 −0")
+    expect(main.get_by_text("Of all that is in stock.")).to_be_hidden()
+    main.locator("summary").first.click()
+    expect(main.get_by_text("Of all that is in stock.")).to_be_visible()
+    main.get_by_role("button", name="Apply commits on main").click()
+    assert blank.evaluate("window.model.sent.at(-1)") == {"act": "apply-commits", "id": "main", "path": None}
 
 
 NEW_NOTEBOOK = {

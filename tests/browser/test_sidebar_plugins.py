@@ -150,6 +150,32 @@ def test_the_question_of_a_cell_is_answered_in_the_sidebar(beside):
     expect(facts).to_contain_text("Off")
 
 
+def test_changed_source_is_off_by_itself_and_enabled_anew_by_its_question(beside):
+    notebook, sidebar = beside
+    notebook.done(2)
+    notebook.done(3)
+    row = row_of(sidebar)
+    row.get_by_role("button", name=NAME).click()
+    act(row, "Audit").click()
+    expect(row.locator(".kgs-report")).to_be_visible()
+    act(row, "Enable").click()
+    expect(row.locator(".kgs-facts")).to_contain_text("Enabled")
+    expect(notebook.done(4)).to_contain_text("hello Ada")
+    source = notebook.folder / "plugins" / NAME / "plugin.py"
+    source.write_text(source.read_text().replace('+ " " +', '+ ", good morning " +'))
+    expect(row.locator(".kgs-facts")).to_contain_text("Off: its files have changed")
+    approval = sidebar.panel.locator("[data-approval]")
+    expect(approval).to_contain_text(f"Enable the plugin {NAME} 1.0.0 anew")
+    expect(approval).to_contain_text("files: plugin.py changed")
+    expect(row).to_contain_text("It is audited anew, and you are asked")
+    for end in approval.locator("[data-end]").all():
+        end.scroll_into_view_if_needed()
+    approval.get_by_role("button", name=re.compile("^Enable: ")).click()
+    expect(row.locator(".kgs-facts")).to_contain_text("Enabled")
+    expect(row).not_to_contain_text("you are asked")
+    expect(notebook.done(4)).to_contain_text("hello, good morning Ada")
+
+
 def test_what_comes_of_nothing_says_why_and_can_be_tried_again(beside):
     notebook, sidebar = beside
     notebook.done(2)

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html.parser import HTMLParser
+
+from kagura_kernel.jupyter import live_run
+from kagura_kernel.render.blocks import Blocks
+from kagura_kernel.render.html import html_of
+from kagura_kernel.views import audit_card
+from kagura_kernel.views.audit import AuditView
+from kagura_kernel.views.run import RunView
 
 _VOID = frozenset({"br", "hr", "img", "input", "meta", "link"})
 
@@ -42,3 +50,17 @@ class Page(HTMLParser):
         """Text; a style sheet is none."""
         if "style" not in self.open:
             self.text += data
+
+
+def live_parts(view: RunView) -> dict[str, str]:
+    """The parts of a run's live card that changed since the last time, as HTML."""
+    return _as_html(live_run.live_parts(view))
+
+
+def audit_parts(view: AuditView, *, left: float) -> dict[str, str]:
+    """The same of a plugin's card."""
+    return _as_html(audit_card.audit_parts(view, left=left))
+
+
+def _as_html(parts: Mapping[str, Blocks]) -> dict[str, str]:
+    return {key: html_of(blocks) for key, blocks in parts.items()}

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalKind
+from kagura_kernel.domain.commits import Commit, CommittedBranch, Moved
 from kagura_kernel.domain.events import (
     ChangesCollected,
     Event,
@@ -29,7 +30,6 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.outcome import BothSides, FileChange, Written, by_path
 from kagura_kernel.domain.plugins import PluginAudit
-from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.widgets.live_card import LiveCard
 from kagura_kernel.membrane.changes import unified_diff
 from kagura_kernel.render import blocks as ui
@@ -37,10 +37,12 @@ from kagura_kernel.render.html import drawn, framed, html_of, style
 from kagura_kernel.views.audit_card import audit_html
 from kagura_kernel.views.boards import BudgetLine, RunLine, Sum, board_blocks, costs_blocks, plugins_blocks
 from kagura_kernel.views.changes import Beside, changes_blocks
+from kagura_kernel.views.commits import commits_blocks
 from kagura_kernel.views.kit import file_blocks, files_block, kit_head
 from kagura_kernel.views.leases import lease_board, line_of
 from kagura_kernel.views.record import run_html
 from kagura_kernel.views.run import RunView
+from tests.support.card_page import live_parts
 from tests.support.sample_audit import SampleAudit, fooled, sample_plugins
 from tests.support.sample_kit import FILES, SampleKit, opened
 from tests.support.sample_learned import SampleLearned
@@ -195,7 +197,26 @@ def reviewed() -> ui.Blocks:
             {"rows.csv": table[0], "plot.png": png(300, 100)},
             sides,
         ),
+        commits=commits_blocks({one.name: one for one in committed()}, live=True),
     )
+
+
+def committed() -> list[CommittedBranch]:
+    """Branches with commits: one that waits, one that was applied, one that cannot be."""
+    files = (
+        FileChange("notes.md", "added", diff=_added("x")),
+        FileChange("conftest.py", "added", diff=_added("y"), runs="pytest runs it before any test"),
+        FileChange("plot.png", "modified", binary=True),
+    )
+    message = "Say how often each is counted\n\nOf all that is in stock."
+    commit = Commit("3f" * 20, "kagura agent <agent@kagura.invalid>", message, files, files_left=2)
+    merge = Commit("a7" * 20, "Ada <ada@example.org>", "Take over main", merges=True)
+    moved = Moved("refs/heads/tidy", "", "a7" * 20)
+    return [
+        CommittedBranch("main", "3f" * 20, "b" * 64, (commit, merge), left=3),
+        CommittedBranch("tidy", "a7" * 20, "b" * 64, (commit,), state="applied", moved=moved),
+        CommittedBranch("", "a7" * 20, reason="it holds a leased credential"),
+    ]
 
 
 def previews() -> dict[str, bytes]:

@@ -42,6 +42,22 @@ def create_host_functions(config):
     return {MODULE: {"greet": greet}}
 """
 
+ASKING = """\
+SCHEMA = {
+    "greeting": {"type": "string", "description": "What it says first", "promptKey": True},
+    "loud": {"type": "boolean", "description": "Whether it shouts", "promptKey": True},
+}
+
+
+def create_host_functions(config):
+    def greet(name):
+        said = config["greeting"] + " " + name
+        return said.upper() if config["loud"] else said
+
+    return {MODULE: {"greet": greet}}
+"""
+"""One that has a line and a choice to be filled in."""
+
 
 def write_plugin(
     place: Path, name: str = "greeter", *, source: str = SOURCE, files: Mapping[str, bytes] | None = None, **keys: Any

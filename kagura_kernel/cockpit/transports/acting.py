@@ -176,15 +176,17 @@ class Acting:
         begins = [] if in_turn else self.turns.begins(place.thread)
         following = self.followers.running(place.thread)
         standing = await asyncio.to_thread(self._standing, place.session or "", [*following, *begins])
-        meaning = understanding.understand(said.text, standing)
+        prose = self.cockpit.classifies
+        meaning = understanding.understand(said.text, standing, prose=prose)
         # A stop waits for no question that is just being put.
-        if not isinstance(meaning, understanding.AnswerSaid | understanding.Unclear):
+        if not isinstance(meaning, understanding.AnswerSaid | understanding.Unclear | understanding.Ambiguous):
             return meaning
         seen = await self.followers.were_seen(said, standing.waiting)
         parts: dict[bool, list[ApprovalRequest]] = {True: [], False: []}
         for request, was_seen in zip(standing.waiting, seen, strict=True):
             parts[was_seen].append(request)
-        return understanding.understand(said.text, replace(standing, waiting=parts[True], unseen=parts[False]))
+        seen_then = replace(standing, waiting=parts[True], unseen=parts[False])
+        return understanding.understand(said.text, seen_then, prose=prose)
 
     async def tell(self, meaning: understanding.Meaning, place: Place) -> str | Post | Offering:
         """Do what a message asks for, and say what came of it.
@@ -209,8 +211,8 @@ class Acting:
                 told = f"Several wait for that word. Say /approve or /deny with one of {', '.join(choices)}."
             case understanding.Unclear(why=why):
                 told = _UNCLEAR[why]
-            case understanding.TaskSaid():
-                raise TypeError("a task is launched, not told")
+            case understanding.TaskSaid() | understanding.Ambiguous():
+                raise TypeError("a task is launched, and what is ambiguous is settled, not told")
         return told
 
     async def stopped(self, place: Place) -> str:
@@ -474,6 +476,7 @@ class Launching:
     book: ChatBook  # Where it is noted what a message has begun
     project: Path | None  # Their project; None is the working directory
     brain: str | None  # Their brain; None leaves it to the settings
+    box: str | None  # Their box, likewise; with one the brain is theirs in runs that are gone on with too
     transport: str  # The chat's name, which the journal has as their origin
     draining: bool = False  # Whether nothing new is begun
     _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
@@ -513,7 +516,8 @@ class Launching:
             task=asked.task,
             session=asked.session,
             project=None if asked.resume else self.project,
-            brain=None if asked.resume else self.brain,
+            brain=None if asked.resume and not self.box else self.brain,
+            box=self.box,
             origin=self.transport,
             started_by=asked.by,
             run_id=asked.turn.run_id,

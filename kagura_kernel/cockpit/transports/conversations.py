@@ -32,6 +32,7 @@ from kagura_kernel.cockpit.transports.acting import (
     Refused,
     ending,
 )
+from kagura_kernel.cockpit.transports.ambiguity import Ambiguities, Choice
 from kagura_kernel.cockpit.transports.changing import Changing, Offer
 from kagura_kernel.cockpit.transports.followers import Followers
 from kagura_kernel.cockpit.transports.posting import Posting
@@ -48,7 +49,14 @@ from kagura_kernel.cockpit.transports.transport import (
     Turn,
     Turns,
 )
-from kagura_kernel.cockpit.understanding import CommandSaid, SentenceSaid, TaskSaid, waits_for_nobody
+from kagura_kernel.cockpit.understanding import (
+    Ambiguous,
+    CommandSaid,
+    Meaning,
+    SentenceSaid,
+    TaskSaid,
+    waits_for_nobody,
+)
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import JournalError, KaguraError
 from kagura_kernel.domain.events import MessageRefused
@@ -64,6 +72,7 @@ class Messages:
     acting: Acting  # Does all but begin runs
     launching: Launching  # Begins them
     turns: Turns  # The order of each thread
+    ambiguities: Ambiguities  # Knows what only prose decides
 
     async def do(self, said: Said, key: str, place: Place, turn: Turn | None) -> str | Post | Offering | None:
         """Do what a message asks for: what to say, or None where a run was begun, which tells for itself.
@@ -111,10 +120,27 @@ class Messages:
             case CommandSaid(line=line) if line.split()[0].casefold() == "instead":
                 task = line.partition(" ")[2].strip()
                 return await self._instead(Begin(key, session, place.by, turn, task=task, files=said.files), place)
-            case SentenceSaid() if said.files:
+            case SentenceSaid() | Ambiguous() if said.files:
                 return "A run goes on here, and files cannot be said to it. Wait for it, or say stop first."
             case _:
-                return await self.acting.tell(meaning, place)
+                return await self._told(meaning, place)
+
+    async def _told(self, meaning: Meaning, place: Place) -> str | Post | Offering:
+        if isinstance(meaning, Ambiguous):
+            return await self.ambiguities.settle(meaning, place)
+        return await self.acting.tell(meaning, place)
+
+    async def choose(self, choice: Choice, key: str, place: Place) -> str | Post | Offering | None:
+        """Do what a person has chosen that a text is; like `do`."""
+        if not isinstance(choice.meaning, TaskSaid):
+            return await self.acting.tell(choice.meaning, place)
+        turn = self.turns.enter(place.thread)
+        try:
+            await self.turns.come(turn)
+            begin = Begin(key, place.session or "", place.by, turn, task=choice.meaning.task)
+            return await self._instead(begin, place)
+        finally:
+            self.turns.leave(turn)
 
     async def _instead(self, begin: Begin, place: Place) -> str | None:
         if not begin.task:
@@ -249,6 +275,8 @@ class ChatTerms:
     operators: frozenset[str] = frozenset()
     project: Path | None = None  # The project of its runs
     brain: str | None = None  # Their brain; None leaves it to the settings
+    # Their box; with one, this brain and this box are those of runs that are gone on with too. None as for `brain`
+    box: str | None = None
 
 
 @dataclass(eq=False)
@@ -269,13 +297,15 @@ class Conversations:
         self._posting = Posting(self.transport, self._book, self.clock)
         self._followers = Followers(self.cockpit, self._posting, owner_alive)
         self._turns = Turns()
+        terms = self.terms
         self._launching = Launching(
-            self.cockpit, self._followers, self._book, self.terms.project, self.terms.brain, self.transport.name
+            self.cockpit, self._followers, self._book, terms.project, terms.brain, terms.box, self.transport.name
         )
         deciding = Deciding(self.cockpit, self._book, self.transport.name, self.transport.limit)
         changing = Changing(self.cockpit)
         acting = Acting(self.cockpit, self._followers, self._turns, self._posting, changing, deciding)
-        self._messages = Messages(acting, self._launching, self._turns)
+        self._ambiguities = Ambiguities(acting, terms.brain, self.transport.name)
+        self._messages = Messages(acting, self._launching, self._turns, self._ambiguities)
         self._clicking = Clicking(self.cockpit, self._book, changing, deciding)
 
     async def open(self) -> None:
@@ -426,16 +456,8 @@ class Conversations:
 
     async def _clicked(self, clicked: Clicked) -> bool:
         """Do what the button says; whether that has begun a run."""
-        by = self._by(clicked)
         try:
-            run_id = await self._clicking.click(clicked, by)
-            if isinstance(run_id, Offering):
-                return await self._reply(clicked, run_id)
-            if not run_id:
-                return False
-            await self._messages.go_on(
-                run_id, _key(clicked), Place(clicked.thread, self.session_of(clicked.thread), by)
-            )
+            return await self._press(clicked)
         except Refused as refused:
             await self._refuse(clicked, str(refused), self._clicking.subject_of(clicked))
             if isinstance(refused, Copied):
@@ -446,7 +468,25 @@ class Conversations:
             return await self._reply(clicked, str(why))
         except KaguraError as error:
             return await self._reply(clicked, told(error))
-        return True
+
+    async def _press(self, clicked: Clicked) -> bool:
+        by = self._by(clicked)
+        place = Place(clicked.thread, self.session_of(clicked.thread), by)
+        if choice := self._ambiguities.chosen(clicked):
+            return await self._chose(clicked, choice, place)
+        pressed = await self._clicking.click(clicked, by)
+        if isinstance(pressed, Offering):
+            return await self._reply(clicked, pressed)
+        if pressed:
+            await self._messages.go_on(pressed, _key(clicked), place)
+        return bool(pressed)
+
+    async def _chose(self, clicked: Clicked, choice: Choice, place: Place) -> bool:
+        """Do what a text is said to be, and take the buttons away; whether that has begun a run."""
+        with contextlib.suppress(TransportError):
+            await self.transport.edit(clicked.thread, clicked.post_id, Post(f"Chosen: {choice.label}"))
+        answer = await self._messages.choose(choice, _key(clicked), place)
+        return answer is None or await self._reply(clicked, answer)
 
     async def _reply(self, heard: Heard, told: str | Post | Offering) -> bool:
         offer = told.offer if isinstance(told, Offering) else Offer("")

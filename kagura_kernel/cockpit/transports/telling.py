@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kagura_kernel.cockpit.resuming import may_be_resumed
-from kagura_kernel.cockpit.transports.transport import Button, Post
+from kagura_kernel.cockpit.transports.transport import MOST_BUTTONS, Button, Post
 from kagura_kernel.cockpit.understanding import COMMANDS
 from kagura_kernel.domain import events
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
@@ -82,9 +82,6 @@ def told(error: KaguraError) -> str:
 _LOST = f"{STATUS_WORDS['lost']}: the process that ran it is gone"
 _SHOWN = 1500
 """Characters of what an agent says on the way."""
-
-MOST_OPTIONS = 5
-"""Buttons below one post."""
 
 IN_FULL = "`kagura-kernel approvals --pending` shows it whole, and `kagura-kernel approve` allows it"
 """Where a question is answered that a chat cannot show."""
@@ -280,7 +277,7 @@ def _buttons(request: ApprovalRequest, token: str) -> tuple[Button, ...]:
                 one_line(f"{number + 1}. {option}" if numbered else option, _ON_A_BUTTON),
                 f"o{number}:{request.id}:{token}",
             )
-            for number, option in enumerate(request.options[:MOST_OPTIONS])
+            for number, option in enumerate(request.options[:MOST_BUTTONS])
         )
     return (Button("Allow", f"allow:{request.id}:{token}", "good"), _deny(request, token))
 
@@ -291,4 +288,4 @@ def _deny(request: ApprovalRequest, token: str) -> Button:
 
 def _numbered(options: Sequence[str]) -> bool:
     """Whether the buttons cannot bear all answers whole, so that they bear the numbers of those in the text."""
-    return len(options) > MOST_OPTIONS or any(len(printed(one)) > _ON_A_BUTTON for one in options)
+    return len(options) > MOST_BUTTONS or any(len(printed(one)) > _ON_A_BUTTON for one in options)

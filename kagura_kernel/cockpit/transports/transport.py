@@ -92,6 +92,10 @@ class Button:
     """`good`, `bad`, or plain."""
 
 
+MOST_BUTTONS = 5
+"""Below one post."""
+
+
 @dataclass(frozen=True, slots=True)
 class Post:
     """Something to be said in a thread."""
@@ -100,7 +104,7 @@ class Post:
     # What an agent, a program or a person wrote. A transport shows it so that it is plainly not ours: quoted, without
     # mentions, links that hide where they lead, formatting or buttons.
     theirs: str = ""
-    buttons: tuple[Button, ...] = ()  # At most five
+    buttons: tuple[Button, ...] = ()  # At most `MOST_BUTTONS`
     mark: str = ""  # A name of ours for it, 32 random digits, the same when it is tried again; empty for none
     # Whether it was tried before and nobody knows what came of that. A chat that can find one of ours by its mark then
     # leaves that as it is, instead of saying it twice.

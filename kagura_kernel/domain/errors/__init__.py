@@ -8,6 +8,7 @@
     │   ├── HostNotUnderstood            ERR_EGRESS_HOST
     │   └── NotThisTime                  ERR_UNSUPPORTED
     ├── ConfigurationError               ERR_CONFIGURATION
+    │   └── NotInstalled                 ERR_NOT_INSTALLED
     ├── ExtensionBroken                  ERR_EXTENSION_BROKEN
     ├── SessionBusy                      ERR_SESSION_BUSY
     ├── SessionGone                      ERR_SESSION_GONE
@@ -58,6 +59,7 @@
     │   ├── ChangeConflict               ERR_CHANGE_CONFLICT
     │   ├── MergeOverlaps                ERR_MERGE_OVERLAPS
     │   ├── CannotUndo                   ERR_CANNOT_UNDO
+    │   ├── CommitsRefused               ERR_COMMITS
     │   └── NotebookUnwritable           ERR_NOTEBOOK_UNWRITABLE
     ├── BrainError
     │   ├── BrainNotConfigured           ERR_BRAIN_NOT_CONFIGURED
@@ -99,6 +101,7 @@
     │   ├── PluginBusy                   ERR_PLUGIN_BUSY
     │   ├── PluginTimeout                ERR_PLUGIN_TIMEOUT
     │   ├── PluginJailBroken             ERR_PLUGIN_JAIL
+    │   ├── PluginRepositoryError        ERR_PLUGIN_REPOSITORY
     │   └── SignatureInvalid             ERR_PLUGIN_SIGNATURE
     ├── VariableError                    ERR_VARIABLE
     │   ├── VariableRefused              ERR_VARIABLE_REFUSED
@@ -126,6 +129,7 @@ from kagura_kernel.domain.errors.base import (
     ConfigurationError,
     ExtensionBroken,
     KaguraError,
+    NotInstalled,
     NotThisTime,
     OutputUnwritable,
     ServedAlready,
@@ -179,6 +183,7 @@ from kagura_kernel.domain.errors.kit import (
     PluginNotConfigured,
     PluginQuarantined,
     PluginRefused,
+    PluginRepositoryError,
     PluginTimeout,
     RedactionUnavailable,
     SignatureInvalid,
@@ -221,6 +226,7 @@ from kagura_kernel.domain.errors.sandbox import (
     ChangeConflict,
     ChangesIncomplete,
     CommandTimeout,
+    CommitsRefused,
     HostCommandTimeout,
     HostError,
     HostIdleTimeout,
@@ -270,6 +276,7 @@ __all__ = [
     "ChangeConflict",
     "ChangesIncomplete",
     "CommandTimeout",
+    "CommitsRefused",
     "ConfigurationError",
     "CredentialError",
     "EgressBusy",
@@ -310,6 +317,7 @@ __all__ = [
     "MemoryUnknown",
     "MergeOverlaps",
     "NotHeard",
+    "NotInstalled",
     "NotThisTime",
     "NotebookUnwritable",
     "OutputUnwritable",
@@ -324,6 +332,7 @@ __all__ = [
     "PluginNotConfigured",
     "PluginQuarantined",
     "PluginRefused",
+    "PluginRepositoryError",
     "PluginTimeout",
     "RedactionUnavailable",
     "ResumeRefused",

@@ -66,6 +66,12 @@ class ConfigurationError(KaguraError):
         self.problems = tuple(problems)
 
 
+class NotInstalled(ConfigurationError):
+    """Nothing is wrong with the settings but that extras of this package are not installed, which they need."""
+
+    code = "ERR_NOT_INSTALLED"
+
+
 class ExtensionBroken(KaguraError):
     """A part that another package brings was asked for, and cannot be used; nothing takes its place."""
 

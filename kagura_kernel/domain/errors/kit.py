@@ -136,6 +136,17 @@ class SignatureInvalid(PluginError):
     code = "ERR_PLUGIN_SIGNATURE"
 
 
+class PluginRepositoryError(PluginError):
+    """A repository cannot be read, or what it says is not to be believed; nothing was taken from it."""
+
+    code = "ERR_PLUGIN_REPOSITORY"
+
+    def __init__(self, repository: str, why: str, advice: str = "") -> None:
+        super().__init__(f"The plugin repository {repository!r} {why}.{f' {advice}' if advice else ''}")
+        self.repository = repository
+        self.why = why
+
+
 class KitError(KaguraError):
     """An agent's definition, its kit or its toolsets cannot be used, or not like this."""
 

@@ -162,6 +162,21 @@ class MergeOverlaps(WorkspaceError):
         self.path = path
 
 
+class CommitsRefused(WorkspaceError):
+    """The commits of a run cannot be brought into the project's repository; nothing was written."""
+
+    code = "ERR_COMMITS"
+
+    def __init__(self, name: str, why: str) -> None:
+        what = f"The commits of branch {name}" if name else "The commits on no branch"
+        super().__init__(
+            f"{what} were not applied: {why}. Nothing was written. `apply RUN --commits --branch NEW` makes a branch "
+            "of them and touches no file; `apply RUN` brings in the files without the commits."
+        )
+        self.name = name
+        self.why = why
+
+
 class CannotUndo(WorkspaceError):
     """What was applied cannot be taken back; nothing was written."""
 

@@ -56,6 +56,7 @@ from kagura_kernel.domain.events.run import (
     BrainSigned,
     ChangesCollected,
     ChangesSettled,
+    CommitsTold,
     ImageSent,
     MessageRefused,
     NotebookShown,
@@ -90,6 +91,7 @@ __all__ = [
     "ChangesSettled",
     "ChildEnded",
     "ChildStarted",
+    "CommitsTold",
     "EgressClosed",
     "EgressDecided",
     "EgressEnd",
@@ -174,6 +176,7 @@ AnyEvent = Annotated[
     | TurnCounted
     | ChangesCollected
     | ChangesSettled
+    | CommitsTold
     | MemoriesSeen
     | MemoriesShown
     | MemoryWritten

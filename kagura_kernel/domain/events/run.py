@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.events.base import Event, Streamed
 from kagura_kernel.domain.identity import Exact
 from kagura_kernel.domain.outcome import ChangeState, FileChange, Hunks, Written
@@ -161,10 +162,22 @@ class ChangesSettled(Event):
     by: str = ""  # Who decided
 
 
+class CommitsTold(Event):
+    """Which commits the run made in its box, or what became of some of them; the last word on a branch counts."""
+
+    kind: Literal["commits.told"] = "commits.told"
+    branches: tuple[CommittedBranch, ...] = ()
+    # Files that it changed further after it had committed them: from what the project has of them by now
+    changes: tuple[FileChange, ...] = ()
+    by: str = ""  # Who decided; empty where the run tells of them
+
+
 def changes_after(changes: Mapping[str, FileChange], event: Event) -> Mapping[str, FileChange]:
     """A run's changes by path after one more of its events; the very same object where it says nothing of them."""
     match event:
-        case ChangesCollected():
+        case CommitsTold() if not event.changes:
+            return changes
+        case ChangesCollected() | CommitsTold():
             # They come in parts, and with `through` again after every call: the last word on a file counts.
             return {**changes, **{one.path: _told_again(changes.get(one.path), one) for one in event.changes}}
         case ChangesSettled() if event.written or event.undone or event.discarded_hunks:
@@ -294,8 +307,9 @@ class RunStarted(Event):
 
     kind: Literal["run.started"] = "run.started"
     task: str  # The prompt, or the code of a `%%sandbox` cell
-    # `agent` for a brain's run, `sandbox` for a cell's own code, `audit` for the examination of a plugin
-    flavour: Literal["agent", "sandbox", "audit"] = "agent"
+    # `agent` for a brain's run, `sandbox` for a cell's own code, `audit` for the examination of a plugin,
+    # `classification` for what a chat's message means
+    flavour: Literal["agent", "sandbox", "audit", "classification"] = "agent"
     brain: Exact = ""  # Name of the brain; empty for `sandbox`
     brain_reason: str = ""  # Why this one
     model: Exact = ""  # Model asked for; empty is the brain's own choice

@@ -92,8 +92,7 @@ class _Lanes:
     def take(self, event: ev.Event) -> None:
         """Take the next one."""
         if isinstance(event, ev.RunStarted):
-            audits = event.flavour == "audit"
-            self._began, self._agent = event.at, event.flavour == "agent" or (audits and event.brain != "")
+            self._began, self._agent = event.at, event.flavour == "agent" or event.brain != ""
         if self._began is not None:
             self._take(event, max(0.0, (event.at - self._began).total_seconds()))
 

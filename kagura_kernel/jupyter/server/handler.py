@@ -265,6 +265,7 @@ _STATUS: tuple[tuple[type[errors.KaguraError], int], ...] = (
     (errors.JournalError, 503),
     (MemoryStoreError, 503),
     (errors.ConfigurationError, 503),
+    (errors.RedactionUnavailable, 503),
 )
 
 

@@ -66,7 +66,7 @@ class Run(TypedDict):
 
     run_id: Key
     session_id: str
-    flavour: Literal["agent", "sandbox", "audit"]
+    flavour: Literal["agent", "sandbox", "audit", "classification"]
     status: RunStatus
     live: Annotated[bool, says("Whether it goes on.")]
     task: Annotated[str, says("What was asked, its first 500 characters.")]
@@ -359,6 +359,8 @@ class Plugin(TypedDict):
     content_hash: Annotated[str, says("SHA-256 over all of its files; empty for one that cannot be used.")]
     state: PluginState
     why: Annotated[str, says("Why it stands so in the session; empty where the state says it.")]
+    changed: Annotated[bool, says("Whether it was enabled in the session and is off because its files have changed.")]
+    update: Annotated[str, says("The newer version that a repository has; empty where none is known.")]
     changed_at: Annotated[Moment | None, says("Since when; null where the session has done nothing with it.")]
     risk: Risk
     verdict: Annotated[Literal["approve", "review", "reject"] | None, says("What that audit advises.")]

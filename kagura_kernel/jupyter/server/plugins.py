@@ -217,6 +217,8 @@ def _plugin(view: records.PluginView, session: records.HeldSession | None, **mor
         permissions=asdict(seen.permissions),
         state=str(view.state(session.session_id) if session is not None else view.state_alone),
         why=use.reason if use is not None else "",
+        changed=use is not None and use.change == "changed",
+        update=view.update,
         changed_at=stamp(use.at) if use is not None else None,
         risk=str(made.risk) if made is not None else None,
         verdict=str(made.verdict) if made is not None else None,

@@ -94,8 +94,63 @@ def plugin_install(asked: Asked) -> None:
     from kagura_kernel.cockpit.plugins import installed_text
 
     shelf = asked.cockpit.plugins.shelf
-    found = shelf.install(asked["source"], asked["sha256"], replace=asked["replace"], by=person(), via=VIA)
+    found = shelf.install(
+        asked["source"],
+        asked["sha256"],
+        repository=asked["repository"],
+        replace=asked["replace"],
+        by=person(),
+        via=VIA,
+    )
     say(installed_text(found, shelf.barred(found.name), f"{asked.prefix}plugin enable {found.name}"))
+
+
+def plugin_search(asked: Asked) -> pd.DataFrame:
+    """The plugins that repositories have."""
+    from kagura_kernel.jupyter.tables import hits_table
+
+    return hits_table(asked.cockpit.plugins.shelf.repositories.search(asked["words"]))
+
+
+def plugin_update(asked: Asked) -> None:
+    """Newer versions of what is installed; with a word they take its place."""
+    from kagura_kernel.cockpit.plugin_repositories import split_source
+    from kagura_kernel.cockpit.plugins import installed_text
+
+    shelf = asked.cockpit.plugins.shelf
+    updates = shelf.repositories.updates(*split_source(asked["source"]))
+    if not updates:
+        say("Nothing newer can be had.")
+    for update in updates:
+        say(update.text)
+        how = f"{asked.prefix}plugin update {update.offer.name}@{update.offer.version} --yes"
+        if asked["yes"]:
+            found = shelf.repositories.update(update, by=person(), via=VIA)
+            say(installed_text(found, shelf.barred(found.name), f"{asked.prefix}plugin enable {found.name}"))
+        else:
+            say(f"Nothing is changed yet: `{how}`.")
+
+
+def plugin_repository_list(asked: Asked) -> pd.DataFrame:
+    """The repositories that are trusted."""
+    from kagura_kernel.jupyter.tables import repositories_table
+
+    return repositories_table(asked.cockpit.plugins.shelf.repositories.trusted())
+
+
+def plugin_repository_add(asked: Asked) -> None:
+    """Trust a repository."""
+    from kagura_kernel.cockpit.plugin_repositories import trusted_text
+
+    options = {name: asked[name] for name in ("root", "sha256", "name")}
+    repositories = asked.cockpit.plugins.shelf.repositories
+    say(trusted_text(*repositories.add(asked["source"], **options, by=person(), via=VIA)))
+
+
+def plugin_repository_remove(asked: Asked) -> None:
+    """Trust a repository no longer."""
+    asked.cockpit.plugins.shelf.repositories.remove(asked["name"], by=person(), via=VIA)
+    say(f"{asked['name']} is trusted no longer. What was installed from it stays.")
 
 
 def plugin_remove(asked: Asked) -> None:
@@ -147,6 +202,11 @@ def kit_agents(asked: Asked) -> pd.DataFrame:
     from kagura_kernel.jupyter.kit import agents_table
 
     return agents_table(asked.cockpit.kits.named())
+
+
+def kit_add(asked: Asked) -> None:
+    """Write an agent for a cloud among the person's own, and say what it needs."""
+    say("\n".join(asked.cockpit.kits.add(asked["name"]).lines))
 
 
 def kit_plan(asked: Asked) -> PlanText:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly.brains import brain_reports
 from kagura_kernel.cockpit.brains import PRICES_SAID, turn_words
+from kagura_kernel.cockpit.committing import about_commits
 from kagura_kernel.cockpit.instead import going_on, stopped
 from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.naming import named_approval, named_run, only, read_time, run_to_stop, told_run
@@ -31,6 +32,7 @@ from kagura_kernel.jupyter.steering import Asked
 from kagura_kernel.jupyter.steering import say as tell
 from kagura_kernel.jupyter.surface import Surface, person, place_of, surface_of
 from kagura_kernel.render.escape import shown_path
+from kagura_kernel.views.commits import commit_rows, settled_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -344,7 +346,7 @@ def changes(asked: Asked) -> None:
     run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
     found = by_path(asked.cockpit.changes(run_id))
     run = told_run(asked.cockpit.journal, run_id)
-    if not found:
+    if not found and not asked.cockpit.commits_desk.branches(run_id):
         tell(f"{run} changed no files.")
         return
     surface = surface_of(asked.shell)
@@ -352,6 +354,15 @@ def changes(asked: Asked) -> None:
     if surface is not Surface.HEADLESS:
         tell(f"{run}:")
     show_changes(asked.cockpit, run_id, found, surface)
+
+
+def commits(asked: Asked) -> pd.DataFrame:
+    """What a run committed in its box."""
+    from kagura_kernel.jupyter.tables import table_of
+
+    run_id = named_run(asked.cockpit.journal, asked["run"] or "last", asked.here)
+    rows = commit_rows(asked.cockpit.commits_desk.branches(run_id))
+    return table_of(rows, "branch commit subject author files:int added:int removed:int state")
 
 
 _FIX = (
@@ -401,6 +412,9 @@ async def _about_error(asked: Asked, task: str) -> Any:
 
 async def apply(asked: Asked) -> None:
     """Bring a run's changes into the project, and cells into their notebook."""
+    if about_commits(asked.values):
+        _settle_commits(asked, "apply", asked["branch"])
+        return
     from kagura_kernel.jupyter.notebook import cells_writer
 
     write = _not_heard if asked.blocked else cells_writer(asked.shell)
@@ -420,11 +434,17 @@ def _not_heard(notebook: str, _edits: object) -> None:
 
 def discard(asked: Asked) -> None:
     """Give a run's changes up."""
+    if about_commits(asked.values):
+        _settle_commits(asked, "discard")
+        return
     _settle(asked, "discard", asked["hunk"])
 
 
 def undo(asked: Asked) -> None:
     """Take back what was applied."""
+    if about_commits(asked.values):
+        _settle_commits(asked, "undo")
+        return
     _settle(asked, "undo")
 
 
@@ -433,6 +453,14 @@ def _settle(asked: Asked, act: str, hunks: tuple[int, ...] = ()) -> None:
     with _settles(asked, run_id):
         settled = asked.cockpit.changes_desk.settle(act, run_id, paths, by=person(), hunks=hunks)
         _tell_settled(asked, run_id, settled)
+
+
+def _settle_commits(asked: Asked, act: str, as_branch: str = "") -> None:
+    run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
+    with _settles(asked, run_id):
+        desk = asked.cockpit.commits_desk
+        settled = desk.settle(act, run_id, asked["paths"], by=person(), as_branch=as_branch)
+        tell(settled_text(settled, _run_told(asked, run_id)))
 
 
 @contextmanager
@@ -446,9 +474,12 @@ def _settles(asked: Asked, run_id: str) -> Iterator[None]:
 
 
 def _tell_settled(asked: Asked, run_id: str, settled: ChangesSettled) -> None:
+    tell(told(settled, _run_told(asked, run_id)))
+
+
+def _run_told(asked: Asked, run_id: str) -> str:
     # What differs every time is no output where nobody looks and the next execution is compared with this one.
-    headless = surface_of(asked.shell) is Surface.HEADLESS
-    tell(told(settled, "" if headless else told_run(asked.cockpit.journal, run_id)))
+    return "" if surface_of(asked.shell) is Surface.HEADLESS else told_run(asked.cockpit.journal, run_id)
 
 
 def told(settled: ChangesSettled, run: str) -> str:

@@ -14,8 +14,6 @@ const GRAVE = '[data-act="allow"], [data-act="allow-all"], [data-act="revoke"]';
 // Nobody allows what they have not had on screen to its end.
 const WAITS = '[data-act="allow"]';
 const NOT_READ = "Read it to its end first: it can be allowed once the end has been on screen.";
-const ABOVE = ["head", "notebook", "kit", "learned", "leases", "say"];
-const BELOW = ["sign", "cells", "many", "net", "model"];
 
 const two = (number) => String(number).padStart(2, "0");
 const face = (seconds) => {

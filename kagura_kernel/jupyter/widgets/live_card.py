@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +16,10 @@ from kagura_kernel.render.html import STYLE_FILE
 SCRIPTS = ("redraw.js", "live_card.js")
 """Joined into one, in this order."""
 
+ABOVE = ("head", "notebook", "kit", "learned", "leases", "say")
+BELOW = ("sign", "cells", "many", "net", "model")
+"""Parts that stand above and below a card's body, in their order; all others are in it."""
+
 Pressed = Callable[[Mapping[str, Any]], None]
 """Told of each button: `act`, and where they apply `id`, `ids`, `path`, `answer`. From any thread."""
 
@@ -25,7 +30,12 @@ class LiveCard(anywidget.AnyWidget):
     Parts are sent when they change, not the whole card. A view that is made anew is given all of them.
     """
 
-    _esm = "\n".join(Path(__file__).with_name(name).read_text("utf-8") for name in SCRIPTS)
+    _esm = "\n".join(
+        [
+            f"const ABOVE = {json.dumps(ABOVE)}, BELOW = {json.dumps(BELOW)};",
+            *(Path(__file__).with_name(name).read_text("utf-8") for name in SCRIPTS),
+        ]
+    )
     _css = STYLE_FILE
     label = traitlets.Unicode().tag(sync=True)
     parts = traitlets.Dict().tag(sync=True)
@@ -35,7 +45,8 @@ class LiveCard(anywidget.AnyWidget):
         self._now = dict(parts)
         self._since = dict.fromkeys(parts, time.monotonic())
         self._pressed = pressed
-        self.heard = False  # Whether a front end has answered; one without widgets never does
+        self.heard = False  # Whether a front end has answered; one that cannot draw it never does
+        self.once_heard: Callable[[], None] = lambda: None  # Called when that is known
         self.hosted = False  # Whether the front end leaves the card as it is when its output is written anew
         self.once_hosted: Callable[[], None] = lambda: None  # Called when that is known
         self._seen = time.monotonic()
@@ -56,15 +67,29 @@ class LiveCard(anywidget.AnyWidget):
         """Have every front end that shows the card say so."""
         self.send({"kind": "seen?"})
 
+    @property
+    def ages(self) -> dict[str, float]:
+        """Seconds since each part was last replaced."""
+        now = time.monotonic()
+        return {key: round(now - since, 2) for key, since in self._since.items()}
+
     def unseen_for(self) -> float:
         """Seconds since a front end last said anything of the card, or since it was made."""
         return time.monotonic() - self._seen
 
+    def close(self) -> None:
+        """Take it from the page, with all that belongs to it."""
+        layout = self.layout
+        super().close()
+        layout.close()
+
     def _hear(self, _widget: object, content: object, _buffers: object) -> None:
         if not isinstance(content, dict):
             return
-        self.heard = True
         self._seen = time.monotonic()
+        if not self.heard:
+            self.heard = True
+            self.once_heard()
         match content.get("act"):
             case "seen":
                 pass
@@ -73,8 +98,7 @@ class LiveCard(anywidget.AnyWidget):
                 self.once_hosted()
             case "sync":
                 # A view that is made late must not take the clocks of its parts for fresh ones.
-                ages = {key: round(self._seen - since, 2) for key, since in self._since.items()}
-                self.send({"kind": "parts", "parts": dict(self._now), "ages": ages})
+                self.send({"kind": "parts", "parts": dict(self._now), "ages": self.ages})
             case _:
                 # The front end waits for a sign that somebody is there, whatever comes of the button.
                 self.send({"kind": "heard"})

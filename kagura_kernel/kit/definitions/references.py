@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, AgentUnavailable
+from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, AgentUnavailable, UnknownName, UsageError
 from kagura_kernel.domain.kit import AGENT_NAME
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.kit.definitions.definition import AgentDefinition, as_yaml, digest_of, parse_definition, said
@@ -31,6 +31,7 @@ DEFAULT_AGENT = "default"
 
 SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 _BUILT_IN = Path(__file__).parent / "agents"
+_READY = Path(__file__).parent / "ready"
 _PIN = "sha256="
 _URLS = ("https://", "http://")
 _OCI = "oci://"
@@ -206,6 +207,28 @@ def shown_url(url: str) -> str:
 def _host(url: str) -> str:
     """Whom a URL asks, as it is written there."""
     return url.partition("://")[2].partition("/")[0].partition("?")[0].lower()
+
+
+def add_ready(name: str, own: Path) -> tuple[Path, str]:
+    """Write a definition that comes ready for a service into a person's own ones; where it is, and what it says.
+
+    Raises:
+        UnknownName: there is none of this name.
+        UsageError: the person has one of this name, which is left as it is, or it cannot be written.
+    """
+    found = {path.stem: path for path in _READY.glob("*.yaml")}
+    if name not in found:
+        raise UnknownName("ready definition", name, sorted(found))
+    if taken := next((path for suffix in SUFFIXES if (path := own / f"{name}{suffix}").exists()), None):
+        raise UsageError(f"There is an agent {name} already, which is left as it is: {taken}.")
+    text, path = found[name].read_text(), own / f"{name}.yaml"
+    try:
+        own.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
+    return path, text
 
 
 def built_in_names() -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken
+from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken, NotInstalled
 from kagura_kernel.domain.extensions import CREDENTIALS, Extension, installed, load_instance
 from kagura_kernel.membrane.credentials.injection.settings import (
     PRESETS,
@@ -42,6 +42,8 @@ from kagura_kernel.membrane.credentials.lease import is_provider_name, is_scope_
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
 from kagura_kernel.membrane.credentials.providers import aws_sts, cloudflare, gcp, github_app, memory_cloud, static
 from kagura_kernel.membrane.credentials.secret import SOURCES, SecretReader, SecretReference, read_reference
+
+_MISSING = "it needs one more package:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Kind:
         """What has to be installed first, as a problem; empty when all is there."""
         if all(find_spec(module) for module in self.modules):
             return []
-        return [f"it needs one more package: pip install 'kagura-kernel[{self.extra}]'"]
+        return [f"{_MISSING} pip install 'kagura-kernel[{self.extra}]'"]
 
 
 KINDS: Mapping[str, Kind] = {
@@ -123,6 +125,7 @@ def parse_registry(toml: str, reader: SecretReader, source: str = "credentials.t
 
     Raises:
         ConfigurationError: with every problem of every provider; names of settings are told, values never.
+        NotInstalled: likewise, where extras are all that is missing.
     """
     try:
         document = tomllib.loads(toml)
@@ -147,7 +150,7 @@ def parse_registry(toml: str, reader: SecretReader, source: str = "credentials.t
         if found is not None:
             providers[name], injections[name] = found
     if problems:
-        raise ConfigurationError(source, problems)
+        raise (NotInstalled if all(_MISSING in one for one in problems) else ConfigurationError)(source, problems)
     return Registry(providers, injections, source)
 
 

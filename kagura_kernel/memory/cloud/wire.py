@@ -269,29 +269,30 @@ _AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class CostRow:
-    """What one run, or one part of it, cost."""
+class EventRow:
+    """What is told of one run: what it cost, or how its task stands."""
 
-    id: str  # By which it is told once however often it is pushed, such as the run's id
-    facts: Mapping[str, Any]  # JSON values: amounts in US dollars, tokens, the model, the price list's version
+    id: str  # What it is told of, such as the run's id; a later row of the same id takes the place of this one
+    facts: Mapping[str, Any]  # JSON values: amounts in US dollars, tokens, the model, the steps of a plan
+    key: str = ""  # By which the cloud takes it once however often it is pushed; empty for the id
 
 
 @dataclass(frozen=True, slots=True)
-class CostResource:
+class EventResource:
     """Where they are pushed."""
 
     resource_id: str  # The resource's name in the workspace
     key: str = field(repr=False)  # The resource's own key, which may do nothing else; not shown
 
 
-class CloudCosts:
-    """Pushes cost rows; one that is there already is replaced by itself."""
+class CloudEvents:
+    """Pushes rows; one that is there already is replaced by itself."""
 
-    def __init__(self, access: CloudAccess, resource: CostResource, *, timeout: float = TIMEOUT) -> None:
+    def __init__(self, access: CloudAccess, resource: EventResource, *, timeout: float = TIMEOUT) -> None:
         self._wire = CloudWire(access, timeout=timeout)
         self._resource = resource
 
-    def push(self, rows: Iterable[CostRow]) -> int:
+    def push(self, rows: Iterable[EventRow]) -> int:
         """Push rows, a hundred at a time; how many the cloud took.
 
         Raises:
@@ -302,7 +303,7 @@ class CloudCosts:
         taken = 0
         while some := list(islice(waiting, _AT_ONCE)):
             events = [
-                {"op": "upsert", "doc_id": row.id, "payload": dict(row.facts), "idempotency_key": row.id}
+                {"op": "upsert", "doc_id": row.id, "payload": dict(row.facts), "idempotency_key": row.key or row.id}
                 for row in some
             ]
             told = self._wire.push(path, {"events": events}, {"x-resource-api-key": self._resource.key})

@@ -70,7 +70,7 @@ def guest_config(spec: BoxSpec, view: PythonView, request: dict[str, Any]) -> Gu
         workspace=WORKSPACE,
         upper=UPPER if overlay else None,
         lower=LOWER if overlay else None,
-        protected=spec.policy.read_only_subpaths,
+        protected=spec.policy.untold,
         env=_environment(spec, view),
         writable=request["writable"],
     )

@@ -228,7 +228,7 @@ def guest_config(spec: BoxSpec, image_env: Sequence[str]) -> GuestConfig:
     """What the guest is told about the box that `spec` asks for."""
     return GuestConfig(
         workspace=WORKSPACE,
-        protected=spec.policy.read_only_subpaths,
+        protected=spec.policy.untold,
         env=command_environment(image_env, {**(_as_root(image_env) if spec.writable_root else {}), **spec.env}),
         writable=spec.policy.writable,
     )

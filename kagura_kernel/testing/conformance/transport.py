@@ -313,6 +313,21 @@ class TransportConformance:
         await talk.conversations.idle()
         assert talk.cockpit.approvals()[0].verdict == "allow"
 
+    async def test_a_text_that_may_be_an_answer_is_asked_back_and_a_button_says_what_it_is(
+        self, open_talk: OpenTalk
+    ) -> None:
+        asks = Ask("ask_user", {"question": "Which side?", "options": ["left", "right"]})
+        talk = await open_talk([asks, lambda results: results[-1].text])
+        thread = await talk.server.say(ANN, "go")
+        await talk.says(thread, " asks · question · ")
+        await talk.server.say(ANN, "by the window", thread=thread)
+        back = await talk.says(thread, "What is that?")
+        assert len(talk.cockpit.pending()) == 1
+        await talk.server.click(ANN, thread, back.post_id, _action(back, "Answer"))
+        await talk.done(thread, "by the window")
+        assert [row.answer for row in talk.cockpit.approvals()] == ["by the window"]
+        assert (await talk.says(thread, "Chosen: Answer")).buttons == ()
+
     async def test_a_word_that_was_written_before_a_question_does_not_answer_it(self, open_talk: OpenTalk) -> None:
         talk = await open_talk([HOST, "Good."])
         thread = await talk.server.say(ANN, "yes")

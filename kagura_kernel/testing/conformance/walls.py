@@ -281,6 +281,20 @@ class WallsConformance:
                 assert not (await bash(box, line)).ok, line
             assert (await bash(box, "cat .git/config")).stdout.text == "[core]\n"
 
+    async def test_own_parts_of_the_project_change_for_the_box_alone(
+        self, backend: SandboxBackend, spec: BoxSpec, workspace: Path
+    ) -> None:
+        (workspace / ".git" / "refs").mkdir(parents=True)
+        (workspace / ".git" / "config").write_text("[core]\n")
+        before = _tree(workspace)
+        own = replace(spec, policy=SandboxPolicy(read_only_subpaths=(".kagura",), own_subpaths=(".git",)))
+        async with open_box(backend, own) as box:
+            line = "echo x >> .git/config && touch .git/refs/new && mv .git/config .git/other && echo more >> notes.md"
+            result = await bash(box, line)
+            assert result.ok, result.stderr.text
+            assert {change.path for change in await box.changes()} == {"notes.md"}
+        assert _tree(workspace) == before
+
     async def test_a_read_only_box_cannot_write_the_workspace(self, backend: SandboxBackend, spec: BoxSpec) -> None:
         policy = SandboxPolicy(type=SandboxPolicyType.READ_ONLY)
         async with open_box(backend, replace(spec, policy=policy)) as box:

@@ -173,6 +173,8 @@ export function aPlugin(name: string, changes: IRow = {}): IRow {
     content_hash: 'ab',
     state: 'discovered',
     why: '',
+    changed: false,
+    update: '',
     changed_at: null,
     risk: null,
     dangerous: false,

@@ -152,6 +152,20 @@ test('a word names the files that were shown, and is followed until it was carri
   assert.deepEqual(server.asked, []);
 });
 
+test('a plugin whose files have changed is off and asked about, and a newer one can be had', async () => {
+  const run = { run_id: 'run-1', status: 'awaiting_approval', live: true };
+  const { server, kagura, model } = await looking(server => {
+    server.plugins = [aPlugin('greeter', { ...AUDITED, changed: true, audit_run: run, update: '1.1.0' })];
+  });
+  const asked = drawn(kagura);
+  assert.match(asked, /Off: its files have changed/u);
+  assert.match(asked, /It is audited anew, and you are asked: see Approvals/u);
+  assert.match(asked, /1\.1\.0 can be had/u);
+  server.changePlugin('greeter', { state: 'enabled', changed: false, update: '' });
+  await model.refresh();
+  assert.doesNotMatch(drawn(kagura), /have changed|you are asked|can be had/u);
+});
+
 test('a word that nobody hears is told to be late, and is given up once it counts no more', async () => {
   const { timers, model } = await looking(() => undefined);
   await model.tell(first(model), 'audit');

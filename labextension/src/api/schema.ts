@@ -482,6 +482,10 @@ export interface IPlugin {
   readonly state: string;
   /** Why it stands so in the session; empty where the state says it. */
   readonly why: string;
+  /** Whether it was enabled in the session and is off because its files have changed. */
+  readonly changed: boolean;
+  /** The newer version that a repository has; empty where none is known. */
+  readonly update: string;
   /** Since when; null where the session has done nothing with it. */
   readonly changed_at: string | null;
   /** Of the latest audit of exactly these files; null while there is none. */
@@ -526,6 +530,8 @@ export const readPlugin = object<IPlugin>({
   content_hash: text,
   state: text,
   why: text,
+  changed: flag,
+  update: text,
   changed_at: textOrNull,
   risk: textOrNull,
   verdict: textOrNull,

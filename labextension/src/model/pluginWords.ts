@@ -13,6 +13,9 @@ export function pluginState(trans: TranslationBundle, plugin: IPlugin): { word: 
   if (plugin.problem) {
     return { word: trans.__('Cannot be used'), tone: 'bad' };
   }
+  if (plugin.changed && plugin.state !== 'quarantined') {
+    return { word: trans.__('Off: its files have changed'), tone: 'warn' };
+  }
   switch (plugin.state) {
     case 'enabled':
       return { word: trans.__('Enabled'), tone: 'good' };
@@ -29,6 +32,17 @@ export function pluginState(trans: TranslationBundle, plugin: IPlugin): { word: 
     default:
       return { word: visible(plugin.state), tone: 'warn' };
   }
+}
+
+/** What goes on about a plugin whose files have changed; null while nothing does. */
+export function reloadWords(
+  trans: TranslationBundle,
+  { changed, audit_run: run }: IPlugin
+): { words: string; tone: Tone } | null {
+  // No event of a run has plugins fetched again, so that nothing is said of how far it has come.
+  return changed && run?.live
+    ? { words: trans.__('It is audited anew, and you are asked: see Approvals.'), tone: 'ask' }
+    : null;
 }
 
 /** What an audit says as a whole. */

@@ -217,6 +217,26 @@ def test_a_process_killed_while_it_asks_about_a_plugin_leaves_no_question(enviro
     assert listed(terminal)["approved"] is False
 
 
+def test_a_kernel_killed_while_changed_files_are_asked_about_leaves_no_question_and_no_jail(
+    environ, project, terminal, journal
+):
+    write_plugin(project / "plugins")
+    with open_kernel(environ, project) as kernel:
+        kernel.run("%%sandbox --session S\nprint(1)")
+        terminal("plugin", "enable", "greeter", "--static", "--accept-risk", "medium", "--session", "S")
+        pid = int(kernel.run("import os; print(os.getpid())").text)
+        (project / "plugins" / "greeter" / "README.md").write_text("changed")
+        wait_until(lambda: bool(Mailbox(journal).pending()))
+        (request,) = Mailbox(journal).pending()
+        assert request.title == "Enable the plugin greeter 1.0.0 anew, risk UNKNOWN"
+        below = descendants(pid)
+        kernel.kill()
+        check_gone(below)
+    make_cockpit(environ).close()
+    check_nothing_is_open(journal)
+    assert listed(terminal)["state"] == "audited"
+
+
 WRITING = {
     "approve": ("plugin", "approve", "greeter"),
     "unapprove": ("plugin", "unapprove", "other"),

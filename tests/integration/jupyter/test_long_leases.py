@@ -1,5 +1,6 @@
 """A run longer than its credentials, in a real kernel and a real box: nothing is asked until their budget ends."""
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.credential_service import Call, Reply
 from kagura_kernel.testing.patience import wait_until
 from tests.support.credential_cloudflare import PARENT, FakeCloudflare
+from tests.support.plain_page import PlainPage
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -143,6 +145,25 @@ def test_nothing_is_asked_until_the_budget_ends_and_after_a_yes_from_elsewhere_i
     assert (row.verdict, row.by) == ("allow", "ann")
     (run,) = views.runs(journal)
     assert run.status == "done"
+
+
+def test_a_page_with_ipywidgets_alone_sees_its_time_go_down_and_takes_it_away(kernel, journal, cloud):
+    page = PlainPage(kernel._client)
+    kernel.send(CELL.format(end=":"), person=True)
+    left: list[int] = []
+
+    def went_down() -> bool:
+        left.extend(state["value"] for _, state in page.found("IntProgress"))
+        return any(later < earlier for earlier, later in itertools.pairwise(left))
+
+    page.wait(went_down)
+    assert "cloud:read" in page.text
+    assert any(state["value"].endswith(" left") for _, state in page.found("Label"))
+    page.press("Revoke now")
+    page.wait(lambda: changes(journal)[-1] == "released")
+    assert cloud.live() == {}
+    page.press("Stop")
+    page.wait(lambda: not page.models)
 
 
 def test_where_nobody_can_be_asked_it_goes_on_until_the_budget_ends_and_is_then_told_so(kernel, journal, cloud):

@@ -183,6 +183,29 @@ def test_a_changed_file_takes_a_plugin_off_at_the_next_run_until_it_is_audited_a
     assert "its files have changed" in changed
 
 
+def test_changed_source_is_off_at_once_and_answers_again_once_a_terminal_says_yes(kernel, terminal, project):
+    calls = CALLS.replace("%%sandbox", "%%sandbox --session S")
+    write_plugin(project / "plugins", source=SAYS.replace("WORD", "hello"))
+    assert "NONE" in kernel.run(calls).text
+    terminal("plugin", "enable", "greeter", "--static", "--accept-risk", "medium", "--session", "S")
+    assert "SAID hello" in kernel.run(calls).text
+    write_plugin(project / "plugins", source=SAYS.replace("WORD", "good day"), version="1.1.0")
+    waiting: list[dict[str, str]] = []
+
+    def asked() -> bool:
+        waiting[:] = json.loads(terminal("approvals", "--pending", "--json").stdout)
+        return bool(waiting)
+
+    wait_until(asked)
+    assert listed(terminal, "greeter", "--session", "S")["state"] == "audited"
+    off = kernel.run(calls).text
+    assert "greeter is off: its files have changed" in off
+    assert "NONE" in off
+    terminal("approve", waiting[0]["id"])
+    wait_until(lambda: listed(terminal, "greeter", "--session", "S")["state"] == "enabled")
+    assert "SAID good day" in kernel.run(calls).text
+
+
 def test_a_plugin_that_dies_three_times_is_off_with_the_reason_and_an_audit_lets_it_out(kernel, terminal, project):
     write_plugin(project / "plugins", source=DIES)
     enable = "%kagura plugin enable greeter --static --accept-risk medium"

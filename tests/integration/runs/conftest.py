@@ -70,7 +70,9 @@ class Runs:
         approver = more.pop("approver", None) or ScriptedApprover()
         headless = more.pop("headless", True)
         clock = more.pop("clock", None) or SystemClock()
-        memory, push_cost, redactor = (more.pop(name, None) for name in ("memory", "push_cost", "redactor"))
+        memory, push_cost, push_task, redactor = (
+            more.pop(name, None) for name in ("memory", "push_cost", "push_task", "redactor")
+        )
 
         async def start_box(_name: str, wanted: BoxSpec) -> LaunchedBox:
             return LaunchedBox(await self.backend.start(wanted), "the test says so")
@@ -88,6 +90,7 @@ class Runs:
             kept=self.kept,
             memory=None if memory is None else lambda: memory,
             push_cost=push_cost,
+            push_task=push_task,
             redactor=redactor,
             **({} if limits is None else {"call_limits": limits}),
         )

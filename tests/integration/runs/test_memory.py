@@ -473,6 +473,36 @@ async def test_what_a_run_cost_is_told_to_the_memorys_server(run):
     assert facts["status"] == "done"
 
 
+async def test_how_a_task_stands_is_told_as_the_plan_goes_on_and_at_its_end(run, redactor):
+    token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
+    steps = ["look", f"log in with {token}"]
+    plans = [Ask("plan", {"steps": steps, "done": done}) for done in (0, 1)]
+    pushed = []
+    ended = await run(FakeBrain([*plans, "Done."]), push_task=lambda _, facts: pushed.append(facts), redactor=redactor)
+    assert ended.outcome.status == "done"
+    assert [(facts["status"], len(facts["steps"]), facts["done"]) for facts in pushed] == [
+        ("running", 0, 0),
+        ("running", 2, 0),
+        ("running", 2, 1),
+        ("done", 2, 1),
+    ]
+    assert {facts["run_id"] for facts in pushed} == {"run-1"}
+    assert token not in str(pushed)
+
+
+async def test_a_server_that_does_not_take_how_a_task_stands_is_told_nothing_more(run):
+    asked = []
+
+    def refuses(run_id, _facts):
+        asked.append(run_id)
+        raise MemoryUnavailable("https://cloud", "it refuses the key", "Get another one.")
+
+    ended = await run(FakeBrain([Ask("plan", {"steps": ["look"]}), "Done."]), push_task=refuses)
+    assert ended.outcome.status == "done"
+    assert asked == ["run-1"]
+    assert sum("How the task stands was not told" in event.text for event in of(ended, Noted)) == 1
+
+
 async def test_a_server_that_does_not_take_the_cost_is_told_about_and_nothing_more(run):
     def refuses(_run_id, _facts):
         raise MemoryUnavailable("https://cloud", "it refuses the key", "Get another one.")

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import keyring
@@ -12,6 +13,7 @@ from kagura_kernel.assembly import load_settings
 from kagura_kernel.assembly.brain_choice import claude_state, overriding, service_name, use_claude, use_service
 from kagura_kernel.assembly.brains import make_brains
 from kagura_kernel.brain.claude import ClaudeBrain
+from kagura_kernel.brain.claude_auth import signed_environ
 from kagura_kernel.domain.errors import BrainNotConfigured, ConfigurationError
 from kagura_kernel.membrane.credentials.secret import KeychainUnusable, forget_standing, standing_secrets
 from tests.support.keychain import Keychain
@@ -47,6 +49,11 @@ def claude(environ: dict[str, str]) -> ClaudeBrain:
     return brain
 
 
+def signed_by(brain: ClaudeBrain) -> Mapping[str, str]:
+    """The environment that its program would be started with."""
+    return asyncio.run(signed_environ(brain.name, brain._environ, brain._key))
+
+
 def test_a_key_for_claude_goes_into_the_keychain_and_signs_the_program_in(environ, keychain):
     use_claude(environ, KEY)
     assert written(environ) == {"claude_key_keyring": "kagura-kernel/anthropic"}
@@ -55,7 +62,7 @@ def test_a_key_for_claude_goes_into_the_keychain_and_signs_the_program_in(enviro
     state = claude_state(environ)
     assert (state.ready, state.reason) == (True, "key from claude_key_keyring")
 
-    signed = asyncio.run(claude(environ)._signed_environ())
+    signed = signed_by(claude(environ))
     assert signed["ANTHROPIC_API_KEY"] == KEY
     assert "ANTHROPIC_API_KEY" not in environ
 
@@ -64,7 +71,7 @@ def test_a_key_that_is_gone_from_the_keychain_is_said(environ, keychain):
     use_claude(environ, KEY)
     keychain.kept.clear()
     with pytest.raises(BrainNotConfigured, match="the keychain has no such entry"):
-        asyncio.run(claude(environ)._signed_environ())
+        signed_by(claude(environ))
 
 
 @pytest.mark.usefixtures("keychain")

@@ -3,7 +3,7 @@
 import pytest
 
 from kagura_kernel.assembly import check_settings_text, load_settings, make_cockpit
-from kagura_kernel.assembly.memories import COST_KEY, COST_RESOURCE, LazyMemory, lazy_costs
+from kagura_kernel.assembly.memories import COSTS, TASKS, LazyMemory, lazy_events
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import ConfigurationError, MemoryUnavailable
 from kagura_kernel.domain.settings import Settings
@@ -61,10 +61,10 @@ def test_costs_are_told_to_the_cloud_once_for_each_run(tmp_path):
             "KAGURA_API_KEY": KEY,
             "KAGURA_CONTEXT_ID": CONTEXT,
             "HOME": str(tmp_path),
-            COST_RESOURCE: RESOURCE,
-            COST_KEY: KEY,
+            COSTS[0]: RESOURCE,
+            COSTS[1]: KEY,
         }
-        costs = lazy_costs(environ, Settings(memory=server.mcp_url))
+        costs = lazy_events(environ, Settings(memory=server.mcp_url), COSTS)
         assert costs is not None
         costs("run-1", {"usd": 0.5})
         costs("run-1", {"usd": 0.5})
@@ -77,7 +77,7 @@ def test_costs_are_told_to_the_cloud_once_for_each_run(tmp_path):
 def test_a_cloud_that_refuses_says_so(tmp_path):
     with FakeMemoryCloudServer() as server:
         environ = {"KAGURA_API_KEY": KEY, "KAGURA_CONTEXT_ID": CONTEXT, "HOME": str(tmp_path)}
-        costs = lazy_costs(environ | {COST_RESOURCE: RESOURCE, COST_KEY: "wrong"}, Settings(memory=server.mcp_url))
+        costs = lazy_events(environ | {COSTS[0]: RESOURCE, COSTS[1]: "wrong"}, Settings(memory=server.mcp_url), COSTS)
         with pytest.raises(MemoryUnavailable) as caught:
             costs("run-1", {"usd": 0.5})
         costs.close()
@@ -86,13 +86,13 @@ def test_a_cloud_that_refuses_says_so(tmp_path):
 
 @pytest.mark.parametrize("where", ["", "postgresql://h/d"])
 def test_nobody_is_told_of_costs_where_memories_are_not_in_the_cloud(where):
-    assert lazy_costs({COST_RESOURCE: RESOURCE, COST_KEY: KEY}, Settings(memory=where)) is None
+    assert lazy_events({COSTS[0]: RESOURCE, COSTS[1]: KEY}, Settings(memory=where), COSTS) is None
 
 
 def test_nobody_is_told_of_costs_where_no_resource_is_named():
-    assert lazy_costs({}, Settings(memory="cloud")) is None
+    assert lazy_events({}, Settings(memory="cloud"), TASKS) is None
 
 
 def test_a_resource_without_its_key_is_a_mistake():
-    with pytest.raises(ConfigurationError, match=COST_KEY):
-        lazy_costs({COST_RESOURCE: RESOURCE}, Settings(memory="cloud"))
+    with pytest.raises(ConfigurationError, match=COSTS[1]):
+        lazy_events({COSTS[0]: RESOURCE}, Settings(memory="cloud"), COSTS)

@@ -11,7 +11,7 @@ from kagura_kernel.assembly import check_settings_text, use_cockpit
 from kagura_kernel.assembly.serving import check_served, make_server
 from kagura_kernel.assembly.transports import make_transport
 from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
-from kagura_kernel.domain.errors import ConfigurationError, NotThisTime, SecretUnavailable, UnknownName
+from kagura_kernel.domain.errors import ConfigurationError, NotInstalled, NotThisTime, SecretUnavailable, UnknownName
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.patience import wait_until
@@ -71,7 +71,7 @@ async def test_a_chat_that_nobody_knows_is_an_error():
 
 async def test_a_library_that_is_missing_is_named(monkeypatch):
     monkeypatch.setattr("kagura_kernel.assembly.chats.find_spec", lambda _: None)
-    with pytest.raises(NotThisTime, match=r"kagura-kernel\[slack\]"):
+    with pytest.raises(NotInstalled, match=r"kagura-kernel\[slack\]"):
         await make_transport("slack", SLACK, {})
 
 

@@ -70,3 +70,10 @@ def test_a_project_that_is_not_there_is_told_before_anything_is_opened(books, fi
 @pytest.mark.parametrize("drain", ["soon", "-1"])
 def test_a_drain_is_a_number_of_seconds(drain, refuses):
     assert "--drain" in refuses("serve", "--drain", drain)
+
+
+def test_a_library_that_is_missing_is_no_wrong_setting_but_something_to_set_up(books, file, monkeypatch, refuses):
+    monkeypatch.setattr("kagura_kernel.assembly.chats.find_spec", lambda _: None)
+    file.write_text(SLACK)
+    assert "ERR_NOT_INSTALLED" in refuses("serve", code=3)
+    assert not (books / "journal.db").exists()

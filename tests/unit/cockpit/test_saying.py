@@ -15,7 +15,6 @@ from kagura_kernel.journal import sentences
 from kagura_kernel.journal.schema import messages
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.launching import successor, want
-from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.slots import press
 from kagura_kernel.jupyter.surface import Surface
 from kagura_kernel.runs.request import RunRequest
@@ -25,6 +24,7 @@ from kagura_kernel.testing.patience import wait_until
 from kagura_kernel.views.body import item_text
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.said import ABOUT
+from tests.support.card_page import live_parts
 from tests.support.redactors import shared_redactor
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

@@ -4,7 +4,6 @@ import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.jupyter import terminal
-from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.slots import press
 from kagura_kernel.membrane.egress import policy
 from kagura_kernel.render.html import html_of
@@ -14,7 +13,7 @@ from kagura_kernel.views.body import item_blocks, item_text
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.record import run_html
 from kagura_kernel.views.run import RunView
-from tests.support.card_page import Page
+from tests.support.card_page import Page, live_parts
 from tests.support.sample_run import SampleRun
 from tests.support.told_run import ToldRun
 

@@ -14,7 +14,6 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from kagura_kernel.domain.errors import RunKilled
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.variables import CellPlace
-from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.slots import write_once
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.diff import counts
@@ -24,7 +23,7 @@ from kagura_kernel.views.changes import changes_blocks, changes_text, summary
 from kagura_kernel.views.record import CHANGES_MIME, RUN_MIME, changes_bundle, run_bundle, run_html
 from kagura_kernel.views.run import INSIDE_MAGIC, RunView
 from kagura_kernel.views.status import OUT_OF_MEMORY, end_words, failure_reason, failure_word
-from tests.support.card_page import Page
+from tests.support.card_page import Page, live_parts
 from tests.support.sample_run import SampleRun
 
 

@@ -6,12 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.leases import KEPT_REQUESTS
 from kagura_kernel.views.network import KEPT_PLACES, SHOWN_REFUSALS
 from kagura_kernel.views.record import RUN_MIME, run_bundle, run_html
-from tests.support.card_page import Page
+from tests.support.card_page import Page, live_parts
 from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()

@@ -12,6 +12,7 @@ from kagura_kernel.jupyter import follow as follow_module
 from kagura_kernel.jupyter import slots
 from kagura_kernel.jupyter.follow import follow
 from kagura_kernel.jupyter.slots import LIVE_MIME, WIDGET_MIME, Slot
+from kagura_kernel.render.blocks import Line
 from kagura_kernel.testing.patience import eventually
 from tests.support.told_run import ToldRun
 
@@ -173,8 +174,8 @@ def published(monkeypatch):
 def slot(published):  # noqa: ARG001 - what it publishes goes there
     """One with a live card that has changed since it was opened."""
     found = Slot()
-    found.open("Agent run", "running", {"head": "x"}, lambda _content: None, STILL)
-    found.show({"head": "y"})
+    found.open("Agent run", "running", {"head": (Line(("x",)),)}, lambda _content: None, STILL)
+    found.show({"head": (Line(("y",)),)})
     return found
 
 
@@ -208,7 +209,7 @@ def test_the_finished_form_is_kept_as_it_changes_with_the_same_card_beside_it(sl
 def test_it_is_kept_now_and_then_and_at_once_where_that_is_asked_for(slot, published):
     hosted(slot)
     slot.keep(later)
-    slot.show({"head": "z"})
+    slot.show({"head": (Line(("z",)),)})
     slot.keep(lambda: later("too soon"))
     assert len(published) == 2
     slot.keep(lambda: later("decided"), at_once=True)

@@ -17,7 +17,6 @@ from kagura_kernel.domain.events import ChangesCollected
 from kagura_kernel.domain.memory import ShownMemory
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.jupyter.charts.picture import VEGA_LITE_MIME, Chart
-from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.steering import steer
 from kagura_kernel.render.html import html_of, words_of
 from kagura_kernel.testing.box import FakeBackend
@@ -29,6 +28,7 @@ from kagura_kernel.views.changes import changes_blocks, changes_text
 from kagura_kernel.views.head import figures, head_blocks
 from kagura_kernel.views.record import RUN_MIME, run_bundle
 from kagura_kernel.views.run import RunView
+from tests.support.card_page import live_parts
 from tests.support.earned_trust import earn_trust, trust_row
 from tests.support.sample_learned import ESTIMATE, SampleLearned
 from tests.support.sample_run import SampleRun

@@ -9,12 +9,11 @@ from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.domain.visible import shown_place, shown_word
 from kagura_kernel.jupyter.cell import filled, filled_line, wants_fmt
-from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.surface import place_of
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.network import SHOWN_REFUSALS
 from kagura_kernel.views.record import RUN_MIME, run_bundle, run_html
-from tests.support.card_page import Page
+from tests.support.card_page import Page, live_parts
 from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()

@@ -96,3 +96,17 @@ async def test_what_somebody_needs_for_longer_is_kept_and_only_asked_for_when_so
     assert store.get(needed) == b"needed"
     with pytest.raises(FileNotFoundError):
         store.get(other)
+
+
+async def test_a_folder_for_a_while_is_gone_afterwards_and_pruned_where_its_process_was_killed(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path / "blobs")
+    with store.scratch() as place:
+        (place / "inner").mkdir()
+        assert place.stat().st_mode & 0o077 == 0
+    assert list((tmp_path / "blobs").iterdir()) == []
+    left, young = tmp_path / "blobs" / ".new-left", tmp_path / "blobs" / ".new-young"
+    for folder in (left, young):
+        (folder / "inner").mkdir(parents=True)
+    os.utime(left, (0, 0))
+    store.prune()
+    assert list((tmp_path / "blobs").iterdir()) == [young]

@@ -2,7 +2,14 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useId, useRef, useState } from 'react';
 import type { Kagura } from '../../model/kagura.js';
 import { keyOf } from '../../model/plugins.js';
-import { askedWords, doneWords, placeWords, pluginState, riskWords } from '../../model/pluginWords.js';
+import {
+  askedWords,
+  doneWords,
+  placeWords,
+  pluginState,
+  reloadWords,
+  riskWords
+} from '../../model/pluginWords.js';
 import { oneLine, visible } from '../../model/visible.js';
 import type { IPlugin } from '../../api/schema.js';
 import type { ISection } from '../../tokens.js';
@@ -149,6 +156,9 @@ function Plugin({ plugin, current, claimsFocus, onFocus }: IPluginProps) {
         <span className={tone ? `kgs-tone-${tone}` : ''}>{word}</span>
         {plugin.approved && <span className="kgs-tone-good">{trans.__('Approved')}</span>}
         <span>{placeWords(trans, plugin.place)}</span>
+        {plugin.update && (
+          <span className="kgs-tone-busy">{trans.__('%1 can be had', visible(plugin.update))}</span>
+        )}
         {!open && plugin.description && <span className="kgs-cut">{oneLine(plugin.description, 90)}</span>}
       </div>
       <Asked plugin={plugin} />
@@ -182,7 +192,7 @@ function Risk({ plugin }: { readonly plugin: IPlugin }) {
 function Asked({ plugin }: { readonly plugin: IPlugin }) {
   const { kagura, trans } = usePanel();
   const asked = kagura.plugins.asked(plugin);
-  const told = asked && askedWords(trans, plugin, asked);
+  const told = asked ? askedWords(trans, plugin, asked) : reloadWords(trans, plugin);
   const grave = told !== null && told.tone !== 'busy';
   return (
     <div role="status">

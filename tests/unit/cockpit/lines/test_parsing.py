@@ -12,6 +12,7 @@ from kagura_kernel.domain.grammar import Surface
 from tests.support.effort import examples
 
 NOTEBOOK, TERMINAL = Surface.NOTEBOOK, Surface.TERMINAL
+APPLY = {"hunk": (), "conflict": None, "commits": False, "branch": ""}
 
 WORDS = [
     *(word for command in COMMANDS for word in command.name.split()),
@@ -100,10 +101,10 @@ def test_words_of_a_shell_are_never_split_again(words):
         (
             "apply run-1 a.txt 'b c.txt'",
             "apply",
-            {"hunk": (), "conflict": None, "run": "run-1", "paths": ("a.txt", "b c.txt")},
+            APPLY | {"run": "run-1", "paths": ("a.txt", "b c.txt")},
         ),
-        ("apply run-1 -- -odd", "apply", {"hunk": (), "conflict": None, "run": "run-1", "paths": ("-odd",)}),
-        ("apply run-1 '-odd'", "apply", {"hunk": (), "conflict": None, "run": "run-1", "paths": ("-odd",)}),
+        ("apply run-1 -- -odd", "apply", APPLY | {"run": "run-1", "paths": ("-odd",)}),
+        ("apply run-1 '-odd'", "apply", APPLY | {"run": "run-1", "paths": ("-odd",)}),
         ("chart egress", "chart egress", {"run": None}),
         ("export a.ipynb -o b", "export", {"notebook": Path("a.ipynb"), "output": Path("b"), "force": False}),
         ("export -ob --force a.ipynb", "export", {"notebook": Path("a.ipynb"), "output": Path("b"), "force": True}),
@@ -125,7 +126,10 @@ def test_a_line_becomes_a_command_with_its_values(line, name, values):
         ("extend", "%kagura extend: It needs a LEASE.\nusage: %kagura extend LEASE"),
         (
             "apply",
-            "usage: %kagura apply [--hunk N …] [--conflict theirs|merge|markers] RUN [PATH …]",
+            (
+                "usage: %kagura apply [--hunk N …] [--conflict theirs|merge|markers] [--commits] [--branch NEW] RUN "
+                "[PATH …]"
+            ),
         ),
         ("status now", "%kagura status: It takes no 'now'.\nusage: %kagura status"),
         ("attach a b", "%kagura attach: It takes no 'b'.\nusage: %kagura attach RUN"),

@@ -173,10 +173,10 @@ class FakeSlot:
         self.shown, self.written, self.unseen = [], [], 0.0
 
     def open(self, *given):
-        self.shown.append(given[2]["all"])
+        self.shown.append(html_of(given[2]["all"]))
 
     def show(self, parts):
-        self.shown.append(parts["all"])
+        self.shown.append(html_of(parts["all"]))
 
     def write(self, bundle):
         self.written.append(bundle[0]["text/plain"])

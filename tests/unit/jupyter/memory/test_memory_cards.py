@@ -53,10 +53,10 @@ class Shown:
         self.still = None
 
     def open(self, _label, _text, parts, pressed, still):
-        self.html, self.pressed, self.still = parts["all"], pressed, still
+        self.html, self.pressed, self.still = html_of(parts["all"]), pressed, still
 
     def show(self, parts):
-        self.html = parts["all"]
+        self.html = html_of(parts["all"])
 
     def tell(self, text, _about=""):
         self.told.append(text)

@@ -13,16 +13,9 @@ from kagura_kernel.jupyter.surface import Surface
 from kagura_kernel.testing.brain import Hang
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.views.audit import APPROVE, CANCEL, ENABLE, REJECT, FormField
-from kagura_kernel.views.audit_card import (
-    AUDIT_MIME,
-    audit_bundle,
-    audit_html,
-    audit_parts,
-    card_metadata,
-    card_record,
-    card_text,
-)
+from kagura_kernel.views.audit_card import AUDIT_MIME, audit_bundle, audit_html, card_metadata, card_record, card_text
 from tests.support.auditor import report
+from tests.support.card_page import audit_parts
 from tests.support.sample_audit import SampleAudit, fooled, sample_report, sample_subject
 
 

@@ -9,7 +9,7 @@ from kagura_kernel.domain.errors import MemoryInvalid, MemoryUnavailable, Memory
 from kagura_kernel.domain.memory import Query, Tier
 from kagura_kernel.memory.cloud.access import CloudAccess
 from kagura_kernel.memory.cloud.store import CloudMemory
-from kagura_kernel.memory.cloud.wire import CloudCosts, CostResource, CostRow
+from kagura_kernel.memory.cloud.wire import CloudEvents, EventResource, EventRow
 from kagura_kernel.memory.store import ready
 from kagura_kernel.testing.conformance.memory_rig import draft
 from kagura_kernel.testing.credential_service import Trouble
@@ -207,8 +207,8 @@ def test_an_unknown_memory_is_told_by_our_id(memory):
 
 
 def test_cost_rows_are_pushed_a_hundred_at_a_time_with_a_key_of_their_own(server):
-    costs = CloudCosts(CloudAccess(server.mcp_url, CONTEXT, KEY), CostResource(RESOURCE, KEY))
-    rows = [CostRow(f"run-{number}", {"reported_usd": 0.25, "model": "large"}) for number in range(230)]
+    costs = CloudEvents(CloudAccess(server.mcp_url, CONTEXT, KEY), EventResource(RESOURCE, KEY))
+    rows = [EventRow(f"run-{number}", {"reported_usd": 0.25, "model": "large"}) for number in range(230)]
     server.trouble(Trouble.BROKEN)
     assert costs.push(rows) == 230
     assert [event["doc_id"] for event in server.events] == [row.id for row in rows]
@@ -218,8 +218,8 @@ def test_cost_rows_are_pushed_a_hundred_at_a_time_with_a_key_of_their_own(server
 
 
 def test_a_wrong_key_for_costs_is_told_and_not_shown(server):
-    costs = CloudCosts(CloudAccess(server.mcp_url, CONTEXT, KEY), CostResource(RESOURCE, "wrong-key-2"))
+    costs = CloudEvents(CloudAccess(server.mcp_url, CONTEXT, KEY), EventResource(RESOURCE, "wrong-key-2"))
     with pytest.raises(MemoryUnavailable, match="refuses the key") as refusal:
-        costs.push([CostRow("run-1", {})])
-    assert "wrong-key-2" not in str(refusal.value) + repr(CostResource(RESOURCE, "wrong-key-2"))
+        costs.push([EventRow("run-1", {})])
+    assert "wrong-key-2" not in str(refusal.value) + repr(EventResource(RESOURCE, "wrong-key-2"))
     costs.close()

@@ -1,0 +1,217 @@
+"""Commits that come out of a box: read in a repository of our own, which has nothing of the box but objects.
+
+A bundle is the box's word. Its objects are checked by git (`index-pack --strict`, which refuses a path such as `..` or
+`.git`) in an empty repository that lives as long as it is looked at. The project's objects can be read there; its
+settings, and those of the box, have no say.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from kagura_kernel.domain.commits import Commit, CommittedBranch
+from kagura_kernel.domain.outcome import ChangeStatus, FileChange
+from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.changes import (
+    HOLDS_LEASED,
+    MAX_DIFF_BYTES,
+    MAX_DIFF_INPUT,
+    MAX_RUN_DIFF_SECONDS,
+    is_text,
+    not_shown,
+    size_of,
+    unified_diff,
+)
+from kagura_kernel.membrane.credentials.scrub import Scrubber
+from kagura_kernel.membrane.git import Git, GitFailed, Repository, TreeChange
+from kagura_kernel.membrane.protection import runs_by_itself
+
+MAX_BUNDLE = 64 * 2**20
+"""Bytes of all commits of a run as they come out of its box."""
+
+MAX_UNPACKED = 256 * 2**20
+"""Bytes of all their objects, unpacked."""
+
+MAX_BRANCHES = 20
+MAX_COMMITS = 100
+MAX_FILES = 200
+MAX_MESSAGE = 4096
+"""What is told: branches of a run, commits of a branch, files of a commit, characters of its message."""
+
+MAX_ALL_FILES = 1000
+MAX_DIFFS = 512 * 1024
+"""Of one branch: files, and bytes of their differences."""
+
+LINK, SUBMODULE = 0o120000, 0o160000
+_HEAD = re.compile(rb"# v[23] git bundle\n((?:[^\n]+\n)*)\n")
+_REF = re.compile(rb"([0-9a-f]{40,64}) (HEAD|refs/heads/[^\n]+)")
+
+
+class Quarantine:
+    """A bare repository of ours, below a folder that is thrown away."""
+
+    def __init__(self, place: Path, repository: Repository) -> None:
+        own = {"PATH": os.defpath, "HOME": str(place), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+        self._repository = repository
+        folder = place / "repository"
+        Git(place, own).run("init", "-q", "--bare", "--template=", f"--object-format={repository.hashes}", str(folder))
+        self.git = Git(folder, {**own, "GIT_DIR": str(folder)})
+        (folder / "objects" / "info" / "alternates").write_bytes(os.fsencode(repository.objects.resolve()) + b"\n")
+        if repository.shallow.is_file():
+            shutil.copyfile(repository.shallow, folder / "shallow")
+
+    def take(self, bundle: bytes) -> dict[str, str]:
+        """Check and unpack what came: the last commit of each branch, by name; an empty name is that of none.
+
+        Raises:
+            GitFailed: it is no bundle, builds on what the project does not have, or git refuses an object of it; or
+                a branch ends with what is no commit.
+        """
+        head = _HEAD.match(bundle)
+        if head is None:
+            raise GitFailed("what came is no bundle")
+        size = f"--max-input-size={MAX_BUNDLE}"
+        self.git.run("index-pack", "--stdin", "--fix-thin", "--strict", size, stdin=bundle[head.end() :])
+        refs = (found.groups() for line in head[1].splitlines() if (found := _REF.fullmatch(line)))
+        heads = {_branch(os.fsdecode(name)): commit.decode() for commit, name in refs}
+        if any(self.git.commit_at(commit) != commit for commit in heads.values()):
+            raise GitFailed("a branch ends with what is no commit")
+        return heads
+
+    def new(self, heads: Collection[str], *, objects: bool = False) -> list[list[str]]:
+        """Commits that lead to these and that the project does not have, the first one first, each with its parents.
+
+        With `objects` it is all of their objects instead, each with its path. Raises `GitFailed`.
+        """
+        how = ("--objects",) if objects else ("--topo-order", "--reverse", "--parents")
+        asked = [*heads, *(f"^{tip}" for tip in self._repository.tips())]
+        lines = self.git.run("rev-list", "--ignore-missing", *how, "--stdin", stdin="\n".join(asked).encode())
+        return [os.fsdecode(line).split(" ") for line in lines.splitlines()]
+
+
+def _branch(ref: str) -> str:
+    return "" if ref == "HEAD" else ref.removeprefix("refs/heads/")
+
+
+@contextmanager
+def quarantine(blobs: BlobStore, repository: Repository) -> Iterator[Quarantine]:
+    """One that is gone afterwards. Raises `GitFailed`, also where the disk is full."""
+    with blobs.scratch() as place:
+        try:
+            made = Quarantine(place, repository)
+        except OSError as error:
+            raise GitFailed(error.strerror or "the disk cannot be written") from error
+        yield made
+
+
+def told_commits(
+    bundle: bytes,
+    wanted: Collection[str],
+    repository: Repository,
+    blobs: BlobStore,
+    scrubber: Scrubber | None = None,
+    is_package: Callable[[str], bool] = lambda _: False,
+) -> list[CommittedBranch]:
+    """The branches that are wanted of a bundle, with their commits; the bundle is kept. Blocks.
+
+    Where anything in it holds a live secret, nothing is kept, and no commit is told.
+
+    Raises:
+        GitFailed: the bundle cannot be believed, or is too large unpacked.
+        JournalUnwritable: it cannot be kept.
+    """
+    with quarantine(blobs, repository) as place:
+        heads = {name: head for name, head in place.take(bundle).items() if name in wanted}
+        sizes = place.git.sizes([words[0] for words in place.new(heads.values(), objects=True)])
+        if sum(sizes.values()) > MAX_UNPACKED:
+            raise GitFailed(f"they are more than {MAX_UNPACKED // 2**20} MiB unpacked")
+        if _holds(scrubber, heads, place.git.contents(sizes)):
+            return [CommittedBranch(name, head, reason=HOLDS_LEASED) for name, head in _unnamed(scrubber, heads)]
+        kept = blobs.hold(bundle)
+        told = [_Reader(place, is_package).branch(name, head, kept) for name, head in heads.items()]
+        return [branch for branch in told if branch.commits]
+
+
+def _holds(scrubber: Scrubber | None, heads: Mapping[str, str], contents: Iterator[tuple[str, bytes]]) -> bool:
+    if scrubber is None or not scrubber.needles():
+        return False
+    return any(scrubber.holds(os.fsencode(name)) for name in heads) or any(scrubber.holds(data) for _, data in contents)
+
+
+def _unnamed(scrubber: Scrubber | None, heads: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, head in heads.items():
+        yield (scrubber.scrub(name) if scrubber is not None else name), head
+
+
+class _Reader:
+    """Makes what is told of one branch."""
+
+    def __init__(self, place: Quarantine, is_package: Callable[[str], bool]) -> None:
+        self._place, self._git = place, place.git
+        self._is_package = is_package
+        self._files_left, self._room, self._seconds = MAX_ALL_FILES, MAX_DIFFS, MAX_RUN_DIFF_SECONDS
+
+    def branch(self, name: str, head: str, bundle: str) -> CommittedBranch:
+        commits = self._place.new([head])
+        told = tuple(self._commit(*words) for words in commits[:MAX_COMMITS])
+        return CommittedBranch(name, head, bundle, told, len(commits) - len(told))
+
+    def _commit(self, commit: str, *parents: str) -> Commit:
+        told = self._git.run("cat-file", "commit", commit).decode("utf-8", "replace")
+        head, _, message = told.partition("\n\n")
+        author = next((line for line in head.splitlines() if line.startswith("author ")), "author ")
+        files = self._git.differs(parents[0] if parents else "", commit)
+        shown = files[: min(MAX_FILES, self._files_left)]
+        self._files_left -= len(shown)
+        return Commit(
+            commit,
+            # What follows the address is the time.
+            author.removeprefix("author ").rpartition(">")[0] + ">",
+            message.strip()[:MAX_MESSAGE],
+            tuple(self._files(shown)),
+            len(files) - len(shown),
+            merges=len(parents) > 1,
+        )
+
+    def _files(self, files: Sequence[TreeChange]) -> Iterator[FileChange]:
+        blobs = {name for one in files for name, mode in sides(one) if mode != SUBMODULE}
+        sizes = {name: size for name, size in self._git.sizes(sorted(blobs)).items() if size <= MAX_DIFF_INPUT}
+        contents = {**dict(self._git.contents(sizes)), "": b""}
+        for one in files:
+            texts = [
+                contents.get(name if mode else "") for name, mode in ((one.old, one.old_mode), (one.new, one.new_mode))
+            ]
+            yield self._file(one, *texts)
+
+    def _file(self, one: TreeChange, old: bytes | None, new: bytes | None) -> FileChange:
+        status: ChangeStatus = "deleted" if not one.new_mode else "modified" if one.old_mode else "added"
+        binary, diff = old is None or new is None or not is_text(old) or not is_text(new), ""
+        if old is not None and new is not None and not binary:
+            is_room, began = self._room >= MAX_DIFF_BYTES and self._seconds > 0, time.thread_time()
+            diff = unified_diff(one.path, old, new) if is_room else not_shown(len(old), len(new))
+            self._room -= size_of(diff)
+            self._seconds -= time.thread_time() - began
+        runs = runs_by_itself(one.path, added=status == "added", is_package=self._is_package)
+        return FileChange(
+            one.path,
+            status,
+            "link" if one.new_mode == LINK else "file",
+            mode=one.new_mode & 0o777,
+            diff=diff,
+            binary=binary,
+            runs=runs,
+            reason="a submodule, whose own commits stay in the box"
+            if SUBMODULE in (one.old_mode, one.new_mode)
+            else "",
+        )
+
+
+def sides(one: TreeChange) -> list[tuple[str, int]]:
+    """Object and mode of each side that has something there."""
+    return [(name, mode) for name, mode in ((one.old, one.old_mode), (one.new, one.new_mode)) if mode]
