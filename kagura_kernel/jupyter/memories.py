@@ -24,14 +24,14 @@ from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.memory import Memory, Neighbourhood, Recalled, Tier
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.errors import calm
-from kagura_kernel.jupyter.slots import Slot, aside
+from kagura_kernel.jupyter.slots import Slot, aside, card_html
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
 from kagura_kernel.jupyter.tables import table_of
 from kagura_kernel.patterns.lessons import Lesson
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import counted
-from kagura_kernel.render.html import Bundle, drawn, framed, html_of
+from kagura_kernel.render.html import Bundle, drawn, html_of
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.record import clean
 
@@ -204,7 +204,7 @@ class MemoryText:
 
     def _repr_html_(self) -> str:
         """The same as a card."""
-        return framed(html_of(memory_blocks(line_of(self.memory), self.memory, datetime.now(UTC))), "Memory")
+        return card_html(html_of(memory_blocks(line_of(self.memory), self.memory, datetime.now(UTC))), "Memory")
 
 
 VIA = "table"
@@ -298,7 +298,7 @@ class MemoryFrame(pd.DataFrame):
         """The card without its buttons; IPython shows this in place of the columns."""
         if not self._whole():
             return str(pd.DataFrame(self).to_html(max_rows=pd.get_option("display.max_rows")))
-        return framed(html_of(memories_blocks(self.lines(), datetime.now(UTC), live=False)), LABEL)
+        return card_html(html_of(memories_blocks(self.lines(), datetime.now(UTC), live=False)), LABEL)
 
     def _ipython_display_(self) -> None:
         """Show the card with buttons, where somebody can press them.
