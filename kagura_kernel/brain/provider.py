@@ -197,11 +197,11 @@ REPLAY = "replay"
 CLAUDE, SEALED = "claude", "sealed"
 
 _WAYS = (
-    "No brain is configured ({found}). Four ways to get one: `kagura-kernel setup brain` in a terminal, or `%kagura "
-    "setup` in a notebook, walks you through it; sign in once with `claude` in a terminal, and your Claude account is "
-    "used; set ANTHROPIC_API_KEY (with ANTHROPIC_BASE_URL for a gateway) before you start; name a model behind an "
-    "OpenAI-compatible API, KAGURA_ENDPOINT=ollama and KAGURA_MODEL=NAME, say. No model is needed to play a recorded "
-    "run with real tools, `--replay FILE`, and for a notebook’s `%%sandbox` cells."
+    "No brain is configured ({found}). Four ways to get one: `kagura-kernel setup brain` in a terminal walks you "
+    "through it; sign in once with `claude` there, and your Claude account is used; set ANTHROPIC_API_KEY (with "
+    "ANTHROPIC_BASE_URL for a gateway) before you start; name a model behind an OpenAI-compatible API, "
+    "KAGURA_ENDPOINT=ollama and KAGURA_MODEL=NAME, say. No model is needed to play a recorded run with real tools, "
+    "`--replay FILE`, and for a notebook’s `%%sandbox` cells."
 )
 
 

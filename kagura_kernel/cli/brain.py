@@ -11,8 +11,9 @@ from types import SimpleNamespace
 
 from kagura_kernel.assembly.brains import brain_reports
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
-from kagura_kernel.cli.printing import as_json, paragraph, table, tell_rows, terminal_width
+from kagura_kernel.cli.printing import as_json, for_terminal, paragraph, table, tell_rows, terminal_width
 from kagura_kernel.cockpit.brains import PRICES_SAID, turn_words
+from kagura_kernel.cockpit.next_commands import NO_MODELS
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.journal.place import data_home
 
@@ -44,7 +45,7 @@ def brain(arguments: SimpleNamespace) -> int:
             one.model or "-",
             "-" if one.window is None else one.window,
             "unknown" if one.turn_usd is None else f"${one.turn_usd:.4f}",
-            one.reason,
+            for_terminal(one.reason),
         )
         for one in reports
     ]
@@ -71,8 +72,7 @@ def models(arguments: SimpleNamespace) -> int:
         ("*" if one.current else " ", one.name, _usd(one.input_usd), _usd(one.output_usd), one.price, one.about or "-")
         for one in found
     ]
-    none = "The brain names no models: `--model NAME` takes any."
-    tell_rows(arguments, list(map(asdict, found)), head, cells, whole=("", "model"), none=none)
+    tell_rows(arguments, list(map(asdict, found)), head, cells, whole=("", "model"), none=NO_MODELS)
     if cells and not arguments.json:
         print(PRICES_SAID)
     return 0

@@ -17,7 +17,7 @@ from kagura_kernel.cockpit.settling import ChangeDesk
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.outcome import by_path
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.steering.runs import told
+from kagura_kernel.jupyter.steering.runs import never_written, told
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.views.changes import changes_text, numbered, sides_text
@@ -124,7 +124,8 @@ def apply(arguments: SimpleNamespace) -> int:
             conflict=given.get("conflict"),
         )
         run = told_run(journal, run_id)
-    _tell(settled, run, as_lines=not arguments.json)
+        protected = never_written(desk.changes(run_id)) if arguments.action == "apply" and not paths else []
+    _tell(settled, run, protected, as_lines=not arguments.json)
     return SOME_LEFT if settled.conflicts else ALL_WELL
 
 
@@ -147,9 +148,9 @@ def _show(run: str, changes: Sequence[FileChange], sides: Mapping[str, BothSides
             print(f"\n{visible(numbered(change)).rstrip()}")
 
 
-def _tell(settled: ChangesSettled, run: str, *, as_lines: bool) -> None:
+def _tell(settled: ChangesSettled, run: str, protected: Sequence[str], *, as_lines: bool) -> None:
     if as_lines:
-        print(told(settled, run))
+        print(told(settled, run, protected))
     else:
         fields = ("run_id", "applied", "discarded", "conflicts", "undone", "written", "discarded_hunks", "by")
         print(as_json({name: value for name, value in settled.model_dump().items() if name in fields}))

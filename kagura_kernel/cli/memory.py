@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kagura_kernel.cli.printing import as_json, table, tell, tell_rows
 from kagura_kernel.cockpit import memory_words
 from kagura_kernel.cockpit.memory import note_of, query_of, read_file, write_file
+from kagura_kernel.cockpit.next_commands import NO_MEMORIES
 from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.domain.memory import Tier
 from kagura_kernel.journal.place import data_home, read_settings
@@ -72,9 +73,7 @@ def recall(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     found = desk.recall(query_of(_given(arguments, "query"), now))
     records, cells = list(map(memory_words.recalled_record, found)), [_cells(one, now) for one in found]
     head = ("memory", "trust", "type", "from", "age", "why", "what")
-    return tell_rows(
-        arguments, records, head, cells, whole=("memory", "trust"), none="Nothing is remembered that fits."
-    )
+    return tell_rows(arguments, records, head, cells, whole=("memory", "trust"), none=NO_MEMORIES)
 
 
 memory_list = recall

@@ -179,6 +179,10 @@ class Walk:
         if not known:
             url = self.talk.ask("Its base URL, with the /v1 that most have: ").strip()
             self._write("url", url, table=f"endpoints.{name}")
+            here = {one: at for one, at in local_urls(load_settings(self.environ)).items() if one == name}
+            if models := [model for one in local_services(here) for model in one.models]:
+                self._use(name, models[self.talk.choose("Which of its models?", models)])
+                return
         self._write("endpoint", name)
         model = self.talk.ask(f"Its model [{settings.model or 'none, each run names one'}]: ").strip()
         if model:

@@ -15,7 +15,7 @@ from kagura_kernel.domain.errors.memory import MemoryStoreError
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import owner_alive
-from kagura_kernel.journal.place import data_home
+from kagura_kernel.journal.place import data_home, read_settings
 from kagura_kernel.journal.place import shown as shown_place
 from kagura_kernel.membrane.names import shown
 from kagura_kernel.memory.opening import check_folder, check_place, file_of, open_memory
@@ -46,11 +46,9 @@ class _Found(NamedTuple):
 
 def status(arguments: SimpleNamespace) -> int:
     """Print it; 0 whatever it is like. Raises as `read_journal`, and where the settings are wrong."""
-    from kagura_kernel.assembly import load_settings
-
     with read_journal(arguments) as journal:
         found = _look(journal, shown_place(place_of(arguments)))
-    memory = look_at_memory(load_settings(os.environ))
+    memory = look_at_memory(read_settings(os.environ))
     found = found._replace(memory=memory.said, memory_ok=memory.ok)
     rows = {name: [asdict(row) for row in getattr(found, name)] for name in ("running", "pending")}
     return tell(arguments, found._asdict() | rows, _text(found))

@@ -30,14 +30,16 @@ NO_APPROVALS = "Nothing was asked for yet: a run asks before it does what its bo
 NONE_WAITS = "No approval waits: a run asks before it does what its box does not let it do by itself."
 NO_LEASES = "No credential is out: a run gets those that its `--grant` names, and gives them back when it ends."
 NO_CONNECTIONS = "No connection was asked for: each that a box asks for is listed here, allowed or refused."
+NO_MEMORIES = "Nothing is remembered that fits: `%kagura memory add TEXT` remembers something."
+NO_MODELS = "The brain names no models: `--model NAME` takes any."
 NO_PLUGINS = "There are no plugins: `%kagura plugin install SOURCE` copies one here."
 NO_AUTHORS = "You trust no author yet: `%kagura plugin trust AUTHOR KEY` trusts one."
 NO_REPOSITORIES = "You trust no repository yet: `%kagura plugin repository add SOURCE --sha256 HASH` trusts one."
 
 
 def of_run(journal: Journal, row: RunRow) -> list[str]:
-    """Of a run: stop it, bring its changes or its commits in, go on from it."""
-    if row.live and owner_alive(row.owner):
+    """Of a run: stop it, or mark it where its process is gone; bring its changes or its commits in, go on from it."""
+    if row.live:
         return [f"%kagura kill {row.run_id}"]
     apply = [f"%kagura apply {row.run_id}"] if changes_wait(journal, row) else []
     if commits_wait(journal, row.run_id):

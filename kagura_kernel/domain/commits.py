@@ -17,7 +17,7 @@ CommitState = Literal["proposed", "applied", "discarded"]
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One of them, compared with its first parent."""
+    """One of them, compared with each of its parents."""
 
     id: Exact  # Its whole hash
     author: str = ""  # Name and address, as it says

@@ -1,7 +1,9 @@
 """A journal on a PostgreSQL server, shared by several machines.
 
-Durability is the server's `synchronous_commit`. When the connection breaks in the very moment of a commit, a row may be
-stored although `JournalUnwritable` was raised: too much evidence, never too little.
+As with a file, what a run's end, an answer or a change says has reached the server's disk when it is stored, with all
+rows before it; of the rest a server that loses its power may lose what came in its last second, and the chain still
+holds. When the connection breaks in the very moment of a commit, a row may be stored although `JournalUnwritable` was
+raised: too much evidence, never too little.
 """
 
 from __future__ import annotations
@@ -41,12 +43,15 @@ class PostgresServer:
 
     def begin(self, connection: Connection, *, flush: bool, wait: bool = True) -> None:
         """Wait for the journal's lock, at most five seconds; the lock goes with the transaction."""
-        del flush  # the server decides on durability
-        connection.exec_driver_sql("BEGIN")
+        words = ["BEGIN"]
+        if not flush:
+            # A commit that reaches the disk takes those before it along.
+            words.append("SET LOCAL synchronous_commit = off")
         if not wait:
             # Nothing at all would be no limit.
-            connection.exec_driver_sql("SET LOCAL lock_timeout = '1ms'")
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            words.append("SET LOCAL lock_timeout = '1ms'")
+        # One message, for every answer of a server costs a round trip.
+        connection.exec_driver_sql("; ".join([*words, f"SELECT pg_advisory_xact_lock({_LOCK})"]))
 
     def begin_reading(self, connection: Connection) -> None:
         """Start a transaction that sees one moment."""

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,11 +74,14 @@ def _toml(value: str | float | Sequence[str]) -> str:
 def replace_file(path: Path, data: bytes) -> None:
     """Put a file, readable for this user alone, in the place of one; raises `OSError`. Its folder is made if needed."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    # By chance: what a process of the same number has left that was killed is in nobody's way.
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        os.write(file, data)
-        os.fsync(file)
+        # On a disk that is nearly full the system may write a part and call that well.
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
     finally:
-        os.close(file)
-    beside.replace(path)
+        beside.unlink(missing_ok=True)

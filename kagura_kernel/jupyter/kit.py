@@ -11,7 +11,7 @@ from kagura_kernel.cockpit.kits import AgentPlan, NamedAgent, StagedKit, plan_li
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.kit import StagedFile
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.slots import Slot, write_once
+from kagura_kernel.jupyter.slots import Slot, card_html, write_once
 from kagura_kernel.jupyter.tables import table_of
 from kagura_kernel.kit.redaction.places import Finding, RedactedFile
 from kagura_kernel.render import blocks as ui
@@ -59,7 +59,7 @@ class RedactedText:
         """A card of its own; what cannot be shown is told in plain words."""
         if self.reason:
             return None
-        return framed(html_of([ui.Group(views.file_blocks(self._opened()), "body")]), "Redacted file")
+        return card_html(html_of([ui.Group(views.file_blocks(self._opened()), "body")]), "Redacted file")
 
     def _opened(self) -> views.OpenedFile:
         blocks = tuple((one.start, one.end, one.kind) for one in self.findings)

@@ -18,19 +18,20 @@ import pandas as pd
 from kagura_kernel.assembly import get_cockpit
 from kagura_kernel.cockpit.memory import Act, MemoryDesk, program_query
 from kagura_kernel.cockpit.memory_words import age_words, edge_words, memory_lines, said_in, source_words
+from kagura_kernel.cockpit.next_commands import NO_MEMORIES
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.memory import Memory, Neighbourhood, Recalled, Tier
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.errors import calm
-from kagura_kernel.jupyter.slots import Slot, aside
+from kagura_kernel.jupyter.slots import Slot, aside, card_html
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
 from kagura_kernel.jupyter.tables import table_of
 from kagura_kernel.patterns.lessons import Lesson
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import counted
-from kagura_kernel.render.html import Bundle, drawn, framed, html_of
+from kagura_kernel.render.html import Bundle, drawn, html_of
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.record import clean
 
@@ -93,7 +94,7 @@ _SUMMARY, _TEXT = 300, 20_000
 
 def memories_blocks(lines: Sequence[MemoryLine], now: datetime, *, live: bool) -> ui.Blocks:
     """The list; with `live` each row has buttons. In text a memory takes two lines."""
-    top = ui.head(LABEL, ui.soft(_figures(lines)), plain="" if lines else "Nothing is remembered that fits.")
+    top = ui.head(LABEL, ui.soft(_figures(lines)), plain="" if lines else NO_MEMORIES)
     if not lines:
         return (top, ui.Told())
     rows = tuple(_row(line, now, live=live) for line in lines[:SHOWN])
@@ -118,7 +119,7 @@ def memories_bundle(lines: Sequence[MemoryLine], now: datetime) -> Bundle:
 
 def _figures(lines: Sequence[MemoryLine]) -> str:
     if not lines:
-        return "nothing is remembered that fits"
+        return NO_MEMORIES
     untrusted = sum(not line.trusted for line in lines)
     found = f"{len(lines):,} {'memory' if len(lines) == 1 else 'memories'}"
     return f"{found}, {untrusted:,} {UNTRUSTED}" if untrusted else found
@@ -203,7 +204,7 @@ class MemoryText:
 
     def _repr_html_(self) -> str:
         """The same as a card."""
-        return framed(html_of(memory_blocks(line_of(self.memory), self.memory, datetime.now(UTC))), "Memory")
+        return card_html(html_of(memory_blocks(line_of(self.memory), self.memory, datetime.now(UTC))), "Memory")
 
 
 VIA = "table"
@@ -297,7 +298,7 @@ class MemoryFrame(pd.DataFrame):
         """The card without its buttons; IPython shows this in place of the columns."""
         if not self._whole():
             return str(pd.DataFrame(self).to_html(max_rows=pd.get_option("display.max_rows")))
-        return framed(html_of(memories_blocks(self.lines(), datetime.now(UTC), live=False)), LABEL)
+        return card_html(html_of(memories_blocks(self.lines(), datetime.now(UTC), live=False)), LABEL)
 
     def _ipython_display_(self) -> None:
         """Show the card with buttons, where somebody can press them.

@@ -20,7 +20,7 @@ from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.jupyter.launching import want
 from kagura_kernel.jupyter.surface import client_of, person, place_of
 from kagura_kernel.render.blocks import Blocks
-from kagura_kernel.render.html import Bundle, bare, html_of
+from kagura_kernel.render.html import Bundle, bare, framed, html_of
 from kagura_kernel.views.approvals import THIS_RUN
 from kagura_kernel.views.head import CONVERSATION
 from kagura_kernel.views.said import ABOUT
@@ -216,6 +216,12 @@ def write_once(bundle: Bundle) -> None:
     """Put a finished form below the cell, never to be changed."""
     data, metadata = bundle
     _display(data if _bears_style() else bare(data), raw=True, metadata=metadata)
+
+
+def card_html(inside: str, label: str) -> str:
+    """A finished card as the HTML of a cell's value."""
+    card = {"text/html": framed(inside, label)}
+    return str((card if _bears_style() else bare(card))["text/html"])
 
 
 def _bears_style() -> bool:

@@ -20,6 +20,7 @@ from kagura_kernel.domain.visible import visible
 from kagura_kernel.journal.plugins import PluginLogLine
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow
 from kagura_kernel.journal.session_registry import SessionRow
+from kagura_kernel.jupyter.slots import card_html
 from kagura_kernel.membrane.egress.gate import Explanation
 from kagura_kernel.patterns.planning import Calibrated
 from kagura_kernel.plugins.configuration import Schema, shown
@@ -27,7 +28,7 @@ from kagura_kernel.plugins.decisions import TrustedAuthor
 from kagura_kernel.plugins.manager import PluginRow
 from kagura_kernel.plugins.repositories.trusted import TrustedRepository
 from kagura_kernel.plugins.scan import Scan
-from kagura_kernel.render.html import framed, html_of
+from kagura_kernel.render.html import html_of
 from kagura_kernel.views.boards import plugins_blocks
 
 T = TypeVar("T")
@@ -330,7 +331,7 @@ class PluginFrame(pd.DataFrame):
         """State, risk and approval as marks; IPython shows this in place of the columns."""
         following = self.attrs.get("next", {})
         lines = [_line(row) | {"next": following.get(row["plugin"], ())} for row in self.to_dict("records")]
-        return framed(html_of(plugins_blocks(lines)), "Plugins")
+        return card_html(html_of(plugins_blocks(lines)), "Plugins")
 
 
 class LogFrame(pd.DataFrame):

@@ -14,9 +14,12 @@ import pandas as pd
 from kagura_kernel.cockpit import next_commands
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render.figures import counted, money, seconds
+from kagura_kernel.render.html import NO_FORMULAS
 
 _LEAST = 16
 """Characters that the longest column needs to say something."""
+_MOST = 120
+"""Characters that it has in a notebook."""
 _WHOLE = 1000
 """From here on a figure has no decimals."""
 
@@ -66,12 +69,12 @@ class TextFrame(pd.DataFrame):
             return f"<p>{escape(self._none)}</p>"
         whole = pd.DataFrame(self)
         telling = [name for name in self.telling[:_IN_HTML] if name in whole]
-        shown = self._worded(whole[telling] if telling else whole)
+        shown = _short(self._worded(whole[telling] if telling else whole))
         following = [self.attrs.get(_NEXT, {}).get(key, ()) for key in shown.iloc[:, 0]] if len(shown.columns) else []
         told = _with_commands(shown, following) if any(following) else shown.to_html(**_how())
         left = len(whole.columns) - len(shown.columns)
         more = f"<p>{counted(left, 'more column')}: <code>.whole</code> shows them.</p>" if left > 0 else ""
-        return f"<div>{told}{more}</div>"
+        return f'<div class="{NO_FORMULAS}">{told}{more}</div>'
 
     def with_next(self, commands: Mapping[str, Sequence[str]]) -> Self:
         """The same; a notebook shows beside each row the commands that are named by its first telling column."""
@@ -101,6 +104,13 @@ def _word(word: Callable[[float], str], figure: Any) -> str:
     return "-" if pd.isna(figure) else word(float(figure))
 
 
+def _short(rows: pd.DataFrame) -> pd.DataFrame:
+    """The same with its long columns cut, so that there is room for the others, and a dash for what is not known."""
+    cells = {name: [_cut(_cell(one), _MOST) for one in rows[name]] for name in rows if name in _LONG}
+    told, unknown = rows.assign(**cells), rows.isna()
+    return told.astype(object).mask(unknown, "-") if unknown.to_numpy().any() else told
+
+
 def _how() -> dict[str, Any]:
     return {"max_rows": pd.get_option("display.max_rows"), "border": 0}
 
@@ -122,6 +132,13 @@ class RunsText(TextFrame):
     none = next_commands.NO_RUNS
     telling = ("run", "status", "task", "seconds", "usd")
     worded = ("seconds", "usd")
+
+
+class ModelsText(TextFrame):
+    """Models that can be named."""
+
+    none = next_commands.NO_MODELS
+    telling = ("model", "current", "input_usd", "output_usd", "price", "about")
 
 
 class SessionsText(TextFrame):

@@ -29,8 +29,9 @@ from kagura_kernel.membrane.changes import (
     unified_diff,
 )
 from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.membrane.git import Git, GitFailed, Repository, TreeChange
+from kagura_kernel.membrane.git import MOST_LISTED, Git, GitFailed, Repository, TreeChange
 from kagura_kernel.membrane.protection import runs_by_itself
+from kagura_kernel.membrane.writing import OLD_HOLDS_LEASED
 
 MAX_BUNDLE = 64 * 2**20
 """Bytes of all commits of a run as they come out of its box."""
@@ -42,7 +43,8 @@ MAX_BRANCHES = 20
 MAX_COMMITS = 100
 MAX_FILES = 200
 MAX_MESSAGE = 4096
-"""What is told: branches of a run, commits of a branch, files of a commit, characters of its message."""
+MAX_AUTHOR = 200
+"""What is told: branches of a run, commits of a branch, files of a commit, characters of its message and author."""
 
 MAX_ALL_FILES = 1000
 MAX_DIFFS = 512 * 1024
@@ -84,14 +86,38 @@ class Quarantine:
             raise GitFailed("a branch ends with what is no commit")
         return heads
 
-    def new(self, heads: Collection[str], *, objects: bool = False) -> list[list[str]]:
-        """Commits that lead to these and that the project does not have, the first one first, each with its parents.
+    def bundle(self, heads: Mapping[str, str]) -> bytes:
+        """The same branches without whatever else came with them, which nobody has looked at. Raises `GitFailed`."""
+        head = "".join(f"{commit} {f'refs/heads/{name}' if name else 'HEAD'}\n" for name, commit in heads.items())
+        asked = "\n".join([*heads.values(), *(f"^{tip}" for tip in self._repository.tips())])
+        pack = self.git.run("pack-objects", "--revs", "--thin", "--stdout", "-q", stdin=f"{asked}\n".encode())
+        return os.fsencode(f"# v2 git bundle\n{head}\n") + pack
 
-        With `objects` it is all of their objects instead, each with its path. Raises `GitFailed`.
-        """
-        how = ("--objects",) if objects else ("--topo-order", "--reverse", "--parents")
+    def new(self, heads: Collection[str]) -> list[str]:
+        """All objects that lead to these commits and that the project does not have. Raises `GitFailed`."""
         asked = [*heads, *(f"^{tip}" for tip in self._repository.tips())]
-        lines = self.git.run("rev-list", "--ignore-missing", *how, "--stdin", stdin="\n".join(asked).encode())
+        return [words[0] for words in self._listed(("--objects", "--no-object-names"), asked)]
+
+    def ahead(self, head: str, tip: str = "") -> list[list[str]]:
+        """The commits that a branch lacks of those that lead to this one, the first one first, each with its parents.
+
+        Those that only other branches of the project have are among them: what it would get is all of them. Where it
+        is nowhere yet, it is what the project does not have. Raises `GitFailed`.
+        """
+        asked = [head, *(f"^{one}" for one in ([tip] if tip else self._repository.tips()))]
+        return self._listed(("--topo-order", "--reverse", "--parents"), asked)
+
+    def changed(self, commit: str, parents: Sequence[str]) -> list[TreeChange]:
+        """In what a commit differs from any of its parents. Raises `GitFailed`.
+
+        From each: a merge may leave out all that one of them has, and only the other one shows it.
+        """
+        found = (one for parent in (parents or ("",)) for one in self.git.differs(parent, commit))
+        return list(dict.fromkeys(found))
+
+    def _listed(self, how: Sequence[str], asked: Sequence[str]) -> list[list[str]]:
+        words = ("rev-list", "--ignore-missing", *how, "--stdin")
+        lines = self.git.run(*words, stdin="\n".join(asked).encode(), limit=MOST_LISTED)
         return [os.fsdecode(line).split(" ") for line in lines.splitlines()]
 
 
@@ -118,7 +144,7 @@ def told_commits(
     scrubber: Scrubber | None = None,
     is_package: Callable[[str], bool] = lambda _: False,
 ) -> list[CommittedBranch]:
-    """The branches that are wanted of a bundle, with their commits; the bundle is kept. Blocks.
+    """The branches that are wanted of a bundle, with their commits, which are kept. Blocks.
 
     Where anything in it holds a live secret, nothing is kept, and no commit is told.
 
@@ -128,13 +154,16 @@ def told_commits(
     """
     with quarantine(blobs, repository) as place:
         heads = {name: head for name, head in place.take(bundle).items() if name in wanted}
-        sizes = place.git.sizes([words[0] for words in place.new(heads.values(), objects=True)])
+        sizes = place.git.sizes(place.new(heads.values()))
         if sum(sizes.values()) > MAX_UNPACKED:
             raise GitFailed(f"they are more than {MAX_UNPACKED // 2**20} MiB unpacked")
         if _holds(scrubber, heads, place.git.contents(sizes)):
             return [CommittedBranch(name, head, reason=HOLDS_LEASED) for name, head in _unnamed(scrubber, heads)]
-        kept = blobs.hold(bundle)
-        told = [_Reader(place, is_package).branch(name, head, kept) for name, head in heads.items()]
+        kept = blobs.hold(place.bundle(heads))
+        tips = {name: repository.git.commit_at(f"refs/heads/{name}" if name else "HEAD") for name in heads}
+        told = [
+            _Reader(place, is_package, scrubber).branch(name, head, tips[name], kept) for name, head in heads.items()
+        ]
         return [branch for branch in told if branch.commits]
 
 
@@ -152,13 +181,13 @@ def _unnamed(scrubber: Scrubber | None, heads: Mapping[str, str]) -> Iterator[tu
 class _Reader:
     """Makes what is told of one branch."""
 
-    def __init__(self, place: Quarantine, is_package: Callable[[str], bool]) -> None:
-        self._place, self._git = place, place.git
+    def __init__(self, place: Quarantine, is_package: Callable[[str], bool], scrubber: Scrubber | None) -> None:
+        self._place, self._git, self._scrubber = place, place.git, scrubber
         self._is_package = is_package
         self._files_left, self._room, self._seconds = MAX_ALL_FILES, MAX_DIFFS, MAX_RUN_DIFF_SECONDS
 
-    def branch(self, name: str, head: str, bundle: str) -> CommittedBranch:
-        commits = self._place.new([head])
+    def branch(self, name: str, head: str, tip: str, bundle: str) -> CommittedBranch:
+        commits = self._place.ahead(head, tip)
         told = tuple(self._commit(*words) for words in commits[:MAX_COMMITS])
         return CommittedBranch(name, head, bundle, told, len(commits) - len(told))
 
@@ -166,13 +195,13 @@ class _Reader:
         told = self._git.run("cat-file", "commit", commit).decode("utf-8", "replace")
         head, _, message = told.partition("\n\n")
         author = next((line for line in head.splitlines() if line.startswith("author ")), "author ")
-        files = self._git.differs(parents[0] if parents else "", commit)
+        files = self._place.changed(commit, parents)
         shown = files[: min(MAX_FILES, self._files_left)]
         self._files_left -= len(shown)
         return Commit(
             commit,
             # What follows the address is the time.
-            author.removeprefix("author ").rpartition(">")[0] + ">",
+            author.removeprefix("author ").rpartition(">")[0][:MAX_AUTHOR] + ">",
             message.strip()[:MAX_MESSAGE],
             tuple(self._files(shown)),
             len(files) - len(shown),
@@ -195,6 +224,8 @@ class _Reader:
         if old is not None and new is not None and not binary:
             is_room, began = self._room >= MAX_DIFF_BYTES and self._seconds > 0, time.thread_time()
             diff = unified_diff(one.path, old, new) if is_room else not_shown(len(old), len(new))
+            if self._scrubber is not None and self._scrubber.holds(old):
+                diff = OLD_HOLDS_LEASED
             self._room -= size_of(diff)
             self._seconds -= time.thread_time() - began
         runs = runs_by_itself(one.path, added=status == "added", is_package=self._is_package)

@@ -7,9 +7,11 @@ follow on what the branch has by now are made anew on top of it, as patches. Git
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -53,7 +55,7 @@ def apply_commits(project: Project, branch: CommittedBranch, run_id: str, *, as_
     except OSError as error:
         raise CommitsRefused(branch.name, branch.reason or "what came out of the box is kept no more") from error
     try:
-        with quarantine(project.blobs, project.repository) as place:
+        with _turn(project.repository), quarantine(project.blobs, project.repository) as place:
             place.take(bundle)
             return _Applying(project, place, branch, run_id).done(as_branch)
     except GitFailed as error:
@@ -73,11 +75,14 @@ class _Applying:
         if as_branch and before:
             raise self._no(f"there is a branch {as_branch} already")
         head = self._branch.head
-        self._refuse_submodules(head)
+        commits = self._place.ahead(head, before)
+        if before and len(commits) > len(self._branch.commits) + self._branch.left:
+            raise self._no("they build on commits that the branch had when they were shown, and has no more")
+        self._refuse_submodules(commits)
         if before and not self._place.git.is_ancestor(before, head):
             if self._place.git.is_ancestor(head, before):
                 raise self._no("the project has them already")
-            head = self._made_anew(before)
+            head = self._made_anew(commits, before)
         if before == head:
             raise self._no("the project has them already")
         moved = Moved(ref, before, head, checked_out=ref == current)
@@ -106,9 +111,9 @@ class _Applying:
             raise self._no(f"{name} is no name of a branch") from error
         return f"refs/heads/{name}"
 
-    def _refuse_submodules(self, head: str) -> None:
-        for commit, *parents in self._place.new([head]):
-            changes = self._place.git.differs(parents[0] if parents else "", commit)
+    def _refuse_submodules(self, commits: Sequence[Sequence[str]]) -> None:
+        for commit, *parents in commits:
+            changes = self._place.changed(commit, parents)
             if any(SUBMODULE in (one.old_mode, one.new_mode) for one in changes):
                 raise self._no("they change a submodule, whose own commits stay in the box")
 
@@ -116,10 +121,9 @@ class _Applying:
         if f"branch {ref}" in self._git.said("worktree", "list", "--porcelain").splitlines():
             raise self._no("the branch is checked out in another folder")
 
-    def _made_anew(self, tip: str) -> str:
+    def _made_anew(self, commits: Sequence[Sequence[str]], tip: str) -> str:
         """The last of the same commits on top of `tip`, each with its author, committer and message."""
         git, index = self._place.git, {"GIT_INDEX_FILE": str(self._place.git.directory / "index")}
-        commits = self._place.new([self._branch.head])
         if any(len(parents) != 1 for _, *parents in commits):
             raise self._no("the branch has moved on meanwhile, and what has merges cannot be put on top of it")
         for commit, parent in commits:
@@ -145,7 +149,7 @@ class _Applying:
         self._git.run("unpack-objects", "-q", "--strict", stdin=pack)
 
     def _move(self, moved: Moved) -> None:
-        count = len(self._place.new([moved.after])) or len(self._branch.commits)
+        count = len(self._place.ahead(moved.after, moved.before)) or len(self._branch.commits)
         _move(
             self._project.repository, moved.ref, moved.before, moved.after, f"{self._run_id} applied, {count} commit(s)"
         )
@@ -222,6 +226,22 @@ def take_back(project: Project, name: str, moved: Moved, run_id: str) -> tuple[s
     Raises:
         CannotUndo: the ref or a file is not what applying left any more. Nothing was written.
     """
+    with _turn(project.repository):
+        return _taken_back(project, name, moved, run_id)
+
+
+@contextmanager
+def _turn(repository: Repository) -> Iterator[None]:
+    """One at a time: two that write the same files would each take back what the other one has written."""
+    descriptor = os.open(repository.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _taken_back(project: Project, name: str, moved: Moved, run_id: str) -> tuple[str, ...]:
     repository = project.repository
     current = _current(repository)
     try:

@@ -6,9 +6,15 @@ system's settings nor the person's count.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import shutil
+import signal
 import subprocess
+import tempfile
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +22,13 @@ from pathlib import Path
 from kagura_kernel.membrane.names import shown
 
 _SECONDS = 60.0
+_SECONDS_IN_ALL = 300.0
+_MEMORY = 2 * 2**30
+_MOST_SAID = 512 * 2**20
+_LAST_SAID = 4096
+MOST_LISTED = 32 * 2**20
+"""Bytes of a list of files or commits: a few objects can be made to stand for more files than any memory holds."""
+
 _CALM = (
     *("core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.allow=never", "gc.auto=0"),
     *(
@@ -54,7 +67,7 @@ class TreeChange:
 
 
 class Git:
-    """Git in one folder.
+    """Git in one folder, for one task: all that it is asked has one time.
 
     Args:
         directory: Where it runs.
@@ -64,32 +77,55 @@ class Git:
     def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
         self.directory = directory
         self._environment = {**environment, **_FOR_ALL}
+        self._until = time.monotonic() + _SECONDS_IN_ALL
 
-    def run(self, *words: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
-        """What it prints; blocks.
+    def run(
+        self, *words: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, limit: int = _MOST_SAID
+    ) -> bytes:
+        """What it prints, of so many bytes at most; blocks.
 
         Raises:
-            GitFailed: it is not there, said no, or took too long.
+            GitFailed: it is not there, said no, or took too long, too much memory or too many words.
         """
         settings = [word for setting in _CALM for word in ("-c", setting)]
         program = shutil.which("git", path=self._environment.get("PATH")) or "git"
         try:
-            done = subprocess.run(  # noqa: S603 - our own words
-                [program, *settings, *words],
-                cwd=self.directory,
-                env={**self._environment, **(env or {})},
-                input=stdin,
-                capture_output=True,
-                timeout=_SECONDS,
-                check=False,
-                start_new_session=True,
-            )
+            with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as wrong:
+                told.write(stdin)
+                told.seek(0)
+                with subprocess.Popen(  # noqa: S603 - our own words
+                    [program, *settings, *words],
+                    cwd=self.directory,
+                    env={**self._environment, **(env or {})},
+                    stdin=told,
+                    stdout=subprocess.PIPE,
+                    stderr=wrong,
+                    start_new_session=True,
+                ) as process:
+                    said = self._heard(process, limit)
+                if process.returncode:
+                    size = wrong.seek(0, os.SEEK_END)
+                    wrong.seek(max(0, size - _LAST_SAID))
+                    raise GitFailed(_why(process.returncode, os.fsdecode(wrong.read())))
         except (OSError, subprocess.SubprocessError) as error:
             raise GitFailed(str(error)) from error
-        if done.returncode:
-            lines = os.fsdecode(done.stderr).strip().splitlines()
-            raise GitFailed(shown(lines[-1]) if lines else f"exit code {done.returncode}")
-        return done.stdout
+        return said
+
+    def _heard(self, process: subprocess.Popen[bytes], limit: int) -> bytes:
+        timer = threading.Timer(min(_SECONDS, self._until - time.monotonic()), process.kill)
+        timer.start()
+        try:
+            # It may have ended already.
+            with contextlib.suppress(OSError):
+                resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+            said = process.stdout.read(limit + 1) if process.stdout is not None else b""
+            if len(said) > limit:
+                raise GitFailed(f"they are more than {limit // 2**20} MiB of names or contents")
+            process.wait()
+            return said
+        finally:
+            timer.cancel()
+            process.kill()
 
     def said(self, *words: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> str:
         """The same as one text without the line end; empty where git says no."""
@@ -113,7 +149,8 @@ class Git:
     def differs(self, old: str, new: str) -> list[TreeChange]:
         """In what two commits or trees differ; an empty `old` is nothing. Raises `GitFailed`."""
         before = old or self.said("hash-object", "-t", "tree", "--stdin")
-        words = os.fsdecode(self.run("diff-tree", "-r", "-z", "--no-renames", before, new)).split("\0")
+        told = self.run("diff-tree", "-r", "-z", "--no-renames", before, new, limit=MOST_LISTED)
+        words = os.fsdecode(told).split("\0")
         found = []
         for head, path in zip(words[::2], words[1::2], strict=False):
             old_mode, new_mode, old_id, new_id, _ = head.lstrip(":").split(" ")
@@ -147,6 +184,16 @@ class Git:
             name, size = told[start:end].decode().split(" ")
             start = end + 1 + int(size) + 1
             yield name, told[end + 1 : start - 1]
+
+
+def _why(code: int, wrong: str) -> str:
+    if code == -signal.SIGKILL:
+        return "it took too long"
+    lines = wrong.strip().splitlines()
+    if not lines:
+        return f"exit code {code}"
+    # What follows is advice.
+    return shown(next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1]))
 
 
 @dataclass(frozen=True, slots=True)

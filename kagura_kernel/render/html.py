@@ -319,8 +319,8 @@ def drawn(blocks: Iterable[ui.Block], label: str) -> dict[str, Any]:
 
 STYLE_FILE = Path(__file__).with_name("style.css")
 
-# Two prices on one card would otherwise be taken for a formula between dollar signs.
-_NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
+NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
+"""Classes of what is no Markdown: two prices would otherwise be taken for a formula between dollar signs."""
 
 
 @cache
@@ -337,7 +337,7 @@ def framed(inside: str, label: str) -> str:
 
     There HTML ends at a blank line, and that of a style sheet with the line that the sheet ends in.
     """
-    card = f'<div class="kg-card {_NO_FORMULAS}" role="region" aria-label="{label}">{inside}</div>'
+    card = f'<div class="kg-card {NO_FORMULAS}" role="region" aria-label="{label}">{inside}</div>'
     return f"<style>{style()}</style>\n{_BEFORE_BLANK.sub('&#10;', card)}"
 
 

@@ -40,7 +40,7 @@ _BUNDLE = """
 file=$(mktemp -d -p "$HOME")/commits && git bundle create -q "$file" --ignore-missing --stdin >&2 && echo "$file"
 """
 _PLACE = re.compile(r"(/[\w./-]+)\n", re.ASCII)
-_HEAD = re.compile(r"([0-9a-f]{40,64}) (HEAD|refs/heads/.+)")
+_HEAD = re.compile(r"([0-9a-f]{40,64}) (HEAD|refs/heads/.{1,250})")
 _NOTHING_NEW = "empty bundle"
 
 

@@ -200,7 +200,10 @@ def summary(changes: Mapping[str, FileChange]) -> str:
     """`2 applied, 1 conflict`; what waits is named as not yet in the project."""
     states = Counter(change.state for change in changes.values())
     waiting = states.pop("proposed", 0)
-    words = [f"{number} {state_word(state)}" for state, number in states.items()]
+    words = [
+        counted(number, state) if state == "conflict" else f"{number} {state_word(state)}"
+        for state, number in states.items()
+    ]
     if waiting:
         where = "notebook" if all(change.is_cell for change in changes.values()) else "project"
         words.insert(0, f"not in the {where} yet" if waiting == len(changes) else f"{waiting} not in the {where} yet")

@@ -30,6 +30,7 @@ from tests.bench.delegating import work_handed_on
 from tests.bench.first import commands_of_a_terminal, first_cell
 from tests.bench.flowing import bytes_out_of_a_box
 from tests.bench.harness import Bench, Line, Missing, table
+from tests.bench.journaling import facts_stored, journal_checked
 from tests.bench.keeping import cell_that_goes_on
 from tests.bench.kernels import idle_kernel, kernel_start
 from tests.bench.kits import kit_staged
@@ -78,6 +79,8 @@ ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     recall_in_a_large_memory,
     memory_before_a_run,
     run_planned,
+    facts_stored,
+    journal_checked,
     work_handed_on,
     kernel_start,
     idle_kernel,

@@ -92,10 +92,10 @@ class Lab:
 
 @contextmanager
 def running_lab(base: Path, model: Model, *options: str, port: int = 0, without: Sequence[str] = ()) -> Iterator[Lab]:
-    """JupyterLab below `base`, which ends with the block.
+    """JupyterLab below `base`, which ends with the block; once more there, it finds what the one before has left.
 
     Args:
-        base: An empty folder.
+        base: An empty folder, or one that was one before.
         model: What answers its brain.
         options: Of its command.
         port: Where it listens; 0 for any.
@@ -105,15 +105,15 @@ def running_lab(base: Path, model: Model, *options: str, port: int = 0, without:
         RuntimeError: it did not start; the text holds the end of its log.
     """
     root = base / "work"
-    root.mkdir()
+    root.mkdir(exist_ok=True)
     for name in _FOLDERS:
-        (base / name).mkdir(mode=0o700)
+        (base / name).mkdir(mode=0o700, exist_ok=True)
     for name, values in SETTINGS.items():
         path = base / "config" / "lab" / "user-settings" / f"{name}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values))
     page_config = base / "config" / "labconfig" / "page_config.json"
-    page_config.parent.mkdir(parents=True)
+    page_config.parent.mkdir(parents=True, exist_ok=True)
     page_config.write_text(json.dumps(PAGE_CONFIG | {"disabledExtensions": dict.fromkeys(without, True)}))
     share_rules(base / "kagura")
     doors = gated_backend.Doors(base / "doors")
@@ -181,7 +181,7 @@ def _add_gated_kernel(base: Path, doors: gated_backend.Doors) -> None:
         "env": {"PYTHONPATH": str(site), gated_backend.VARIABLE: str(doors.folder)},
     }
     path = base / "data" / "kernels" / "gated" / "kernel.json"
-    path.parent.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(spec))
 
 

@@ -5,6 +5,8 @@ import os
 import re
 import signal
 import sys
+import tempfile
+from pathlib import Path
 
 import pexpect
 import pytest
@@ -14,7 +16,8 @@ from kagura_kernel.journal import pages, views
 from kagura_kernel.jupyter.slots import LIVE_MIME
 from kagura_kernel.views.record import RUN_MIME
 from tests.browser.interrupts import LOAD, host
-from tests.browser.notebook import PATIENCE_MS
+from tests.browser.lab import running_lab
+from tests.browser.notebook import PATIENCE_MS, show, write
 from tests.browser.sidebar import Sidebar
 from tests.support.model_script import calls, says
 
@@ -169,6 +172,26 @@ def test_a_card_whose_kernel_has_ended_before_its_run_gets_a_finished_form(askin
     else:
         kill_kernel(lab)
     ended_early(notebook)
+
+
+def test_runs_that_a_restart_of_the_server_ended_or_found_over_are_shown_so(own_page, model):
+    over = {"over.jsonl": '{"kagura_cassette": 1}\n{"done": {"text": "Over."}}'}
+    cells = {"saved": ASK, "unsaved": ASK, "over": "%%kagura --replay over.jsonl\nRest."}
+    with tempfile.TemporaryDirectory(prefix="restarted-", ignore_cleanup_errors=True) as base:
+        with running_lab(Path(base), model) as lab:
+            for name, cell in cells.items():
+                notebook = show(own_page, lab, write(lab, name, LOAD, cell, files=FILES | over))
+                notebook.done(0)
+                notebook.run(1)
+                expect(notebook.output(1).locator(".kg-pill")).to_have_text(re.compile("Done|Waiting for you"))
+                if name == "saved":
+                    notebook.wait_kept(1, LIVE_MIME)
+                    notebook.save()
+            notebook.leave()
+        with running_lab(Path(base), model) as lab:
+            for name in ("saved", "unsaved"):
+                ended_early(show(own_page, lab, lab.root / name / "notebook.ipynb"))
+            stays_over(show(own_page, lab, lab.root / "over" / "notebook.ipynb"))
 
 
 def kill_kernel(lab):

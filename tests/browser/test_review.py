@@ -192,3 +192,18 @@ def test_a_narrow_card_breaks_no_name_letter_by_letter_and_has_all_its_buttons(b
     blank.set_content(gallery.document(f'<div style="width: {width}px">{card}</div>'))
     blank.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
     assert blank.evaluate(CUT_OFF) == [0, 0, 0]
+
+
+def test_a_saved_card_is_as_wide_as_the_live_one_whose_place_it_takes(open_notebook):
+    notebook = open_notebook(LOAD, TASK, files={"change.jsonl": cassette(NOTES)})
+    notebook.run(0)
+    cards = notebook.run(1).locator(".kg-card:visible")
+    notebook.wait_done(1)
+    widths = "all => all.map(one => one.getBoundingClientRect().width)"
+    live = cards.evaluate_all(widths)
+    assert live
+    notebook.save()
+    notebook.reload()
+    expect(cards).to_have_count(len(live))
+    # The frame of the page's own output is one pixel on each side.
+    assert cards.evaluate_all(widths) == pytest.approx(live, abs=2)

@@ -27,7 +27,7 @@ _PAUSE = 0.02
 def register(site: Path) -> None:
     """Write what an installed package would bring along into `site`, which a kernel has on its PYTHONPATH."""
     about = site / "kagura_gated-1.0.dist-info"
-    about.mkdir(parents=True)
+    about.mkdir(parents=True, exist_ok=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: kagura-gated\nVersion: 1.0\n", "utf-8")
     entry = f"[kagura_kernel.backends]\ngated = {__name__}:GatedBackend\n"
     (about / "entry_points.txt").write_text(entry, "utf-8")

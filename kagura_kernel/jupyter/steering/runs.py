@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from kagura_kernel.domain.events import ChangesSettled
+    from kagura_kernel.domain.outcome import FileChange
 
 
 _LATEST, _LATEST_COSTS = 100, 1000
@@ -72,9 +73,12 @@ def models(asked: Asked) -> pd.DataFrame:
     """The models that cells here can name, and what each costs."""
     from kagura_kernel.jupyter.offering import offered
     from kagura_kernel.jupyter.tables import models_table
+    from kagura_kernel.jupyter.text_frames import ModelsText
 
-    tell(PRICES_SAID)
-    return models_table(offered(asked.cockpit))
+    found = offered(asked.cockpit)
+    if found:
+        tell(PRICES_SAID)
+    return ModelsText(models_table(found))
 
 
 async def setup(asked: Asked) -> None:
@@ -421,7 +425,9 @@ async def apply(asked: Asked) -> None:
     work = partial(desk.settle, "apply", run_id, paths, by=person(), write_cells=write, **how)
     with _settles(asked, run_id):
         # A page that is asked to change cells is heard while this is awaited.
-        _tell_settled(asked, run_id, await asyncio.to_thread(work))
+        settled = await asyncio.to_thread(work)
+        protected = [] if paths else never_written(desk.changes(run_id))
+        tell(told(settled, _run_told(asked, run_id), protected))
 
 
 def _not_heard(notebook: str, _edits: object) -> None:
@@ -449,7 +455,7 @@ def _settle(asked: Asked, act: str, hunks: tuple[int, ...] = ()) -> None:
     run_id, paths = named_run(asked.cockpit.journal, asked["run"], asked.here), list(asked["paths"]) or None
     with _settles(asked, run_id):
         settled = asked.cockpit.changes_desk.settle(act, run_id, paths, by=person(), hunks=hunks)
-        _tell_settled(asked, run_id, settled)
+        tell(told(settled, _run_told(asked, run_id)))
 
 
 def _settle_commits(asked: Asked, act: str, as_branch: str = "") -> None:
@@ -470,17 +476,21 @@ def _settles(asked: Asked, run_id: str) -> Iterator[None]:
         refresh_changes(asked.cockpit, run_id)
 
 
-def _tell_settled(asked: Asked, run_id: str, settled: ChangesSettled) -> None:
-    tell(told(settled, _run_told(asked, run_id)))
-
-
 def _run_told(asked: Asked, run_id: str) -> str:
     # What differs every time is no output where nobody looks and the next execution is compared with this one.
     return "" if surface_of(asked.shell) is Surface.HEADLESS else told_run(asked.cockpit.journal, run_id)
 
 
-def told(settled: ChangesSettled, run: str) -> str:
-    """What became of a run's changes, a line for each way; the run and its project first, where they are given."""
+def never_written(changes: Iterable[FileChange]) -> list[str]:
+    """Paths of files that no decision brings into the project."""
+    return [change.path for change in changes if change.state == "protected"]
+
+
+def told(settled: ChangesSettled, run: str, protected: Sequence[str] = ()) -> str:
+    """What became of a run's changes, a line for each way; the run and its project first, where they are given.
+
+    Paths in `protected` were not decided about: they are never written.
+    """
     lines = [
         f"{word}: {', '.join(shown_path(path) for path in paths)}"
         for word, paths in (
@@ -494,7 +504,10 @@ def told(settled: ChangesSettled, run: str) -> str:
     parts = [("applied", one.hunks, one.path) for one in settled.written if one.hunks]
     parts += [("discarded", one.numbers, one.path) for one in settled.discarded_hunks]
     lines += [f"{word}: hunk {', '.join(map(str, hunks))} of {shown_path(path)}" for word, hunks, path in parts]
-    return "\n".join((*([f"{run}:"] if run else []), *(lines or ["nothing was waiting"])))
+    lines = lines or ["nothing was waiting"]
+    if protected:
+        lines.append(f"protected, and never written: {', '.join(map(shown_path, protected))}")
+    return "\n".join((*([f"{run}:"] if run else []), *lines))
 
 
 def export(asked: Asked) -> None:

@@ -118,7 +118,8 @@ class _Folder:
         self._now = now.replace(microsecond=0)
         self._metadata = folder / METADATA
         if (self._metadata / FIRST_ROOT).exists():
-            latest = max(self._metadata.glob("*.root.json"), key=lambda path: int(path.name.partition(".")[0]))
+            roots = (path for path in self._metadata.glob("*.root.json") if path.name.partition(".")[0].isdecimal())
+            latest = max(roots, key=lambda path: int(path.name.partition(".")[0]))
             self._root: Metadata[Root] = Metadata.from_file(str(latest))
             self._check_key()
             self._timestamp: Metadata[Timestamp] = self._verified(Timestamp.type, "timestamp.json")
@@ -192,9 +193,15 @@ class _Folder:
         return document
 
     def _check_key(self) -> None:
-        self._root.signed.verify_delegate("root", self._root.signed_bytes, self._root.signatures)
-        if self._signer.public_key.keyid not in self._root.signed.keys:
-            raise PluginRepositoryError(self._place.name, "is signed with another key", "Publish with that one.")
+        """Whoever has had the folder can put a root of theirs there, which names our key too: ours must be its."""
+        from securesystemslib.exceptions import UnverifiedSignatureError
+
+        key = self._signer.public_key
+        try:
+            key.verify_signature(self._root.signatures[key.keyid], self._root.signed_bytes)
+        except (KeyError, UnverifiedSignatureError) as error:
+            why = "is signed with another key"
+            raise PluginRepositoryError(self._place.name, why, "Publish with that one.") from error
 
     def _write(self, path: Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -269,6 +269,9 @@ def _read(place: str, url: str, transport: httpx.BaseTransport | None) -> bytes:
     root, path = Path(place).resolve(), Path(unquote(urlsplit(url).path)).resolve()
     if not path.is_relative_to(root):
         raise NotUnpacked("names a file that lies outside of its folder")
+    if path.exists() and not path.is_file():
+        # A pipe would never end.
+        raise NotUnpacked(f"has something else than a file as {path.name}")
     try:
         with path.open("rb") as file:
             return file.read(MAX_ARCHIVE_BYTES + 1)

@@ -1,6 +1,7 @@
 """Repositories on loopback and in folders: what they offer, and what somebody in their place cannot do."""
 
 import json
+import os
 import shutil
 import sys
 import threading
@@ -11,6 +12,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from securesystemslib.signer import CryptoSigner
+from tuf.api.metadata import Metadata
 
 from kagura_kernel.cockpit.plugins import PluginShelf
 from kagura_kernel.domain.clock import SystemClock
@@ -19,7 +22,7 @@ from kagura_kernel.domain.plugins import PluginPermissions, Risk
 from kagura_kernel.plugins.manifest import load_found
 from kagura_kernel.plugins.repositories.publishing import Issue, packed, publish
 from kagura_kernel.plugins.repositories.trusted import place_of
-from kagura_kernel.plugins.signature import make_key
+from kagura_kernel.plugins.signature import make_key, secret_key
 from tests.support.plugin_rig import PluginRig, write_plugin
 
 BY = {"by": "ada", "via": "test"}
@@ -246,6 +249,32 @@ def test_publishing_keeps_versions_as_they_are_and_signs_nothing_that_it_has_not
     index.write_text(json.dumps(document))
     with pytest.raises(PluginRepositoryError, match="cannot be read"):
         issue("1.1.0")
+
+
+def test_nothing_is_signed_below_a_root_that_somebody_else_has_made(shelf, site, issue, tmp_path):
+    """Who has had the folder has it name our key beside theirs, so that we would sign what they put into the index."""
+    issue()
+    theirs = tmp_path / "theirs"
+    evil = write_plugin(tmp_path / "evil", version="9.0.0")
+    shelf.repositories.publish(theirs, [evil], tmp_path / "their.key", days=30)
+    root = Metadata.from_file(str(theirs / "metadata/1.root.json"))
+    root.signed.keys.update(Metadata.from_file(str(site / "metadata/1.root.json")).signed.keys)
+    root.sign(CryptoSigner(secret_key(tmp_path / "their.key")))
+    root.to_file(str(theirs / "metadata/1.root.json"))
+    shutil.rmtree(site)
+    shutil.copytree(theirs, site)
+    before = {path.name for path in (site / "metadata").iterdir()}
+    with pytest.raises(PluginRepositoryError, match="another key"):
+        issue("1.1.0")
+    assert {path.name for path in (site / "metadata").iterdir()} == before
+
+
+def test_a_pipe_in_a_folder_holds_nobody_up(shelf, site, issue):
+    first = issue()
+    shelf.repositories.add(str(site), root=None, sha256=first.root_sha256, name="site", **BY)
+    (site / "metadata/timestamp.json").unlink()
+    os.mkfifo(site / "metadata/timestamp.json")
+    refused(shelf, "something else than a file")
 
 
 @pytest.mark.usefixtures("trusted")

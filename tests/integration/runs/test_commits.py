@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -265,6 +266,21 @@ def test_a_box_that_stays_tells_each_commit_once_and_is_not_moved_from_outside(t
     committing.settle("apply", first)
     assert repository.subjects == ["second", "mine", "first"]
     cockpit.close()
+
+
+def test_of_several_who_apply_at_once_one_does(committing):
+    repository = committing.repository
+    run = committing.run("for i in $(seq 60); do echo new > f$i; done; git add -A; git commit -qm second")
+
+    def settle(_number: int) -> str:
+        try:
+            return str(committing.settle("apply", run).branches[0].state)
+        except (CommitsRefused, NotThisTime):
+            return "refused"
+
+    with ThreadPoolExecutor(3) as several:
+        assert sorted(several.map(settle, range(3))) == ["applied", "refused", "refused"]
+    assert (repository.subjects, repository.status) == (["second", "first"], "")
 
 
 def test_what_is_only_shown_cannot_be_applied(committing):

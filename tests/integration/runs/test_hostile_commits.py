@@ -13,10 +13,11 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.git import GitFailed, repository_of
+from kagura_kernel.membrane.writing import OLD_HOLDS_LEASED
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.views.commits import commits_text
-from tests.support.repositories import Committing, Repository, new_repository
+from tests.support.repositories import Committing, Repository, new_repository, subjects
 
 EVIL_TREE = """
 import subprocess
@@ -174,6 +175,56 @@ def test_words_of_a_commit_cannot_pose_as_others(committing):
     assert "⟨U+001B⟩" in told
 
 
+def test_commits_of_other_branches_that_a_branch_would_get_are_told_with_its_own(committing):
+    repository = committing.repository
+    first = repository.git("rev-parse", "HEAD")
+    repository.git("switch", "-qc", "theirs")
+    repository.commit("unreviewed", evil__py="evil\n")
+    repository.git("switch", "-q", "main")
+    repository.commit("mine", b__txt="b\n")
+    run = committing.run("git merge -q --no-edit theirs; git commit -q --allow-empty -m 'mend a word'")
+    branch = committing.branches(run)["main"]
+    assert subjects(branch) == ["unreviewed", "Merge branch 'theirs'", "mend a word"]
+    repository.git("reset", "-q", "--hard", first)
+    before = repository.state()
+    with pytest.raises(CommitsRefused, match="has no more"):
+        committing.settle("apply", run)
+    assert repository.state() == before
+
+
+def test_what_a_merge_leaves_out_is_told(committing):
+    """A tree of old may stand for a merge: from its first parent nothing differs."""
+    repository = committing.repository
+    repository.commit("mended", a__txt="mended\n")
+    run = committing.run("git reset -q --hard $(git commit-tree HEAD~1^{tree} -p HEAD~1 -p HEAD -m merge)")
+    (merge,) = committing.branches(run)["main"].commits
+    assert [(one.path, one.diff.splitlines()[-2:]) for one in merge.files] == [("a.txt", ["-mended", "+one"])]
+
+
+BOMB = """
+import subprocess
+def git(*words, stdin=b""):
+    return subprocess.run(["git", *words], input=stdin, capture_output=True, check=True).stdout.strip().decode()
+mode, one = "100644", git("hash-object", "-w", "--stdin", stdin=b"evil")
+for _ in range({levels}):
+    raw = b"".join(mode.encode() + b" f%d\\0" % number + bytes.fromhex(one) for number in range(10))
+    mode, one = "40000", git("hash-object", "-t", "tree", "-w", "--stdin", stdin=raw)
+git("update-ref", "refs/heads/main", git("commit-tree", one, "-p", "HEAD", "-m", "evil"))
+"""
+
+
+@pytest.mark.parametrize("levels", [6, 10])
+def test_a_few_objects_that_stand_for_very_many_files_fill_no_memory(committing, levels):
+    run = committing.run(f"cat > /tmp/e.py <<'E'\n{BOMB.format(levels=levels)}\nE\npython3 /tmp/e.py")
+    assert (run.status, committing.branches(run)) == ("done", {})
+    assert "could not be brought out" in committing.notes(run)
+
+
+def test_an_author_of_very_many_characters_is_told_in_few(committing):
+    run = committing.run("git commit -q --allow-empty -m x --author \"$(printf 'A%.0s' {1..9000}) <x@x>\"")
+    assert [len(one.author) for one in committing.branches(run)["main"].commits] == [201]
+
+
 def bundle_of(folder: Path, repository: Repository, **files: str) -> bytes:
     """What a box would send: a clone, in which files were committed."""
     repository.git("clone", "-q", str(repository.folder), str(folder))
@@ -191,8 +242,31 @@ def test_what_holds_a_leased_credential_stays_in_the_box(tmp_path, repository):
     (told,) = commits.told_commits(bundle, {"main"}, found, blobs, Scrubber(lambda: [secret]))
     assert (told.commits, told.bundle, told.reason) == ((), "", "it holds a leased credential")
     assert not list((tmp_path / "blobs").iterdir())
+    repository.commit("there already", key__txt="key = kx9-secret-of-a-lease-77\n")
+    bundle_without = bundle_of(tmp_path / "other", repository, key__txt="none\n")
+    (told,) = commits.told_commits(bundle_without, {"main"}, found, blobs, Scrubber(lambda: [secret]))
+    assert [one.diff for one in told.commits[0].files] == [OLD_HOLDS_LEASED]
     (told,) = commits.told_commits(bundle, {"main"}, found, blobs, Scrubber(list))
     assert [one.subject for one in told.commits] == ["second"]
+
+
+def test_what_came_beside_the_commits_is_not_kept(tmp_path, repository):
+    """Nobody has looked there for a leased credential."""
+    found, blobs = repository_of(repository.folder, os.environ), BlobStore(tmp_path / "blobs")
+    bundle_of(tmp_path / "box", repository, b__txt="new\n")
+    box = Repository(tmp_path / "box")
+    head = box.git("rev-parse", "HEAD")
+    further = box.git("hash-object", "-w", "--stdin", stdin=b"kx9-secret-of-a-lease-77")
+    objects = [line.split(" ")[0] for line in box.git("rev-list", "--objects", "HEAD", "^HEAD~1").splitlines()]
+    words = ["git", "pack-objects", "--stdout", "-q"]
+    stdin = "\n".join([*objects, further]).encode()
+    pack = subprocess.run(words, cwd=box.folder, input=stdin, capture_output=True, check=True)
+    bundle = f"# v2 git bundle\n{head} refs/heads/main\n\n".encode() + pack.stdout
+    secrets = Scrubber(lambda: [Secret("kx9-secret-of-a-lease-77")])
+    (told,) = commits.told_commits(bundle, {"main"}, found, blobs, secrets)
+    with commits.quarantine(blobs, found) as place:
+        assert place.take(blobs.get(told.bundle)) == {"main": head}
+        assert list(place.git.sizes([head, further])) == [head]
 
 
 def test_a_bundle_is_not_believed(tmp_path, repository):

@@ -140,3 +140,12 @@ def test_a_hunk_is_applied_by_its_number(journal, books, project, prints, monkey
     assert prints("discard", "2", "c.txt", "--hunk", "1").endswith("\ndiscarded: hunk 1 of c.txt\n")
     assert "(applied)" in prints("changes", "2")
     assert refuses("apply", "2", "--hunk", "1").startswith("ERR_USAGE: ")
+
+
+def test_apply_says_which_files_no_decision_brings_in(journal, project, prints):
+    run = SampleRun()
+    protected = FileChange(path=".git/config", status="modified", state="protected", reason="it runs by itself")
+    journal.append(ChangesCollected(run_id="run-1", session_id="ses-1", at=run.at, changes=(protected,)))
+    said = prints("apply", "last")
+    assert said == f"run-1 in {project}:\napplied: a.txt, b.txt\nprotected, and never written: .git/config\n"
+    assert not (project / ".git").exists()

@@ -53,7 +53,10 @@ def test_what_fits_is_a_table_and_with_json_all_of_it(typed, memory):
     assert found["source"] == {"author": "agent", "by": "default", "run_id": "run-1", "uri": ""}
     assert json.loads(typed("memory", "recall", "--json", "nothing")[1]) == []
     assert len(json.loads(typed("recall", "--json", "-", given="about a deploy\n")[1])) == 1
-    assert typed("recall", "nothing")[1] == "Nothing is remembered that fits.\n"
+    assert (
+        typed("recall", "nothing")[1]
+        == "Nothing is remembered that fits: `kagura-kernel memory add TEXT` remembers something.\n"
+    )
     assert [one["id"] for one in json.loads(typed("memory", "list", "--json")[1])] == [one]
 
 

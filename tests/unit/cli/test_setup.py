@@ -15,6 +15,7 @@ from kagura_kernel.cli.setup import PARTS, Walk
 from kagura_kernel.cli.talk import Talk
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.journal.settings_text import with_setting
+from tests.support.openai_server import OpenAIServer
 
 SECRET = "sk-very-secret"
 
@@ -100,6 +101,17 @@ def test_a_service_of_ones_own_is_named_by_its_url(walk, file):
     walk("brain", "3", "12", "mine", "https://models.example.org/v1", "m", secret=SECRET)
     assert written(file)["endpoints"] == {
         "mine": {"url": "https://models.example.org/v1", "key_keyring": "kagura-kernel/mine"}
+    }
+
+
+def test_a_service_of_ones_own_that_answers_on_this_machine_offers_its_models(walk, file):
+    with OpenAIServer(models=("small", "large")) as server:
+        assert "large of mine" in walk("brain", "3", "12", "mine", server.url, "2")
+    assert written(file) == {
+        "endpoint": "mine",
+        "model": "large",
+        "brain": "pydantic_ai",
+        "endpoints": {"mine": {"url": server.url}},
     }
 
 

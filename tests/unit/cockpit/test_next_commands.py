@@ -9,7 +9,7 @@ from kagura_kernel.cockpit.next_commands import of_changes, of_plugin, of_run, o
 from kagura_kernel.domain.commits import Commit, CommittedBranch, Moved
 from kagura_kernel.domain.outcome import FileChange, Written
 from kagura_kernel.domain.plugins import PluginState
-from kagura_kernel.journal.owner import process_owner
+from kagura_kernel.journal.owner import owner_alive, process_owner
 from kagura_kernel.journal.session_registry import sessions
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import runs
@@ -78,3 +78,12 @@ def test_a_session_is_gone_on_with_when_nothing_of_it_runs(tmp_path):
         journal.append(SampleRun("run-1", "mine").finished())
         (row,) = sessions(journal)
         assert of_session(journal, row) == ["%%kagura --session mine"]
+
+
+def test_a_run_whose_process_is_gone_is_marked_so(tmp_path):
+    host, pid, began = process_owner().split(":")
+    with closing(Journal.open(tmp_path)) as journal:
+        journal.append(SampleRun("run-1", "mine").started(owner=f"{host}:{pid}:0{began}"))
+        (row,) = sessions(journal)
+        assert not owner_alive(row.last.owner)
+        assert of_session(journal, row) == ["%kagura kill run-1", "%%kagura --session mine"]

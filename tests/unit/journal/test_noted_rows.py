@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from sqlalchemy import text
 from kagura_kernel.domain.errors import JournalTampered
 from kagura_kernel.journal.noted_rows import FILE, note_row, noted_row
 from kagura_kernel.journal.rows import NOTHING
+from kagura_kernel.journal.settings_text import replace_file
 from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
@@ -82,3 +84,16 @@ def test_a_note_that_cannot_be_read_costs_time_and_nothing_else(journal: Journal
     assert noted(journal, tmp_path) == NOTHING
     note_row(tmp_path, journal.verify(noted=NOTHING), NOW)
     assert noted(journal, tmp_path).seq == 5
+
+
+def test_a_file_is_never_replaced_by_a_part_of_one(tmp_path):
+    """A disk that is nearly full takes a part, and so does a limit on sizes."""
+    (tmp_path / "config.toml").write_text("old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            replace_file(tmp_path / "config.toml", b"a longer text")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("config.toml", "old")]

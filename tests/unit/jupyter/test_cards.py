@@ -14,7 +14,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from kagura_kernel.domain.errors import RunKilled
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.variables import CellPlace
-from kagura_kernel.jupyter.slots import write_once
+from kagura_kernel.jupyter.slots import card_html, write_once
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.diff import counts
 from kagura_kernel.render.html import bare, drawn, html_of, style
@@ -521,6 +521,7 @@ def test_one_card_of_a_notebook_brings_the_style_and_again_when_its_cell_is_run_
         return shown
 
     assert cards(("a", 1), ("b", 2), ("a", 3), ("a", 3), ("b", 4)) == [True, False, True, False, False]
+    assert "<style>" not in card_html("", "The value of a cell")
     # Where nobody names cells, nobody knows which of them is run again.
     del shell.kagura_styled
     assert cards(("", 5), ("", 6)) == [True, False]

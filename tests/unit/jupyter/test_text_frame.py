@@ -5,7 +5,9 @@ import re
 import pandas as pd
 import pytest
 
-from kagura_kernel.jupyter.text_frames import ApprovalsText, CalibratedText, CostsText, RunsText, TrustText
+from kagura_kernel.cockpit.brains import OfferedModel
+from kagura_kernel.jupyter.tables import models_table
+from kagura_kernel.jupyter.text_frames import ApprovalsText, CalibratedText, CostsText, ModelsText, RunsText, TrustText
 
 RUN = "run-1m81echt94r94f"
 OTHERS = {f"more_{number}": "x" * 12 for number in range(6)}
@@ -101,3 +103,21 @@ def test_a_notebook_shows_what_can_be_done_with_a_row_and_nothing_else_has_it():
     assert "next" not in repr(frame)
     assert "next" not in frame.whole
     assert "next" not in RunsText(rows).with_next({"run-1": []})._repr_html_()
+
+
+def test_a_notebook_shows_the_beginning_of_a_long_task_and_takes_no_price_for_a_formula():
+    row = {"run": RUN, "status": "done", "task": "Pay $5 or $6. " * 99, "seconds": 1.0, "usd": 0.5}
+    told = RunsText([row])._repr_html_()
+    assert "mathjax_ignore" in told
+    assert "Pay $5 or $6. " in told
+    assert told.count("Pay") < 10
+    assert "$0.5000" in told
+
+
+def test_what_is_not_known_is_a_dash_in_a_notebook():
+    rows = models_table(
+        [OfferedModel("small", None, None, "price unknown"), OfferedModel("large", 0.25, 1.0, "a price")]
+    )
+    told = ModelsText(rows)._repr_html_()
+    assert "NA" not in told
+    assert "0.25" in told

@@ -262,6 +262,9 @@ async def test_changes_are_reviewed_by_hunk_conflict_and_undo(talk_of, project):
         return talk.chat.shown(thread)[-1]
 
     await told("/changes", "2 hunks: /changes a.txt, /apply a.txt --hunk N")
+    # Who asks for commits is not given all files instead.
+    await told("/apply --commits", "No commits of")
+    assert (project / "a.txt").read_text() == lines
     await told("/changes a.txt", "hunk 2\n")
     shown = await told("/apply a.txt --hunk 2", "a.txt, hunk 2: in the project")
     assert (project / "a.txt").read_text() == lines.replace("line 30\n", "line thirty\n")

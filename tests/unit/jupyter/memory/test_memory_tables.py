@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pandas as pd
 import pytest
 
+from kagura_kernel.cockpit.next_commands import NO_MEMORIES
 from kagura_kernel.domain.memory import (
     FIXES,
     LESSON,
@@ -128,8 +129,8 @@ def test_a_long_list_is_cut_where_it_is_shown_and_nowhere_else(memory):
 
 def test_nothing_found_is_said_in_words():
     frame = memories_table([], NOW)
-    assert repr(frame) == "Nothing is remembered that fits."
-    assert "nothing is remembered that fits" in frame._repr_html_()
+    assert repr(frame) == NO_MEMORIES
+    assert "`%kagura memory add TEXT` remembers something." in frame._repr_html_()
 
 
 def test_lessons_have_their_own_columns_and_the_same_list(memory):
