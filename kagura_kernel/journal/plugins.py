@@ -82,6 +82,7 @@ class PluginFold:
 
     def __init__(self) -> None:
         self.seen: dict[tuple[str, PluginPlace, str], PluginSeen] = {}  # The latest sight by name, place and project
+        self._hashes: dict[tuple[str, PluginPlace, str], set[str]] = {}  # All that was ever seen there
         # The latest audit by name and hash; one that a brain has made stands until a brain makes another
         self.audits: dict[tuple[str, str], PluginAudit] = {}
         self.audited: dict[tuple[str, str], list[PluginAudited]] = {}  # Every audit by name and hash, in order
@@ -99,6 +100,7 @@ class PluginFold:
                     self.seen.pop(key, None)
                 else:
                     self.seen[key] = event
+                    self._hashes.setdefault(key, set()).add(event.content_hash)
             case PluginAudited():
                 about = (event.audit.plugin, event.audit.content_hash)
                 self.audited.setdefault(about, []).append(event)
@@ -135,11 +137,12 @@ class PluginFold:
     def _view(self, seen: PluginSeen) -> PluginView:
         key = (seen.plugin, seen.content_hash)
         namesakes = sum(name == seen.plugin for name, *_ in self.seen)
+        theirs = self._hashes[seen.plugin, seen.place, seen.project]
         uses = [
-            # Two projects may each have one of this name: the bytes tell whose session it is.
+            # Two projects may each have one of this name: the bytes tell whose session it is, those of before as well.
             use
             for (name, _), use in self._uses.items()
-            if name == seen.plugin and (namesakes == 1 or use.content_hash == seen.content_hash)
+            if name == seen.plugin and (namesakes == 1 or use.content_hash in theirs)
         ]
         return PluginView(
             seen,

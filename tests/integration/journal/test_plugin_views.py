@@ -178,6 +178,17 @@ def test_a_session_sees_where_its_plugin_is_and_with_what(journal):
     assert [view.state(f"ses-{n}") for n in (1, 2)] == ["enabled", "discovered"]
 
 
+def test_changed_files_are_told_where_another_project_has_one_of_the_same_name(journal):
+    journal.append(seen(place="project", project="/a"))
+    journal.append(seen(place="project", project="/b", content_hash="3" * 64))
+    journal.append(enabled("ses-1", process_owner()))
+    journal.append(seen(place="project", project="/a", content_hash=OTHER))
+    journal.append(changed("changed", "ses-1", state="discovered", owner=process_owner()))
+    ours, theirs = (view for view in plugin_views(journal))
+    assert (ours.seen.project, ours.use("ses-1").change) == ("/a", "changed")
+    assert theirs.use("ses-1") is None
+
+
 def test_what_a_killed_process_had_enabled_is_enabled_no_more(journal):
     host, pid, rest = process_owner().split(":")
     assert int(pid) > 1
