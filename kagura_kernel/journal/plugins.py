@@ -294,7 +294,8 @@ def _changed_text(event: PluginChanged) -> str:
 
 def _audited_text(audit: PluginAudit) -> str:
     by = audit.auditor or "the scan alone"
-    return f"risk {audit.risk}, {audit.verdict}, {len(audit.findings)} findings, by {by}"
+    findings = "1 finding" if len(audit.findings) == 1 else f"{len(audit.findings)} findings"
+    return f"risk {audit.risk}, {audit.verdict}, {findings}, by {by}"
 
 
 def _called_text(event: PluginCalled) -> str:

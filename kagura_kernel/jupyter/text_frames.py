@@ -181,6 +181,19 @@ class RepositoriesText(TextFrame):
     none = next_commands.NO_REPOSITORIES
 
 
+class HitsText(TextFrame):
+    """What repositories have."""
+
+    none = "Nothing like that can be had."
+    telling = ("plugin", "version", "installed", "repository", "author", "risk")
+
+
+class CommitsText(TextFrame):
+    """What a run committed."""
+
+    none = "It committed nothing that could be brought out."
+
+
 class FindingsText(TextFrame):
     """What a scan found."""
 

@@ -108,8 +108,9 @@ def plugin_install(asked: Asked) -> None:
 def plugin_search(asked: Asked) -> pd.DataFrame:
     """The plugins that repositories have."""
     from kagura_kernel.jupyter.tables import hits_table
+    from kagura_kernel.jupyter.text_frames import HitsText
 
-    return hits_table(asked.cockpit.plugins.shelf.repositories.search(asked["words"]))
+    return HitsText(hits_table(asked.cockpit.plugins.shelf.repositories.search(asked["words"])))
 
 
 def plugin_update(asked: Asked) -> None:

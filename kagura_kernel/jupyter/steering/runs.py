@@ -360,10 +360,11 @@ def changes(asked: Asked) -> None:
 def commits(asked: Asked) -> pd.DataFrame:
     """What a run committed in its box."""
     from kagura_kernel.jupyter.tables import table_of
+    from kagura_kernel.jupyter.text_frames import CommitsText
 
     run_id = named_run(asked.cockpit.journal, asked["run"] or "last", asked.here)
     rows = commit_rows(asked.cockpit.commits_desk.branches(run_id))
-    return table_of(rows, "branch commit subject author files:int added:int removed:int state")
+    return CommitsText(table_of(rows, "branch commit subject author files:int added:int removed:int state"))
 
 
 _FIX = (

@@ -99,7 +99,7 @@ def place_of(source: str) -> str:
     Raises `UsageError`: it is no folder, and nothing that is fetched from.
     """
     if not is_address(source):
-        folder = Path(source).expanduser().absolute()
+        folder = Path(source).expanduser().resolve()
         if not folder.is_dir():
             raise UsageError(f"There is no repository at {folder}: no such folder.")
         return str(folder)
