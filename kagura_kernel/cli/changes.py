@@ -17,10 +17,10 @@ from kagura_kernel.cockpit.settling import ChangeDesk
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.outcome import by_path
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.steering.runs import never_written, told
+from kagura_kernel.jupyter.steering.runs import told
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.views.changes import changes_text, numbered, sides_text
+from kagura_kernel.views.changes import changes_text, never_written, numbered, sides_text
 from kagura_kernel.views.commits import CommitRow, commit_rows, commits_text, diffs_text, settled_text
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
@@ -113,6 +113,11 @@ def changes_blocks(
 def waits(changes: Mapping[str, FileChange]) -> bool:
     """Whether any of them waits for a word."""
     return any(change.state == "proposed" for change in changes.values())
+
+
+def never_written(changes: Iterable[FileChange]) -> list[str]:
+    """Paths of files that no decision brings into the project."""
+    return [change.path for change in changes if change.state == "protected"]
 
 
 def _by_folder(every: Sequence[FileChange], shown: Sequence[FileChange], draw: _Drawing) -> ui.Blocks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -32,13 +32,13 @@ from kagura_kernel.jupyter.steering import Asked
 from kagura_kernel.jupyter.steering import say as tell
 from kagura_kernel.jupyter.surface import Surface, person, place_of, surface_of
 from kagura_kernel.render.escape import shown_path
+from kagura_kernel.views.changes import never_written
 from kagura_kernel.views.commits import commit_rows, settled_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from kagura_kernel.domain.events import ChangesSettled
-    from kagura_kernel.domain.outcome import FileChange
 
 
 _LATEST, _LATEST_COSTS = 100, 1000
@@ -480,11 +480,6 @@ def _settles(asked: Asked, run_id: str) -> Iterator[None]:
 def _run_told(asked: Asked, run_id: str) -> str:
     # What differs every time is no output where nobody looks and the next execution is compared with this one.
     return "" if surface_of(asked.shell) is Surface.HEADLESS else told_run(asked.cockpit.journal, run_id)
-
-
-def never_written(changes: Iterable[FileChange]) -> list[str]:
-    """Paths of files that no decision brings into the project."""
-    return [change.path for change in changes if change.state == "protected"]
 
 
 def told(settled: ChangesSettled, run: str, protected: Sequence[str] = ()) -> str:
