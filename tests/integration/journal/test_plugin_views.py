@@ -232,7 +232,7 @@ def test_a_log_tells_the_latest_of_one_plugin_in_its_order(journal):
         ("called", True),
         ("called", False),
     ]
-    assert "1 findings" in lines[1].text
+    assert "1 finding," in lines[1].text
     assert "HIGH" in lines[1].text
     assert lines[2].text == "configured with base=/data, most=7"
     assert lines[3].by == "bob"
