@@ -14,7 +14,8 @@ from importlib.util import find_spec
 from kagura_kernel.assembly.brains import make_brains
 from kagura_kernel.assembly.settings import load_settings
 from kagura_kernel.assembly.settings_file import KEYCHAIN, write_settings
-from kagura_kernel.brain.claude_auth import find_program
+from kagura_kernel.brain.claude_auth import LIBRARY as CLAUDE_LIBRARY
+from kagura_kernel.brain.claude_auth import find_program, what_is_missing
 from kagura_kernel.brain.openai_compatible import KNOWN, NAME, name_of, problem_with_url
 from kagura_kernel.brain.provider import AUTO, CLAUDE, AuthContext
 from kagura_kernel.domain.errors import ConfigurationError
@@ -31,9 +32,15 @@ CLAUDE_ENTRY = "anthropic"
 _LONGEST_KEY = 4096
 
 
-def has_library() -> bool:
-    """Whether it is installed."""
-    return find_spec("pydantic_ai") is not None and find_spec("openai") is not None
+def missing_library() -> str:
+    """What to type to have it; empty where it is installed."""
+    is_there = find_spec("pydantic_ai") is not None and find_spec("openai") is not None
+    return "" if is_there else f"pip install '{LIBRARY}'"
+
+
+def missing_claude(environ: Mapping[str, str]) -> str:
+    """What to type to have the Claude program, and what talks to it; empty where both are there."""
+    return f"pip install '{CLAUDE_LIBRARY}'" if what_is_missing(None, environ) else ""
 
 
 def sign_in_command(environ: Mapping[str, str]) -> str:

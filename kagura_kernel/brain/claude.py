@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.claude_auth import (
-    INSTALL,
     SERVICE_VARIABLES,
     ClaudeHome,
     has_key,
@@ -22,6 +21,7 @@ from kagura_kernel.brain.claude_auth import (
     program_file,
     resolve,
     signed_environ,
+    what_is_missing,
 )
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn, all_images
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured
@@ -73,9 +73,8 @@ class ClaudeBrain:
     def resolve_auth(self) -> AuthContext:
         """How it would sign in; looks for a variable, a file and the program."""
         auth = self._auth()
-        if auth.ready and program_file(self._program, self._environ) is None:
-            return AuthContext(ready=False, method=auth.method, reason=f"the Claude program is missing: {INSTALL}")
-        return auth
+        missing = what_is_missing(self._program, self._environ)
+        return AuthContext(ready=False, method=auth.method, reason=missing) if missing else auth
 
     def capabilities(self) -> BrainCapabilities:
         """It streams, resumes, listens, says what it costs and keeps to a budget."""
@@ -104,9 +103,9 @@ class ClaudeBrain:
         if not auth.ready:
             message = f"The {self.name} brain cannot think: {auth.reason}."
             raise BrainNotConfigured(message)
-        program = program_file(self._program, self._environ)
-        if program is None:
-            raise BrainLost(self.name, f"its program is missing: {INSTALL}")
+        missing, program = what_is_missing(self._program, self._environ), program_file(self._program, self._environ)
+        if missing or program is None:
+            raise BrainLost(self.name, missing)
         try:
             self._home.make()
         except OSError as error:

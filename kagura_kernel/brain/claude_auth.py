@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 SERVER = "kagura"
 PREFIX = f"mcp__{SERVER}__"
 
-INSTALL = "install it with `pip install claude-agent-sdk`, which brings it along"
-"""What is to be done where the program is missing."""
+LIBRARY = "kagura-kernel[claude]"
+"""What brings the Claude Agent SDK, which brings the program."""
+
+INSTALL = f"install it with `pip install '{LIBRARY}'`"
+"""What is to be done where either is missing."""
 
 # 1 is PR_SET_PDEATHSIG. A parent that died before it was set is seen by the other parent this process then has.
 _DIE_WITH_PARENT = """\
@@ -73,6 +76,18 @@ def program_file(named: Path | None, environ: Mapping[str, str]) -> Path | None:
     """
     program = find_program(environ) if named is None else named
     return program if program is not None and program.is_file() else None
+
+
+def what_is_missing(named: Path | None, environ: Mapping[str, str]) -> str:
+    """What of the Claude program and the SDK that talks to it is not there, and how to get it; empty where both are.
+
+    Args:
+        named: A path of the program that somebody has set.
+        environ: Where PATH is read from.
+    """
+    if find_spec("claude_agent_sdk") is None:
+        return f"the Claude Agent SDK is missing: {INSTALL}"
+    return "" if program_file(named, environ) else f"the Claude program is missing: {INSTALL}"
 
 
 def working_directory() -> list[str]:

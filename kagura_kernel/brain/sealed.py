@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.brain.claude_auth import INSTALL, has_key, program_file, signed_environ
+from kagura_kernel.brain.claude_auth import INSTALL, has_key, program_file, signed_environ, what_is_missing
 from kagura_kernel.brain.inside import SealedNeeds
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn, all_images
 from kagura_kernel.brain.sealed_command import ABOUT_THE_PLACE, box_environ, command_line
@@ -154,10 +154,9 @@ class SealedBrain:
         program = program_file(self._program, self._environ)
         return None if program is None else program.resolve()
 
-    @staticmethod
-    def _why_no_program(program: Path | None) -> str:
-        if program is None:
-            return f"the Claude program is missing: {INSTALL}"
+    def _why_no_program(self, program: Path | None) -> str:
+        if (missing := what_is_missing(self._program, self._environ)) or program is None:
+            return missing
         try:
             with program.open("rb") as file:
                 native = file.read(len(_ELF)) == _ELF

@@ -160,15 +160,19 @@ class Walk:
             return
         if key:
             self.talk.say("It was kept in the keychain, and `claude_key_keyring` of your settings says so.")
+        self._say_missing(brain_choice.missing_claude(self.environ))
         self._say_overridden()
 
     def _use(self, name: str, model: str) -> None:
         """A model that was found."""
         brain_choice.use_service(self.environ, name, model)
         self.talk.say(f"Your settings name {model} of {name} now.")
-        if not brain_choice.has_library():
-            self.talk.say(f"It needs one more package: pip install '{brain_choice.LIBRARY}'.")
+        self._say_missing(brain_choice.missing_library())
         self._say_overridden()
+
+    def _say_missing(self, install: str) -> None:
+        if install:
+            self.talk.say(f"It needs one more package: {install}.")
 
     def _say_overridden(self) -> None:
         for variable in brain_choice.overriding(self.environ):

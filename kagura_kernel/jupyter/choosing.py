@@ -222,7 +222,8 @@ class _ModelForm:
             now=now,
             why=why,
             looked_at=looked,
-            library="" if brain_choice.has_library() else f"pip install '{brain_choice.LIBRARY}'",
+            library=brain_choice.missing_library(),
+            claude=brain_choice.missing_claude(os.environ),
             sign_in=_short(brain_choice.sign_in_command(os.environ)),
             keychain=_no_keychain(),
         )
@@ -247,8 +248,8 @@ class _ModelForm:
         if act == "look":
             self._update(models=None)
             await self.look()
-        elif act == "install":
-            await self._install()
+        elif act in (view.INSTALL, view.INSTALL_CLAUDE):
+            await self._install(act)
         elif act in acts:
             do, block = acts[act]
             try:
@@ -294,12 +295,14 @@ class _ModelForm:
         brain_choice.use_service(os.environ, name, model, url=url, key=fields.get("Key", ""))
         return f"Thinks with {model} of {name}."
 
-    async def _install(self) -> None:
-        """Install what services need, as a person would in this kernel's environment."""
+    async def _install(self, act: str) -> None:
+        """Install what services or Claude need, as a person would in this kernel's environment."""
+        claude = act == view.INSTALL_CLAUDE
+        package = brain_choice.CLAUDE_LIBRARY if claude else brain_choice.LIBRARY
         # Without the working directory, where a project may have a `pip` of its own.
-        line = [sys.executable, "-P", "-m", "pip", "install", "--no-input", "--quiet", brain_choice.LIBRARY]
+        line = [sys.executable, "-P", "-m", "pip", "install", "--no-input", "--quiet", package]
         quiet = asyncio.subprocess.DEVNULL
-        self._update(installing=True)
+        self._update(installing=act)
         installing = await asyncio.create_subprocess_exec(*line, stdin=quiet, stdout=quiet, stderr=quiet)
         try:
             await installing.wait()
@@ -307,21 +310,20 @@ class _ModelForm:
             if installing.returncode is None:
                 installing.kill()
         importlib.invalidate_caches()
-        found = brain_choice.has_library()
-        self._update(installing=False, library="" if found else self._offer.library)
-        if not found:
-            self._tell_services(
-                f"It could not be installed. Type `{self._offer.library}` in a terminal, and press again."
-            )
-
-    def _tell_services(self, text: str) -> None:
-        for block in (view.HERE, view.SERVICE):
-            self.form.tell(text, block)
+        if claude:
+            missing = brain_choice.missing_claude(os.environ)
+            self._update(installing="", claude=missing, sign_in=_short(brain_choice.sign_in_command(os.environ)))
+        else:
+            missing = brain_choice.missing_library()
+            self._update(installing="", library=missing)
+        if missing:
+            for block in (view.CLAUDE,) if claude else (view.HERE, view.SERVICE):
+                self.form.tell(f"It could not be installed. Type `{missing}` in a terminal, and press again.", block)
 
     def _update(self, **changed: Any) -> None:
         self._offer = replace(self._offer, **changed)
         parts = view.model_parts(self._offer)
-        shown = (view.HERE, view.SERVICE) if "installing" in changed else (view.HERE,)
+        shown = (view.HERE, view.SERVICE, view.CLAUDE) if "installing" in changed else (view.HERE,)
         self.form.show({key: parts[key] for key in shown})
 
 

@@ -23,6 +23,7 @@ from kagura_kernel.domain.variables import Form, PackedVariable
 from kagura_kernel.runs.box_runner import plain
 from kagura_kernel.runs.box_runner.crossing import MAX_HEAD, CannotCross, readable_size, too_large
 from kagura_kernel.runs.box_runner.frames import read_stream
+from kagura_kernel.runs.box_runner.packing import missing
 from kagura_kernel.runs.checks.array import check_array
 from kagura_kernel.runs.checks.image import check_image
 from kagura_kernel.runs.context import RunContext
@@ -398,11 +399,7 @@ def _from_file(name: str, path: str, data: bytes) -> PackedVariable:
 def _check(packed: PackedVariable, room: int) -> None:
     match packed.form:
         case "frame" | "series":
-            from kagura_kernel.runs.checks.arrow import check_stream
-
-            if ("labels" in packed.details) != (packed.form == "frame"):
-                raise CannotCross("what is told about its columns does not fit them")
-            check_stream(packed.data, packed.details, room)
+            _check_frame(packed, room)
         case "array":
             check_array(packed.data)
         case "json":
@@ -417,3 +414,14 @@ def _check(packed: PackedVariable, room: int) -> None:
         case "file":
             if packed.details.get("kind") not in ("bytes", "csv"):
                 raise CannotCross("it is of no known kind")
+
+
+def _check_frame(packed: PackedVariable, room: int) -> None:
+    from kagura_kernel.runs.checks.arrow import check_stream
+
+    if ("labels" in packed.details) != (packed.form == "frame"):
+        raise CannotCross("what is told about its columns does not fit them")
+    try:
+        check_stream(packed.data, packed.details, room)
+    except ModuleNotFoundError as error:
+        raise CannotCross(missing(packed.form, "pyarrow")) from error

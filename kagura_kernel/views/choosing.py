@@ -17,6 +17,9 @@ MODEL_LABEL, FOLDER_LABEL = "Choose a model", "Choose a folder"
 HERE, CLAUDE, SERVICE, FOLDER = "here", "claude", "service", "folder"
 """Parts of the forms, each with fields and buttons of its own."""
 
+INSTALL, INSTALL_CLAUDE = "install", "install-claude"
+"""What the buttons do that install what services or Claude need."""
+
 NOT_NOW = "not-now"
 """What the button does that ends a form without a choice."""
 
@@ -34,9 +37,10 @@ class ModelOffer:
     why: str = ""  # Why that does not do, where there is more to say than that nothing is set up
     looked_at: str = ""  # Services that are looked for on this machine
     models: Sequence[tuple[str, str]] | None = None  # Each value with its words; None while they are looked for
-    library: str = ""  # What has to be installed for services; empty where nothing has to
-    installing: bool = False  # Whether it is being installed
-    sign_in: str = ""  # What to type in a terminal; empty where the Claude program is not installed
+    library: str = ""  # What has to be typed to install what services need; empty where nothing has to
+    claude: str = ""  # The same for Claude
+    installing: str = ""  # Which of the two is being installed: `INSTALL` or `INSTALL_CLAUDE`
+    sign_in: str = ""  # What to type in a terminal to sign in with the Claude program
     keychain: str = ""  # Why no key can be kept; empty where one can
 
 
@@ -118,20 +122,20 @@ def _here(offer: ModelOffer) -> ui.Group:
 
 
 def _needs(offer: ModelOffer) -> tuple[ui.Block, ...]:
-    install = ui.Button("Install it", "install", look="primary", hint=offer.library)
-    if offer.installing:
+    return _install(offer.library, INSTALL, is_at_it=offer.installing == INSTALL)
+
+
+def _install(words: str, act: str, *, is_at_it: bool) -> tuple[ui.Block, ...]:
+    if is_at_it:
         return (_said("Installing what this needs … It takes a minute."),)
-    return (
-        _said("One more package is needed."),
-        ui.Pre(offer.library),
-        ui.Line((install,), "buttons"),
-    )
+    button = ui.Button("Install it", act, look="primary", hint=words)
+    return (_said("One more package is needed."), ui.Pre(words), ui.Line((button,), "buttons"))
 
 
 def _claude(offer: ModelOffer) -> ui.Group:
-    if not offer.sign_in:
-        missing = "The Claude program is not installed: `pip install claude-agent-sdk` brings it along."
-        return _part("Claude", CLAUDE, _said(missing))
+    if offer.claude:
+        is_at_it = offer.installing == INSTALL_CLAUDE
+        return _part("Claude", CLAUDE, *_install(offer.claude, INSTALL_CLAUDE, is_at_it=is_at_it))
     sign_in = (
         _said("With your account: type this in a terminal, and sign in there."),
         _program(offer.sign_in),

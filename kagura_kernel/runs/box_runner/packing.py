@@ -68,7 +68,10 @@ def _pack_frame(value: Any, name: str, room: int) -> Packed:
 
 
 def missing(what: str, package: str) -> str:
-    """What to do where a package is missing."""
+    """What to do where a package is missing: in a box, or beside the kernel, which packs by the same code."""
+    if __name__.startswith("kagura_kernel."):
+        extra = "kagura-kernel[frames]" if package == "pyarrow" else package
+        return f"a {what} travels by {package}, which is not installed beside this kernel: `pip install '{extra}'`"
     return (
         f"a {what} travels by {package}, which this box does not have. Use an image that has it "
         f"(`--box docker --image python`), or install it first (`--net python-packages`, `pip install {package}`)"

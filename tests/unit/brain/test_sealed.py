@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kagura_kernel.brain import claude_auth
 from kagura_kernel.brain.claude import ClaudeBrain
 from kagura_kernel.brain.inside import ThinksInside
 from kagura_kernel.brain.openai_compatible import Key
@@ -91,6 +92,14 @@ def test_a_program_that_cannot_run_in_a_box_is_told_of(tmp_path, program):
     assert "does not run by itself" in brain(tmp_path, program, ANTHROPIC_API_KEY=KEY).resolve_auth().reason
     missing = brain(tmp_path, tmp_path / "nowhere", ANTHROPIC_API_KEY=KEY)
     assert "the Claude program is missing: install it with `pip" in missing.resolve_auth().reason
+
+
+@pytest.mark.parametrize("kind", [ClaudeBrain, SealedBrain])
+def test_a_program_without_the_sdk_is_of_no_use(tmp_path, program, monkeypatch, kind):
+    monkeypatch.setattr(claude_auth, "find_spec", lambda _: None)
+    state = kind({"ANTHROPIC_API_KEY": KEY}, tmp_path, program=program).resolve_auth()
+    expected = "the Claude Agent SDK is missing: install it with `pip install 'kagura-kernel[claude]'`"
+    assert (state.ready, state.reason) == (False, expected)
 
 
 @pytest.mark.parametrize(

@@ -142,28 +142,36 @@ async def test_a_sign_in_is_looked_for_again(front, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.real_clock
-async def test_what_services_need_is_installed_by_its_button_and_no_pip_of_the_project_does_it(
-    front, tmp_path, monkeypatch
+@pytest.mark.parametrize(
+    ("what", "part", "then"),
+    [("", "here", "Use this model"), ("claude", "claude", "I have signed in")],
+    ids=["services", "claude"],
+)
+async def test_what_is_missing_is_installed_by_its_button_and_no_pip_of_the_project_does_it(
+    front, tmp_path, monkeypatch, what, part, then
 ):
     wheels, site = tmp_path / "wheels", tmp_path / "site"
     wheels.mkdir()
     (tmp_path / "pip.py").write_text("raise SystemExit('a pip of the project')")
-    monkeypatch.setattr(choosing.brain_choice, "LIBRARY", "service-library")
-    monkeypatch.setattr(choosing.brain_choice, "has_library", lambda: find_spec("service_library") is not None)
+    install = "pip install 'the-library'"
+    missing = lambda *_: "" if find_spec("the_library") else install  # noqa: E731
+    monkeypatch.setattr(choosing.brain_choice, f"{what}_LIBRARY".lstrip("_").upper(), "the-library")
+    monkeypatch.setattr(choosing.brain_choice, f"missing_{what or 'library'}", missing)
+    act = f"install-{what}".rstrip("-")
     monkeypatch.syspath_prepend(site)
     # A real pip, which finds nothing but what lies here, and changes nothing but this.
     for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(wheels), "TARGET": str(site)}.items():
         monkeypatch.setenv(f"PIP_{name}", value)
     cell = begun(Cockpit(ERROR, ERROR))
-    await eventually(lambda: "Install it" in front.part("here"))
-    assert "pip install &#x27;service-library&#x27;" in front.part("here")
-    await front.press("install")
-    await front.says("It could not be installed. Type `pip install 'service-library'` in a terminal")
-    assert "Install it" in front.part("here")
-    write_wheel(wheels, "service-library", "1")
-    await front.press("install")
-    await eventually(lambda: "Use this model" in front.part("here"))
-    assert "Install it" not in front.part("service")
+    await eventually(lambda: "Install it" in front.part(part))
+    assert "pip install &#x27;the-library&#x27;" in front.part(part)
+    await front.press(act)
+    await front.says(f"It could not be installed. Type `{install}` in a terminal")
+    assert "Install it" in front.part(part)
+    write_wheel(wheels, "the-library", "1")
+    await front.press(act)
+    await eventually(lambda: then in front.part(part))
+    assert "Install it" not in front.part(part) + front.part("service")
     await front.press("use-here", Model="ollama:qwen3:32b")
     assert await cell == "a handle"
 

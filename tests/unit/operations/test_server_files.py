@@ -91,7 +91,7 @@ def test_the_profile_is_made_of_what_boxes_may_call():
 
 def test_the_image_has_every_library_that_the_server_needs():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = ("discord", "github", "openai", "otel", "postgres", "slack")
+    extras = ("claude", "discord", "frames", "github", "openai", "otel", "postgres", "slack")
     needed = {*project["dependencies"], *(one for extra in extras for one in project["optional-dependencies"][extra])}
     listed = {line for line in (ROOT / "images/server.pip").read_text("utf-8").splitlines() if line}
     assert listed == needed | {"pip"}, "list it in images/server.pip, then dev/images.sh lock server"

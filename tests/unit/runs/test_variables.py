@@ -1,6 +1,7 @@
 import datetime as dt
 import json
 import struct
+import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.variables import PackedVariable, is_free_in_a_shell
 from kagura_kernel.jupyter.variables import value_of
-from kagura_kernel.runs.box_runner.crossing import Packed, to_file
+from kagura_kernel.runs.box_runner.crossing import CannotCross, Packed, to_file
 from kagura_kernel.runs.box_runner.packing import pack
 from kagura_kernel.runs.exchange import ExchangeDirectory
 from kagura_kernel.runs.request import RunRequest
@@ -106,6 +107,16 @@ async def test_what_cannot_be_believed_is_refused_and_told(stage, data):
     [(name, why)] = brought.missing
     assert (name, bool(why)) == ("x", True)
     assert stage.recorder.variables[0].error == why
+
+
+async def test_without_pyarrow_beside_the_kernel_a_frame_says_what_brings_it(stage, monkeypatch):
+    frame = pd.DataFrame({"a": [1]})
+    came = to_file(pack(frame, ROOM))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(CannotCross, match=r"beside this kernel: `pip install 'kagura-kernel\[frames\]'`"):
+        pack(frame, ROOM)
+    [(_, why)] = (await left(stage, x__kagura=came)).missing
+    assert "a frame travels by pyarrow, which is not installed beside this kernel" in why
 
 
 async def test_sizes_are_bounded_for_one_and_for_all_together(stage):
