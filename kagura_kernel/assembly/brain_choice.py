@@ -14,8 +14,7 @@ from importlib.util import find_spec
 from kagura_kernel.assembly.brains import make_brains
 from kagura_kernel.assembly.settings import load_settings
 from kagura_kernel.assembly.settings_file import KEYCHAIN, write_settings
-from kagura_kernel.brain.claude_auth import LIBRARY as CLAUDE_LIBRARY
-from kagura_kernel.brain.claude_auth import find_program, what_is_missing
+from kagura_kernel.brain import claude_auth
 from kagura_kernel.brain.openai_compatible import KNOWN, NAME, name_of, problem_with_url
 from kagura_kernel.brain.provider import AUTO, CLAUDE, AuthContext
 from kagura_kernel.domain.errors import ConfigurationError
@@ -25,6 +24,9 @@ from kagura_kernel.membrane.credentials.secret import Secret, keep_in_keychain, 
 
 LIBRARY = "kagura-kernel[openai]"
 """What has to be installed for services with an OpenAI-compatible API."""
+
+CLAUDE_LIBRARY = claude_auth.LIBRARY
+"""What has to be installed for Claude."""
 
 CLAUDE_ENTRY = "anthropic"
 """The user name in the keychain of a key for Claude."""
@@ -40,14 +42,14 @@ def missing_library() -> str:
 
 def missing_claude(environ: Mapping[str, str]) -> str:
     """What to type to have the Claude program, and what talks to it; empty where both are there."""
-    return f"pip install '{CLAUDE_LIBRARY}'" if what_is_missing(None, environ) else ""
+    return f"pip install '{CLAUDE_LIBRARY}'" if claude_auth.what_is_missing(None, environ) else ""
 
 
 def sign_in_command(environ: Mapping[str, str]) -> str:
     """What to type in a terminal to sign in with the Claude program; empty where it is not installed."""
     if shutil.which("claude", path=environ.get("PATH", "")):
         return "claude"
-    program = find_program(environ)
+    program = claude_auth.find_program(environ)
     return "" if program is None else str(program)
 
 
