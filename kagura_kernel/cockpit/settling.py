@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -29,8 +30,10 @@ from kagura_kernel.membrane.cells import cell_edits, notebook_in, read_file, sou
 from kagura_kernel.membrane.changes import MAX_DIFF_INPUT, is_text
 from kagura_kernel.membrane.hunks import hunks_between, with_hunks
 from kagura_kernel.membrane.merging import merged
+from kagura_kernel.membrane.names import is_below
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
 from kagura_kernel.membrane.writing import apply_changes, put_back, why_not_back
+from kagura_kernel.runs.git_places import GitPlaces
 
 MOST_CELLS = 60
 """Cells of a new notebook that are shown."""
@@ -128,6 +131,7 @@ class ChangeDesk:
             RunUnknown: there is no such run.
             UnknownName: the run changed no such file.
             ChangeConflict: nothing could be applied; the project changed meanwhile.
+            NotThisTime: git runs what is left of it by now.
             NotebookUnwritable: a notebook cannot be changed; no file was by then.
             WorkspaceUnreadable: the project cannot be written.
         """
@@ -136,7 +140,8 @@ class ChangeDesk:
         if not wanted and (left := tuple(change.path for change in changes if change.state == "conflict")):
             raise ChangeConflict(left)
         project = ProjectFiles(Path(started.project))
-        files = [self._as_it_stands(project, change) for change in wanted if not change.is_cell]
+        files = [change for change in wanted if not change.is_cell]
+        files = [self._as_it_stands(project, change) for change in _free(started, files, among=wanted)]
         parts: list[ChangesSettled] = []
         in_files: dict[str, list[CellEdit]] = {}
         for name, edits in self._edits(run_id, [one for one in wanted if one.is_cell], changes).items():
@@ -212,7 +217,7 @@ class ChangeDesk:
         part = replace(
             change, old_sha256=self._blobs.hold(before), new_sha256=self._blobs.hold(after), mode=mode, diff=""
         )
-        done = apply_changes(project, self._blobs, [part], protected=started.protected)
+        done = apply_changes(project, self._blobs, _free(started, [part]), protected=started.protected)
         if done.error is not None:
             raise done.error
         if done.conflicts:
@@ -294,7 +299,7 @@ class ChangeDesk:
             if overlaps and how == "merge":
                 raise MergeOverlaps(path)
             part = replace(part, status="modified", new_sha256=self._blobs.hold(content), size=len(content))
-        done = apply_changes(project, self._blobs, [part], protected=started.protected)
+        done = apply_changes(project, self._blobs, _free(started, [part]), protected=started.protected)
         if done.error is not None:
             raise done.error
         if done.conflicts:
@@ -392,6 +397,24 @@ def _applied_before(journal: Journal, run_id: str) -> dict[str, list[str]]:
                 if proposed.get(path):
                     found.setdefault(path, []).append(proposed[path])
     return found
+
+
+def _free(
+    started: RunStarted, files: Sequence[FileChange], *, among: Sequence[FileChange] = ()
+) -> Sequence[FileChange]:
+    """Those files that git neither reads nor runs, whose settings may have changed since the run began.
+
+    Raises:
+        NotThisTime: there are none, nor anything else in `among`.
+    """
+    held = GitPlaces(Path(started.project), os.environ).held if files else ()
+    free = [one for one in files if not any(is_below(one.path, root) for root in held)]
+    if len(free) < len(files) and len(among) <= len(files) and not free:
+        raise NotThisTime(
+            f"{files[0].path} was not applied: git runs it, or reads its settings from it, since this run began. Set "
+            "that back (`git config --list --show-origin` has it), or copy the file yourself."
+        )
+    return free
 
 
 def _pick(changes: Sequence[FileChange], paths: Sequence[str] | None) -> list[FileChange]:

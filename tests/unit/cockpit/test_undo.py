@@ -1,5 +1,6 @@
 """What was applied is taken back while it still is what was applied, in any process, and waits again."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,16 @@ def test_what_was_written_through_comes_back_write_by_write(cockpit_with, projec
     assert (project / "data.csv").read_text() == before
     # What is proposed last was made from what is not there any more.
     assert states(cockpit, run_id) == {"conflict"}
+
+
+def test_what_git_runs_since_the_run_began_is_left_out_and_told(cockpit_with, project):
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    cockpit, run_id = changed(cockpit_with, project, "mkdir tools; echo x > tools/pre-commit; echo 3,4 >> data.csv")
+    subprocess.run(["git", "-C", str(project), "config", "core.hooksPath", "tools"], check=True)
+    assert cockpit.apply_changes(run_id, by="ann").applied == ("data.csv",)
+    assert not (project / "tools").exists()
+    for paths in (None, ["tools/pre-commit"]):
+        with pytest.raises(NotThisTime, match="tools/pre-commit was not applied: git runs it"):
+            cockpit.apply_changes(run_id, paths, by="ann")
+    subprocess.run(["git", "-C", str(project), "config", "--unset", "core.hooksPath"], check=True)
+    assert cockpit.apply_changes(run_id, by="ann").applied == ("tools/pre-commit",)
