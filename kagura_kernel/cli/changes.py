@@ -22,6 +22,7 @@ from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.views.changes import changes_text, never_written, numbered, sides_text
 from kagura_kernel.views.commits import CommitRow, commit_rows, commits_text, diffs_text, settled_text
+from kagura_kernel.views.previews import is_new_notebook, notebook_text, wanted
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.events import ChangesSettled
@@ -54,7 +55,11 @@ def changes(arguments: SimpleNamespace) -> int:
         if branches and not arguments.json:
             print(commits_text(branches.values()))
         found = desk.changes(run_id)
-        _show(told_run(journal, run_id), found, sides, as_lines=not arguments.json)
+        run = told_run(journal, run_id)
+        if arguments.json:
+            print(as_json([asdict(change) for change in found]))
+        else:
+            _show(run, found, sides, desk)
     if not arguments.json:
         _tell_next(of_changes(run_id, found, branches.values()))
     return ALL_WELL
@@ -132,10 +137,7 @@ def apply(arguments: SimpleNamespace) -> int:
 discard = undo = apply
 
 
-def _show(run: str, changes: Sequence[FileChange], sides: Mapping[str, BothSides], *, as_lines: bool) -> None:
-    if not as_lines:
-        print(as_json([asdict(change) for change in changes]))
-        return
+def _show(run: str, changes: Sequence[FileChange], sides: Mapping[str, BothSides], desk: ChangeDesk) -> None:
     if not changes:
         print(f"{run} changed no files.")
         return
@@ -144,8 +146,17 @@ def _show(run: str, changes: Sequence[FileChange], sides: Mapping[str, BothSides
     for change in changes:
         if (both := sides.get(change.path)) is not None:
             print(f"\n{visible(sides_text(change, both)).rstrip()}")
+        elif cells := _cells_of(change, desk):
+            print(f"\n{visible(change.path)}\n{cells}")
         elif change.diff:
             print(f"\n{visible(numbered(change)).rstrip()}")
+
+
+def _cells_of(change: FileChange, desk: ChangeDesk) -> str:
+    """The cells of a new notebook; empty for another file."""
+    if not is_new_notebook(change):
+        return ""
+    return notebook_text(change, desk.new_cells(change.new_sha256, wanted(change)) or b"")
 
 
 def _tell(settled: ChangesSettled, run: str, protected: Sequence[str], *, as_lines: bool) -> None:

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import os
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
+from kagura_kernel.cockpit.agents import handed_routing
 from kagura_kernel.domain.policy import PermissionMode, SandboxPermission
-from kagura_kernel.runtime.routing import Explanation, Routing, explain
+from kagura_kernel.runtime.routing import Explanation, explain
 
 
 def route(arguments: SimpleNamespace) -> int:
     """Print the explanation; always 0, a command that needs an approval is no failure."""
-    explanation = explain(
-        " ".join(arguments.command),
-        SandboxPermission.REQUIRE_ESCALATED if arguments.escalated else SandboxPermission.AUTO,
-        Routing(
-            PermissionMode(arguments.mode),
-            arguments.strict,
-            tuple(arguments.preapproved),
-            safe=tuple(arguments.safe),
-        ),
-        missing_box=arguments.no_sandbox,
+    from kagura_kernel.assembly.settings import load_settings
+
+    set_to = handed_routing(load_settings(os.environ), None)
+    routing = replace(
+        set_to,
+        mode=PermissionMode(arguments.mode) if arguments.mode else set_to.mode,
+        strict=set_to.strict or arguments.strict,
+        preapproved=(*set_to.preapproved, *arguments.preapproved),
+        safe=(*set_to.safe, *arguments.safe),
     )
+    permission = SandboxPermission.REQUIRE_ESCALATED if arguments.escalated else SandboxPermission.AUTO
+    explanation = explain(" ".join(arguments.command), permission, routing, missing_box=arguments.no_sandbox)
     print(json.dumps(asdict(explanation), ensure_ascii=False) if arguments.json else _text(explanation))
     return 0
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.agents import delegation_terms
 from kagura_kernel.cockpit.naming import working_directory
-from kagura_kernel.cockpit.ordering import login_name
+from kagura_kernel.cockpit.ordering import check_seconds, login_name
 from kagura_kernel.domain.errors import BudgetExhausted, JournalError, KaguraError, RunKilled, UsageError
 from kagura_kernel.domain.events import MemoryChanged
 from kagura_kernel.domain.identity import new_session_id
@@ -272,6 +272,8 @@ class Session:
     def _order(self, agent: str | None, workers: str | None, options: dict[str, Any]) -> ChildOrder:
         settings, more = self._parts.settings, dict(options)
         terms = delegation_terms(settings, workers, None)
+        for name in ("command_timeout", "idle_timeout"):
+            check_seconds(name, more.get(name))
         handoff = Handoff(
             net=tuple(more.pop("net", ())),
             credentials=tuple(more.pop("grants", ())),

@@ -464,10 +464,15 @@ def session_name(name: str, redactor: Redactor | None) -> str:
     return name
 
 
+def check_seconds(option: str, value: float | None) -> None:
+    """Raises `UsageError` for what is no limit of time."""
+    if value is not None and not 0 <= value < 10**7:
+        raise UsageError(f"{option} takes seconds, 0 or more (0 lifts the limit), not {value:g}.")
+
+
 def _check_numbers(request: RunRequest) -> None:
-    for option, value in (("--timeout", request.command_timeout), ("--idle", request.idle_timeout)):
-        if value is not None and not 0 <= value < 10**7:
-            raise UsageError(f"{option} takes seconds, 0 or more (0 lifts the limit), not {value:g}.")
+    check_seconds("--timeout", request.command_timeout)
+    check_seconds("--idle", request.idle_timeout)
     if not request.language:
         if request.budget_usd is not None and not 0 < request.budget_usd < 10**6:
             raise UsageError(f"--budget takes an amount in USD above 0, not {request.budget_usd:g}.")

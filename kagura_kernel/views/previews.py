@@ -144,10 +144,27 @@ def _image(change: FileChange, data: bytes, what: str) -> ui.Blocks:
 
 def notebook_cells(change: FileChange, data: bytes) -> ui.Blocks:
     """The cells of a new notebook, as `ChangeDesk.new_cells` gives them; nothing where there are none."""
-    if not data or not is_new_notebook(change):
-        return ()
-    found = json.loads(data)
+    cells, left = _cells(change, data)
     shown: list[ui.Block] = []
+    for what, about, lines in cells:
+        diff = f"@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{line}\n" for line in lines)
+        shown.append(ui.Group((ui.label(f"{what}{about}"), *([ui.Diff(diff)] if lines else [])), "piece", what))
+    return (*shown, ui.label(left)) if left else tuple(shown)
+
+
+def notebook_text(change: FileChange, data: bytes) -> str:
+    """The same as text; empty where there are no cells."""
+    cells, left = _cells(change, data)
+    parts = ["\n".join((f"{what}{about}", *(f"+{visible(line)}" for line in lines))) for what, about, lines in cells]
+    return "\n\n".join([*parts, left] if left else parts)
+
+
+def _cells(change: FileChange, data: bytes) -> tuple[list[tuple[str, str, list[str]]], str]:
+    """Each cell's name, what is said of it, and its lines, as far as there is room; and what is left out."""
+    if not data or not is_new_notebook(change):
+        return [], ""
+    found = json.loads(data)
+    shown: list[tuple[str, str, list[str]]] = []
     room = _CELL_LINES
     for number, cell in enumerate(found["cells"], 1):
         lines = cell["source"].splitlines()
@@ -155,12 +172,9 @@ def notebook_cells(change: FileChange, data: bytes) -> ui.Blocks:
         if shown and room < 0:
             break
         what = f"{visible(cell['kind'][:ID_SHOWN])} cell {visible(cell['id'][:ID_SHOWN]) or number}"
-        label = ui.label(f"{what}{', with outputs' if cell['outputs'] else ''}{'' if lines else ', empty'}")
-        diff = f"@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{line}\n" for line in lines)
-        shown.append(ui.Group((label, *([ui.Diff(diff)] if lines else [])), "piece", what))
-    if left := found["count"] - len(shown):
-        shown.append(ui.label(f"… and {counted(left, 'more cell')}."))
-    return tuple(shown)
+        shown.append((what, f"{', with outputs' if cell['outputs'] else ''}{'' if lines else ', empty'}", lines))
+    left = found["count"] - len(shown)
+    return shown, f"… and {counted(left, 'more cell')}." if left else ""
 
 
 def table_change(change: FileChange, data: bytes, before: bytes) -> ui.Blocks:

@@ -427,9 +427,10 @@ def test_a_context_is_shared_by_all_and_in_quarantine(cockpit_with, project):
         (["one"], {"at_once": 0}, "from 1 to 64"),
         (["one"], {"workers": "http://h:1"}, "no address of workers"),
         (["one"], {"colour": "red"}, "takes no colour"),
+        (["one"], {"command_timeout": -1}, "command_timeout takes seconds"),
         (["one"], {"context": "x"}, "no memory here"),
     ],
-    ids=["text", "blank", "budget", "places", "workers", "unknown", "context"],
+    ids=["text", "blank", "budget", "places", "workers", "unknown", "seconds", "context"],
 )
 def test_what_cannot_be_understood_is_an_error_before_anything_begins(cockpit_with, project, tasks, options, why):
     cockpit = cockpit_with({})

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from kagura_kernel.cli.main import main
@@ -140,6 +141,24 @@ def test_a_hunk_is_applied_by_its_number(journal, books, project, prints, monkey
     assert prints("discard", "2", "c.txt", "--hunk", "1").endswith("\ndiscarded: hunk 1 of c.txt\n")
     assert "(applied)" in prints("changes", "2")
     assert refuses("apply", "2", "--hunk", "1").startswith("ERR_USAGE: ")
+
+
+def test_a_new_notebook_is_shown_by_its_cells(journal, books, project, prints):
+    cells = [nbformat.v4.new_markdown_cell("# Sales", id="title"), nbformat.v4.new_code_cell("a = 1\nb\x1b", id="two")]
+    made = nbformat.writes(nbformat.v4.new_notebook(cells=cells)).encode()
+    content = asyncio.run(BlobStore(books / "blobs").keep(made))
+    diff = unified_diff("n.ipynb", b"", made)
+    change = FileChange("n.ipynb", "added", size=len(made), new_sha256=content, diff=diff)
+    run = SampleRun("run-2")
+    for event in (
+        run.started(project=str(project)),
+        ChangesCollected(run_id="run-2", session_id="ses-1", at=run.at, changes=(change,)),
+    ):
+        journal.append(event)
+    said = prints("changes", "2")
+    assert "\nn.ipynb\nmarkdown cell title\n+# Sales\n\ncode cell two\n+a = 1\n+b" in said
+    assert "nbformat" not in said
+    assert "\x1b" not in said
 
 
 def test_apply_says_which_files_no_decision_brings_in(journal, project, prints):

@@ -190,6 +190,21 @@ def test_escalated_strict_full_control_and_no_sandbox_change_the_answer(capsys):
     assert ask("--mode", "full_control", "--no-sandbox", "no bwrap") == ("host", False)
 
 
+def test_the_settings_decide_and_words_add_to_them(capsys, monkeypatch):
+    def ask(*words):
+        told = json.loads(explained(capsys, "--json", "--escalated", *words, "--", "tool --version"))
+        return told["route"], told["approval_needed"]
+
+    monkeypatch.setenv("KAGURA_SAFE_COMMANDS", "tool")
+    assert ask() == ("host", True)
+    assert ask("--preapproved", "tool") == ("host", False)
+    monkeypatch.setenv("KAGURA_PREAPPROVED_HOST_COMMANDS", "tool")
+    assert ask() == ("host", False)
+    monkeypatch.setenv("KAGURA_PERMISSION_MODE", "full_control")
+    monkeypatch.delenv("KAGURA_SAFE_COMMANDS")
+    assert ask("--mode", "default") == ("host", True)
+
+
 def test_why_there_is_no_sandbox_is_passed_on(capsys):
     told = json.loads(explained(capsys, "--json", "--no-sandbox", "no bwrap", "--", "ls"))
     assert told["reasons"] == ["sandbox unavailable, host execution requires approval: no bwrap"]
