@@ -1,6 +1,8 @@
 """`make bench`: the table of speeds beside their floors, measured here and now. It prints; it decides nothing.
 
-python -m tests.bench [--samples N] [--only WORD]
+Beside each figure stands the one of `last.md`, the table that was committed last; `--keep` writes it.
+
+python -m tests.bench [--samples N] [--only WORD] [--keep]
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from tests.bench.contenders import MITMDUMP
 from tests.bench.delegating import work_handed_on
 from tests.bench.first import commands_of_a_terminal, first_cell
 from tests.bench.flowing import bytes_out_of_a_box
-from tests.bench.harness import Bench, Line, Missing, table
+from tests.bench.harness import Bench, Line, Missing, table, told
 from tests.bench.journaling import facts_stored, journal_checked
 from tests.bench.keeping import cell_that_goes_on
 from tests.bench.kernels import idle_kernel, kernel_start
@@ -53,6 +55,7 @@ from tests.support import dockerd
 from tests.support.docker_images import ensure_images
 
 OUT = Path(__file__).resolve().parents[2] / "out" / "bench.md"
+LAST = Path(__file__).with_name("last.md")
 
 ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     command_in_a_warm_box,
@@ -147,6 +150,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench")
     parser.add_argument("--samples", type=int, default=20, help="measurements of each side")
     parser.add_argument("--only", default="", help="only rows whose names hold this word")
+    parser.add_argument("--keep", action="store_true", help="keep the table in tests/bench/last.md, to be committed")
     options = parser.parse_args()
     with ExitStack() as stack:
         # Short, because sockets are made below it.
@@ -158,9 +162,12 @@ def main() -> int:
             ensure_images(daemon)
         bench = Bench(folder, samples=options.samples, daemon=daemon, no_daemon=no_daemon)
         lines = asyncio.run(measure(bench, options.only))
-    text = f"{table(lines)}\n\n{datetime.now(UTC):%Y-%m-%d %H:%M} UTC: {versions()}\n"
+    last = told(LAST.read_text("utf-8")) if LAST.exists() else {}
+    text = f"{table(lines, last)}\n\n{datetime.now(UTC):%Y-%m-%d %H:%M} UTC: {versions()}\n"
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_text(text, "utf-8")
+    if options.keep:
+        LAST.write_text(f"{table(lines)}\n\n{datetime.now(UTC):%Y-%m-%d}: {versions()}\n", "utf-8")
     print(text)
     return 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -109,17 +109,27 @@ def milliseconds(seconds: float) -> float:
     return seconds * 1000
 
 
-def table(lines: list[Line]) -> str:
-    rows = [("what", "measured", "floor", "measured", "ratio", "wanted", "met", "samples"), ("---",) * 8]
+_HEAD = ("what", "measured", "floor", "measured", "ratio", "wanted", "met", "last", "samples")
+
+
+def table(lines: list[Line], last: Mapping[str, str] | None = None) -> str:
+    """The lines in Markdown.
+
+    Args:
+        lines: What was measured.
+        last: What an earlier table says of each, as `told` reads it.
+    """
+    rows = [_HEAD, ("---",) * len(_HEAD)]
     for line in lines:
+        was, wanted = (last or {}).get(line.what, ""), line.bound.text
         if line.missing:
-            rows.append((line.what, f"not measured: {line.missing}", line.floor, "", "", line.bound.text, "", ""))
+            rows.append((line.what, f"not measured: {line.missing}", line.floor, "", "", wanted, "", was, ""))
             continue
         ratio = "" if line.ratio is None else f"{line.ratio:.2f}×" if line.ratio >= 0.1 else f"1/{1 / line.ratio:.1f}"
         floor = "" if line.floor_figure is None else _figure(line.floor_figure, line.unit)
         figure = "" if line.figure is None else _figure(line.figure, line.unit)
-        rows.append((line.what, figure, line.floor, floor, ratio, line.bound.text, line.verdict, str(line.samples)))
-    widths = [max(len(row[column]) for row in rows if row[0] != "---") for column in range(8)]
+        rows.append((line.what, figure, line.floor, floor, ratio, wanted, line.verdict, was, str(line.samples)))
+    widths = [max(len(row[column]) for row in rows if row[0] != "---") for column in range(len(_HEAD))]
     return "\n".join(
         "| "
         + " | ".join(
@@ -128,6 +138,12 @@ def table(lines: list[Line]) -> str:
         + " |"
         for row in rows
     )
+
+
+def told(text: str) -> dict[str, str]:
+    """What a table says of each line: its ratio, or its figure where it stands by itself; nothing that is missing."""
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in text.splitlines() if row.startswith("| ")]
+    return {row[0]: row[4] or row[1] for row in rows if len(row) == len(_HEAD) and row[1][:1].isdigit()}
 
 
 def _figure(value: float, unit: str) -> str:

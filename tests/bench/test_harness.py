@@ -1,6 +1,6 @@
 import pytest
 
-from tests.bench.harness import Bound, Line, interleaved, table
+from tests.bench.harness import Bound, Line, interleaved, table, told
 
 
 async def test_sides_take_turns_and_begin_in_turn():
@@ -70,7 +70,15 @@ def test_the_table_shows_ratios_both_ways_and_reasons_for_gaps():
         ]
     )
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
-    assert rows[2] == ["fast", "2.00 ms", "slow floor", "40.0 ms", "1/20.0", "≤ 1/15", "yes", "20"]
-    assert rows[3] == ["slow", "2.00 ms", "floor", "1.00 ms", "2.00×", "≤ 1.2×", "no", "20"]
+    assert rows[2] == ["fast", "2.00 ms", "slow floor", "40.0 ms", "1/20.0", "≤ 1/15", "yes", "", "20"]
+    assert rows[3] == ["slow", "2.00 ms", "floor", "1.00 ms", "2.00×", "≤ 1.2×", "no", "", "20"]
     assert rows[4][:3] == ["gone", "not measured: no daemon", "floor"]
     assert len({len(line) for line in text.splitlines()}) == 1
+
+
+def test_a_table_stands_beside_the_one_before():
+    before = [Line("fast", "floor", 2.0, 4.0), Line("alone", figure=5.0, unit="MiB"), Line("gone", missing="no daemon")]
+    last = told(table(before))
+    assert last == {"fast": "0.50×", "alone": "5.00 MiB"}
+    rows = table([Line("fast", "floor", 3.0, 4.0), Line("new", figure=1.0)], last).splitlines()
+    assert [row.split("|")[8].strip() for row in rows[2:]] == ["0.50×", ""]
