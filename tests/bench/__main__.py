@@ -29,7 +29,7 @@ from tests.bench.commands import command_in_a_warm_box, python_that_remembers
 from tests.bench.connecting import connections_out_of_a_box
 from tests.bench.contenders import MITMDUMP
 from tests.bench.delegating import work_handed_on
-from tests.bench.first import commands_of_a_terminal, first_cell
+from tests.bench.first import commands_of_a_terminal, first_cell, first_run
 from tests.bench.flowing import bytes_out_of_a_box
 from tests.bench.harness import Bench, Line, Missing, table, told
 from tests.bench.journaling import facts_stored, journal_checked
@@ -76,6 +76,7 @@ ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     redaction,
     loading,
     first_cell,
+    first_run,
     commands_of_a_terminal,
     kit_staged,
     recall_of_what_was_told,

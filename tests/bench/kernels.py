@@ -10,7 +10,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, sleep
@@ -93,14 +93,16 @@ def _idle(folder: Path, words: list[str], code: str = "") -> tuple[float, float]
 
 
 @contextmanager
-def running(folder: Path, words: list[str], home: Path | None = None) -> Iterator[tuple[int, Any]]:
-    """A kernel that has answered; with a data directory of its own where one is named."""
+def running(
+    folder: Path, words: list[str], home: Path | None = None, more: Mapping[str, str] | None = None
+) -> Iterator[tuple[int, Any]]:
+    """A kernel that has answered; with a data directory of its own where one is named, and with `more` variables."""
     from jupyter_client.blocking import BlockingKernelClient
     from jupyter_client.connect import write_connection_file
 
     path, connection = write_connection_file(str(folder / "kernel.json"))
     # Nothing of it goes to this terminal.
-    environ = os.environ if home is None else {**os.environ, "KAGURA_HOME": str(home)}
+    environ = {**os.environ, **({} if home is None else {"KAGURA_HOME": str(home)}), **(more or {})}
     quiet = subprocess.DEVNULL
     kernel = subprocess.Popen([*words, path], cwd=folder, env=environ, stdout=quiet, stderr=quiet)
     client = BlockingKernelClient(connection_file=path)
