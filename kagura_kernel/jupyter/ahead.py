@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +53,8 @@ _MODULES = (
     "kagura_kernel.sandbox.bubblewrap",
 )
 """What every first run imports, in pieces after each of which a cell can have its turn."""
+_CLAUDE = ("mcp.types", "mcp", "claude_agent_sdk", "kagura_kernel.brain.claude_talk")
+"""What runs of the Claude brain import beside, where somebody is signed in or has a key."""
 _CELL_ENDS_WITHIN = 1.0
 """Seconds; where the extension is loaded by no cell, none ends."""
 
@@ -110,16 +112,26 @@ class Preparation:
     def _prepare(self) -> None:
         # Whatever stands against it is told by the cell that needs it.
         with contextlib.suppress(Exception):
-            if not read_settings(self._environ).prepare:
+            settings = read_settings(self._environ)
+            if not settings.prepare:
                 return
             if not self._free.wait(_CELL_ENDS_WITHIN):
                 self._free.set()
-            for name in _MODULES:
-                self._free.wait()
-                if self._over.is_set():
-                    return
-                import_module(name)
-                self._warm()
+            self._import(_MODULES)
+
+            from kagura_kernel.brain.claude_auth import resolve
+            from kagura_kernel.brain.provider import AUTO, CLAUDE
+
+            if settings.brain in (AUTO, CLAUDE) and resolve(self._environ).ready:
+                self._import(_CLAUDE)
+
+    def _import(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._free.wait()
+            if self._over.is_set():
+                return
+            import_module(name)
+            self._warm()
 
     def _warm(self) -> None:
         """Have the rules read, which takes as long as the imports, beside them; those that are still compiled wait."""

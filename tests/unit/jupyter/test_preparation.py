@@ -86,6 +86,23 @@ def test_wrong_settings_are_told_by_the_cell_and_not_here(imports: Imports, shel
     assert imports.done == []
 
 
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [({}, ["talk"]), ({"KAGURA_BRAIN": "claude"}, ["talk"]), ({"KAGURA_BRAIN": "pydantic_ai"}, [])],
+)
+def test_what_talks_to_claude_is_imported_where_claude_would_think(
+    imports: Imports, shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: Any, expected: list[str]
+) -> None:
+    monkeypatch.setattr(ahead, "_CLAUDE", ("talk",))
+    monkeypatch.setattr(ahead, "_CELL_ENDS_WITHIN", 0.0)
+    imports.let.release(6)
+    home = {"KAGURA_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    ahead.prepare(shell, home).wait()
+    assert imports.done == ["one", "two"], "nobody is signed in"
+    ahead.prepare(shell, home | {"ANTHROPIC_API_KEY": "dummy", **more}).wait()
+    assert imports.done[4:] == expected
+
+
 def test_every_module_it_names_is_there() -> None:
-    for name in ahead._MODULES:
+    for name in (*ahead._MODULES, *ahead._CLAUDE):
         __import__(name)
