@@ -42,9 +42,11 @@ _MODULES = (
     "kagura_kernel.domain.events",
     "kagura_kernel.kit.redaction.redactor",
     "kagura_kernel.assembly.places",
-    "sqlalchemy",
+    "sqlalchemy.dialects.sqlite",
     "kagura_kernel.runs.order",
     "kagura_kernel.assembly.services",
+    "kagura_kernel.journal.sqlite",
+    "kagura_kernel.sandbox.images.recipes",
     "kagura_kernel.jupyter.cell",
     "kagura_kernel.jupyter.choosing",
     "kagura_kernel.jupyter.follow",
@@ -53,7 +55,17 @@ _MODULES = (
     "kagura_kernel.sandbox.bubblewrap",
 )
 """What every first run imports, in pieces after each of which a cell can have its turn."""
-_CLAUDE = ("mcp.types", "mcp", "claude_agent_sdk", "kagura_kernel.brain.claude_talk")
+_CLAUDE = (
+    "mcp.types",
+    "mcp",
+    "claude_agent_sdk",
+    "kagura_kernel.brain.claude_talk",
+    "anyio._backends._asyncio",
+    "kagura_kernel.assembly.brains",
+    "kagura_kernel.memory.sqlite.store",
+    "genai_prices",
+    "markdown_it",
+)
 """What runs of the Claude brain import beside, where somebody is signed in or has a key."""
 _CELL_ENDS_WITHIN = 1.0
 """Seconds; where the extension is loaded by no cell, none ends."""
