@@ -19,6 +19,8 @@ _SCOPE = re.compile(r"\bproject:([\w.-]+)-[0-9a-f]{8}\b")
 _PORT = re.compile(r"\b127\.0\.0\.1:\d+")
 _PLANTED = re.compile(r'"injectionAttempts":\s+\[.*?\]', re.DOTALL)
 _UUID = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b")
+_ROW = re.compile(r"^- (\S+):\n(?:    .*\n){4,}", re.MULTILINE)
+_WHEN = re.compile(r"^    at: '(.*)'\n", re.MULTILINE)
 _STYLE = re.compile(r"(<style\b[^>]*>).*?(</style>)", re.DOTALL)
 
 
@@ -82,77 +84,57 @@ def data(value: Any) -> str:
     )
 
 
-def readable(text: str, most: int = 12) -> str:
-    """JSON, or lines of it, as text that can be read; anything else as it is."""
+FEW = 6
+"""Records of a list that are shown: those that follow are made of other rows in the same way."""
+
+
+def few(value: Any) -> Any:
+    """JSON data, with the first `FEW` records of each list, and how many follow."""
+    if isinstance(value, dict):
+        return {name: few(one) for name, one in value.items()}
+    if not isinstance(value, list):
+        return value
+    records = len(value) > FEW and all(isinstance(one, dict) for one in value)
+    return [*map(few, value[:FEW]), f"and {len(value) - FEW} more"] if records else [few(one) for one in value]
+
+
+def readable(text: str) -> str:
+    """JSON, or lines of it, as text that can be read, shortened as `few` says; anything else as it is."""
     if text[:1] not in {"{", "["}:
         return text
     try:
-        return data(json.loads(text))
+        return data(few(json.loads(text)))
     except ValueError:
         pass
     try:
         lines = [json.loads(line) for line in text.splitlines()]
     except ValueError:
         return text
-    return f"{len(lines)} lines, the first of them:\n{data(lines[:most])}"
+    return f"{len(lines)} lines, the first of them:\n{data(lines[:FEW])}"
+
+
+def once(text: str, name: str, known: dict[str, str]) -> str:
+    """Rows of a run as text, of which those that an earlier run has in the same words, but for the time, are named.
+
+    Args:
+        text: The rows, as `data` writes them.
+        name: The run.
+        known: The first run that has each; new ones are added.
+    """
+
+    def told(found: re.Match[str]) -> str:
+        kind, at = found[1], _WHEN.search(found[0])
+        if at is None:
+            return found[0]
+        first = known.setdefault(found[0].replace(at[0], ""), name)
+        return found[0] if first == name else f"- {kind}: as in {first}, at {at[1]}\n"
+
+    return _ROW.sub(told, text)
 
 
 def sections(parts: Iterable[tuple[str, str]]) -> str:
     """Several texts as one, each with a head."""
     return "\n".join(f"=== {head}\n{text.rstrip()}\n" for head, text in parts)
-
-
-def outline(described: Mapping[str, Any]) -> str:  # noqa: C901 - one walk, with its two helpers inside
-    """A description of routes as lines: what is asked and answered, without its words and the names of its parts."""
-    lines: list[str] = []
-
-    def resolved(part: Any) -> Any:
-        while isinstance(part, dict) and "$ref" in part:
-            found: Any = described
-            for step in part["$ref"].removeprefix("#/").split("/"):
-                found = found[step]
-            part = found
-        return part
-
-    def walk(head: str, part: Any, *, required: bool = True, above: tuple[int, ...] = ()) -> None:
-        part = resolved(part)
-        if id(part) in above:
-            return
-        for word in ("allOf", "oneOf", "anyOf"):
-            for one in part.get(word, ()):
-                walk(head, one, required=required, above=(*above, id(part)))
-        facts = {
-            key: part[key]
-            for key in ("type", "format", "enum", "const", "default", "minimum", "maximum")
-            if key in part
-        }
-        if facts:
-            lines.append(f"{head}{'' if required else ' (optional)'}: {json.dumps(facts, sort_keys=True)}")
-        for name, inner in sorted(part.get("properties", {}).items()):
-            walk(f"{head}.{name}", inner, required=name in part.get("required", ()), above=(*above, id(part)))
-        if "items" in part:
-            walk(f"{head}[]", part["items"], above=(*above, id(part)))
-
-    for path, methods in sorted(described["paths"].items()):
-        for method, operation in sorted(methods.items()):
-            if method == "parameters":
-                continue
-            for given in (*methods.get("parameters", ()), *operation.get("parameters", ())):
-                named = resolved(given)
-                walk(
-                    f"{method} {path} {named['in']} {named['name']}",
-                    named["schema"],
-                    required=named.get("required", False),
-                )
-            for kind, body in resolved(operation.get("requestBody", {})).get("content", {}).items():
-                walk(f"{method} {path} sends {kind} ", body["schema"])
-            for status, said in sorted(operation["responses"].items()):
-                contents = resolved(said).get("content", {})
-                lines.append(f"{method} {path} {status} {', '.join(contents) or 'nothing'}")
-                for body in contents.values():
-                    if str(status).startswith("2"):
-                        walk(f"{method} {path} {status} ", body.get("schema", {}))
-    return "\n".join(lines)
 
 
 def markup(text: str) -> str:

@@ -12,17 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
-import kagura_kernel.jupyter.server
-from tests.goldens.plainly import Plain, bundle, data, outline, readable, sections
+from tests.goldens.plainly import Plain, bundle, data, few, once, readable, sections
 from tests.goldens.readers import CHANGED, IN_NOTEBOOK, IN_TERMINAL, SERVED, WAITING
 from tests.goldens.scenes import FILES, Scene, scenes, scripts
 from tests.goldens.stage import BEGIN, PATIENCE, Answer, Ask, Cell, Stage
 from tests.support.story import Calendar
 
 PAUSE_SECONDS = 60
-API = Path(kagura_kernel.jupyter.server.__file__).parent / "openapi.yaml"
 
 
 @dataclass
@@ -157,7 +154,7 @@ class _Play:
                 answer = await ask(method, path.format(**names, **self._runs), body)
                 head = f"{method} {path}" + ("" if body is None else f" {json.dumps(body)}")
                 name = f"{_file_name(path.partition('?')[0])}.{method.lower()}.yaml"
-                told = data(_body(answer))
+                told = data(few(_body(answer)))
                 before = self._seen.routes.get(name, "")
                 self._seen.routes[name] = f"{before}# {head}\n# {answer.status} {answer.kind}\n" + self._plain(told)
                 if path == "leases/{lease_id}/revoke":
@@ -168,8 +165,6 @@ class _Play:
                         await asyncio.sleep(0.02)
 
         stage.visited(WAITING.cell, WAITING.answers, visit)
-        described = yaml.load(API.read_text("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        self._seen.routes["openapi.txt"] = outline(described)
 
     def _journal(self) -> None:
         """Every row, as the export gives it to an auditor."""
@@ -179,6 +174,7 @@ class _Play:
         head, *lines, end = [json.loads(line) for line in out.splitlines()]
         rows: dict[str, list[Any]] = {}
         named = {run: name for name, run in self._runs.items()}
+        known: dict[str, str] = {}
         for line in lines:
             event = json.loads(line["body"])
             rows.setdefault(named.get(event.get("run_id", ""), "others"), []).append(_row(event))
@@ -189,7 +185,8 @@ class _Play:
                 (row for row in events if row not in first), key=lambda row: (_at(row), self._plain(data(row)))
             )
             told = {"rows": first, "beside them, by time": beside}
-            self._keep(self._seen.journal, name, {"yaml": data({head: found for head, found in told.items() if found})})
+            text = self._plain(data({head: found for head, found in told.items() if found}))
+            self._seen.journal[f"{name}.yaml"] = once(text, name, known)
         self._keep(self._seen.formats, "audit", {"yaml": data([head, *lines[:2], end])})
 
 
