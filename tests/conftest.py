@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support.effort import left_out, sources_of, thorough
+from tests.support.effort import EVERYTHING, left_out, sources_of, thorough
 
 pytest_plugins = ["kagura_kernel.testing.guards", "tests.support.fixtures_docker"]
 
 TESTS = Path(__file__).parent
 
 # By itself hypothesis fails an example that takes 0.2 s, which says more about the machine than about the code.
-settings.register_profile("in full", deadline=None)
-settings.register_profile("a sample", deadline=None, max_examples=30, derandomize=True)
-settings.load_profile("in full")
+settings.register_profile("new ones", deadline=None, max_examples=100 if EVERYTHING else 30)
+settings.register_profile("the same ones", settings.get_profile("new ones"), derandomize=True)
+settings.load_profile("new ones")
 
 
 @pytest.hookimpl(trylast=True)
@@ -44,9 +44,9 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
-    """A property that says nothing of its own is tried with fewer examples where its code has not changed."""
+    """A property that says nothing of its own is tried with new examples where its code has changed."""
     if isinstance(collector, pytest.Module):
-        settings.load_profile("in full" if thorough(*sources_of(collector.path)) else "a sample")
+        settings.load_profile("new ones" if thorough(*sources_of(collector.path)) else "the same ones")
 
 
 @pytest.fixture(autouse=True)

@@ -35,7 +35,7 @@ def test_a_fixed_sample_stands_for_what_has_not_changed(repository):
     (repository / "runs" / "new.py").write_text("3\n")
     assert effort.sample(CASES, 10, "kit/") == TEN
     assert effort.sample(CASES, 10, "runs/") == effort.sample(CASES, 10, "kit/", "runs/new.py") == CASES
-    assert (effort.examples(5, 50, "kit/").max_examples, effort.examples(5, 50, "runs/").max_examples) == (5, 50)
+    assert (effort.examples(5, 50, "kit/").derandomize, effort.examples(5, 50, "runs/").derandomize) == (True, False)
 
 
 @pytest.mark.parametrize("base", ["no-such-commit", ""])
@@ -48,8 +48,10 @@ def test_where_nobody_can_tell_everything_has_changed(repository, monkeypatch, b
 
 def test_with_everything_asked_for_nothing_is_a_sample(repository, monkeypatch):
     assert effort.sample(CASES, 10, f"{repository.name}/") == TEN
+    assert effort.examples(5, 50, "kit/").max_examples == 5
     monkeypatch.setattr(effort, "EVERYTHING", True)
     assert effort.sample(CASES, 10, "kit/") == CASES
+    assert effort.examples(5, 50, "kit/").max_examples == 50
 
 
 def test_of_dear_tests_a_sample_stays_unless_their_code_or_they_themselves_have_changed(repository, monkeypatch):

@@ -1,7 +1,8 @@
-"""How much is tried: what is dear or long in full where its code has changed, and a fixed sample of it elsewhere.
+"""How much is tried: dear tests and long tables in full where their code has changed, and a fixed sample elsewhere.
 
-`make test-all` sets KAGURA_TEST_EVERYTHING, and then everything is tried in full. Whoever names tests to pytest gets
-all of these: only `make test` sets KAGURA_TEST_SAMPLE, which leaves tests out.
+What is tried again and again by chance (examples of a property, moments of a kill) has its full number only with
+`make test-all`, which sets KAGURA_TEST_EVERYTHING; where the code has changed its chances are new ones. Whoever names
+tests to pytest gets all of these: only `make test` sets KAGURA_TEST_SAMPLE, which leaves tests out.
 """
 
 from __future__ import annotations
@@ -138,6 +139,5 @@ def sample(cases: Sequence[T], most: int, *paths: str) -> list[T]:
 
 
 def examples(few: int, many: int, *paths: str, **others: Any) -> settings:
-    """For a property: `many` new examples where `paths` have changed, otherwise the same `few` each time."""
-    full = thorough(*paths)
-    return settings(max_examples=many if full else few, derandomize=not full, **others)
+    """For a property: `few` examples, new ones where `paths` have changed; `many` where everything is asked for."""
+    return settings(max_examples=many if EVERYTHING else few, derandomize=not thorough(*paths), **others)

@@ -21,7 +21,7 @@ from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 from kagura_kernel.runs.checkpointing import OrAfresh
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events, child_processes, first_word
 from kagura_kernel.testing.patience import eventually
-from tests.support.effort import thorough
+from tests.support.effort import EVERYTHING
 from tests.support.model_script import (
     BrokenStream,
     Calls,
@@ -428,7 +428,7 @@ async def test_closing_from_another_task_ends_it(tmp_path):
 
 @SECOND
 async def test_many_runs_at_once(tmp_path):
-    many = 20 if thorough("kagura_kernel/brain/", "tests/integration/brain/") else 6
+    many = 20 if EVERYTHING else 6
     with ModelServer(by_conversation({"": [calls("echo", ECHO), says("ok")]})) as server:
         brain = brain_at(server, tmp_path)
         logs = [ToolLog() for _ in range(many)]

@@ -20,19 +20,12 @@ from kagura_kernel.testing.false_home import share_rules
 from kagura_kernel.testing.patience import wait_until
 from tests.support.credential_cloudflare import PARENT, FakeCloudflare
 from tests.support.credential_life import Lives
-from tests.support.effort import thorough
+from tests.support.effort import EVERYTHING
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(600)]
 
-LEASING = (
-    "kagura_kernel/membrane/credentials/",
-    "kagura_kernel/membrane/leas",
-    "kagura_kernel/journal/leases",
-    "tests/support/run_life",
-    "tests/integration/house/test_killed_leases",
-)
 # With 18 every kind meets every phase twice.
-MOMENTS = 50 if thorough(*LEASING) else 18
+MOMENTS = 50 if EVERYTHING else 18
 AT_ONCE = 8
 MARK = "kagura-killed-lease-86751"
 # One credential lives a second, so that it is renewed while the cell goes on.

@@ -27,20 +27,12 @@ pytest.importorskip("slack_bolt")
 from tests.integration.serve.people import ANN, Person, ended_run, goes_on
 from tests.integration.serve.town import MARK, Town, town
 from tests.support.control_groups import groups_of
-from tests.support.effort import thorough
+from tests.support.effort import EVERYTHING
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(900)]
 
 KINDS = ("starting", "said", "posting", "thinking", "in the box", "asking", "on the host", "answered")
-SERVING = (
-    "kagura_kernel/assembly/serv",
-    "kagura_kernel/cockpit/serv",
-    "kagura_kernel/cockpit/transports/",
-    "kagura_kernel/journal/",
-    "tests/support/served_life",
-    "tests/integration/serve/",
-)
-KILLS = 20 if thorough(*SERVING) else len(KINDS)
+KILLS = 20 if EVERYTHING else len(KINDS)
 SEED = int(os.environ.get("KAGURA_TEST_SEED", "1968"))
 """What draws the moments; another one tries others."""
 
