@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support import journals
 from tests.support.effort import EVERYTHING, left_out, sources_of, thorough
 
 pytest_plugins = ["kagura_kernel.testing.guards", "tests.support.fixtures_docker"]
@@ -39,8 +40,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Twenty thousand tests stay to the end: the garbage collector need not look at them again each time."""
+    journals.prepare()
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests of the journal make their tables themselves."""
+    journals.Journals.anew = "journal" in item.path.parts
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
