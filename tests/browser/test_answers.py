@@ -119,8 +119,11 @@ def test_a_reload_in_the_middle_changes_nothing(asking, another, lab):
     stays_over(notebook)
 
 
-@pytest.mark.parametrize("saved", [True, False], ids=["saved", "not saved"])
-@pytest.mark.parametrize("how", ["answered", "restarted", "killed"])
+@pytest.mark.parametrize(
+    ("how", "saved"),
+    [("answered", True), ("answered", False), ("restarted", True), ("killed", False)],
+    ids=["answered, saved", "answered", "restarted, saved", "killed"],
+)
 def test_a_run_that_ended_while_nobody_had_its_page_open_says_so(asking, another, lab, saved, how):
     notebook, ident = asking
     notebook.wait_kept(1, LIVE_MIME)

@@ -84,19 +84,6 @@ async def test_a_download_is_cut_exactly_at_the_limit_and_the_program_is_told(wa
     assert again.stdout.text.endswith("200")
 
 
-@pytest.mark.slow
-async def test_two_gibibytes_are_the_limit_of_one_download_unless_another_is_set(some_walls, proxying, serving):
-    async with serving(endless) as port, proxying(f"127.0.0.1:{port}", backend=some_walls()) as proxy:
-        before = await peaks(proxy, anew=True)
-        result = await proxy.sh(f"{CURL} http://127.0.0.1:{port}/")
-        after = await peaks(proxy)
-        await eventually(lambda: proxy.records[-1].kind == "egress.closed")
-    assert (proxy.records[-1].ended, proxy.records[-1].bytes_in) == ("limit", 2**31)
-    assert result.exit_code == 56
-    assert 2**31 - 64 * MIB < int(result.stdout.text.split()[0]) <= 2**31
-    assert is_flat(before, after), (before, after)
-
-
 async def drops(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Takes whatever comes, and says nothing."""
     del writer

@@ -196,6 +196,12 @@ async def test_ten_thousand_connections_to_a_host_that_never_answers_hold_a_boun
     assert house.egress.open_connections == 0
 
 
+def test_without_other_limits_those_hold_that_the_page_about_egress_names():
+    limits = EgressLimits()
+    assert [limits.bytes_out, limits.bytes_in] == [2**30, 2 * 2**30]
+    assert [limits.run_bytes_out, limits.run_bytes_in] == [4 * 2**30, 16 * 2**30]
+
+
 async def test_what_waits_for_a_person_takes_no_place_of_what_is_granted(pair):
     class Slow:
         async def approve(self, request):
