@@ -265,7 +265,11 @@ def test_a_person_revokes_a_lease_while_it_is_used_and_the_program_gets_nothing_
     cockpit_with, project, registry, provider, server
 ):
     cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
-    code = "while curl --silent --fail $API/again > /dev/null; do sleep 0.05; done; curl --silent $API/again"
+    # A request that is under way as the lease ends is cut off, so it asks until it is answered.
+    code = (
+        "while curl --silent --fail $API/again > /dev/null; do sleep 0.05; done; "
+        "until curl --silent $API/again; do sleep 0.05; done"
+    )
     handle = cockpit.launch(cell(project, code, grants=("fake:read",)))
     wait_until(lambda: cockpit.leases() and server.seen)  # type: ignore[attr-defined]
     (lease,) = cockpit.leases()
