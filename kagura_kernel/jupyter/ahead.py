@@ -95,19 +95,21 @@ class Preparation:
         self._events = shell.events
         self._environ = environ
         self._free, self._over = threading.Event(), threading.Event()
+        # Two threads that import what imports each other may find one half of it missing.
+        self._imports = threading.Lock()
         self._thread = threading.Thread(target=self._prepare, name="kagura-preparation", daemon=True)
 
     def start(self) -> None:
         """Begin once the cell that loads the extension has ended."""
-        self._events.register("pre_run_cell", self._begun)
-        self._events.register("post_run_cell", self._ended)
+        self._events.register("pre_execute", self._begun)
+        self._events.register("post_execute", self._ended)
         self._thread.start()
 
     def stop(self) -> None:
         """Import nothing more; what is being imported now comes to its end. May be called twice."""
         self._over.set()
         self._free.set()
-        for name, callback in (("pre_run_cell", self._begun), ("post_run_cell", self._ended)):
+        for name, callback in (("pre_execute", self._begun), ("post_execute", self._ended)):
             with contextlib.suppress(ValueError):
                 self._events.unregister(name, callback)
 
@@ -115,10 +117,12 @@ class Preparation:
         """Return when everything is imported, or nothing more will be."""
         self._thread.join()
 
-    def _begun(self, *_: object) -> None:
+    def _begun(self) -> None:
         self._free.clear()
+        with self._imports:
+            pass
 
-    def _ended(self, *_: object) -> None:
+    def _ended(self) -> None:
         self._free.set()
 
     def _prepare(self) -> None:
@@ -139,11 +143,20 @@ class Preparation:
 
     def _import(self, names: Sequence[str]) -> None:
         for name in names:
-            self._free.wait()
+            while not self._imported(name):
+                self._free.wait()
             if self._over.is_set():
                 return
-            import_module(name)
             self._warm()
+
+    def _imported(self, name: str) -> bool:
+        """Whether it is, or nothing is to be imported any more; False while a cell has its turn."""
+        with self._imports:
+            if not self._free.is_set():
+                return False
+            if not self._over.is_set():
+                import_module(name)
+            return True
 
     def _warm(self) -> None:
         """Have the rules read, which takes as long as the imports, beside them; those that are still compiled wait."""

@@ -47,12 +47,17 @@ def shell() -> Any:
 
 def test_nothing_is_imported_while_a_cell_runs(imports: Imports, shell: Any, tmp_path: Path) -> None:
     preparation = ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
-    shell.events.trigger("post_run_cell", None)
+    shell.events.trigger("post_execute")
     assert imports.asked.acquire(timeout=30)
-    shell.events.trigger("pre_run_cell", None)
+    cell = threading.Thread(target=shell.events.trigger, args=("pre_execute",))
+    cell.start()
+    cell.join(0.2)
+    assert cell.is_alive(), "the cell waits for the import that is under way"
     imports.let.release()
+    cell.join(30)
+    assert imports.done == ["one"]
     assert not imports.asked.acquire(timeout=0.2), "the second waits for the cell"
-    shell.events.trigger("post_run_cell", None)
+    shell.events.trigger("post_execute")
     imports.let.release()
     preparation.wait()
     assert imports.done == ["one", "two"]
@@ -73,7 +78,7 @@ def test_an_extension_that_is_taken_away_imports_nothing_more(imports: Imports, 
     ahead.leave_be(shell)
     preparation.wait()
     assert imports.done == []
-    shell.events.trigger("pre_run_cell", None)
+    shell.events.trigger("pre_execute")
 
 
 def test_a_setting_switches_it_off(imports: Imports, shell: Any, tmp_path: Path) -> None:
