@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Executable, Row
 from sqlalchemy.exc import SQLAlchemyError
 
 from kagura_kernel.domain.errors import JournalLocked, JournalUnreadable, JournalUnwritable
+from kagura_kernel.journal.statements import run_text
 
 _IDLE_READERS = 4
 
@@ -25,6 +26,11 @@ class Place(Protocol):
     @property
     def where(self) -> str:
         """The place for messages; no password in it."""
+        ...
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What SQLAlchemy and the driver raise."""
         ...
 
     def connect(self, *, odd_bytes: bool = False) -> Connection:
@@ -110,8 +116,8 @@ class Database:
             try:
                 connection = self._begin(flush=flush, wait=wait)
                 yield connection
-                connection.exec_driver_sql("COMMIT")
-            except SQLAlchemyError as error:
+                run_text(connection, "COMMIT")
+            except self.place.errors as error:
                 self._roll_back()
                 if self.place.is_damage(error):
                     raise JournalUnreadable(self.where, self.place.why(error)) from error
@@ -211,7 +217,7 @@ class Database:
             raise JournalUnwritable(self.where, why)
         try:
             return self._begun(flush=flush, wait=wait)
-        except SQLAlchemyError as error:
+        except self.place.errors as error:
             # Nothing is written yet, so a connection that fell asleep is replaced without anyone noticing.
             if not self.place.is_lost(error):
                 raise
@@ -236,7 +242,7 @@ class Database:
                 if self.place.in_transaction(self._writer):
                     self._writer.exec_driver_sql("ROLLBACK")
                 return
-        except SQLAlchemyError:
+        except self.place.errors:
             pass  # whatever is wrong with it, the next writer gets a new one
         _drop(self._writer)
         self._writer = None

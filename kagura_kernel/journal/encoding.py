@@ -44,7 +44,7 @@ def _netstring(field: str) -> bytes:
 
 def stamp(moment: datetime) -> str:
     """A moment as the journal writes it: UTC, microseconds, always 27 characters, so that text sorts as time does."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{moment.astimezone(UTC).isoformat(timespec='microseconds')[:-6]}Z"
 
 
 def moment(text: str) -> datetime:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from sqlalchemy import URL, Connection, create_engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from kagura_kernel.domain.errors import ConfigurationError, NotInstalled
+from kagura_kernel.journal.statements import run_text
 
 _DIALECT = "postgresql+psycopg"
 _CONNECT_SECONDS = "5"
@@ -33,6 +34,12 @@ class PostgresServer:
         if "connect_timeout" not in parsed.query:
             parsed = parsed.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
         self._engine = create_engine(parsed, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        self._driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What SQLAlchemy and the driver raise."""
+        return SQLAlchemyError, self._driver_error
 
     def connect(self, *, odd_bytes: bool = False) -> Connection:
         """A fresh connection."""
@@ -51,7 +58,7 @@ class PostgresServer:
             # Nothing at all would be no limit.
             words.append("SET LOCAL lock_timeout = '1ms'")
         # One message, for every answer of a server costs a round trip.
-        connection.exec_driver_sql("; ".join([*words, f"SELECT pg_advisory_xact_lock({_LOCK})"]))
+        run_text(connection, "; ".join([*words, f"SELECT pg_advisory_xact_lock({_LOCK})"]))
 
     def begin_reading(self, connection: Connection) -> None:
         """Start a transaction that sees one moment."""
@@ -82,7 +89,7 @@ class PostgresServer:
 
     def why(self, error: Exception) -> str:
         """The server's or the driver's own words, on one line."""
-        cause = error.orig if isinstance(error, DBAPIError) else None
+        cause = _cause(error)
         match getattr(cause, "sqlstate", None):
             case "55P03":
                 return f"another process has been writing to it for more than {LOCK_SECONDS:g} s"
@@ -96,19 +103,28 @@ class PostgresServer:
 
     def is_lost(self, error: Exception) -> bool:
         """Whether the connection broke."""
-        return isinstance(error, DBAPIError) and error.connection_invalidated
+        if isinstance(error, DBAPIError):
+            return error.connection_invalidated
+        # What the server did not say itself is said by the driver, of a connection that is no more.
+        state = getattr(error, "sqlstate", None)
+        return isinstance(error, self._driver_error) and (state is None or state[:2] in {"08", "57"})
 
     def is_busy(self, error: Exception) -> bool:
         """Whether another session holds the lock."""
-        return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) == "55P03"
+        return getattr(_cause(error), "sqlstate", None) == "55P03"
 
     def is_damage(self, error: Exception) -> bool:
         """Whether the tables are gone."""
-        return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) == "42P01"
+        return getattr(_cause(error), "sqlstate", None) == "42P01"
 
     def close(self) -> None:
         """Free the engine."""
         self._engine.dispose()
+
+
+def _cause(error: Exception) -> BaseException | None:
+    """The driver's own error."""
+    return error.orig if isinstance(error, DBAPIError) else error
 
 
 def parse_url(url: str) -> URL:

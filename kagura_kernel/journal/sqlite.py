@@ -22,11 +22,12 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from sqlalchemy import Connection, create_engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
 from kagura_kernel.journal.place import FILE_NAME, no_journal
+from kagura_kernel.journal.statements import run_text
 
 _READ_ONLY = "mode=ro"
 _UNCHANGED = "mode=ro&immutable=1"
@@ -131,6 +132,8 @@ class SqliteFile:
         reading: Only read it, and change nothing, not even beside it: it may lie on a full disk or a read-only one.
     """
 
+    errors = (SQLAlchemyError, sqlite3.Error)
+
     def __init__(self, directory: Path, *, create: bool = True, reading: bool = False) -> None:
         self.directory = directory
         self.path = directory / FILE_NAME
@@ -159,10 +162,10 @@ class SqliteFile:
     def begin(self, connection: Connection, *, flush: bool, wait: bool = True) -> None:
         """Wait for the write lock, at most `BUSY_SECONDS`."""
         if connection.info.get("flush", False) is not flush:
-            connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
+            run_text(connection, f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
             connection.info["flush"] = flush
         if wait:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            run_text(connection, "BEGIN IMMEDIATE")
             return
         connection.exec_driver_sql("PRAGMA busy_timeout=0")
         try:

@@ -27,6 +27,7 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.journal.encoding import FIRST, decode, row_hash
 from kagura_kernel.journal.projection import (
+    UNDECIDED,
     answer_values,
     blank_run,
     ledger_values,
@@ -51,7 +52,6 @@ _KINDS = frozenset(
     }
 )
 _ADDED = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-_UNDECIDED = {"verdict": None, "decided_by": None, "via": None, "decided_at": None, "answer": None}
 
 
 class Recount:
@@ -104,7 +104,7 @@ class Recount:
     def _ask(self, seq: int, event: ApprovalRequested) -> None:
         if event.approval_id not in self.approvals:
             owner = self.runs[event.run_id]["owner"] if event.run_id in self.runs else ""
-            self.approvals[event.approval_id] = question_values(event) | {"owner": owner} | _UNDECIDED
+            self.approvals[event.approval_id] = question_values(event) | {"owner": owner} | UNDECIDED
             self.asked_at[event.approval_id] = seq
 
     @staticmethod
@@ -156,7 +156,6 @@ _NEWEST = select(events).order_by(events.c.seq.desc()).limit(_TAIL)
 
 
 _TEXTS = [str] * 7
-_DECISION = frozenset({"verdict", "decided_by", "via", "decided_at", "answer"})
 
 
 def verify(connection: Connection, where: str, noted: NotedRow = NOTHING) -> Verification:
@@ -309,7 +308,7 @@ def _verify_approvals(connection: Connection, checked: Verification, counted: Re
             raise _wrong(checked, checked.rows, approvals, row.id, "no event speaks of it")
         wrong = _differing(approvals, row, expected)
         if expected["verdict"] is None and counted.may_hold_a_decision(expected["run_id"]):
-            wrong = [name for name in wrong if name not in _DECISION]
+            wrong = [name for name in wrong if name not in UNDECIDED]
         if wrong:
             raise _wrong(checked, counted.asked_at[row.id], approvals, row.id, _not_as_told(wrong))
         del missing[row.id]
