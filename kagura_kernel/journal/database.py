@@ -193,7 +193,7 @@ class Database:
             connection = self.place.connect(odd_bytes=True)
             self.place.begin_reading(connection)
             yield connection
-        except SQLAlchemyError as error:
+        except self.place.errors as error:
             raise JournalUnreadable(self.where, self.place.why(error)) from error
         finally:
             _drop(connection)

@@ -5,6 +5,7 @@ What is run so raises the driver's errors, not SQLAlchemy's; `database` knows bo
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -16,6 +17,10 @@ class Cursor(Protocol):
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """The next row; None at the end."""
+        ...
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All that are left."""
         ...
 
 
@@ -39,6 +44,17 @@ class Statement:
         found: Cursor = _driver(connection).execute(made.text, made.parameters(values or {}))
         return found
 
+    def stored(self, connection: Connection, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """All rows, each text as the bytes that are stored: a `bytearray`, which no other value is."""
+        driver = _driver(connection)
+        if not isinstance(driver, sqlite3.Connection):
+            return [tuple(map(_as_stored, row)) for row in self.run(connection, values).fetchall()]
+        factory, driver.text_factory = driver.text_factory, bytearray
+        try:
+            return self.run(connection, values).fetchall()
+        finally:
+            driver.text_factory = factory
+
 
 def run_text(connection: Connection, text: str) -> Cursor:
     """Run a text without values as it is; raises the driver's errors."""
@@ -56,6 +72,10 @@ class _Compiled:
     def parameters(self, values: Mapping[str, Any]) -> list[Any] | Mapping[str, Any]:
         given = {**self._fixed, **values}
         return given if self._names is None else [given[name] for name in self._names]
+
+
+def _as_stored(value: Any) -> Any:
+    return bytearray(value, "utf-8") if isinstance(value, str) else value
 
 
 def _driver(connection: Connection) -> Any:
