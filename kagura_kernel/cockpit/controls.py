@@ -149,6 +149,10 @@ class Controls:
                     self._glance.seen(news)
 
     async def _look(self, handles: dict[str, RunHandle]) -> None:
+        sessions = self.sessions()
+        # A run's own rows are news as well, and almost always there is nothing else.
+        if self.plugins.made is None and not self.mailbox.holds_for([*handles, *sessions]):
+            return
         for message in self.mailbox.take(list(handles), ("kill", "leases")):
             handle = handles[message.run_id]
             if message.word == "kill":
@@ -158,4 +162,4 @@ class Controls:
         for run_id, sentence in take_sentences(self.plugins.journal, list(handles)):
             # Whoever said it reads in the journal what comes of it.
             handles[run_id].say(sentence)
-        await self.plugins.hear(self.sessions())
+        await self.plugins.hear(sessions)

@@ -76,6 +76,9 @@ class Command:
     # program that runs by itself.
     resident: tuple[str, ...] = ()
     restart: bool = False  # Whether the program that stays is ended first, with all it knows
+    # In a box: the folder for what it leaves to be shown, there when it begins: programs that only write a file make
+    # none. Empty for no folder.
+    shows: str = ""
     name: str = ""  # What a person calls it, where they have typed no line of it; empty for its line
 
     @property
@@ -143,6 +146,7 @@ class CommandResult:
     signal: int | None = None  # The signal that ended it, if one did
     # Of a call of a program that stays: whether that was started for it, was there, or is gone now; otherwise empty
     resident: Literal["", "new", "kept", "gone"] = ""
+    shown: bool = False  # Whether anything lies in the folder for what it shows, on the box's word
 
     @property
     def ok(self) -> bool:

@@ -97,6 +97,7 @@ class ToolResult:
     spill: str | None = None  # Name of the file with the full output, if it was cut
     recorded: str | None = None  # What the journal says instead of the text; None for the text itself
     images: tuple[Image, ...] = ()  # What the brain looks at beside the text; for one that takes images
+    shows: bool = False  # Whether a program in the box may have left something to be shown
 
 
 ShowImage = Callable[[str, Image], Awaitable[Image]]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol
 
 from sqlalchemy import Connection, Executable, Row
 from sqlalchemy.exc import SQLAlchemyError
 
 from kagura_kernel.domain.errors import JournalLocked, JournalUnreadable, JournalUnwritable
+from kagura_kernel.journal.statements import run_text
 
 _IDLE_READERS = 4
 
@@ -27,6 +28,11 @@ class Place(Protocol):
         """The place for messages; no password in it."""
         ...
 
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What SQLAlchemy and the driver raise."""
+        ...
+
     def connect(self, *, odd_bytes: bool = False) -> Connection:
         """A fresh connection that commits each statement by itself.
 
@@ -34,11 +40,17 @@ class Place(Protocol):
         """
         ...
 
-    def begin(self, connection: Connection, *, flush: bool, wait: bool = True) -> None:
+    def begin(
+        self, connection: Connection, *, flush: bool, wait: bool = True, first: str = ""
+    ) -> tuple[Any, ...] | None:
         """Start a transaction that no other process can write beside; with `flush` its commit reaches the disk.
 
-        Where another one writes it waits for some seconds, or not at all.
+        Where another one writes it waits for some seconds, or not at all. The row is that of the query `first`.
         """
+        ...
+
+    def without_waiting(self, connection: Connection) -> AbstractContextManager[object]:
+        """Send what is run inside without waiting for each answer; an error may come only with a result, or the end."""
         ...
 
     def begin_reading(self, connection: Connection) -> None:
@@ -106,20 +118,35 @@ class Database:
             JournalUnwritable: it could not be begun or committed.
             JournalUnreadable: what is there is damaged.
         """
-        with self._write_lock:
-            try:
-                connection = self._begin(flush=flush, wait=wait)
-                yield connection
-                connection.exec_driver_sql("COMMIT")
-            except SQLAlchemyError as error:
-                self._roll_back()
-                if self.place.is_damage(error):
-                    raise JournalUnreadable(self.where, self.place.why(error)) from error
-                kind = JournalLocked if self.place.is_busy(error) else JournalUnwritable
-                raise kind(self.where, self.place.why(error)) from error
-            except BaseException:
-                self._roll_back()
-                raise
+        with self._write_lock, self._rolled_back_on_error():
+            connection, _ = self._begin(flush=flush, wait=wait)
+            yield connection
+            run_text(connection, "COMMIT")
+
+    @contextmanager
+    def writing_at_once(
+        self, first: str, *, flush: bool = False
+    ) -> Iterator[tuple[Connection, tuple[Any, ...] | None]]:
+        """The same, with the row of a first query, and in as few messages as can be; for `Statement`s alone."""
+        with self._write_lock, self._rolled_back_on_error():
+            connection, found = self._begin(flush=flush, wait=True, first=first)
+            with self.place.without_waiting(connection):
+                yield connection, found
+                run_text(connection, "COMMIT")
+
+    @contextmanager
+    def _rolled_back_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except self.place.errors as error:
+            self._roll_back()
+            if self.place.is_damage(error):
+                raise JournalUnreadable(self.where, self.place.why(error)) from error
+            kind = JournalLocked if self.place.is_busy(error) else JournalUnwritable
+            raise kind(self.where, self.place.why(error)) from error
+        except BaseException:
+            self._roll_back()
+            raise
 
     def read(self, statement: Executable, values: Mapping[str, Any] | None = None) -> Sequence[Row[Any]]:
         """All rows that a statement gives.
@@ -187,7 +214,7 @@ class Database:
             connection = self.place.connect(odd_bytes=True)
             self.place.begin_reading(connection)
             yield connection
-        except SQLAlchemyError as error:
+        except self.place.errors as error:
             raise JournalUnreadable(self.where, self.place.why(error)) from error
         finally:
             _drop(connection)
@@ -205,28 +232,27 @@ class Database:
             self._drop_readers()
             self.place.close()
 
-    def _begin(self, *, flush: bool, wait: bool) -> Connection:
+    def _begin(self, *, flush: bool, wait: bool, first: str = "") -> tuple[Connection, tuple[Any, ...] | None]:
         self._refuse_when_closed(JournalUnwritable)
         if why := self.place.why_gone():
             raise JournalUnwritable(self.where, why)
         try:
-            return self._begun(flush=flush, wait=wait)
-        except SQLAlchemyError as error:
+            return self._begun(flush=flush, wait=wait, first=first)
+        except self.place.errors as error:
             # Nothing is written yet, so a connection that fell asleep is replaced without anyone noticing.
             if not self.place.is_lost(error):
                 raise
         _drop(self._writer)
         self._writer = None
-        return self._begun(flush=flush, wait=wait)
+        return self._begun(flush=flush, wait=wait, first=first)
 
-    def _begun(self, *, flush: bool, wait: bool) -> Connection:
+    def _begun(self, *, flush: bool, wait: bool, first: str) -> tuple[Connection, tuple[Any, ...] | None]:
         if self._writer is None:
             self._writer = self.place.connect()
         elif self.place.in_transaction(self._writer):
             # An interrupt between two lines can leave one open, and everybody would wait for it.
             self._writer.exec_driver_sql("ROLLBACK")
-        self.place.begin(self._writer, flush=flush, wait=wait)
-        return self._writer
+        return self._writer, self.place.begin(self._writer, flush=flush, wait=wait, first=first)
 
     def _roll_back(self) -> None:
         if self._writer is None:
@@ -236,7 +262,7 @@ class Database:
                 if self.place.in_transaction(self._writer):
                     self._writer.exec_driver_sql("ROLLBACK")
                 return
-        except SQLAlchemyError:
+        except self.place.errors:
             pass  # whatever is wrong with it, the next writer gets a new one
         _drop(self._writer)
         self._writer = None

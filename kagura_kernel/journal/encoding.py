@@ -36,6 +36,29 @@ def row_hash(seq: int, at: str, kind: str, run_id: str, session_id: str, body: s
     return hashlib.sha256(data).hexdigest()
 
 
+def stored_hash(row: tuple[Any, ...]) -> bytes:
+    """The same of a row as `Statement.stored` gives it: each text as its bytes, the row's own hash last."""
+    seq, at, kind, run_id, session_id, body, prev_hash, _ = row
+    number = b"%d" % seq
+    whole = b"%d:%b,%d:%b,%d:%b,%d:%b,%d:%b,%d:%b,%d:%b," % (
+        len(number),
+        number,
+        len(at),
+        at,
+        len(kind),
+        kind,
+        len(run_id),
+        run_id,
+        len(session_id),
+        session_id,
+        len(body),
+        body,
+        len(prev_hash),
+        prev_hash,
+    )
+    return hashlib.sha256(whole).hexdigest().encode()
+
+
 def _netstring(field: str) -> bytes:
     # Bytes that are no text must change the hash, not stop the check: they come in as surrogates.
     data = field.encode("utf-8", "surrogateescape")
@@ -44,7 +67,7 @@ def _netstring(field: str) -> bytes:
 
 def stamp(moment: datetime) -> str:
     """A moment as the journal writes it: UTC, microseconds, always 27 characters, so that text sorts as time does."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{moment.astimezone(UTC).isoformat(timespec='microseconds')[:-6]}Z"
 
 
 def moment(text: str) -> datetime:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from kagura_kernel.journal.place import FILE_NAME, is_url, no_journal
 from kagura_kernel.journal.schema import events, head, is_known
 from kagura_kernel.journal.sqlite import Readable, SqliteFile
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.verification import fault, verify, verify_chain
+from kagura_kernel.journal.verification import check_rows, stored_rows, verify, verify_chain
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Verification
@@ -120,12 +121,8 @@ def _hash_before(connection: Connection, where: str, first: int) -> str:
 
 def _check(connection: Connection, where: str, first: int, last: int, prev_hash: str) -> str:
     """Check the rows from one number to another, and that none is missing; the hash of the last one."""
-    seq = first - 1
-    for row in _rows(connection, first, last):
-        seq += 1
-        if why := fault(row, seq, prev_hash):
-            raise JournalTampered(where, seq, why)
-        prev_hash = row.hash
+    rows = takewhile(lambda row: row[0] <= last, stored_rows(connection, first - 1))
+    seq, prev_hash = check_rows(rows, where, first - 1, prev_hash)
     if seq != max(last, first - 1):
         raise JournalTampered(where, seq + 1, "it is missing")
     return prev_hash

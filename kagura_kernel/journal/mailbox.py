@@ -112,6 +112,11 @@ _DECIDE = (
 _DECIDE_IN_TIME = _DECIDE.where(approvals.c.deadline_at >= bindparam("decided_at"))
 _PENDING = select(approvals).where(approvals.c.verdict.is_(None)).order_by(approvals.c.requested_at, approvals.c.id)
 _ASKED = select(approvals).where(approvals.c.id == bindparam("key"))
+_WAITS = (
+    select(messages.c.id)
+    .where(messages.c.run_id.in_(bindparam("ids", expanding=True)), messages.c.taken_at.is_(None))
+    .limit(1)
+)
 _HAS_RUN = select(runs.c.run_id).where(runs.c.run_id == bindparam("key"))
 
 
@@ -213,6 +218,10 @@ class Mailbox:
         """What was asked under this id, answered or not; None where nothing was."""
         found = self._journal.read(_ASKED, {"key": approval_id})
         return _request(found[0]) if found else None
+
+    def holds_for(self, ids: Sequence[str]) -> bool:
+        """Whether a word or a sentence for one of these runs or sessions waits here; quick, and takes none."""
+        return bool(ids) and bool(self._journal.read(_WAITS, {"ids": [as_text(one) for one in ids]}))
 
     def send(self, run_id: str, word: Word, *, by: str) -> None:
         """Leave a word for a run; a run that is over never takes it.

@@ -8,13 +8,19 @@ raised: too much evidence, never too little.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL, Connection, create_engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from kagura_kernel.domain.errors import ConfigurationError, NotInstalled
+from kagura_kernel.journal.statements import run_text
+
+if TYPE_CHECKING:
+    from psycopg import Connection as Driver
 
 _DIALECT = "postgresql+psycopg"
 _CONNECT_SECONDS = "5"
@@ -33,6 +39,12 @@ class PostgresServer:
         if "connect_timeout" not in parsed.query:
             parsed = parsed.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
         self._engine = create_engine(parsed, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        self._driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What SQLAlchemy and the driver raise."""
+        return SQLAlchemyError, self._driver_error
 
     def connect(self, *, odd_bytes: bool = False) -> Connection:
         """A fresh connection."""
@@ -41,8 +53,10 @@ class PostgresServer:
         connection.exec_driver_sql(f"SET lock_timeout = '{LOCK_SECONDS * 1000:.0f}ms'")
         return connection
 
-    def begin(self, connection: Connection, *, flush: bool, wait: bool = True) -> None:
-        """Wait for the journal's lock, at most five seconds; the lock goes with the transaction."""
+    def begin(
+        self, connection: Connection, *, flush: bool, wait: bool = True, first: str = ""
+    ) -> tuple[Any, ...] | None:
+        """Wait for the journal's lock, at most five seconds; the lock goes with the transaction. The row of `first`."""
         words = ["BEGIN"]
         if not flush:
             # A commit that reaches the disk takes those before it along.
@@ -51,7 +65,16 @@ class PostgresServer:
             # Nothing at all would be no limit.
             words.append("SET LOCAL lock_timeout = '1ms'")
         # One message, for every answer of a server costs a round trip.
-        connection.exec_driver_sql("; ".join([*words, f"SELECT pg_advisory_xact_lock({_LOCK})"]))
+        words += [f"SELECT pg_advisory_xact_lock({_LOCK})", *filter(None, [first])]
+        answers: Any = run_text(connection, "; ".join(words))
+        while answers.nextset():
+            pass
+        return answers.fetchone() if first else None
+
+    def without_waiting(self, connection: Connection) -> AbstractContextManager[object]:
+        """Every answer of a server costs a round trip: all are waited for together."""
+        pipeline: AbstractContextManager[object] = self._driver(connection).pipeline()
+        return pipeline
 
     def begin_reading(self, connection: Connection) -> None:
         """Start a transaction that sees one moment."""
@@ -59,14 +82,12 @@ class PostgresServer:
 
     def in_transaction(self, connection: Connection) -> bool:
         """Whether a transaction is open; a connection that is gone holds none."""
-        from psycopg import Connection as Driver
         from psycopg.pq import TransactionStatus
 
         if connection.invalidated:
             return False
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, Driver)  # noqa: S101 - the dialect of the engine makes nothing else
-        return driver.info.transaction_status in {TransactionStatus.INTRANS, TransactionStatus.INERROR}
+        status = self._driver(connection).info.transaction_status
+        return status in {TransactionStatus.INTRANS, TransactionStatus.INERROR}
 
     def mark(self, connection: Connection) -> str:
         """Which transactions of the server are over; those of its other databases count as well."""
@@ -82,7 +103,7 @@ class PostgresServer:
 
     def why(self, error: Exception) -> str:
         """The server's or the driver's own words, on one line."""
-        cause = error.orig if isinstance(error, DBAPIError) else None
+        cause = _cause(error)
         match getattr(cause, "sqlstate", None):
             case "55P03":
                 return f"another process has been writing to it for more than {LOCK_SECONDS:g} s"
@@ -96,19 +117,36 @@ class PostgresServer:
 
     def is_lost(self, error: Exception) -> bool:
         """Whether the connection broke."""
-        return isinstance(error, DBAPIError) and error.connection_invalidated
+        if isinstance(error, DBAPIError):
+            return error.connection_invalidated
+        # What the server did not say itself is said by the driver, of a connection that is no more.
+        state = getattr(error, "sqlstate", None)
+        return isinstance(error, self._driver_error) and (state is None or state[:2] in {"08", "57"})
 
     def is_busy(self, error: Exception) -> bool:
         """Whether another session holds the lock."""
-        return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) == "55P03"
+        return getattr(_cause(error), "sqlstate", None) == "55P03"
 
     def is_damage(self, error: Exception) -> bool:
         """Whether the tables are gone."""
-        return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) == "42P01"
+        return getattr(_cause(error), "sqlstate", None) == "42P01"
 
     def close(self) -> None:
         """Free the engine."""
         self._engine.dispose()
+
+    @staticmethod
+    def _driver(connection: Connection) -> Driver[Any]:
+        from psycopg import Connection as Driver
+
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, Driver)  # noqa: S101 - the dialect of the engine makes nothing else
+        return driver
+
+
+def _cause(error: Exception) -> BaseException | None:
+    """The driver's own error."""
+    return error.orig if isinstance(error, DBAPIError) else error
 
 
 def parse_url(url: str) -> URL:

@@ -22,53 +22,61 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.journal.encoding import as_text, decode, stamp
 from kagura_kernel.journal.schema import approvals, runs
+from kagura_kernel.journal.statements import Statement
 
 TASK_LENGTH = 500
 
-_HAS_RUN = select(runs.c.run_id).where(runs.c.run_id == bindparam("key"))
-_HAS_APPROVAL = select(approvals.c.id).where(approvals.c.id == bindparam("key"))
-_OWNER = select(runs.c.owner).where(runs.c.run_id == bindparam("key"))
+UNDECIDED = {"verdict": None, "decided_by": None, "via": None, "decided_at": None, "answer": None}
+"""The columns of a question that a decision sets, before there is one."""
+
+_HAS_RUN = Statement(select(runs.c.run_id).where(runs.c.run_id == bindparam("key")))
+_HAS_APPROVAL = Statement(select(approvals.c.id).where(approvals.c.id == bindparam("key")))
+_OWNER = Statement(select(runs.c.owner).where(runs.c.run_id == bindparam("key")))
 _THIS_RUN = update(runs).where(runs.c.run_id == bindparam("key"))
-_CALLED = _THIS_RUN.values(tool_calls=runs.c.tool_calls + 1)
-_AGREED = _THIS_RUN.values(budget_usd=bindparam("agreed"))
-_BOXED = _THIS_RUN.values(box=bindparam("box"))
-_CHANGED = _THIS_RUN.values(changed_files=runs.c.changed_files + bindparam("more"))
+_CALLED = Statement(_THIS_RUN.values(tool_calls=runs.c.tool_calls + 1))
+_AGREED = Statement(_THIS_RUN.values(budget_usd=bindparam("agreed")))
+_BOXED = Statement(_THIS_RUN.values(box=bindparam("box")))
+_CHANGED = Statement(_THIS_RUN.values(changed_files=runs.c.changed_files + bindparam("more")))
 # Unknown stays unknown: a sum with one turn of unknown price is NULL, as SQL has it.
-_COUNTED = _THIS_RUN.values(
-    model=case((bindparam("model") == "", runs.c.model), else_=bindparam("model")),
-    turns=runs.c.turns + 1,
-    input_tokens=runs.c.input_tokens + bindparam("input_tokens"),
-    output_tokens=runs.c.output_tokens + bindparam("output_tokens"),
-    cache_read_tokens=runs.c.cache_read_tokens + bindparam("cache_read_tokens"),
-    cache_write_tokens=runs.c.cache_write_tokens + bindparam("cache_write_tokens"),
-    computed_usd=case(
-        (runs.c.turns == 0, bindparam("computed_usd")), else_=runs.c.computed_usd + bindparam("computed_usd")
-    ),
-    cost_source=bindparam("cost_source"),
+_COUNTED = Statement(
+    _THIS_RUN.values(
+        model=case((bindparam("model") == "", runs.c.model), else_=bindparam("model")),
+        turns=runs.c.turns + 1,
+        input_tokens=runs.c.input_tokens + bindparam("input_tokens"),
+        output_tokens=runs.c.output_tokens + bindparam("output_tokens"),
+        cache_read_tokens=runs.c.cache_read_tokens + bindparam("cache_read_tokens"),
+        cache_write_tokens=runs.c.cache_write_tokens + bindparam("cache_write_tokens"),
+        computed_usd=case(
+            (runs.c.turns == 0, bindparam("computed_usd")), else_=runs.c.computed_usd + bindparam("computed_usd")
+        ),
+        cost_source=bindparam("cost_source"),
+    )
 )
-_FINISHED = _THIS_RUN.values(
-    status=bindparam("status"),
-    duration=bindparam("duration"),
-    brain=case((bindparam("brain") == "", runs.c.brain), else_=bindparam("brain")),
-    model=case((bindparam("model") == "", runs.c.model), else_=bindparam("model")),
-    turns=bindparam("turns"),
-    tool_calls=bindparam("tool_calls"),
-    input_tokens=bindparam("input_tokens"),
-    output_tokens=bindparam("output_tokens"),
-    cache_read_tokens=bindparam("cache_read_tokens"),
-    cache_write_tokens=bindparam("cache_write_tokens"),
-    reported_usd=bindparam("reported_usd"),
-    computed_usd=bindparam("computed_usd"),
-    cost_source=bindparam("cost_source"),
-    error_code=bindparam("error_code"),
-    brain_session=bindparam("brain_session"),
-    changed_files=func.coalesce(bindparam("changed_files"), runs.c.changed_files),
-    estimated_usd=bindparam("estimated_usd"),
-    estimated_seconds=bindparam("estimated_seconds"),
-    verified=bindparam("verified"),
-    untrusted=bindparam("untrusted"),
+_FINISHED = Statement(
+    _THIS_RUN.values(
+        status=bindparam("status"),
+        duration=bindparam("duration"),
+        brain=case((bindparam("brain") == "", runs.c.brain), else_=bindparam("brain")),
+        model=case((bindparam("model") == "", runs.c.model), else_=bindparam("model")),
+        turns=bindparam("turns"),
+        tool_calls=bindparam("tool_calls"),
+        input_tokens=bindparam("input_tokens"),
+        output_tokens=bindparam("output_tokens"),
+        cache_read_tokens=bindparam("cache_read_tokens"),
+        cache_write_tokens=bindparam("cache_write_tokens"),
+        reported_usd=bindparam("reported_usd"),
+        computed_usd=bindparam("computed_usd"),
+        cost_source=bindparam("cost_source"),
+        error_code=bindparam("error_code"),
+        brain_session=bindparam("brain_session"),
+        changed_files=func.coalesce(bindparam("changed_files"), runs.c.changed_files),
+        estimated_usd=bindparam("estimated_usd"),
+        estimated_seconds=bindparam("estimated_seconds"),
+        verified=bindparam("verified"),
+        untrusted=bindparam("untrusted"),
+    )
 )
-_DECIDED = (
+_DECIDED = Statement(
     update(approvals)
     .where(approvals.c.id == bindparam("key"))
     .values(
@@ -79,8 +87,8 @@ _DECIDED = (
         answer=bindparam("answer"),
     )
 )
-_NEW_RUN = insert(runs)
-_NEW_APPROVAL = insert(approvals)
+_NEW_RUN = Statement(insert(runs))
+_NEW_APPROVAL = Statement(insert(approvals))
 
 
 _SHOWN = (
@@ -114,31 +122,31 @@ def project(connection: Connection, seq: int, event: Event) -> None:
     key = event.run_id
     match event:
         case ToolCalled():
-            connection.execute(_CALLED, {"key": key})
+            _CALLED.run(connection, {"key": key})
         case TurnCounted():
-            connection.execute(_COUNTED, {"key": key, **turn_values(event)})
+            _COUNTED.run(connection, {"key": key, **turn_values(event)})
         case BoxStarted():
-            connection.execute(_BOXED, {"key": key, "box": event.backend})
+            _BOXED.run(connection, {"key": key, "box": event.backend})
         case ChangesCollected():
-            connection.execute(_CHANGED, {"key": key, "more": len(event.changes)})
+            _CHANGED.run(connection, {"key": key, "more": len(event.changes)})
         case RunStarted():
             _open_run(connection, new_run(seq, event))
         case RunPlanned() if event.by:
-            connection.execute(_AGREED, {"key": key, "agreed": event.agreed_usd})
+            _AGREED.run(connection, {"key": key, "agreed": event.agreed_usd})
         case RunFinished():
             _open_run(connection, blank_run(seq, event))
-            connection.execute(_FINISHED, {"key": key, **ledger_values(event)})
+            _FINISHED.run(connection, {"key": key, **ledger_values(event)})
         case ApprovalRequested():
             open_approval(connection, question_values(event))
         case ApprovalDecided():
-            connection.execute(_DECIDED, {"key": event.approval_id, **answer_values(event)})
+            _DECIDED.run(connection, {"key": event.approval_id, **answer_values(event)})
 
 
 def open_approval(connection: Connection, values: dict[str, Any]) -> None:
     """A question's row, unless it is there: the desk's mail and the run's event may come in either order."""
-    if connection.execute(_HAS_APPROVAL, {"key": values["id"]}).first() is None:
-        owner = connection.execute(_OWNER, {"key": values["run_id"]}).scalar_one_or_none() or ""
-        connection.execute(_NEW_APPROVAL, {**values, "owner": owner})
+    if _HAS_APPROVAL.run(connection, {"key": values["id"]}).fetchone() is None:
+        found = _OWNER.run(connection, {"key": values["run_id"]}).fetchone()
+        _NEW_APPROVAL.run(connection, {**values, "owner": found[0] if found else "", **UNDECIDED})
 
 
 def approval_times(requested_at: datetime, deadline: float) -> dict[str, Any]:
@@ -200,8 +208,8 @@ def blank_run(seq: int, event: Event) -> dict[str, Any]:
 
 
 def _open_run(connection: Connection, values: dict[str, Any]) -> None:
-    if connection.execute(_HAS_RUN, {"key": values["run_id"]}).first() is None:
-        connection.execute(_NEW_RUN, values)
+    if _HAS_RUN.run(connection, {"key": values["run_id"]}).fetchone() is None:
+        _NEW_RUN.run(connection, values)
 
 
 _OF_TURN = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "computed_usd")

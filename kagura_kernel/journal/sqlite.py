@@ -18,15 +18,17 @@ import sqlite3
 import stat
 import tempfile
 import threading
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, create_engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
 from kagura_kernel.journal.place import FILE_NAME, no_journal
+from kagura_kernel.journal.statements import run_text
 
 _READ_ONLY = "mode=ro"
 _UNCHANGED = "mode=ro&immutable=1"
@@ -131,6 +133,8 @@ class SqliteFile:
         reading: Only read it, and change nothing, not even beside it: it may lie on a full disk or a read-only one.
     """
 
+    errors = (SQLAlchemyError, sqlite3.Error)
+
     def __init__(self, directory: Path, *, create: bool = True, reading: bool = False) -> None:
         self.directory = directory
         self.path = directory / FILE_NAME
@@ -156,19 +160,27 @@ class SqliteFile:
         # Only checkpoints are ever deleted, and what is erased has to be gone.
         connection.exec_driver_sql("PRAGMA secure_delete=ON")
 
-    def begin(self, connection: Connection, *, flush: bool, wait: bool = True) -> None:
-        """Wait for the write lock, at most `BUSY_SECONDS`."""
+    def begin(
+        self, connection: Connection, *, flush: bool, wait: bool = True, first: str = ""
+    ) -> tuple[Any, ...] | None:
+        """Wait for the write lock, at most `BUSY_SECONDS`; then the row of `first`."""
         if connection.info.get("flush", False) is not flush:
-            connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
+            run_text(connection, f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
             connection.info["flush"] = flush
         if wait:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            return
+            run_text(connection, "BEGIN IMMEDIATE")
+            return run_text(connection, first).fetchone() if first else None
         connection.exec_driver_sql("PRAGMA busy_timeout=0")
         try:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         finally:
             connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
+        return run_text(connection, first).fetchone() if first else None
+
+    def without_waiting(self, connection: Connection) -> AbstractContextManager[object]:
+        """A file answers at once."""
+        del connection
+        return nullcontext()
 
     def begin_reading(self, connection: Connection) -> None:
         """Start a transaction; its moment is that of the first read."""

@@ -23,15 +23,17 @@ from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.projection import as_stored, project
 from kagura_kernel.journal.rows import NOTHING, NotedRow, StoredEvent, Verification
 from kagura_kernel.journal.schema import check_version, events, head, heartbeat, is_known, migrate
+from kagura_kernel.journal.statements import Statement, run_text
 from kagura_kernel.journal.verification import verify, verify_chain, verify_tail
 
 FLUSHED = frozenset({"approval.decided", "changes.collected", "changes.settled", "run.finished"})
 """Kinds whose row has reached the disk when `append` returns, with all rows before it: see `sqlite`."""
 
 _SYSTEM = SystemClock()
-_HEAD = select(head.c.rows, head.c.last_hash).where(head.c.id == 1)
-_SET_HEAD = update(head).where(head.c.id == 1).values(rows=bindparam("n"), last_hash=bindparam("digest"))
-_APPEND = insert(events)
+_HEAD = "SELECT rows, last_hash FROM journal_head WHERE id = 1"
+_SET_HEAD = Statement(update(head).where(head.c.id == 1).values(rows=bindparam("n"), last_hash=bindparam("digest")))
+_APPEND = Statement(insert(events))
+_COLUMNS = tuple(events.c.keys())
 _BEAT = update(heartbeat).where(heartbeat.c.id == 1).values(at=bindparam("now"))
 _LAST_SEQ = select(func.max(events.c.seq))
 
@@ -39,24 +41,25 @@ _LAST_SEQ = select(func.max(events.c.seq))
 class Writing:
     """A transaction on the journal that no other writer runs beside."""
 
-    def __init__(self, connection: Connection, where: str) -> None:
+    def __init__(self, connection: Connection, where: str, head: tuple[Any, ...] | None = None) -> None:
         self.connection = connection  # For the other tables of the journal
         self.added: list[Event] = []  # What was added so far
         self._where = where
+        self._head = head  # The row of `_HEAD`; None where it was not asked for
 
     def append(self, event: Event) -> int:
         """Add one row and bring the views up to date; the row's number."""
         self.added.append(event)
         body = encode(event)
-        found = self.connection.execute(_HEAD).first()
+        found = self._head or run_text(self.connection, _HEAD).fetchone()
         if found is None:
             raise JournalUnwritable(self._where, "its head record is missing; `kagura-kernel journal verify` says more")
-        seq = int(found.rows) + 1
-        prev_hash = found.last_hash
+        seq, prev_hash = int(found[0]) + 1, found[1]
         columns = (seq, stamp(event.at), event.kind, as_text(event.run_id), as_text(event.session_id), body, prev_hash)
         digest = row_hash(*columns)
-        self.connection.execute(_APPEND, dict(zip(events.c.keys(), (*columns, digest), strict=True)))
-        self.connection.execute(_SET_HEAD, {"n": seq, "digest": digest})
+        _APPEND.run(self.connection, dict(zip(_COLUMNS, (*columns, digest), strict=True)))
+        _SET_HEAD.run(self.connection, {"n": seq, "digest": digest})
+        self._head = (seq, digest)
         project(self.connection, seq, as_stored(event, body))
         return seq
 
@@ -110,8 +113,10 @@ class Journal:
         """
         if not event.durable:
             raise ValueError(f"{event.kind} is for live displays and is never stored")
-        with self.writing(flush=event.kind in FLUSHED) as writing:
-            return writing.append(event)
+        with self._database.writing_at_once(_HEAD, flush=event.kind in FLUSHED) as (connection, head):
+            seq = Writing(connection, self.where, head).append(event)
+        self._tell([event])
+        return seq
 
     def listen(self, listener: Callable[[Event], None]) -> None:
         """Tell of every event that is stored through this object from now on, after it is stored.
@@ -219,7 +224,10 @@ class Journal:
         with self._database.writing(flush=flush) as connection:
             writing = Writing(connection, self.where)
             yield writing
-        for event in writing.added:
+        self._tell(writing.added)
+
+    def _tell(self, added: Sequence[Event]) -> None:
+        for event in added:
             for listener in self._listeners:
                 listener(event)
 

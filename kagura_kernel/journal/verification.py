@@ -8,10 +8,12 @@ The same rules as in `projection`, without a database: that one is told each eve
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, CursorResult, Row, Table, bindparam, select
+from sqlalchemy import ColumnElement, Connection, CursorResult, Row, Table, bindparam, or_, select
 
 from kagura_kernel.domain.errors import JournalTampered, JournalUnreadable
 from kagura_kernel.domain.events import (
@@ -25,8 +27,9 @@ from kagura_kernel.domain.events import (
     RunStarted,
     TurnCounted,
 )
-from kagura_kernel.journal.encoding import FIRST, decode, row_hash
+from kagura_kernel.journal.encoding import FIRST, decode, stored_hash
 from kagura_kernel.journal.projection import (
+    UNDECIDED,
     answer_values,
     blank_run,
     ledger_values,
@@ -36,22 +39,26 @@ from kagura_kernel.journal.projection import (
 )
 from kagura_kernel.journal.rows import NOTHING, NotedRow, Verification
 from kagura_kernel.journal.schema import approvals, events, head, runs
+from kagura_kernel.journal.statements import Statement
 
-_CALLED = "tool.called"
+_CALLED = b"tool.called"
+_COUNTED = b"turn.counted"
 _KINDS = frozenset(
     {
-        "run.started",
-        "run.planned",
-        "run.finished",
-        "box.started",
-        "changes.collected",
-        "turn.counted",
-        "approval.requested",
-        "approval.decided",
+        b"run.started",
+        b"run.planned",
+        b"run.finished",
+        b"box.started",
+        b"changes.collected",
+        _COUNTED,
+        b"approval.requested",
+        b"approval.decided",
     }
 )
+StoredRow = tuple[Any, ...]
+"""A row of `journal_events` as `Statement.stored` gives it."""
+
 _ADDED = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-_UNDECIDED = {"verdict": None, "decided_by": None, "via": None, "decided_at": None, "answer": None}
 
 
 class Recount:
@@ -63,18 +70,24 @@ class Recount:
         self.approvals: dict[str, dict[str, Any]] = {}
         self.asked_at: dict[str, int] = {}  # Number of the event that asked, by approval id
 
-    def add(self, seq: int, kind: str, run_id: str, body: str) -> None:
+    def add(self, row: StoredRow) -> None:
         """Count one stored row; one that no view shows changes nothing.
 
         Raises:
             ValueError: it is no event.
         """
+        kind, body = row[2], row[5]
         if kind == _CALLED:
             # By far the most frequent, and nothing in it matters.
-            if run_id in self.runs:
-                self.runs[run_id]["tool_calls"] += 1
-        elif kind in _KINDS:
-            self._event(seq, decode(body))
+            if (run := self.runs.get(row[3].decode("utf-8", "surrogateescape"))) is not None:
+                run["tool_calls"] += 1
+        elif kind == _COUNTED and body.isascii() and (found := _PLAIN_TURN.fullmatch(body.decode())) is not None:
+            run_id, at, model, *counts, price, source = found.groups()
+            datetime.fromisoformat(at)
+            if (run := self.runs.get(run_id)) is not None:
+                _add_turn(run, map(int, counts), None if price == "null" else float(price), model, source)
+        elif bytes(kind) in _KINDS:
+            self._event(row[0], decode(body.decode("utf-8", "surrogateescape")))
 
     def may_hold_a_decision(self, run_id: str) -> bool:
         """Whether a decision that no event has stored may lie in the mailbox for this run.
@@ -104,7 +117,7 @@ class Recount:
     def _ask(self, seq: int, event: ApprovalRequested) -> None:
         if event.approval_id not in self.approvals:
             owner = self.runs[event.run_id]["owner"] if event.run_id in self.runs else ""
-            self.approvals[event.approval_id] = question_values(event) | {"owner": owner} | _UNDECIDED
+            self.approvals[event.approval_id] = question_values(event) | {"owner": owner} | UNDECIDED
             self.asked_at[event.approval_id] = seq
 
     @staticmethod
@@ -126,37 +139,50 @@ def _note(run: dict[str, Any], event: Event) -> None:
             run["changed_files"] += len(event.changes)
         case TurnCounted():
             turn = turn_values(event)
-            before, price = run["computed_usd"], turn["computed_usd"]
-            if run["turns"]:
-                # Unknown stays unknown, as a sum in SQL has it.
-                price = None if before is None or price is None else before + price
-            run.update({name: run[name] + turn[name] for name in _ADDED})
-            run.update(
-                computed_usd=price,
-                turns=run["turns"] + 1,
-                model=turn["model"] or run["model"],
-                cost_source=turn["cost_source"],
-            )
+            counts = (turn[name] for name in _ADDED)
+            _add_turn(run, counts, turn["computed_usd"], turn["model"], turn["cost_source"])
 
+
+def _add_turn(run: dict[str, Any], counts: Iterable[int], price: float | None, model: str, source: str) -> None:
+    if run["turns"]:
+        # Unknown stays unknown, as a sum in SQL has it.
+        before = run["computed_usd"]
+        price = None if before is None or price is None else before + price
+    for name, count in zip(_ADDED, counts, strict=True):
+        run[name] += count
+    run["computed_usd"] = price
+    run["turns"] += 1
+    run["cost_source"] = source
+    if model:
+        run["model"] = model
+
+
+_TEXT = r'"([^"\\\x00-\x1f\x7f]*)"'
+_COUNT = r"(-?\d{1,18})"
+_PLAIN_TURN = re.compile(
+    rf'\{{"kind":"turn\.counted","run_id":{_TEXT},"session_id":"[^"\\\x00-\x1f\x7f]*","at":"([0-9T:.-]+Z)",'
+    rf'"model":{_TEXT},"input_tokens":{_COUNT},"output_tokens":{_COUNT},"cache_read_tokens":{_COUNT},'
+    rf'"cache_write_tokens":{_COUNT},"computed_usd":(null|-?\d+\.\d+(?:e[+-]?\d+)?),"source":{_TEXT}\}}',
+    re.ASCII,
+)
+"""A turn as it is written now, if it needs no escape: the check of a whole event costs several times as much, and there
+is one for each answer of a brain."""
 
 _CHUNK = 1000
-_NEXT_ROWS = select(events).where(events.c.seq > bindparam("after")).order_by(events.c.seq).limit(_CHUNK)
+_FIRST_ROWS = Statement(select(events).order_by(events.c.seq).limit(_CHUNK))
+_NEXT_ROWS = Statement(select(events).where(events.c.seq > bindparam("after")).order_by(events.c.seq).limit(_CHUNK))
 _HASH_OF = select(events.c.hash).where(events.c.seq == bindparam("noted"))
 _SPOKEN_OF = select(events.c.run_id).where(events.c.seq > bindparam("noted"))
-_EARLIER = (
+_EARLIER = Statement(
     select(events)
     .where(events.c.seq <= bindparam("noted"), events.c.run_id.in_(_SPOKEN_OF))
-    .where(events.c.kind.in_((*_KINDS, _CALLED)))
+    .where(or_(*(events.c.kind == kind.decode() for kind in sorted({*_KINDS, _CALLED}))))
     .order_by(events.c.seq)
 )
 """What was checked before of runs that are spoken of since."""
 _HEADS = select(head)
 _TAIL = 100
-_NEWEST = select(events).order_by(events.c.seq.desc()).limit(_TAIL)
-
-
-_TEXTS = [str] * 7
-_DECISION = frozenset({"verdict", "decided_by", "via", "decided_at", "answer"})
+_NEWEST = Statement(select(events).order_by(events.c.seq.desc()).limit(_TAIL))
 
 
 def verify(connection: Connection, where: str, noted: NotedRow = NOTHING) -> Verification:
@@ -174,16 +200,10 @@ def verify(connection: Connection, where: str, noted: NotedRow = NOTHING) -> Ver
     """
     counted = Recount()
 
-    def count(row: Row[Any]) -> None:
-        try:
-            counted.add(row.seq, row.kind, row.run_id, row.body)
-        except ValueError as error:
-            raise JournalUnreadable(where, f"row {row.seq} is no event") from error
-
     if noted.seq:
-        for row in connection.execute(_EARLIER, {"noted": noted.seq}):
-            count(row)
-    verification = verify_chain(connection, where, count, noted)
+        for row in _EARLIER.stored(connection, {"noted": noted.seq}):
+            counted.add(row)
+    verification = verify_chain(connection, where, counted.add, noted)
     _verify_runs(connection, verification, counted)
     _verify_approvals(connection, verification, counted)
     return verification
@@ -192,7 +212,7 @@ def verify(connection: Connection, where: str, noted: NotedRow = NOTHING) -> Ver
 def verify_chain(
     connection: Connection,
     where: str,
-    each: Callable[[Row[Any]], None] = lambda _row: None,
+    each: Callable[[StoredRow], None] = lambda _row: None,
     noted: NotedRow = NOTHING,
 ) -> Verification:
     """Check every row after the noted one and the head, on a connection that sees one moment.
@@ -206,17 +226,37 @@ def verify_chain(
     Raises:
         JournalTampered: with the first row that does not fit.
     """
-    seq, last_hash = noted.seq, noted.hash or FIRST
-    if seq and connection.execute(_HASH_OF, {"noted": seq}).scalar() != last_hash:
-        raise JournalTampered(where, seq, "it is not the row that was there when the journal was checked before")
-    for row in _rows_after(connection, noted.seq):
-        seq += 1
-        if why := fault(row, seq, last_hash):
-            raise JournalTampered(where, seq, why)
-        last_hash = row.hash
-        each(row)
+    if noted.seq and connection.execute(_HASH_OF, {"noted": noted.seq}).scalar() != noted.hash:
+        raise JournalTampered(where, noted.seq, "it is not the row that was there when the journal was checked before")
+    seq, last_hash = check_rows(stored_rows(connection, noted.seq), where, noted.seq, noted.hash or FIRST, each)
     _check_head(connection, where, seq, last_hash)
     return Verification(where, seq, last_hash, noted.seq)
+
+
+def check_rows(
+    rows: Iterable[StoredRow],
+    where: str,
+    seq: int,
+    prev_hash: str,
+    each: Callable[[StoredRow], None] = lambda _row: None,
+) -> tuple[int, str]:
+    """Check rows that follow the row `seq`, whose hash is `prev_hash`; number and hash of the last one.
+
+    Raises:
+        JournalTampered: with the first row that does not fit.
+        JournalUnreadable: `each` finds that a row is no event.
+    """
+    last_hash: bytes | bytearray = prev_hash.encode("utf-8", "surrogateescape")
+    try:
+        for row in rows:
+            seq += 1
+            if why := _fault(row, seq, last_hash):
+                raise JournalTampered(where, seq, why)
+            last_hash = row[-1]
+            each(row)
+    except ValueError as error:
+        raise JournalUnreadable(where, f"row {seq} is no event") from error
+    return seq, last_hash.decode("utf-8", "surrogateescape")
 
 
 def verify_tail(connection: Connection, where: str) -> None:
@@ -225,14 +265,11 @@ def verify_tail(connection: Connection, where: str) -> None:
     Raises:
         JournalTampered: with the first row that does not fit.
     """
-    rows = connection.execute(_NEWEST).fetchall()[::-1]
-    seq, last_hash = (rows[0].seq - 1, rows[0].prev_hash) if rows else (0, FIRST)
-    for row in rows:
-        seq += 1
-        if why := fault(row, seq, last_hash):
-            raise JournalTampered(where, seq, why)
-        last_hash = row.hash
-    _check_head(connection, where, seq, last_hash)
+    rows = _NEWEST.stored(connection)[::-1]
+    seq, prev_hash = 0, FIRST
+    if rows and isinstance(rows[0][0], int) and isinstance(rows[0][-2], bytearray):
+        seq, prev_hash = rows[0][0] - 1, rows[0][-2].decode("utf-8", "surrogateescape")
+    _check_head(connection, where, *check_rows(rows, where, seq, prev_hash))
 
 
 def _check_head(connection: Connection, where: str, seq: int, last_hash: str) -> None:
@@ -245,37 +282,41 @@ def _check_head(connection: Connection, where: str, seq: int, last_hash: str) ->
         raise JournalTampered(where, seq, "it is not the row that was written last")
 
 
-def fault(row: Row[Any], seq: int, prev_hash: str) -> str:
-    """What is wrong with a row at this place of the chain; empty when it fits.
-
-    Args:
-        row: As it lies there.
-        seq: The number that it should have.
-        prev_hash: The hash of the row before it.
-    """
-    columns: tuple[Any, ...] = tuple(row)
-    number, *texts, digest = columns
+def _fault(row: StoredRow, seq: int, prev_hash: bytes | bytearray) -> str:
+    """What is wrong with a row at this place of the chain; empty when it fits."""
+    number, at, kind, run_id, session_id, body, before, digest = row
     if number != seq:
-        return f"it is missing; the next one is row {number}"
-    if [type(text) for text in columns[1:]] != _TEXTS:
+        return f"it is missing; the next one is row {_plain(number)}"
+    if not (
+        type(at)
+        is type(kind)
+        is type(run_id)
+        is type(session_id)
+        is type(body)
+        is type(before)
+        is type(digest)
+        is bytearray
+    ):
         return "a column holds something that is no text"
-    if texts[-1] != prev_hash:
+    if before != prev_hash:
         return "it does not follow the row before it"
-    if digest != row_hash(seq, *texts):
+    if digest != stored_hash(row):
         return "its content is not what was written"
     return ""
 
 
-def _rows_after(connection: Connection, seq: int) -> Iterator[Row[Any]]:
-    after = seq or None
-    while True:
-        # Not from 0: a row that was slipped in with a negative number is looked at, too.
-        query = select(events).order_by(events.c.seq).limit(_CHUNK) if after is None else _NEXT_ROWS
-        rows = connection.execute(query, {} if after is None else {"after": after}).fetchall()
+def _plain(number: Any) -> Any:
+    return number.decode("utf-8", "replace") if isinstance(number, bytearray) else number
+
+
+def stored_rows(connection: Connection, seq: int) -> Iterator[StoredRow]:
+    """The rows after a number, as they lie there; with 0 all."""
+    # Not from 0: a row that was slipped in with a negative number is looked at, too.
+    rows = _NEXT_ROWS.stored(connection, {"after": seq}) if seq else _FIRST_ROWS.stored(connection)
+    yield from rows
+    while len(rows) == _CHUNK:
+        rows = _NEXT_ROWS.stored(connection, {"after": rows[-1][0]})
         yield from rows
-        if len(rows) < _CHUNK:
-            return
-        after = rows[-1].seq
 
 
 def _entries(connection: Connection, table: Table, written_since: ColumnElement[bool], noted: int) -> CursorResult[Any]:
@@ -309,7 +350,7 @@ def _verify_approvals(connection: Connection, checked: Verification, counted: Re
             raise _wrong(checked, checked.rows, approvals, row.id, "no event speaks of it")
         wrong = _differing(approvals, row, expected)
         if expected["verdict"] is None and counted.may_hold_a_decision(expected["run_id"]):
-            wrong = [name for name in wrong if name not in _DECISION]
+            wrong = [name for name in wrong if name not in UNDECIDED]
         if wrong:
             raise _wrong(checked, counted.asked_at[row.id], approvals, row.id, _not_as_told(wrong))
         del missing[row.id]

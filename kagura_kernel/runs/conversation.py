@@ -68,9 +68,6 @@ if TYPE_CHECKING:
 MAX_DEPTH = 64
 """Levels of a call's arguments; no tool of ours has more than three, and a row nested very deeply cannot be read."""
 
-SHOWING = frozenset({"bash", "python"})
-"""Tools whose programs can show something."""
-
 TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
 PRIVATE = "(not recorded: it is kept in the memory, where it can be erased)"
@@ -146,7 +143,7 @@ class Hands:
             result = ToolResult(f"{call.name} was not called: its arguments are {TOO_DEEP}.", is_error=True, route="")
         else:
             result = await self._use(call, streamer(self._recorder, call.id))
-        if self._shown is not None and call.name in SHOWING and (shown := await self._shown(call.id)).words:
+        if self._shown is not None and result.shows and (shown := await self._shown(call.id)).words:
             result = replace(result, text=f"{result.text}\n{shown.words}", images=(*result.images, *shown.images))
         if self._after is not None and (remark := await self._after()):
             result = replace(result, text=f"{result.text}\n{remark}")
@@ -223,7 +220,7 @@ async def converse(context: RunContext) -> Ending:
     programs = BoxPrograms(
         exchange.environment,
         exchange.python_call,
-        exchange.open_call,
+        exchange.shown,
         sees=takes_images,
         remembers=context.had_python,
     )

@@ -55,6 +55,11 @@ def inbox_files() -> Mapping[str, bytes]:
     return found
 
 
+@cache
+def _scratch_beside(workspace: str) -> str:
+    return str(PurePosixPath(workspace).parent / "tmp")
+
+
 @dataclass(frozen=True, slots=True)
 class SearchPaths:
     """Where programs of a box look, in place of what the box says."""
@@ -86,7 +91,7 @@ class ExchangeDirectory:
     @property
     def scratch(self) -> str:
         """The box's /tmp, which lies beside its workspace."""
-        return str(PurePosixPath(self.box.files.root).parent / "tmp")
+        return _scratch_beside(self.box.files.root)
 
     @property
     def root(self) -> str:
@@ -142,16 +147,13 @@ class ExchangeDirectory:
         usable = {name: word for name, word in self.variables.items() if is_free_in_a_shell(name)}
         return {**usable, **ours}
 
-    async def open_call(self, call_id: str) -> None:
-        """Make the folder for what the program of a call shows: programs that only write a file do not make one."""
-        await self.box.files.write(f"{self.shown(call_id)}/.here", b"")
-
     async def python_call(self, call_id: str, code: bytes) -> Command:
         """Put the code of a python call into the box; the command that runs it in the run's own Python session."""
         call = PurePosixPath(self.shown(call_id)).name
         path = str(PurePosixPath(self.root, "calls", self.cell, f"{call}.py"))
-        await asyncio.gather(self.box.files.write(path, code), self.open_call(call_id))
-        return Command((path, call, ",".join(self.inputs), self.cell), resident=(*self._runner, "--stay"))
+        await self.box.files.write(path, code)
+        given = (path, call, ",".join(self.inputs), self.cell)
+        return Command(given, resident=(*self._runner, "--stay"), shows=self.shown(call_id))
 
     async def begin_cell(self) -> None:
         """Take away what the variables and results of the cell before have left here; its Python session stays."""

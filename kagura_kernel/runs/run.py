@@ -125,7 +125,7 @@ async def _command(context: RunContext, exchange: ExchangeDirectory) -> Command:
             spill_dir=context.spill_dir,
             name=_CODE,
         )
-    await asyncio.gather(context.box.files.write(path, code), exchange.open_call(CALL_ID))
+    await context.box.files.write(path, code)
     # The cell's own directory is /tmp; modules are looked for where the cell works.
     modules = [context.box.files.root] if is_python else []
     leasing = context.membrane.leasing
@@ -136,6 +136,7 @@ async def _command(context: RunContext, exchange: ExchangeDirectory) -> Command:
         spill_dir=context.spill_dir,
         # The cell's program is the one process that credentials in variables are for.
         secret_env={} if leasing is None else leasing.secret_env(),
+        shows=exchange.shown(CALL_ID),
         name=_CODE,
     )
 
@@ -154,7 +155,8 @@ async def _run(context: RunContext, exchange: ExchangeDirectory, command: Comman
         context.recorder.record(Noted, text=SESSION_ENDED)
     elif context.had_python and result.resident == "new":
         context.recorder.record(Noted, text=SESSION_NEW)
-    await results.collect(CALL_ID)
+    if result.shown:
+        await results.collect(CALL_ID)
     return result
 
 

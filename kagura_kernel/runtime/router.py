@@ -258,6 +258,7 @@ class Runtime:
         secret_env: Mapping[str, str] | None = None,
         box_env: Mapping[str, str] | None = None,
         in_box: Command | None = None,
+        shows: str = "",
     ) -> Routed:
         """Run a shell line to its end where the rules say, asking first where they say so.
 
@@ -273,6 +274,7 @@ class Runtime:
             secret_env: Variables with leased secrets, for this one process, in the box; never sent to the host.
             box_env: Variables that mean something in the box alone.
             in_box: What runs there in the line's place, when it runs in the box.
+            shows: The folder in which the line leaves what it shows, when it runs in the box.
 
         Raises:
             ApprovalRequired: it needs an approval, and nobody can be asked here.
@@ -287,8 +289,10 @@ class Runtime:
         line = shell_command(command, stdin=stdin, limits=limits, spill_dir=spill_dir)
         if decision.route is ExecutionRoute.SANDBOX and self.box is not None:
             if in_box is not None:
-                line = replace(in_box, limits=limits, spill_dir=spill_dir)
-            result = await self.box.run(replace(line, env=box_env or {}, secret_env=secret_env or {}), on_output)
+                line, shows = replace(in_box, limits=limits, spill_dir=spill_dir), in_box.shows
+            result = await self.box.run(
+                replace(line, env=box_env or {}, secret_env=secret_env or {}, shows=shows), on_output
+            )
             return Routed(result, decision, hint=_not_found_hint(result))
         if not decision.needs_approval and not self._full_control:
             # Nobody looks at a pre-approved line, so neither a profile nor a PATH that leads into the project may

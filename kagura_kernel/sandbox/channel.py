@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from kagura_kernel.domain.commands import Command, CommandResult, Output, OutputListener, Stream
 from kagura_kernel.domain.errors import (
@@ -51,8 +51,18 @@ CANCEL_GRACE = 0.15
 NAMES: dict[int, Stream] = {frames.DATA: "stdout", frames.ERRDATA: "stderr"}
 
 
-def read_outcome(outcome: dict[str, Any]) -> tuple[int, int | None, str, Literal["", "new", "kept", "gone"]]:
-    """Exit code, signal, the limit that was hit, and what became of a program that stays, from what the guest says.
+class Outcome(NamedTuple):
+    """How a command ended, on the guest's word."""
+
+    code: int  # Its exit code
+    signal: int | None  # The signal that ended it
+    why: str  # The limit that was hit
+    resident: Literal["", "new", "kept", "gone"]  # What became of a program that stays
+    shown: bool  # Whether it left something to be shown
+
+
+def read_outcome(outcome: dict[str, Any]) -> Outcome:
+    """What the guest says of a command's end.
 
     Raises:
         WireError: it says something else.
@@ -69,7 +79,7 @@ def read_outcome(outcome: dict[str, Any]) -> tuple[int, int | None, str, Literal
     resident = outcome.get("resident", "")
     if resident not in ("", "new", "kept", "gone"):
         raise WireError("a result with an unknown end")
-    return code, signal, why, resident
+    return Outcome(code, signal, why, resident, outcome.get("shown") is True)
 
 
 class _Execution:
@@ -118,6 +128,7 @@ class _Execution:
             "total": command.limits.total,
             "idle": command.limits.idle,
             **({"resident": command.resident, "restart": command.restart} if command.resident else {}),
+            **({"shows": command.shows} if command.shows else {}),
         }
 
     def _feed(self, stream: HostStream) -> asyncio.Task[None] | None:
@@ -157,7 +168,7 @@ class _Execution:
             self._channel.broke("it did not stop a command at its time limit")
 
     def _result(self, outcome: dict[str, Any], duration: float) -> CommandResult:
-        code, signal, why, resident = read_outcome(outcome)
+        code, signal, why, resident, shown = read_outcome(outcome)
         limits, line, name = self._command.limits, self._command.line, self._command.name
         if self._printed is not None:
             self._printed.end()
@@ -166,7 +177,7 @@ class _Execution:
         if why == "idle":
             raise SandboxIdleTimeout(line, limits.idle or 0.0, goes_on=resident in ("new", "kept"), name=name)
         stdout, stderr = self._printed.finish() if self._printed is not None else (Output(), Output())
-        return CommandResult(code, stdout, stderr, duration, signal, resident)
+        return CommandResult(code, stdout, stderr, duration, signal, resident, shown)
 
     def _discard(self) -> None:
         if self._printed is not None:

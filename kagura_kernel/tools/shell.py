@@ -80,8 +80,8 @@ class BoxPrograms:
     # A call's id and its code to the command that runs it there, in a session that remembers; None runs the code from
     # standard input, each time in a fresh interpreter
     python: Callable[[str, bytes], Awaitable[Command]] | None = None
-    # Called with a call's id before its shell line runs in the box
-    open_call: Callable[[str], Awaitable[None]] | None = None
+    # A call's id to the folder in which its shell line leaves what it shows; empty for none
+    shows: Callable[[str], str] = lambda _call: ""
     sees: bool = False  # Whether the model is shown images as well
     remembers: bool = False  # Whether the session has been there before the first call
 
@@ -140,8 +140,6 @@ class BashTool:
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         """Run the line."""
-        if self._programs.open_call is not None and not arguments.get("host"):
-            await self._programs.open_call(context.call_id)
         return await _run(
             self._runtime,
             arguments["command"],
@@ -151,6 +149,7 @@ class BashTool:
             limits=_limits(self._times, arguments.get("timeout")),
             box_env=self._programs.environment(context.call_id),
             secret_env={} if arguments.get("host") else self._leases.environment(arguments.get("leases", ())),
+            shows=self._programs.shows(context.call_id),
         )
 
 
@@ -233,6 +232,7 @@ async def _run(  # noqa: PLR0913 - one command's surroundings, each a fact
     box_env: Mapping[str, str],
     secret_env: Mapping[str, str],
     in_box: Command | None = None,
+    shows: str = "",
     session: Callable[[str], str] = lambda _state: "",
 ) -> ToolResult:
     heard = _Heard(context)
@@ -249,12 +249,18 @@ async def _run(  # noqa: PLR0913 - one command's surroundings, each a fact
             secret_env=secret_env,
             box_env=box_env,
             in_box=in_box,
+            shows=shows,
         )
     except _TIMEOUTS as error:
         route = "host" if isinstance(error, HostCommandTimeout | HostIdleTimeout) else "sandbox"
         goes_on = isinstance(error, CommandTimeout) and error.goes_on
         kept = "\nThe Python session goes on, with its variables." if goes_on else session("gone" if in_box else "")
-        return ToolResult(f"{error.message} [{error.code}]{heard.last_words()}{kept}", is_error=True, route=route)
+        return ToolResult(
+            f"{error.message} [{error.code}]{heard.last_words()}{kept}",
+            is_error=True,
+            route=route,
+            shows=route == "sandbox",
+        )
     result = routed.result
     return ToolResult(
         command_text(result, hint=routed.hint) + session(result.resident),
@@ -262,6 +268,7 @@ async def _run(  # noqa: PLR0913 - one command's surroundings, each a fact
         exit_code=result.exit_code,
         route=routed.decision.route.value,
         spill=spill_of(result),
+        shows=result.shown,
     )
 
 

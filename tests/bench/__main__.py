@@ -31,6 +31,7 @@ from tests.bench.contenders import MITMDUMP
 from tests.bench.delegating import work_handed_on
 from tests.bench.first import commands_of_a_terminal, first_cell, first_run
 from tests.bench.flowing import bytes_out_of_a_box
+from tests.bench.growing import cells_kept
 from tests.bench.harness import Bench, Line, Missing, table, told
 from tests.bench.journaling import facts_stored, journal_checked
 from tests.bench.keeping import cell_that_goes_on
@@ -88,6 +89,7 @@ ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     work_handed_on,
     kernel_start,
     idle_kernel,
+    cells_kept,
     replayed_run,
     commands_of_a_shell,
     heard_by_a_busy_server,

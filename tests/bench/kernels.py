@@ -88,8 +88,7 @@ def _idle(folder: Path, words: list[str], code: str = "") -> tuple[float, float]
         before, began = _wakes(pid), perf_counter()
         sleep(IDLE_SECONDS)
         wakes = (_wakes(pid) - before) / (perf_counter() - began)
-        memory = sum(map(int, re.findall(r"^Private_\w+: +(\d+) kB", _read(pid, "smaps_rollup"), re.MULTILINE)))
-        return memory / 1024, wakes
+        return private_kib(pid) / 1024, wakes
 
 
 @contextmanager
@@ -138,5 +137,7 @@ def _wakes(pid: int) -> int:
     return found
 
 
-def _read(pid: int, name: str) -> str:
-    return Path(f"/proc/{pid}/{name}").read_text("utf-8")
+def private_kib(pid: int) -> int:
+    """Memory of a process that is its alone."""
+    told = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8")
+    return sum(map(int, re.findall(r"^Private_\w+: +(\d+) kB", told, re.MULTILINE)))

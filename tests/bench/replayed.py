@@ -77,7 +77,7 @@ async def replayed_run(bench: Bench) -> list[Line]:
             "the same commands in a warm box",
             milliseconds(figures["run"]),
             milliseconds(figures["box"]),
-            bound=Bound("≤ 2×", 2),
+            bound=Bound("≤ 1.7×", 1.7),
             samples=bench.samples,
         )
     ]

@@ -36,7 +36,8 @@ class LiveCard(anywidget.AnyWidget):
             *(Path(__file__).with_name(name).read_text("utf-8") for name in SCRIPTS),
         ]
     )
-    _css = STYLE_FILE
+    # Its text: of a file anywidget would tell every card of the process when it changes, and so keep them all.
+    _css = STYLE_FILE.read_text("utf-8")
     label = traitlets.Unicode().tag(sync=True)
     parts = traitlets.Dict().tag(sync=True)
 

@@ -58,13 +58,20 @@ class Running:
         self._heard_at = time.monotonic()
         self._idle: float | None = None
         self._why = ""
+        self._shows = ""
         self._kill_at = 0.0
         self._give_up_at = 0.0
 
     # ------------------------------------------------------------------ start
 
     def start(self, request: dict[str, Any], env: dict[bytes, bytes], cwd: bytes) -> None:
-        """Start it; one that cannot be started has its result at once."""
+        """Start it; one that cannot be started has its result at once.
+
+        Its folder for what it shows is made before. Where that cannot be, the program finds that out itself.
+        """
+        self._shows = request.get("shows", "")
+        if self._shows:
+            _make_folder(self._shows)
         ours: list[int] = []
         theirs: list[int] = []
         try:
@@ -310,6 +317,8 @@ class Running:
                     os.close(output.fd)
                 else:
                     Drain(self._loop, output.fd)
+        if self._shows and _holds_anything(self._shows):
+            outcome["shown"] = True
         self._link.send_json(frames.RESULT, self.stream, outcome)
         self._done(self.stream)
 
@@ -344,6 +353,21 @@ class Drain:
         Drain.open_now.remove(self)
         self._loop.forget(self._fd)
         os.close(self._fd)
+
+
+def _make_folder(path: str) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)
+    except (OSError, ValueError):
+        return
+
+
+def _holds_anything(path: str) -> bool:
+    try:
+        with os.scandir(path) as entries:
+            return any(True for _ in entries)
+    except (OSError, ValueError):
+        return False
 
 
 def _widen(fd: int) -> None:

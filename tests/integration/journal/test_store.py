@@ -5,10 +5,10 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Column, Text, delete, insert, select, text, update
 
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import (
@@ -24,6 +24,7 @@ from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal import views
 from kagura_kernel.journal.encoding import row_hash
 from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.schema import approvals, events, head, runs
 from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
 
@@ -317,6 +318,40 @@ def test_whatever_is_done_to_a_table_is_found_and_made_good(journal, statement, 
     assert journal.verify().rows == len(WHOLE)
 
 
+def other(column: Column, value: object) -> object:
+    """What a column might hold instead."""
+    return f"{value or ''}x" if isinstance(column.type, Text) else (value or 0) + 1000
+
+
+@pytest.mark.parametrize("table", [events, runs, approvals, head], ids=lambda table: table.name)
+def test_whatever_column_is_changed_is_found(journal, table):
+    tell(journal, *WHOLE)
+    kept = [dict(row._mapping) for row in journal.read(select(table))]
+    # The head is found by its id, and there is one.
+    for column in table.c if table is not head else (head.c.rows, head.c.last_hash):
+        with journal.writing() as writing:
+            key = next(iter(table.primary_key))
+            change = update(table).where(key == kept[0][key.name]).values({column: other(column, kept[0][column.name])})
+            writing.connection.execute(change)
+        with pytest.raises(JournalTampered):
+            journal.verify()
+        with journal.writing() as writing:
+            writing.connection.execute(delete(table))
+            writing.connection.execute(insert(table), kept)
+        assert journal.verify().rows == len(WHOLE), column.name
+
+
+def test_a_text_that_became_bytes_is_found(tmp_path):
+    with closing(Journal.open(tmp_path)) as journal:
+        fill(journal, 3)
+        for column in events.c.keys()[1:]:
+            meddle(journal, f"UPDATE journal_events SET {column} = CAST({column} AS BLOB) WHERE seq = 2")
+            with pytest.raises(JournalTampered, match=r"row 2.*something that is no text"):
+                journal.verify()
+            meddle(journal, f"UPDATE journal_events SET {column} = CAST({column} AS TEXT) WHERE seq = 2")
+        assert journal.verify().rows == 3
+
+
 def test_a_broken_chain_is_told_before_a_broken_table(journal):
     tell(journal, *WHOLE)
     meddle(journal, "DELETE FROM journal_runs", "UPDATE journal_events SET kind = 'noted' WHERE seq = 11")
@@ -399,6 +434,7 @@ import json, sys
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import ApprovalAlreadyDecided
 from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.schema import approvals, events, head, runs
 from kagura_kernel.journal.store import Journal
 where, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 journal = Journal.open(where)

@@ -1,7 +1,9 @@
 """Cards as HTML: what stands on them, and that nothing gets out of them."""
 
+import gc
 import json
 import re
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +17,7 @@ from kagura_kernel.domain.errors import RunKilled
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter.slots import card_html, write_once
+from kagura_kernel.jupyter.widgets.live_card import LiveCard
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.diff import counts
 from kagura_kernel.render.html import bare, drawn, html_of, style
@@ -29,6 +32,15 @@ from tests.support.sample_run import SampleRun
 
 def live(view: RunView) -> Page:
     return Page("".join(live_parts(view).values()))
+
+
+def test_nothing_keeps_a_live_card_that_was_closed():
+    card = LiveCard("a run", {"head": "<b>done</b>"}, pytest.fail)
+    kept = weakref.ref(card)
+    card.close()
+    del card
+    gc.collect()
+    assert kept() is None
 
 
 def test_a_card_tells_where_the_thinking_and_the_doing_took_place_and_why(story, view_of):

@@ -124,7 +124,11 @@ async def test_what_a_program_showed_is_recorded_before_its_result_and_the_brain
         recorder.record(ResultShown, call_id=call_id, mime="text/html", data="<b>")
         return Shown("Shown to the person: text/html.", (picture,))
 
-    hands = Hands(echo, recorder, SystemClock(), fatal=pytest.fail, shown=shown)
+    async def use(call: ToolCall, listen: OutputListener) -> ToolResult:
+        del listen
+        return ToolResult(f"did {call.name}", shows=call.name == "python")
+
+    hands = Hands(use, recorder, SystemClock(), fatal=pytest.fail, shown=shown)
     result = await hands.call(ToolCall("c1", "python", {"code": "x"}))
     assert result.text == "did python\nShown to the person: text/html."
     assert result.images == (picture,)

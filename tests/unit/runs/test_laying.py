@@ -217,9 +217,10 @@ async def test_files_of_other_programs_are_shown_by_the_end_of_their_name(stage,
 
 
 async def test_the_folder_for_what_a_call_shows_is_there_before_its_program(stage, exchange, results):
-    await exchange.open_call("c1")
-    line = f"echo '# Title' > {exchange.shown('c1')}/note.md"
-    assert (await stage.box.run(shell_command(line))).ok
+    folder = exchange.shown("c1")
+    assert not (await stage.box.run(replace(shell_command("true"), shows=folder))).shown
+    ran = await stage.box.run(replace(shell_command(f"echo '# Title' > {folder}/note.md"), shows=folder))
+    assert (ran.ok, ran.shown) == (True, True)
     await results.collect("c1")
     assert [one.data for one in stage.recorder.results] == ["# Title\n"]
 

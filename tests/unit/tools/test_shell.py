@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import UnknownName
@@ -149,15 +151,15 @@ def programs(runtime):
         await runtime.files.write(f"{call_id}.py", code)
         return Command(("python3", "-u", f"{call_id}.py"))
 
-    async def open_call(call_id: str) -> None:
-        await runtime.files.write(f"opened/{call_id}", b"")
+    def shows(call_id: str) -> str:
+        return str(PurePosixPath(runtime.files.root, "shown", call_id))
 
-    return BoxPrograms(lambda call: {"CALL": call, "PLAIN": "word"}, python, open_call)
+    return BoxPrograms(lambda call: {"CALL": call, "PLAIN": "word"}, python, shows)
 
 
 async def test_commands_find_the_variables_of_their_call(hand):
     toolbox = standard_toolbox(hand.runtime, programs=programs(hand.runtime))
-    assert (await told(toolbox, "bash", command="echo $CALL $PLAIN; ls opened")).text == "call-1 word\ncall-1"
+    assert (await told(toolbox, "bash", command="echo $CALL $PLAIN; ls shown")).text == "call-1 word\ncall-1"
     code = "import os, sys; print(os.environ['PLAIN'], sys.argv, [sys.stdin.read()])"
     assert (await told(toolbox, "python", code=code)).text == "word ['call-1.py'] ['']"
 
