@@ -1,4 +1,3 @@
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -27,7 +26,7 @@ WEIGHTS = Weights()
 
 def _place(number: int, **changes: object) -> Place:
     place = Place(number, 0, 0, number, turn=False, length=10, at=0, importance=0.5, bias=0)
-    return replace(place, **changes)
+    return place._replace(**changes)
 
 
 def _order(wanted: list[Wanted], *places: Place) -> list[int]:
