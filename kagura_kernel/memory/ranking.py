@@ -44,13 +44,17 @@ LEAST_SIMILAR = 0.2
 """A cosine below this says nothing."""
 
 
+LONG_ENOUGH = 40
+"""A text of so many words is never held to be short."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weights:
     """What counts how much; found on the tuning half of the benchmark's questions."""
 
     saturation: float = 1.0  # How soon a word's repetition stops counting (k1 of BM25)
-    length: float = 0.15  # How much a long text is held against its words (b of BM25)
-    previous: float = 0.5  # What a word in the turn before, and after, counts beside one in the turn itself
+    length: float = 0.05  # How much a long text is held against its words (b of BM25)
+    previous: float = 0.6  # What a word in the turn before, and after, counts beside one in the turn itself
     after: float = 0.1
     before_previous: float = 0.1  # Likewise for the turn before the one before
     note: float = 0.02  # What those count where the two are not turns of a conversation
@@ -59,9 +63,11 @@ class Weights:
     importance: float = 0.02  # The most that these add, as parts of the score; they break ties
     feedback: float = 0.06
     age: float = 0.005
-    speaker: float = 1.0  # What a word counts that is the speaker's name, beside one in the text
+    # What it adds, as a part of the score, that a text is no shorter than most: few answers are a word or two
+    substance: float = 0.4
+    speaker: float = 2.5  # What a word counts that is the speaker's name, beside one in the text
     mention: float = 0.2  # What a word counts in the text that is some speaker's name: mostly it says who is spoken to
-    date: float = 1.0  # What the date of a memory counts
+    date: float = 2.5  # What the date of a memory counts
     dated: float = 0.5  # What a word of the question counts that belongs to a date
     meaning: float = 0.4  # The part of the score that comes from meaning, where there is a model for it
 
@@ -120,6 +126,7 @@ class _Ranking:
         self._places = places
         self._weights = weights
         mean = max(8.0, sum(place.length for place in places.values()) / len(places))
+        self._enough = min(mean, LONG_ENOUGH)
         soon, longer = weights.saturation, weights.length
         # How many times a word has to be in each memory to count half of what it can.
         self._half = {row: soon * (1 + longer * (place.length / mean - 1)) for row, place in places.items()}
@@ -137,7 +144,7 @@ class _Ranking:
         moments = [place.at for place in places.values()]
         oldest, span = min(moments), max(1, max(moments) - min(moments))
         sums = weights.saturation + 1 + weights.session + weights.coverage
-        highest = self._total * sums * (1 + weights.importance + weights.feedback + weights.age)
+        highest = self._total * sums * (1 + weights.importance + weights.feedback + weights.age + weights.substance)
         scored = []
         for row in own.keys() | near.keys():
             place = places[row]
@@ -148,6 +155,7 @@ class _Ranking:
             if place.turn:
                 fit += weights.session * self._sessions.get(place.session, 0.0)
             prior = 1 + weights.importance * (2 * place.importance - 1) + weights.age * (place.at - oldest) / span
+            prior += weights.substance * min(1.0, place.length / self._enough)
             if place.bias:
                 prior += weights.feedback * math.tanh(place.bias / 2)
             scored.append((fit * prior, place.at, row))
@@ -156,11 +164,14 @@ class _Ranking:
 
     def _why(self, row: int) -> tuple[str, ...]:
         half = self._half[row]
-        held = ((word, word.rows[row]) for word in self._wanted if row in word.rows)
-        own = [(word.worth * times / (times + half), word.label) for word, times in held]
-        if (near := self._near.get(row, 0.0)) > self._own.get(row, 0.0):
-            own.append((near / (self._weights.saturation + 1), NEIGHBOUR))
-        return tuple(dict.fromkeys(label for _, label in sorted(own, key=lambda part: -part[0])))
+        held = [(word, word.rows[row]) for word in self._wanted if row in word.rows]
+        parts = [(word.worth * times / (times + half), word) for word, times in held]
+        labels = [(worth, word.label) for worth, word in parts]
+        near = self._near.get(row, 0.0) / (self._weights.saturation + 1)
+        # Who speaks, and when, is not what is said, so that it hides no neighbour.
+        if near > sum(worth for worth, word in parts if word.spreads):
+            labels.append((near, NEIGHBOUR))
+        return tuple(dict.fromkeys(label for _, label in sorted(labels, key=lambda part: -part[0])))
 
     def _spread(self, word: Wanted) -> None:
         """Give what a word is worth to the memories that have it, to their neighbours, and to their sessions."""

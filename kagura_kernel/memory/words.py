@@ -218,6 +218,13 @@ wollte worden wurde wurden zu zum zur zwar zwischen
 """
 GERMAN = frozenset(_GERMAN_WORDS.split())
 
+_SAYING_WORDS = """
+say says said tell tells told talk talked mention mentioned
+sagen sagt sagte gesagt erzahlen erzahlt erzahlte erwahnt erwahnte
+"""
+_SAYING = frozenset(_SAYING_WORDS.split())
+"""What a question says of whoever spoke, and what they said does not."""
+
 _ONLY_ENGLISH = ENGLISH - GERMAN
 _ONLY_GERMAN = GERMAN - ENGLISH
 
@@ -246,6 +253,7 @@ _PIECE = re.compile(f"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\\W_]|[\u0900-\u0dff]
 _SPACED_PIECE = re.compile("(?:[^\\W_]|[\u0900-\u0dff])+")
 _ASCII = bytes(code if chr(code).isalnum() else ord(" ") for code in range(128)) + bytes(128)
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_HONORIFIC = re.compile("(?<=[\u3400-\u9fff])(?:さん|さま|様|くん|君|ちゃん)")
 _IS_IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _WORD = re.compile(r"[\w\u0308]+")
 _UMLAUT = re.compile(r"[äöüÄÖÜ]|[aouAOU]\u0308")
@@ -284,8 +292,8 @@ def query_terms(text: str) -> list[Term]:
     """What a question asks for, each thing once; words that say nothing only where there is no other."""
     words, runs = _pieces(text)
     stopped = GERMAN if is_german(words) else ENGLISH
-    telling = [word for word in words if word not in stopped]
-    grams = list(_gram_terms(runs))
+    telling = [word for word in words if word not in stopped and word not in _SAYING]
+    grams = list(_gram_terms(part for run in runs for part in _HONORIFIC.split(run) if part))
     if not telling and not grams:
         telling = words
     return _each_once([*(_word_term(word) for word in telling), *grams])
