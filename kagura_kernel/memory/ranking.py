@@ -45,7 +45,7 @@ LEAST_SIMILAR = 0.2
 
 
 LONG_ENOUGH = 40
-"""A text of so many words is never held to be short."""
+"""A turn of so many words is never held to be short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Weights:
     importance: float = 0.02  # The most that these add, as parts of the score; they break ties
     feedback: float = 0.06
     age: float = 0.005
-    # What it adds, as a part of the score, that a text is no shorter than most: few answers are a word or two
+    # What it adds, as a part of the score, that a turn is no shorter than most: few answers are a word or two
     substance: float = 0.4
     speaker: float = 2.5  # What a word counts that is the speaker's name, beside one in the text
     mention: float = 0.2  # What a word counts in the text that is some speaker's name: mostly it says who is spoken to
@@ -155,7 +155,7 @@ class _Ranking:
             if place.turn:
                 fit += weights.session * self._sessions.get(place.session, 0.0)
             prior = 1 + weights.importance * (2 * place.importance - 1) + weights.age * (place.at - oldest) / span
-            prior += weights.substance * min(1.0, place.length / self._enough)
+            prior += weights.substance * (min(1.0, place.length / self._enough) if place.turn else 1.0)
             if place.bias:
                 prior += weights.feedback * math.tanh(place.bias / 2)
             scored.append((fit * prior, place.at, row))

@@ -46,11 +46,14 @@ def test_two_words_count_more_than_one_of_them_again_and_again():
 
 
 def test_a_word_counts_more_in_a_short_text_than_in_a_long_one():
-    assert _order([Wanted("word", 1.0, {1: 1.0, 2: 1.0})], _place(1, length=400), _place(2, length=50)) == [2, 1]
+    assert _order([Wanted("word", 1.0, {1: 1.0, 2: 1.0})], _place(1, length=400), _place(2, length=10)) == [2, 1]
 
 
-def test_a_text_of_a_word_or_two_is_found_after_one_that_says_something():
-    assert _order([Wanted("word", 1.0, {1: 1.0, 2: 1.0})], _place(1, length=2), _place(2, length=12)) == [2, 1]
+@pytest.mark.parametrize(("turn", "order"), [(True, [2, 1]), (False, [1, 2])])
+def test_a_turn_of_a_word_or_two_is_found_after_one_that_says_something(turn, order):
+    places = (_place(1, length=2, turn=turn), _place(2, length=12, turn=turn))
+
+    assert _order([Wanted("word", 1.0, {1: 1.0, 2: 1.0})], *places) == order
 
 
 def test_the_turn_after_a_question_is_found_by_the_words_of_the_question():
