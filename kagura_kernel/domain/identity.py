@@ -26,6 +26,9 @@ other text of an event is redacted before it is stored or shown."""
 # Crockford's alphabet: no letter that a reader could take for a digit.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
+_PAIRS = [one + other for one in _ALPHABET for other in _ALPHABET]
+_SHIFTS = range(60, -1, -10)
+
 _COUNTED, _RANDOM = 13, 12
 """Bits behind the milliseconds: what this process counts, so that no two of its own are the same, and chance."""
 
@@ -39,11 +42,7 @@ def _number() -> int:
 
 def _stamp(prefix: str) -> str:
     number = _number()
-    digits = []
-    for _ in range(14):
-        digits.append(_ALPHABET[number & 31])
-        number >>= 5
-    return f"{prefix}-{''.join(reversed(digits))}"
+    return f"{prefix}-{''.join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])}"
 
 
 def new_run_id() -> RunId:

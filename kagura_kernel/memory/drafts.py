@@ -32,6 +32,7 @@ MOST_K = 1000
 MOST_PROBLEMS = 50
 MEMORY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 
+_FIELDS = ("scope", "thread", "speaker", "author's name", "run's id", "source's address")
 _SHORT = 120
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -143,18 +144,22 @@ def _draft_problems(draft: Draft) -> Iterator[str]:
         yield "the text is empty"
     yield from _text_problems("summary", draft.summary, MOST_SUMMARY)
     yield from _kind_problems((draft.type,))
-    yield from _tag_problems(draft.tags)
-    if len(set(draft.tags)) > MOST_TAGS:
-        yield f"there are more than {MOST_TAGS} tags"
+    if draft.tags:
+        yield from _tag_problems(draft.tags)
+        if len(set(draft.tags)) > MOST_TAGS:
+            yield f"there are more than {MOST_TAGS} tags"
     if not _within_one(draft.importance):
         yield "the importance is not between 0 and 1"
-    fields = {"scope": draft.scope, "thread": draft.thread, "speaker": draft.speaker}
-    origin = {"author's name": draft.source.by, "run's id": draft.source.run_id, "source's address": draft.source.uri}
-    yield from _field_problems(fields | origin)
+    source = draft.source
+    fields = (draft.scope, draft.thread, draft.speaker, source.by, source.run_id, source.uri)
+    # Of many memories nearly all have short fields of plain letters.
+    if not (len(joined := "".join(fields)) <= MOST_FIELD and joined.isascii() and joined.isprintable()):
+        yield from _field_problems(dict(zip(_FIELDS, fields, strict=True)))
     yield from _moment_problems({"moment": draft.at, "moment of expiry": draft.expires_at})
     if draft.id and not MEMORY_ID.fullmatch(draft.id):
         yield "the id is not made of at most 128 letters, digits and . _ : -"
-    yield from _data_problems(draft.data)
+    if draft.data:
+        yield from _data_problems(draft.data)
 
 
 def _query_problems(query: Query) -> Iterator[str]:
@@ -174,7 +179,7 @@ def _text_problems(what: str, text: str, most: int) -> Iterator[str]:
         yield f"the {what} has {len(text):,} characters, more than {most:,}"
     if "\0" in text:
         yield f"the {what} holds a NUL character"
-    if _SURROGATE.search(text):
+    if not text.isascii() and _SURROGATE.search(text):
         yield f"the {what} holds half a character (a lone surrogate)"
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kagura_kernel.domain.memory import Memory
 from kagura_kernel.memory.words import Term, index_terms, query_terms
@@ -42,13 +44,17 @@ LEAST_SIMILAR = 0.2
 """A cosine below this says nothing."""
 
 
+LONG_ENOUGH = 40
+"""A turn of so many words is never held to be short."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weights:
     """What counts how much; found on the tuning half of the benchmark's questions."""
 
     saturation: float = 1.0  # How soon a word's repetition stops counting (k1 of BM25)
-    length: float = 0.15  # How much a long text is held against its words (b of BM25)
-    previous: float = 0.5  # What a word in the turn before, and after, counts beside one in the turn itself
+    length: float = 0.05  # How much a long text is held against its words (b of BM25)
+    previous: float = 0.6  # What a word in the turn before, and after, counts beside one in the turn itself
     after: float = 0.1
     before_previous: float = 0.1  # Likewise for the turn before the one before
     note: float = 0.02  # What those count where the two are not turns of a conversation
@@ -57,9 +63,11 @@ class Weights:
     importance: float = 0.02  # The most that these add, as parts of the score; they break ties
     feedback: float = 0.06
     age: float = 0.005
-    speaker: float = 1.0  # What a word counts that is the speaker's name, beside one in the text
+    # What it adds, as a part of the score, that a turn is no shorter than most: few answers are a word or two
+    substance: float = 0.4
+    speaker: float = 2.5  # What a word counts that is the speaker's name, beside one in the text
     mention: float = 0.2  # What a word counts in the text that is some speaker's name: mostly it says who is spoken to
-    date: float = 1.0  # What the date of a memory counts
+    date: float = 2.5  # What the date of a memory counts
     dated: float = 0.5  # What a word of the question counts that belongs to a date
     meaning: float = 0.4  # The part of the score that comes from meaning, where there is a model for it
 
@@ -75,8 +83,7 @@ class Wanted:
     spreads: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """What ranking has to know of a memory."""
 
     number: int  # The row that it is
@@ -104,97 +111,99 @@ def rarity(rows: int, found: int) -> float:
     return math.log(1 + (max(rows, found) - found + 0.5) / (found + 0.5))
 
 
-def rank(wanted: Sequence[Wanted], places: Mapping[int, Place], weights: Weights) -> list[Scored]:
-    """The memories in the order of their fit, the best first; those that nothing matches are left out."""
+def rank(
+    wanted: Sequence[Wanted], places: Mapping[int, Place], weights: Weights, most: int | None = None
+) -> list[Scored]:
+    """The memories in the order of their fit, the best `most` first; those that nothing matches are left out."""
     if not places:
         return []
-    ranking = _Ranking(wanted, places, weights)
-    scored = [found for place in places.values() if (found := ranking.score(place)) is not None]
-    scored.sort(key=lambda found: (-found.score, -places[found.number].at, -found.number))
-    return scored
+    return _Ranking(wanted, places, weights).best(most)
 
 
 class _Ranking:
     def __init__(self, wanted: Sequence[Wanted], places: Mapping[int, Place], weights: Weights) -> None:
+        self._wanted = wanted
         self._places = places
         self._weights = weights
-        self._length = max(8.0, sum(place.length for place in places.values()) / len(places))
-        moments = [place.at for place in places.values()]
-        self._oldest, self._span = min(moments), max(1, max(moments) - min(moments))
+        mean = max(8.0, sum(place.length for place in places.values()) / len(places))
+        self._enough = min(mean, LONG_ENOUGH)
+        soon, longer = weights.saturation, weights.length
+        # How many times a word has to be in each memory to count half of what it can.
+        self._half = {row: soon * (1 + longer * (place.length / mean - 1)) for row, place in places.items()}
         self._total = sum(word.worth for word in wanted) or 1.0
-        most = weights.saturation + 1 + weights.session + weights.coverage
-        self._most = self._total * most * (1 + weights.importance + weights.feedback + weights.age)
-        self._own: dict[int, list[tuple[float, str]]] = {}
-        self._near: dict[int, float] = {}
-        self._covered: dict[int, float] = {}
-        self._sessions: dict[int, float] = {}
+        self._own: defaultdict[int, float] = defaultdict(float)
+        self._near: defaultdict[int, float] = defaultdict(float)
+        self._covered: defaultdict[int, float] = defaultdict(float)
+        self._sessions: defaultdict[int, float] = defaultdict(float)
         for word in wanted:
             self._spread(word)
 
-    def score(self, place: Place) -> Scored | None:
-        weights = self._weights
-        parts = self._own.get(place.number, [])
-        near = self._near.get(place.number, 0.0)
-        if not parts and not (place.turn and near):
-            return None
-        own = sum(worth for worth, _ in parts)
-        covered = self._covered.get(place.number, 0.0)
-        fit = own + near + weights.coverage * covered * covered / self._total
-        if place.turn:
-            fit += weights.session * self._sessions.get(place.session, 0.0)
-        if near > own:
-            parts = [*parts, (near, NEIGHBOUR)]
-        labels = (label for _, label in sorted(parts, key=lambda part: -part[0]))
-        return Scored(place.number, min(1.0, fit * self._prior(place) / self._most), tuple(dict.fromkeys(labels)))
+    def best(self, most: int | None) -> list[Scored]:
+        """The memories that something matches, in their order."""
+        weights, places, own, near = self._weights, self._places, self._own, self._near
+        moments = [place.at for place in places.values()]
+        oldest, span = min(moments), max(1, max(moments) - min(moments))
+        sums = weights.saturation + 1 + weights.session + weights.coverage
+        highest = self._total * sums * (1 + weights.importance + weights.feedback + weights.age + weights.substance)
+        scored = []
+        for row in own.keys() | near.keys():
+            place = places[row]
+            if row not in own and not place.turn:
+                continue
+            covered = self._covered.get(row, 0.0)
+            fit = own.get(row, 0.0) + near.get(row, 0.0) + weights.coverage * covered * covered / self._total
+            if place.turn:
+                fit += weights.session * self._sessions.get(place.session, 0.0)
+            prior = 1 + weights.importance * (2 * place.importance - 1) + weights.age * (place.at - oldest) / span
+            prior += weights.substance * (min(1.0, place.length / self._enough) if place.turn else 1.0)
+            if place.bias:
+                prior += weights.feedback * math.tanh(place.bias / 2)
+            scored.append((fit * prior, place.at, row))
+        scored.sort(reverse=True)
+        return [Scored(row, min(1.0, score / highest), self._why(row)) for score, _, row in scored[:most]]
+
+    def _why(self, row: int) -> tuple[str, ...]:
+        half = self._half[row]
+        held = [(word, word.rows[row]) for word in self._wanted if row in word.rows]
+        parts = [(word.worth * times / (times + half), word) for word, times in held]
+        labels = [(worth, word.label) for worth, word in parts]
+        near = self._near.get(row, 0.0) / (self._weights.saturation + 1)
+        # Who speaks, and when, is not what is said, so that it hides no neighbour.
+        if near > sum(worth for worth, word in parts if word.spreads):
+            labels.append((near, NEIGHBOUR))
+        return tuple(dict.fromkeys(label for _, label in sorted(labels, key=lambda part: -part[0])))
 
     def _spread(self, word: Wanted) -> None:
         """Give what a word is worth to the memories that have it, to their neighbours, and to their sessions."""
         own = {row: word.rows[row] for row in self._places.keys() & word.rows.keys()}
-        sessions = set()
+        worth = word.worth * (self._weights.saturation + 1)
         for row, times in own.items():
-            place = self._places[row]
-            worth = word.worth * self._saturated(times, place)
-            self._own.setdefault(row, []).append((worth, word.label))
-            self._covered[row] = self._covered.get(row, 0.0) + word.worth
-            sessions.add(place.session)
+            self._own[row] += worth * times / (times + self._half[row])
+            self._covered[row] += word.worth
         if not word.spreads:
             return
         for row, times in self._around(own).items():
-            place, held = self._places[row], own.get(row, 0.0)
-            more = self._saturated(held + times, place) - self._saturated(held, place)
-            self._near[row] = self._near.get(row, 0.0) + word.worth * more
-        for session in sessions:
-            self._sessions[session] = self._sessions.get(session, 0.0) + word.worth
+            held, half = own.get(row, 0.0), self._half[row]
+            more = held + times
+            self._near[row] += worth * (more / (more + half) - held / (held + half))
+        for session in {self._places[row].session for row in own}:
+            self._sessions[session] += word.worth
 
     def _around(self, own: Mapping[int, float]) -> dict[int, float]:
         """How often a word is in the neighbours of memories, by how much they count there."""
-        weights = self._weights
-        times: dict[int, float] = {}
+        places, weights = self._places, self._weights
+        times: defaultdict[int, float] = defaultdict(float)
         for row, held in own.items():
-            place = self._places[row]
+            place = places[row]
             share = held if place.turn else held * weights.note
-            following = self._places.get(place.after)
-            beyond = following.after if following is not None else 0
-            given = ((place.prev, weights.after), (place.after, weights.previous), (beyond, weights.before_previous))
-            for other, part in given:
-                if other in self._places:
-                    times[other] = times.get(other, 0.0) + share * part
+            if place.prev in places:
+                times[place.prev] += share * weights.after
+            following = places.get(place.after)
+            if following is not None:
+                times[place.after] += share * weights.previous
+                if following.after in places:
+                    times[following.after] += share * weights.before_previous
         return times
-
-    def _saturated(self, times: float, place: Place) -> float:
-        weights = self._weights
-        longer = place.length / self._length - 1
-        return times * (weights.saturation + 1) / (times + weights.saturation * (1 + weights.length * longer))
-
-    def _prior(self, place: Place) -> float:
-        weights = self._weights
-        newer = (place.at - self._oldest) / self._span
-        return (
-            1
-            + weights.importance * (2 * place.importance - 1)
-            + weights.feedback * math.tanh(place.bias / 2)
-            + weights.age * newer
-        )
 
 
 def fused(lexical: Iterable[Scored], similar: Mapping[int, float], meaning: float) -> list[Scored]:

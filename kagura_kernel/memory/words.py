@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date
 from functools import cache, lru_cache
 
 _LATIN = ((0x00C0, 0x0250), (0x1E00, 0x1F00))
@@ -218,12 +218,21 @@ wollte worden wurde wurden zu zum zur zwar zwischen
 """
 GERMAN = frozenset(_GERMAN_WORDS.split())
 
+_SAYING_WORDS = """
+say says said tell tells told talk talked mention mentioned
+sagen sagt sagte gesagt erzahlen erzahlt erzahlte erwahnt erwahnte
+"""
+_SAYING = frozenset(_SAYING_WORDS.split())
+"""What a question says of whoever spoke, and what they said does not."""
+
 _ONLY_ENGLISH = ENGLISH - GERMAN
 _ONLY_GERMAN = GERMAN - ENGLISH
 
 
-def is_german(words: Iterable[str]) -> bool:
+def is_german(words: Collection[str]) -> bool:
     """Whether folded words speak for German rather than for English; where nothing speaks, they do not."""
+    if _ONLY_GERMAN.isdisjoint(words):
+        return False
     balance = 0
     for word in words:
         if word in _ONLY_GERMAN:
@@ -241,7 +250,10 @@ _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 )
 _PIECE = re.compile(f"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\\W_]|[\u0900-\u0dff])+")
+_SPACED_PIECE = re.compile("(?:[^\\W_]|[\u0900-\u0dff])+")
+_ASCII = bytes(code if chr(code).isalnum() else ord(" ") for code in range(128)) + bytes(128)
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_HONORIFIC = re.compile("(?<=[\u3400-\u9fff])(?:さん|さま|様|くん|君|ちゃん)")
 _IS_IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _WORD = re.compile(r"[\w\u0308]+")
 _UMLAUT = re.compile(r"[äöüÄÖÜ]|[aouAOU]\u0308")
@@ -266,13 +278,11 @@ class Term:
 
 def index_terms(text: str) -> list[str]:
     """Everything that a text is found by, as often as it is in it."""
-    pieces = _PIECE.findall(fold(text))
-    words = [piece for piece in pieces if not _IS_UNSPACED.match(piece)]
+    words, runs = _pieces(text)
     stem = _german if is_german(words) else _english
-    terms = [stem(word) for word in words]
-    for piece in pieces:
-        if _IS_UNSPACED.match(piece):
-            terms.extend(gram for size in GRAM_WEIGHTS for gram in _grams(piece, size))
+    terms = list(map(stem, words))
+    for run in runs:
+        terms.extend(gram for size in GRAM_WEIGHTS for gram in _grams(run, size))
     if not text.isascii():
         terms.extend(stem(other) for other in _umlauts_written_out(text))
     return terms
@@ -280,14 +290,26 @@ def index_terms(text: str) -> list[str]:
 
 def query_terms(text: str) -> list[Term]:
     """What a question asks for, each thing once; words that say nothing only where there is no other."""
-    pieces = _PIECE.findall(fold(text))
-    words = [piece for piece in pieces if not _IS_UNSPACED.match(piece)]
+    words, runs = _pieces(text)
     stopped = GERMAN if is_german(words) else ENGLISH
-    telling = [word for word in words if word not in stopped]
-    grams = list(_gram_terms([piece for piece in pieces if _IS_UNSPACED.match(piece)]))
+    telling = [word for word in words if word not in stopped and word not in _SAYING]
+    grams = list(_gram_terms(part for run in runs for part in _HONORIFIC.split(run) if part))
     if not telling and not grams:
         telling = words
     return _each_once([*(_word_term(word) for word in telling), *grams])
+
+
+def _pieces(text: str) -> tuple[list[str], list[str]]:
+    """The folded words of a text, and its runs of a script without spaces."""
+    folded = fold(text)
+    # Most texts need neither pattern; they cost many times what these do.
+    if folded.isascii():
+        return folded.encode().translate(_ASCII).decode().split(), []
+    if _IS_UNSPACED.search(folded) is None:
+        return _SPACED_PIECE.findall(folded), []
+    pieces = _PIECE.findall(folded)
+    runs = [piece for piece in pieces if _IS_UNSPACED.match(piece)]
+    return [piece for piece in pieces if not _IS_UNSPACED.match(piece)], runs
 
 
 def _word_term(word: str) -> Term:
@@ -323,6 +345,8 @@ def _grams(run: str, size: int) -> Iterator[str]:
 
 
 def _umlauts_written_out(text: str) -> Iterator[str]:
+    if _UMLAUT.search(text) is None:
+        return
     for word in _WORD.findall(text):
         if _UMLAUT.search(word) is not None:
             yield from _PIECE.findall(unfold_umlauts(word))
@@ -374,8 +398,8 @@ _BEFORE_MONTH = re.compile(r"\b(?:in|of|on|during|since|until|by|early|late|mid|
 _MONTHS_A_YEAR, _DAYS_A_MONTH = 12, 31
 
 
-def marks_of(moment: datetime) -> tuple[str, ...]:
-    """What a moment is found by: its year, its month in any year, its month, and its day in any year."""
+def marks_of(moment: date) -> tuple[str, ...]:
+    """What a day is found by: its year, its month in any year, its month, and its day in any year."""
     return (
         f"y{moment.year:04}",
         f"m{moment.month:02}",

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from statistics import quantiles
-from time import perf_counter
+from time import perf_counter, process_time
 
 from kagura_kernel.domain.memory import Author, Draft, Query, Source, Tier
 from kagura_kernel.memory.embeddings import MiniLM, find_model
@@ -98,10 +98,12 @@ def _timed(path: Path, size: int) -> list[Line]:
     words = ["".join(random.choices("abcdefghijklmnoprstuvwz", k=random.randrange(3, 10))) for _ in range(_WORDS)]
     often = list(itertools.accumulate(1 / (rank + 3) for rank in range(_WORDS)))
     store = SqliteMemory(path)
-    began = perf_counter()
+    taken = 0.0
     for start in range(0, size, _BATCH):
-        store.remember_many(_drafts(random, words, often, range(start, start + _BATCH)))
-    rate = size / (perf_counter() - began)
+        drafts = list(_drafts(random, words, often, range(start, start + _BATCH)))
+        began = process_time()
+        store.remember_many(drafts)
+        taken += process_time() - began
     singles = []
     for draft in _drafts(random, words, often, range(size, size + _SINGLES)):
         began = perf_counter()
@@ -114,7 +116,11 @@ def _timed(path: Path, size: int) -> list[Line]:
     among = f"among {size:,} memories"
     lines = [
         Line(
-            "memories remembered in bulk", figure=rate, unit="/s", bound=Bound("≥ 2,000 /s", 2000, "least"), samples=1
+            "memories remembered in bulk, per second of CPU",
+            figure=size / taken,
+            unit="/s",
+            bound=Bound("≥ 15,000 /s", 15_000, "least"),
+            samples=1,
         ),
         _line(f"one remembered {among}, on the disk", _middle(singles), 2, _SINGLES),
         _line(f"memory opened, {size:,} in it", opening, 50, 1),
@@ -129,7 +135,7 @@ def _timed(path: Path, size: int) -> list[Line]:
             text = " ".join([*random.choices(words, cum_weights=often, k=6), always])
             took.append(_asked(store, Query(text, tier=query.tier, scopes=query.scopes)))
         parts = quantiles(took, n=20)
-        most = (10, 30) if size == MANY else (60, 60)
+        most = (10, 20) if size == MANY else (60, 60)
         lines.append(_line(f"{what} {among}, p50", parts[9], most[0], _QUESTIONS))
         lines.append(_line(f"{what} {among}, p95", parts[18], most[1], _QUESTIONS))
     store.close()

@@ -16,7 +16,7 @@ from kagura_kernel.domain.errors.memory import MemoryUnavailable
 APPLICATION_ID = 0x6B616D65
 """Marks the file as a memory of this package: `kame`."""
 
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 """Changes whenever the same text is found by other terms; the index is then made anew."""
 
 _FIRST = """
@@ -94,7 +94,16 @@ _SECOND = """
 CREATE TABLE meaning (n INTEGER NOT NULL, model TEXT NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (n, model)) STRICT;
 """
 
-MIGRATIONS = (_FIRST, _SECOND)
+# Terms are asked for one by one and come folded, so that neither their places nor a tokenizer's folding is needed.
+# What is remembered is mostly the newest, and an index grows fastest at its end.
+_THIRD = """
+DROP INDEX memory_by_time;
+CREATE INDEX memory_by_time ON memory(at, n) WHERE forgotten_at IS NULL;
+DROP TABLE term;
+CREATE VIRTUAL TABLE term USING fts5(terms, content='', columnsize=0, detail=none, tokenize="ascii");
+"""
+
+MIGRATIONS = (_FIRST, _SECOND, _THIRD)
 
 
 def check_owner(connection: sqlite3.Connection, where: str) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -35,6 +36,11 @@ def moment(number: int) -> datetime:
     return _EPOCH + number * _MICROSECOND
 
 
+def as_json(tags: Sequence[str]) -> str:
+    """Tags as a column holds them."""
+    return json.dumps(tags) if tags else "[]"
+
+
 def row_of(number: int, memory: Memory) -> tuple[Any, ...]:
     """What `INSERT` takes."""
     source = memory.source
@@ -42,14 +48,14 @@ def row_of(number: int, memory: Memory) -> tuple[Any, ...]:
         number,
         memory.id,
         memory.text,
-        source.author.value,
+        str(source.author),
         source.by,
         source.run_id,
         source.uri,
-        memory.tier.value,
+        str(memory.tier),
         memory.type,
         memory.summary,
-        json.dumps(memory.tags),
+        as_json(memory.tags),
         memory.importance,
         memory.scope,
         memory.thread,
@@ -58,7 +64,7 @@ def row_of(number: int, memory: Memory) -> tuple[Any, ...]:
         micros(memory.created_at),
         _micros_or_none(memory.expires_at),
         int(memory.pinned),
-        json.dumps(dict(memory.data), ensure_ascii=False),
+        json.dumps(dict(memory.data), ensure_ascii=False) if memory.data else "{}",
         memory.promoted_by,
         memory.helped,
         memory.misled,
@@ -171,25 +177,45 @@ def date_mark(mark: str) -> str:
 
 def indexed(memory: Memory) -> tuple[str, int]:
     """What the index holds of a memory, and how many words that are of its text."""
-    speaker, said = (memory.speaker, memory.text) if memory.speaker else speaker_in(memory.text)
-    if memory.speaker:
-        named, rest = speaker_in(memory.text)
-        said = rest if named == memory.speaker else said
-    words = index_terms(said.translate(_PRIVATE))
+    speaker, said = memory.speaker, memory.text
+    if not speaker:
+        speaker, said = speaker_in(said)
+    elif speaker in said:
+        named, rest = speaker_in(said)
+        said = rest if named == speaker else said
+    words = index_terms(_without_private(said))
     # A summary is nearly always the text's beginning; its words must not count twice.
-    known = set(words)
-    beside = " ".join((memory.summary, *memory.tags)).translate(_PRIVATE)
-    words += [word for word in index_terms(beside) if word not in known]
-    names = [speaker_mark(word) for word in set(index_terms(fold(speaker)))]
-    marks = [
-        facet_mark("scope", memory.scope),
-        facet_mark("type", memory.type),
-        facet_mark("tier", memory.tier.value),
+    begun = said is memory.text and said.startswith(memory.summary.removesuffix("…"))
+    if memory.tags or not begun:
+        known = set(words)
+        beside = " ".join(memory.tags if begun else (memory.summary, *memory.tags))
+        words += [word for word in index_terms(_without_private(beside)) if word not in known]
+    marks = (
+        _kind_marks(memory.scope, memory.type, str(memory.tier)),
         *(facet_mark("tag", tag) for tag in memory.tags),
-        *(date_mark(mark) for mark in marks_of(memory.at)),
-        *names,
-    ]
+        _day_marks(memory.at.date()),
+        _name_marks(speaker),
+    )
     return " ".join((*_counted(words), *marks)), len(words)
+
+
+def _without_private(text: str) -> str:
+    return text if text.isascii() else text.translate(_PRIVATE)
+
+
+@lru_cache(maxsize=1 << 10)
+def _kind_marks(scope: str, type_: str, tier: str) -> str:
+    return " ".join((facet_mark("scope", scope), facet_mark("type", type_), facet_mark("tier", tier)))
+
+
+@lru_cache(maxsize=1 << 10)
+def _day_marks(day: date) -> str:
+    return " ".join(map(date_mark, marks_of(day)))
+
+
+@lru_cache(maxsize=1 << 10)
+def _name_marks(speaker: str) -> str:
+    return " ".join(speaker_mark(word) for word in dict.fromkeys(index_terms(fold(speaker))))
 
 
 def is_turn(memory: Memory) -> bool:
@@ -204,7 +230,6 @@ def _counted(words: list[str]) -> list[str]:
     counts: dict[str, int] = {}
     for word in words:
         counts[word] = counts.get(word, 0) + 1
-    terms = list(counts)
-    terms += [word + OFTEN for word, count in counts.items() if count >= TWICE]
-    terms += [word + VERY_OFTEN for word, count in counts.items() if count >= FOUR_TIMES]
-    return terms
+    twice = [word for word, count in counts.items() if count >= TWICE]
+    often = [word + VERY_OFTEN for word in twice if counts[word] >= FOUR_TIMES]
+    return [*counts, *[word + OFTEN for word in twice], *often]

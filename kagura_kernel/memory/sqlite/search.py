@@ -9,8 +9,9 @@ candidates alone.
 
 from __future__ import annotations
 
-import heapq
+import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -31,13 +32,17 @@ from kagura_kernel.memory.words import fold, index_terms, marks_in, names_date, 
 
 PROBE = 600
 """Rows of each word that are read in any case, the newest."""
-BUDGET = 5_000
+BUDGET = 1_500
 """Rows that are read beyond the probes."""
 SELECTIVE = 2_000
 """A filter that lets at most so many memories through is applied within the index."""
 
-_NEWEST = "SELECT rowid FROM term WHERE term MATCH ? ORDER BY rowid DESC LIMIT ?"
-_OLDER = "SELECT rowid FROM term WHERE term MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?"
+# As one text, since a row for each number takes three times as long.
+_NUMBERS = (
+    "SELECT json_group_array(rowid) FROM (SELECT rowid FROM term WHERE term MATCH ?{} ORDER BY rowid DESC LIMIT ?)"
+)
+_NEWEST = _NUMBERS.format("")
+_OLDER = _NUMBERS.format(" AND rowid < ?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +105,14 @@ class Postings:
         whole = len(rows) < PROBE
         found = len(rows)
         if not whole and len(rows) > 1:
-            newest, oldest = rows[0], rows[-1]
+            newest, oldest = max(rows), min(rows)
             found = max(found, round(found * newest / max(1, newest - oldest)))
         return Posting(ask, dict.fromkeys(rows, 1.0), found, whole)
 
     def _read_on(self, posting: Posting, most: int) -> int:
         last = min(posting.rows)
         match = f"({_any(posting.ask.forms)}){self._narrowed}"
-        rows = [row for (row,) in self._connection.execute(_OLDER, (match, last, most))]
+        rows = _read(self._connection, _OLDER, match, last, most)
         posting.rows.update(dict.fromkeys(rows, 1.0))
         posting.whole = len(rows) < most
         if posting.whole:
@@ -119,7 +124,7 @@ class Postings:
         match = _any(first.ask.forms)
         if others:
             match = f"({match}) AND ({_any(others[0].ask.forms)})"
-        rows = self._rows(match, BUDGET // 2)
+        rows = self._rows(match, BUDGET)
         first.rows.update(dict.fromkeys(rows, 1.0))
         if others:
             others[0].rows.update(dict.fromkeys(rows, 1.0))
@@ -136,12 +141,17 @@ class Postings:
 
     def _rows(self, match: str, most: int) -> list[int]:
         query = f"({match}){self._narrowed}" if self._narrowed else match
-        return [row for (row,) in self._connection.execute(_NEWEST, (query, most))]
+        return _read(self._connection, _NEWEST, query, most)
+
+
+def _read(connection: sqlite3.Connection, sql: str, *values: object) -> list[int]:
+    rows: list[int] = json.loads(connection.execute(sql, values).fetchone()[0])
+    return rows
 
 
 def is_selective(connection: sqlite3.Connection, terms: Sequence[str]) -> bool:
     """Whether few memories hold one of the terms."""
-    return len(connection.execute(_NEWEST, (_any(terms), SELECTIVE)).fetchall()) < SELECTIVE
+    return len(_read(connection, _NEWEST, _any(terms), SELECTIVE)) < SELECTIVE
 
 
 def _any(forms: Iterable[str]) -> str:
@@ -213,11 +223,11 @@ def _marks(values: tuple[object, ...]) -> str:
     return ", ".join("?" * len(values))
 
 
-CANDIDATES = 200
+CANDIDATES = 100
 """Memories that are ranked with their neighbours; more where more are asked for."""
-LOOKED_AT = 50
+LOOKED_AT = 25
 """Of them, those that are searched for the words that very many memories have."""
-ENOUGH = 2_000
+ENOUGH = 1_000
 """Rows that are compared; when rare words gave so many, common ones add no others."""
 READ = 2_000
 """Characters of a candidate's text that are searched for common words."""
@@ -267,7 +277,8 @@ def search(
     places = _candidates(connection, rows, wanted, max(CANDIDATES, 2 * query.k))
     _look_into(connection, postings, list(places)[: max(LOOKED_AT, query.k)], total)
     _add_neighbours(connection, places, wanted)
-    scored = rank(_wanted(postings, total, weights), places, weights)
+    most = query.k if similarities is None else None
+    scored = rank(_wanted(postings, total, weights), places, weights, most)
     if similarities is not None:
         scored = _with_meaning(connection, scored, similarities, wanted, query.k, weights)
     return scored[: query.k]
@@ -294,24 +305,21 @@ def _wanted(postings: Sequence[Posting], total: int, weights: Weights) -> list[W
 
 def _first_look(postings: Iterable[Posting], total: int) -> dict[int, float]:
     """What each row is worth by its words alone; once there are many rows, common words add no further ones."""
-    rows: dict[int, float] = {}
+    rows: defaultdict[int, float] = defaultdict(float)
     for posting in sorted(postings, key=lambda one: one.found):
         worth = posting.wanted(total).worth
-        if len(rows) >= ENOUGH:
-            for row in rows.keys() & posting.rows.keys():
-                rows[row] += worth
-        else:
-            for row in posting.rows:
-                rows[row] = rows.get(row, 0.0) + worth
+        for row in rows.keys() & posting.rows.keys() if len(rows) >= ENOUGH else posting.rows:
+            rows[row] += worth
     return rows
 
 
 def _candidates(connection: sqlite3.Connection, rows: dict[int, float], wanted: Filters, most: int) -> dict[int, Place]:
     """The places of the best rows that pass the filters, until there are enough or no more."""
     places: dict[int, Place] = {}
+    ordered = sorted(rows, key=rows.__getitem__, reverse=True)
     taken, size = 0, most
-    while taken < len(rows) and len(places) < most:
-        best = heapq.nlargest(taken + size, rows, key=rows.__getitem__)[taken:]
+    while taken < len(ordered) and len(places) < most:
+        best = ordered[taken : taken + size]
         passed = _places(connection, best, wanted)
         places.update(passed)
         taken += size
@@ -359,7 +367,6 @@ def _places(connection: sqlite3.Connection, rows: Sequence[int], wanted: Filters
     for start in range(0, len(rows), _CHUNK):
         numbers = ",".join(map(str, rows[start : start + _CHUNK]))
         sql = f"{_FACETS} WHERE f.n IN ({numbers}) AND {wanted.condition}"
-        for number, prev, after, session, turn, *rest in connection.execute(sql, wanted.values):
-            found[number] = Place(number, prev, after, session, bool(turn), *rest)
+        found.update((row[0], Place._make(row)) for row in connection.execute(sql, wanted.values))
     # In the order that was asked for: the best come first.
     return {row: found[row] for row in rows if row in found}

@@ -6,11 +6,11 @@ or the machine dies. Any thread may use it, and any number of processes may have
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnknown
@@ -32,7 +32,7 @@ from kagura_kernel.memory.ranking import Weights
 from kagura_kernel.memory.sqlite import connections
 from kagura_kernel.memory.sqlite.connections import Connections
 from kagura_kernel.memory.sqlite.meanings import Meanings, TextEncoder
-from kagura_kernel.memory.sqlite.rows import COLUMNS, INSERT, indexed, is_turn, memory_of_row, micros, row_of
+from kagura_kernel.memory.sqlite.rows import COLUMNS, INSERT, as_json, indexed, is_turn, memory_of_row, micros, row_of
 from kagura_kernel.memory.sqlite.search import newest, search
 from kagura_kernel.memory.store import Closing
 
@@ -130,14 +130,17 @@ MOST_SWEPT = 50_000
 _WRITING_CHUNK = 500
 _PUT_TERM = "INSERT INTO term (rowid, terms) VALUES (?, ?)"
 _TAKE_TERM = "INSERT INTO term (term, rowid, terms) VALUES ('delete', ?, ?)"
+_NEXT = 2
+"""The column of `facet` that leads to the neighbour which came after."""
 _PUT_FACET = f"INSERT INTO facet VALUES ({', '.join('?' * 15)})"  # noqa: S608 - no value is in it
 _PUT_TAIL = "INSERT OR REPLACE INTO tail VALUES (?, ?, ?)"
 _LAST = """SELECT m.n, f.session, f.turn, m.at, m.created_at FROM tail t JOIN memory m ON m.n = t.n
     JOIN facet f ON f.n = t.n WHERE t.scope = ? AND t.thread = ?"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Tail:
+class _Tail(NamedTuple):
+    """The last memory of a thread, or of those of a scope without one."""
+
     number: int
     session: int
     turn: int
@@ -145,23 +148,14 @@ class _Tail:
     created_at: int
 
 
-@dataclass(slots=True)
-class _Facet:
-    number: int
-    prev: int
-    session: int
-    turn: int
-    length: int
-    memory: Memory
-    next: int = 0
-
-    def row(self) -> tuple[object, ...]:
-        memory = self.memory
-        expires = None if memory.expires_at is None else micros(memory.expires_at)
-        bias = memory.helped - memory.misled
-        place = (self.number, self.prev, self.next, self.session, self.turn, self.length, micros(memory.at))
-        kind = (memory.tier.value, memory.type, memory.scope, json.dumps(memory.tags))
-        return (*place, expires, memory.importance, bias, int(memory.forgotten_at is not None), *kind)
+def _facet(tail: _Tail, prev: int, length: int, memory: Memory) -> list[object]:
+    """A row of `facet` for a memory that is the last one of its line."""
+    expires = None if memory.expires_at is None else micros(memory.expires_at)
+    return [
+        *(tail.number, prev, 0, tail.session, tail.turn, length, tail.at, expires, memory.importance),
+        *(memory.helped - memory.misled, int(memory.forgotten_at is not None), str(memory.tier), memory.type),
+        *(memory.scope, as_json(memory.tags)),
+    ]
 
 
 def known_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
@@ -238,7 +232,7 @@ def retiered(connection: sqlite3.Connection, number: int, memory: Memory, change
 
 def _index(connection: sqlite3.Connection, numbered: Sequence[tuple[int, Memory]]) -> None:
     tails: dict[tuple[str, str], _Tail | None] = {}
-    facets: dict[int, _Facet] = {}
+    facets: dict[int, list[object]] = {}
     before: list[tuple[int, int]] = []
     terms: list[tuple[int, str]] = []
     for number, memory in numbered:
@@ -247,27 +241,28 @@ def _index(connection: sqlite3.Connection, numbered: Sequence[tuple[int, Memory]
             found = connection.execute(_LAST, line).fetchone()
             tails[line] = _Tail(*found) if found else None
         text, length = indexed(memory)
-        facet, tails[line] = _joined(number, memory, tails[line], length)
-        facets[number] = facet
+        tail, prev = _joined(number, memory, tails[line])
+        tails[line] = tail
+        facets[number] = _facet(tail, prev, length, memory)
         if memory.forgotten_at is None:
             terms.append((number, text))
-        if facet.prev in facets:
-            facets[facet.prev].next = number
-        elif facet.prev:
-            before.append((number, facet.prev))
+        if prev in facets:
+            facets[prev][_NEXT] = number
+        elif prev:
+            before.append((number, prev))
     connection.executemany(_PUT_TERM, terms)
-    connection.executemany(_PUT_FACET, (facet.row() for facet in facets.values()))
+    connection.executemany(_PUT_FACET, facets.values())
     connection.executemany("UPDATE facet SET next = ? WHERE n = ?", before)
     connection.executemany(_PUT_TAIL, ((*line, tail.number) for line, tail in tails.items() if tail))
 
 
-def _joined(number: int, memory: Memory, last: _Tail | None, length: int) -> tuple[_Facet, _Tail]:
+def _joined(number: int, memory: Memory, last: _Tail | None) -> tuple[_Tail, int]:
     at, created_at, turn = micros(memory.at), micros(memory.created_at), int(is_turn(memory))
     prev, session = 0, number
     if last is not None and (memory.thread or _belong_together(last, turn, created_at)):
         prev = last.number
         session = last.session if abs(at - last.at) <= SESSION_MICROS else number
-    return _Facet(number, prev, session, turn, length, memory), _Tail(number, session, turn, at, created_at)
+    return _Tail(number, session, turn, at, created_at), prev
 
 
 def _belong_together(last: _Tail, turn: int, created_at: int) -> bool:

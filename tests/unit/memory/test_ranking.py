@@ -1,4 +1,3 @@
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -27,7 +26,7 @@ WEIGHTS = Weights()
 
 def _place(number: int, **changes: object) -> Place:
     place = Place(number, 0, 0, number, turn=False, length=10, at=0, importance=0.5, bias=0)
-    return replace(place, **changes)
+    return place._replace(**changes)
 
 
 def _order(wanted: list[Wanted], *places: Place) -> list[int]:
@@ -48,6 +47,13 @@ def test_two_words_count_more_than_one_of_them_again_and_again():
 
 def test_a_word_counts_more_in_a_short_text_than_in_a_long_one():
     assert _order([Wanted("word", 1.0, {1: 1.0, 2: 1.0})], _place(1, length=400), _place(2, length=10)) == [2, 1]
+
+
+@pytest.mark.parametrize(("turn", "order"), [(True, [2, 1]), (False, [1, 2])])
+def test_a_turn_of_a_word_or_two_is_found_after_one_that_says_something(turn, order):
+    places = (_place(1, length=2, turn=turn), _place(2, length=12, turn=turn))
+
+    assert _order([Wanted("word", 1.0, {1: 1.0, 2: 1.0})], *places) == order
 
 
 def test_the_turn_after_a_question_is_found_by_the_words_of_the_question():

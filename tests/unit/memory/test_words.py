@@ -42,6 +42,16 @@ def test_words_that_say_nothing_are_left_out_of_a_question_that_has_others():
     assert [term.label for term in query_terms("Wann war die Hat-Party im Garten?")] == ["party", "garten"]
 
 
+def test_a_question_does_not_ask_for_the_words_that_say_that_somebody_spoke():
+    assert [term.label for term in query_terms("What did Ellen say about bees?")] == ["ellen", "bees"]
+    assert [term.label for term in query_terms("Was hat Anna von Bienen erzählt?")] == ["anna", "bienen"]
+    assert [term.label for term in query_terms("What was said?")] == ["what", "was", "said"]
+
+
+def test_a_title_after_a_name_is_no_part_of_it():
+    assert {"田中", "田", "中"} == {term.label for term in query_terms("田中さん")}
+
+
 def test_a_question_of_words_that_say_nothing_asks_for_them():
     assert [term.label for term in query_terms("who are you")] == ["who", "are", "you"]
 
