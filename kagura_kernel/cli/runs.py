@@ -15,7 +15,6 @@ from kagura_kernel.cockpit.naming import here_of, named_run, run_to_stop
 from kagura_kernel.cockpit.next_commands import NEWEST, NO_RUNS, NO_SESSIONS, of_run, of_session
 from kagura_kernel.cockpit.status import spent
 from kagura_kernel.domain.errors import NotHeard, UsageError
-from kagura_kernel.domain.events import RunFinished
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import ask_to_stop
@@ -282,6 +281,8 @@ def _going_on(journal: Journal) -> list[str]:
 
 
 def _ended(journal: Journal, run_id: str, *, was_over: bool, seconds: float) -> Contained:
+    from kagura_kernel.domain.events import RunFinished
+
     ends = journal.events(run_id=run_id, kinds=("run.finished",))
     if ends and isinstance(ends[-1].event, RunFinished):
         status = ends[-1].event.status

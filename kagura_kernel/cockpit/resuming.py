@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.naming import LAST, named_run, no_last_run
 from kagura_kernel.domain.errors import ResumeRefused, RunUnknown, WorkspaceError
-from kagura_kernel.domain.events import RunStarted
 from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.journal import views
 from kagura_kernel.journal.checkpoints import is_as_stored, latest
 from kagura_kernel.journal.owner import mark_lost, owner_alive
-from kagura_kernel.patterns.steps import left_usd
 from kagura_kernel.runs.request import RunRequest
 
 if TYPE_CHECKING:
@@ -68,6 +66,8 @@ def checkpoint_of(journal: Journal, word: str, here: Here, *, check_project: Cal
 
 def planning_mode(journal: Journal, run_id: str) -> str | None:
     """`plan` for a run that has only planned, since nobody has let it carry its plan out; None for every other one."""
+    from kagura_kernel.domain.events import RunStarted
+
     told = [row.event for row in journal.events(run_id=run_id, kinds=("run.started", "plan.left"))]
     plans = any(isinstance(one, RunStarted) and one.plans_only for one in told)
     return "plan" if plans and not any(one.kind == "plan.left" for one in told) else None
@@ -95,6 +95,8 @@ def left_budget(usual: float | None, intent: RunRequest, stood: Checkpoint | Non
 
     Where nothing is left, or nobody knows what was spent, it is 0, and a person is asked before anything starts.
     """
+    from kagura_kernel.patterns.steps import left_usd
+
     if stood is None or intent.budget_usd is not None or stood.budget_usd is None:
         return usual
     return left_usd(stood.budget_usd, stood.spent_usd)

@@ -3,11 +3,13 @@
 Settings come from the user's own configuration file and from `KAGURA_…` variables, never from a project: a project
 that was cloned from somewhere must not be able to widen what is allowed in it. What other modules fall back to is
 `DEFAULTS`. `docs/settings.md` is made from this file by `dev/settings_page.py`. The file is read and checked as a
-whole, so that every wrong field is told at once; only that needs pydantic, which is imported then.
+whole, so that every wrong field is told at once. What is not right as it stands goes through pydantic, which tells it;
+it is imported then.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -408,14 +410,13 @@ Problem = tuple[str, str]
 
 PREFIX = "KAGURA_"
 
+_TYPES = get_type_hints(Settings)
 # What a variable cannot hold stands in the file alone.
-TABLES = frozenset(name for name, kind in get_type_hints(Settings).items() if get_origin(kind) is dict)
+TABLES = frozenset(name for name, kind in _TYPES.items() if get_origin(kind) is dict)
 # Of these the ones whose values are texts, or lists of them.
-FLAT_TABLES = frozenset(
-    name for name in TABLES if get_args(get_type_hints(Settings)[name])[1] in (str, tuple[str, ...])
-)
-_LISTS = frozenset(name for name, kind in get_type_hints(Settings).items() if get_origin(kind) is tuple)
-_LIFTED = frozenset(name for name, kind in get_type_hints(Settings).items() if type(None) in get_args(kind))
+FLAT_TABLES = frozenset(name for name in TABLES if get_args(_TYPES[name])[1] in (str, tuple[str, ...]))
+_LISTS = frozenset(name for name, kind in _TYPES.items() if get_origin(kind) is tuple)
+_LIFTED = frozenset(name for name, kind in _TYPES.items() if type(None) in get_args(kind))
 
 # Variables of ours that are no settings.
 _NOT_SETTINGS = frozenset({"KAGURA_HOME", "KAGURA_CONFIG", "KAGURA_API_KEY"})
@@ -482,6 +483,8 @@ def given_settings(
 
 def validated(values: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     """The settings without what is wrong in them, and what that is; no value is repeated."""
+    if (plain := _plain(values)) is not None:
+        return plain, []
     from pydantic import ValidationError
 
     try:
@@ -491,6 +494,32 @@ def validated(values: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     wrong = {str(problem["loc"][0]) for problem in found if problem["loc"]}
     problems = [(".".join(map(str, problem["loc"])), _why(problem["msg"], values, problem["loc"])) for problem in found]
     return _checked({name: value for name, value in values.items() if name not in wrong}), problems
+
+
+def _plain(values: Mapping[str, Any]) -> Settings | None:
+    """The settings, where each value is right as it stands; None where pydantic has to look."""
+    if not all(name in _TYPES and _is_right(name, value) for name, value in values.items()):
+        return None
+    taken: dict[str, Any] = {name: tuple(value) if name in _LISTS else value for name, value in values.items()}
+    return Settings(**taken)
+
+
+def _is_right(name: str, value: Any) -> bool:
+    kind = _TYPES[name]
+    if name in _LISTS:
+        return type(value) in (list, tuple) and all(map(_is_plain_text, value))
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if kind is str:
+        return _is_plain_text(value)
+    bounds = Settings.__dataclass_fields__[name].metadata["bounds"]
+    # An exact type: `True` is an `int` to Python.
+    return type(value) is kind and all(getattr(operator, word)(value, bound) for word, bound in bounds.items())
+
+
+def _is_plain_text(value: Any) -> bool:
+    # Other text may hold what no Unicode is: a variable's odd bytes.
+    return type(value) is str and value.isascii()
 
 
 def _why(message: str, values: Mapping[str, Any], place: tuple[str | int, ...]) -> str:

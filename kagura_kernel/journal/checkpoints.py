@@ -12,19 +12,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Delete, Row, Update, and_, delete, func, insert, literal, or_, select, update
 
 from kagura_kernel.domain.errors import JournalUnreadable
-from kagura_kernel.domain.events import Event
-from kagura_kernel.domain.events.memory import RunCheckpointed
-from kagura_kernel.domain.events.run import changes_after
-from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Checkpoint, LeftBudget, Step
 from kagura_kernel.journal.encoding import moment, stamp
 from kagura_kernel.journal.schema import checkpoints, events, runs
 from kagura_kernel.journal.store import Journal
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.events import Event
+    from kagura_kernel.domain.outcome import FileChange
 
 KEPT_DAYS = 30.0
 """How long a run that did not end well can be resumed."""
@@ -88,6 +88,8 @@ def is_as_stored(journal: Journal, run_id: str, checkpoint: Checkpoint) -> bool:
     Raises:
         JournalUnreadable: they cannot be read.
     """
+    from kagura_kernel.domain.events.memory import RunCheckpointed
+
     found = digest_of(checkpoint)
     rows = journal.events(run_id=run_id, kinds=("run.checkpointed",))
     told = {row.event.digest for row in rows if isinstance(row.event, RunCheckpointed)}
@@ -291,6 +293,8 @@ def needed(journal: Journal, hashes: Collection[str]) -> frozenset[str]:
 
 def _undecided(journal: Journal, run_id: str) -> set[str]:
     """Contents of a run's changes that were neither applied nor discarded, and those that they are compared with."""
+    from kagura_kernel.domain.events.run import changes_after
+
     changes: Mapping[str, FileChange] = {}
     for row in journal.events(run_id=run_id, kinds=("changes.collected", "changes.settled", "commits.told")):
         changes = changes_after(changes, row.event)

@@ -19,9 +19,10 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.domain.events import Event, parse_event
+if TYPE_CHECKING:
+    from kagura_kernel.domain.events import Event
 
 FIRST = "0" * 64
 """What the first row has in place of a hash before it."""
@@ -93,6 +94,9 @@ def decode(body: str) -> Event:
     Raises:
         ValueError: the text is no event at all.
     """
+    # Lists are read from tables: what knows all events is imported with the first of them.
+    from kagura_kernel.domain.events import Event, parse_event
+
     try:
         return parse_event(body)
     except ValueError:

@@ -16,16 +16,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import Row, bindparam, insert, or_, select, text, update
 
 from kagura_kernel.domain.errors import LeaseEnded, RunUnknown, UnknownName
-from kagura_kernel.domain.events import Event, LeaseChanged
 from kagura_kernel.journal.encoding import as_text, decode, moment, stamp
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.schema import events, leases, runs
 from kagura_kernel.journal.store import Journal
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.events import Event, LeaseChanged
 
 LedgerState = Literal["minting", "live", "owed", "gone"]
 
@@ -298,6 +300,8 @@ def lease_views(told: Iterable[Event], *, here: Collection[str] = ()) -> list[Le
         told: In their order; those that are not about leases are passed over.
         here: Runs of this process.
     """
+    from kagura_kernel.domain.events import LeaseChanged
+
     found: dict[str, LeaseView] = {}
     for event in told:
         if isinstance(event, LeaseChanged):

@@ -30,7 +30,6 @@ from kagura_kernel.journal import views
 from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.owner import mark_lost, owner_alive
 from kagura_kernel.journal.place import is_url
-from kagura_kernel.journal.projection import approval_times, open_approval
 from kagura_kernel.journal.rows import Message, Word
 from kagura_kernel.journal.schema import approvals, messages, runs
 from kagura_kernel.journal.store import Journal
@@ -135,6 +134,9 @@ class Mailbox:
 
     def post(self, request: ApprovalRequest) -> None:
         """Make a question visible to others; may be called twice, the first text stands."""
+        # Lists read approvals here, and import no events.
+        from kagura_kernel.journal.projection import approval_times, open_approval
+
         values = {
             "id": request.id,
             "run_id": request.run_id,

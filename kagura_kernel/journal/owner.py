@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import RunLost
-from kagura_kernel.domain.events import ApprovalDecided, RunFinished
 from kagura_kernel.journal.encoding import moment
 from kagura_kernel.journal.schema import approvals, runs
 from kagura_kernel.journal.views import unfinished
@@ -100,6 +99,8 @@ def lose(journal: Journal, run_id: str, why: str, clock: Clock = _SYSTEM) -> boo
 
 def _finish_lost(writing: Writing, run_id: str, clock: Clock, why: str = "") -> bool:
     from sqlalchemy import select
+
+    from kagura_kernel.domain.events import ApprovalDecided, RunFinished
 
     row = writing.connection.execute(select(runs).where(runs.c.run_id == run_id)).first()
     if row is None or row.status != "running":

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kagura_kernel.domain.cost import Cost
-from kagura_kernel.domain.events import Event
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.events import Event
 
 RunStatus = Literal["running", "awaiting_approval", "done", "failed", "stopped", "killed", "denied", "lost"]
 Word = Literal["kill", "leases"]

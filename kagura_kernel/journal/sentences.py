@@ -14,7 +14,6 @@ from dataclasses import replace
 from sqlalchemy import ColumnElement, delete, insert, select
 
 from kagura_kernel.domain.errors import NotHeard, RunOver, RunUnknown
-from kagura_kernel.domain.events import PersonSaid
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import views
 from kagura_kernel.journal.encoding import as_text, stamp
@@ -108,6 +107,8 @@ def _withdrawn(journal: Journal, word: str) -> bool:
 
 def _is_stored(journal: Journal, run_id: str, sentence_id: str) -> bool:
     """Whether the run has it; raises `NotHeard` where its brain is not told."""
+    from kagura_kernel.domain.events import PersonSaid
+
     for row in journal.events(run_id=run_id, kinds=("person.said",)):
         if isinstance(row.event, PersonSaid) and row.event.sentence_id == sentence_id:
             if row.event.refused:

@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Executable, Row, bindparam, func, insert, select, update
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import JournalLocked, JournalUnreadable, JournalUnwritable
-from kagura_kernel.domain.events import Event
 from kagura_kernel.journal.database import Database, Place
 from kagura_kernel.journal.encoding import as_text, decode, encode, row_hash, stamp
 from kagura_kernel.journal.place import is_url
-from kagura_kernel.journal.projection import as_stored, project
 from kagura_kernel.journal.rows import NOTHING, NotedRow, StoredEvent, Verification
 from kagura_kernel.journal.schema import check_version, events, head, heartbeat, is_known, migrate
 from kagura_kernel.journal.statements import Statement, run_text
-from kagura_kernel.journal.verification import verify, verify_chain, verify_tail
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.events import Event
 
 FLUSHED = frozenset({"approval.decided", "changes.collected", "changes.settled", "run.finished"})
 """Kinds whose row has reached the disk when `append` returns, with all rows before it: see `sqlite`."""
@@ -49,6 +49,9 @@ class Writing:
 
     def append(self, event: Event) -> int:
         """Add one row and bring the views up to date; the row's number."""
+        # Lists are read from tables: what knows all events is imported with the first of them.
+        from kagura_kernel.journal.projection import as_stored, project
+
         self.added.append(event)
         body = encode(event)
         found = self._head or run_text(self.connection, _HEAD).fetchone()
@@ -96,6 +99,8 @@ class Journal:
             with _closed_on_error(database):
                 migrate(database, clock.now(), create=create)
                 if create:
+                    from kagura_kernel.journal.verification import verify_tail
+
                     with database.snapshot() as connection:
                         verify_tail(connection, database.where)
         except JournalUnwritable as error:
@@ -176,6 +181,8 @@ class Journal:
             JournalTampered: a row was changed, added, removed or moved, or the end is cut off; or a table disagrees.
             JournalUnreadable: the file is damaged, or a row is no event.
         """
+        from kagura_kernel.journal.verification import verify, verify_chain
+
         with self._database.snapshot() as connection:
             if tables:
                 return verify(connection, self.where, noted)

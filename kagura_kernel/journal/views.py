@@ -11,26 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, Select, delete, func, select, update
 
 from kagura_kernel.domain.errors import JournalUnreadable
-from kagura_kernel.domain.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    EgressClosed,
-    EgressDecided,
-    Event,
-    LeaseUsed,
-    NotebookShown,
-    RunStarted,
-)
 from kagura_kernel.domain.identity import SESSION_PREFIX
 from kagura_kernel.journal import schema
 from kagura_kernel.journal.encoding import as_text, decode, moment, stamp
 from kagura_kernel.journal.projected import APPROVALS, RUNS, approval_row, cost_row, run_row
-from kagura_kernel.journal.projection import project
 from kagura_kernel.journal.rows import (
     ApprovalRow,
     Conversation,
@@ -42,6 +31,9 @@ from kagura_kernel.journal.rows import (
     StoredEvent,
 )
 from kagura_kernel.journal.store import Journal
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.events import ApprovalRequested, EgressClosed, EgressDecided, Event, LeaseUsed
 
 _CHUNK = 1000
 _DECISION = ("verdict", "decided_by", "via", "decided_at", "answer")
@@ -154,6 +146,8 @@ def answered_as(journal: Journal, brain: str, *, limit: int = 200) -> dict[str, 
 
     Names that are a model's own are left out, as are those that none of the latest runs has asked for.
     """
+    from kagura_kernel.domain.events import RunStarted
+
     rows = {row.run_id: row for row in runs(journal, limit=limit) if row.brain == brain}
     found: dict[str, str] = {}
     for event in islice(_newest(journal, "run.started", None, None), limit):
@@ -190,6 +184,8 @@ def egress(
     Raises:
         JournalUnreadable: they cannot be read, or one of them is no event.
     """
+    from kagura_kernel.domain.events import EgressDecided
+
     found: list[EgressDecided] = []
     for decided in _newest(journal, "egress.decided", run_id, since):
         if isinstance(decided, EgressDecided) and not (refused_only and decided.allowed):
@@ -216,6 +212,8 @@ def lease_uses(
     Raises:
         JournalUnreadable: they cannot be read, or one of them is no event.
     """
+    from kagura_kernel.domain.events import LeaseUsed
+
     used = (one for one in _newest(journal, "lease.used", run_id, since) if isinstance(one, LeaseUsed))
     return [_lease_use_row(one) for one in islice(used, limit)]
 
@@ -237,6 +235,8 @@ def _newest(journal: Journal, kind: str, run_id: str | None, since: datetime | N
 
 def _closed(journal: Journal, decided: list[EgressDecided]) -> Iterator[EgressClosed]:
     """How these ended, those that have."""
+    from kagura_kernel.domain.events import EgressClosed
+
     for run_id in dict.fromkeys(one.run_id for one in decided):
         for stored in journal.events(run_id=run_id, kinds=("egress.closed",)):
             if isinstance(stored.event, EgressClosed):
@@ -313,6 +313,8 @@ def session_conversation(journal: Journal, session_id: str, *, brain: str = "") 
 
 def known_cells(journal: Journal, run_id: str) -> Mapping[str, str] | None:
     """What was known of its notebook at the end of a run, cells' ids and digests; None where it was told nothing."""
+    from kagura_kernel.domain.events import NotebookShown
+
     rows = journal.events(run_id=run_id, kinds=("notebook.shown",))
     return next((row.event.known for row in reversed(rows) if isinstance(row.event, NotebookShown)), None)
 
@@ -354,6 +356,9 @@ def rebuild(journal: Journal) -> int:
     Raises:
         JournalUnreadable: a row is no event; nothing was changed.
     """
+    from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested
+    from kagura_kernel.journal.projection import project
+
     done = 0
     asked: set[str] = set()
     decided: set[str] = set()
@@ -393,6 +398,8 @@ def _clear_approvals(connection: Connection, asked: set[str], decided: set[str])
 
 
 def _renew_question(connection: Connection, seq: int, event: ApprovalRequested) -> None:
+    from kagura_kernel.journal.projection import project
+
     this = schema.approvals.c.id == event.approval_id
     left = connection.execute(select(*(schema.approvals.c[name] for name in _DECISION)).where(this)).first()
     connection.execute(delete(schema.approvals).where(this))

@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import closing
+from datetime import UTC, datetime
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -24,7 +26,9 @@ from kagura_kernel.domain.errors import (
     SandboxDied,
     SandboxUnavailable,
 )
+from kagura_kernel.domain.events import RunFinished, RunStarted
 from kagura_kernel.domain.grammar import TERMINAL, Argument, Command, Kind, Surface
+from kagura_kernel.journal.store import Journal
 
 HEAVY = [
     "IPython",
@@ -36,6 +40,18 @@ HEAVY = [
     "pandas",
     "pydantic",
     "sqlalchemy",
+]
+NEEDED_BY_RUNS = [
+    "IPython",
+    "docker",
+    "httpx",
+    "kagura_kernel.domain.events",
+    "kagura_kernel.kit",
+    "kagura_kernel.views",
+    "kingfisher_sdk",
+    "pandas",
+    "pydantic",
+    "sqlalchemy.dialects.postgresql",
 ]
 MORE = "says what can be asked for."
 
@@ -79,6 +95,25 @@ def test_help_lists_every_command_and_imports_none_of_them():
         is_listed = any(f"{line} ".startswith(f"{listed} ") for line in said.splitlines())
         assert is_listed is (Surface.TERMINAL in entry.surfaces)
     assert [name for name in HEAVY if name in modules] == []
+
+
+def test_what_lists_runs_imports_nothing_that_only_a_run_needs(tmp_path):
+    now = datetime.now(UTC)
+    with closing(Journal.open(tmp_path)) as journal:
+        journal.append(RunStarted(run_id="run-1", session_id="ses-1", at=now, task="go", brain="fake"))
+        journal.append(RunFinished(run_id="run-1", session_id="ses-1", at=now, status="failed"))
+    asked = [[name, "--dir", str(tmp_path)] for name in ("runs", "sessions", "cost", "approvals", "status")]
+    code = (
+        "import sys, json, contextlib, io\n"
+        "from kagura_kernel.cli.main import main\n"
+        "said = io.StringIO()\n"
+        f"with contextlib.redirect_stdout(said): codes = [main(words) for words in {asked!r}]\n"
+        "print(json.dumps([codes, said.getvalue(), sorted(sys.modules)]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    codes, said, modules = json.loads(done.stdout)
+    assert (codes, said.count("run-1")) == ([0] * len(asked), 3)
+    assert [name for name in NEEDED_BY_RUNS if name in modules] == []
 
 
 def test_no_command_at_all_shows_the_help_and_fails(capsys):

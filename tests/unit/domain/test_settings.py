@@ -1,8 +1,11 @@
+import math
+from dataclasses import fields
+
 import pytest
 
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.domain.policy import PermissionMode, WriteMode
-from kagura_kernel.domain.settings import Settings, parse_settings
+from kagura_kernel.domain.settings import DEFAULTS, Settings, parse_settings, settings_model, validated
 
 
 def test_nothing_set_is_the_careful_default():
@@ -82,3 +85,34 @@ def test_what_others_find_stands_beside_what_is_wrong_in_form():
         parse_settings("pool_size = -1\nbox = 'docker'\n", {"KAGURA_NET": "a"}, "a file", check)
     assert {line.split(":")[0] for line in caught.value.problems} == {"pool_size", "KAGURA_NET", "env.X"}
     assert (seen[0].box, seen[0].pool_size, seen[0].net) == ("docker", Settings().pool_size, ("a",))
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Settings)])
+def test_what_is_right_as_it_stands_is_what_the_model_takes_and_makes_of_it(name):
+    given = [
+        getattr(DEFAULTS, name),
+        "",
+        "a",
+        "ask",
+        "off",
+        "3",
+        "\udcff",
+        True,
+        1,
+        -1,
+        10**12,
+        0.5,
+        math.nan,
+        math.inf,
+    ]
+    given += [None, [], ["a"], ["\udcff"], [1], ("a", "b"), {}, {"a": "b"}, {"a": ["b"]}, b"a"]
+    for value in given:
+        settings, problems = validated({name: value})
+        try:
+            wanted = getattr(settings_model().model_validate({name: value}), name)
+        except ValueError:
+            assert problems, value
+            assert settings == DEFAULTS
+        else:
+            assert not problems, value
+            assert repr(getattr(settings, name)) == repr(wanted)
