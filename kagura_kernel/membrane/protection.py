@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kagura_kernel.domain.imports import is_library
+from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.names import folded, folded_path, has_control, is_below, is_protected_name
 from kagura_kernel.membrane.project import ProjectFiles
@@ -323,7 +324,7 @@ def _expression(pattern: str) -> str:
 
 
 # All at once, since a run may change tens of thousands of files.
-_FITTING = re.compile(
+_FITTING = late_pattern(
     "(?:^|.*/)(?:"
     + "|".join(f"({'|'.join(map(_expression, patterns.split()))})" for patterns in _PATTERNS.values())
     + ")",
@@ -332,12 +333,12 @@ _FITTING = re.compile(
 
 # Of what nobody runs: texts, tables, pictures, sound. Packages are installed from lists of them that are texts, and
 # pytest runs texts whose names begin like those of tests.
-_DATA = re.compile(
+_DATA = late_pattern(
     r"(?!test[^/]*\.txt)[^/]+\.(?:adoc|arrow|avif|avro|bib|bmp|csv|docx|feather|flac|geojson|gif|h5|hdf5|heic|ico|jpe?g|"
     r"jsonl|log|md|mov|mp3|mp4|nc|ndjson|npy|npz|odt|ods|ogg|orc|parquet|pdf|png|pptx|psv|rst|svg|tex|tiff?|tsv|txt|wav|"
     r"webm|webp|xlsx)"
 )
-_NO_TEXT = re.compile(r".*(?:require|constraint|depend|cmakelists).*\.txt")
+_NO_TEXT = late_pattern(r".*(?:require|constraint|depend|cmakelists).*\.txt")
 
 
 def is_data(path: str) -> bool:
@@ -361,7 +362,7 @@ _TRIED = frozenset(
 
 HIDDEN = "tools take their settings from hidden files, and with them what they run"
 # The rest of what is hidden: what a tool only leaves out, keeps for itself, or shows to people.
-_HARMLESS = re.compile(
+_HARMLESS = late_pattern(
     r"(?:.*/)?(?:\.(?:[\w-]*ignore|editorconfig|gitkeep|keep|mailmap|nojekyll)|\.coverage|"
     r"\.(?:github|hypothesis|ipynb_checkpoints|mypy_cache|pytest_cache|ruff_cache)/[^.].*)"
 )

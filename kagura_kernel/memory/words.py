@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cache, lru_cache
 
+from kagura_kernel.domain.late_pattern import late_pattern
+
 _LATIN = ((0x00C0, 0x0250), (0x1E00, 0x1F00))
 _ALSO = {"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ħ": "h", "ŧ": "t"}
 _KATAKANA = (0x30A1, 0x30F6)
@@ -56,12 +58,12 @@ def _table() -> dict[int, str | None]:
 
 _C = "(?:[^aeiou](?:[^aeiouy])*)"
 _V = "(?:[aeiouy](?:[aeiou])*)"
-_MEASURED = re.compile(f"^{_C}?{_V}{_C}")
-_TWICE = re.compile(f"^{_C}?{_V}{_C}{_V}{_C}")
-_ONCE = re.compile(f"^{_C}?{_V}{_C}{_V}?$")
-_HAS_VOWEL = re.compile(f"^{_C}?{_V}")
-_DOUBLED = re.compile(r"([^aeiouylsz])\1$")
-_SHORT_END = re.compile(f"^{_C}[aeiouy][^aeiouwxy]$")
+_MEASURED = late_pattern(f"^{_C}?{_V}{_C}")
+_TWICE = late_pattern(f"^{_C}?{_V}{_C}{_V}{_C}")
+_ONCE = late_pattern(f"^{_C}?{_V}{_C}{_V}?$")
+_HAS_VOWEL = late_pattern(f"^{_C}?{_V}")
+_DOUBLED = late_pattern(r"([^aeiouylsz])\1$")
+_SHORT_END = late_pattern(f"^{_C}[aeiouy][^aeiouwxy]$")
 
 _STEP_2 = {
     "ational": "ate",
@@ -249,14 +251,14 @@ _UNSPACED = (
     "\u3040-\u30ff\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003ffff"
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 )
-_PIECE = re.compile(f"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\\W_]|[\u0900-\u0dff])+")
-_SPACED_PIECE = re.compile("(?:[^\\W_]|[\u0900-\u0dff])+")
+_PIECE = late_pattern(f"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\\W_]|[\u0900-\u0dff])+")
+_SPACED_PIECE = late_pattern("(?:[^\\W_]|[\u0900-\u0dff])+")
 _ASCII = bytes(code if chr(code).isalnum() else ord(" ") for code in range(128)) + bytes(128)
-_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
-_HONORIFIC = re.compile("(?<=[\u3400-\u9fff])(?:さん|さま|様|くん|君|ちゃん)")
-_IS_IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-_WORD = re.compile(r"[\w\u0308]+")
-_UMLAUT = re.compile(r"[äöüÄÖÜ]|[aouAOU]\u0308")
+_IS_UNSPACED = late_pattern(f"[{_UNSPACED}]")
+_HONORIFIC = late_pattern("(?<=[\u3400-\u9fff])(?:さん|さま|様|くん|君|ちゃん)")
+_IS_IDEOGRAPH = late_pattern("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_WORD = late_pattern(r"[\w\u0308]+")
+_UMLAUT = late_pattern(r"[äöüÄÖÜ]|[aouAOU]\u0308")
 _MOST_WORD = 64
 _COMMON_GRAMS_WORDS = """
 した ます です いつ どこ なに って のは から まし して いる ある こと もの ので ため され
@@ -386,15 +388,17 @@ _MONTHS = {
 _NAMES = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _YEAR = r"(?:19|20)\d\d"
 _DAY = r"[0-3]?\d"
-_ISO = re.compile(rf"\b({_YEAR})[-/.](\d\d?)(?:[-/.]({_DAY}))?\b")
-_DOTTED = re.compile(rf"\b({_DAY})\.\s?(\d\d?)\.(?:\s?({_YEAR}))?")
-_DAY_FIRST = re.compile(rf"\b({_DAY})(?:st|nd|rd|th|\.)?(?:\s+of)?\s+({_NAMES})\b\.?(?:,?\s+({_YEAR}))?")
-_MONTH_FIRST = re.compile(rf"\b({_NAMES})\b\.?(?:\s+({_DAY})(?:st|nd|rd|th)?\b(?!\d))?(?:,?\s+({_YEAR})\b)?")
-_ASIAN = re.compile(rf"(?:({_YEAR})年)?\s?(?:(\d\d?)月)(?:\s?({_DAY})日)?")
-_ASIAN_YEAR = re.compile(rf"({_YEAR})年")
-_ALONE = re.compile(rf"(?<!\d)({_YEAR})(?!\d)")
+_ISO = late_pattern(rf"\b({_YEAR})[-/.](\d\d?)(?:[-/.]({_DAY}))?\b")
+_DOTTED = late_pattern(rf"\b({_DAY})\.\s?(\d\d?)\.(?:\s?({_YEAR}))?")
+_DAY_FIRST = late_pattern(rf"\b({_DAY})(?:st|nd|rd|th|\.)?(?:\s+of)?\s+({_NAMES})\b\.?(?:,?\s+({_YEAR}))?")
+_MONTH_FIRST = late_pattern(rf"\b({_NAMES})\b\.?(?:\s+({_DAY})(?:st|nd|rd|th)?\b(?!\d))?(?:,?\s+({_YEAR})\b)?")
+_ASIAN = late_pattern(rf"(?:({_YEAR})年)?\s?(?:(\d\d?)月)(?:\s?({_DAY})日)?")
+_ASIAN_YEAR = late_pattern(rf"({_YEAR})年")
+_ALONE = late_pattern(rf"(?<!\d)({_YEAR})(?!\d)")
 _AMBIGUOUS = frozenset({"may", "mar", "march", "mai"})
-_BEFORE_MONTH = re.compile(r"\b(?:in|of|on|during|since|until|by|early|late|mid|last|this|im|seit|bis|ende|anfang)\s$")
+_BEFORE_MONTH = late_pattern(
+    r"\b(?:in|of|on|during|since|until|by|early|late|mid|last|this|im|seit|bis|ende|anfang)\s$"
+)
 _MONTHS_A_YEAR, _DAYS_A_MONTH = 12, 31
 
 

@@ -20,10 +20,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.patterns.lessons import Failure
 
-_APART = re.compile(r"&&|\|\||;|(?<!>)\||\n")
-_SETS = re.compile(r"[A-Za-z_]\w*=\S*", re.ASCII)
+_APART = late_pattern(r"&&|\|\||;|(?<!>)\||\n")
+_SETS = late_pattern(r"[A-Za-z_]\w*=\S*", re.ASCII)
 _LOOKING = """
 grep egrep fgrep rg ag find fd ls dir tree cat head tail less more wc stat file test [ [[ which whereis command type
 diff cmp pgrep ps pwd echo printf true false jq awk sort uniq cut tr env printenv id whoami date du df sleep
@@ -77,19 +78,19 @@ _ASKING = {
 }
 _ASKS = {program: frozenset(words.split()) for program, words in _ASKING.items()}
 _OTHER_CHECKS = frozenset({"shellcheck", "hadolint", "yamllint", "actionlint", "checkbashisms", "visudo"})
-_LAST = re.compile(r"[;\n]")
-_HIDES = re.compile(r"\||(?<![&>])&(?![&>])|^\s*!")
+_LAST = late_pattern(r"[;\n]")
+_HIDES = late_pattern(r"\||(?<![&>])&(?![&>])|^\s*!")
 """What lets a shell line end well although the program in it did not."""
-_INTERPRETER = re.compile(r"python[\d.]*|bash|sh|node|ruby|perl", re.ASCII)
-_AIDS = re.compile(r"-|<|\d*>|[^/]*=")
+_INTERPRETER = late_pattern(r"python[\d.]*|bash|sh|node|ruby|perl", re.ASCII)
+_AIDS = late_pattern(r"-|<|\d*>|[^/]*=")
 """Words that are no subcommand and no script: options, redirections, settings."""
-_OF_WRAPPERS = re.compile(r"-|\d+[smhd]?$", re.ASCII)
-_WORD = re.compile(r"[^\s'\"`;|&()<>=,]+")
-_HEREDOC = re.compile(r"""<<-?[ \t]*(['"]?)(\w+)\1([^\n]*)\n(?:[^\n]*\n)*?[ \t]*\2[ \t]*(?=\n|\Z)""")
+_OF_WRAPPERS = late_pattern(r"-|\d+[smhd]?$", re.ASCII)
+_WORD = late_pattern(r"[^\s'\"`;|&()<>=,]+")
+_HEREDOC = late_pattern(r"""<<-?[ \t]*(['"]?)(\w+)\1([^\n]*)\n(?:[^\n]*\n)*?[ \t]*\2[ \t]*(?=\n|\Z)""")
 """A text that a program is given; its lines are no commands of this one."""
-_QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|\[\[.*?\]\]|\(\(.*?\)\)""", re.DOTALL)
+_QUOTED = late_pattern(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|\[\[.*?\]\]|\(\(.*?\)\)""", re.DOTALL)
 """What may hold a `>` that sends nothing anywhere."""
-_SENT = re.compile(r"(?:(?<=\s)1|(?<!\s\d)(?<![&<>]))>[>|]?\s*(?![&(])(?!/dev/)[^\s<>;|&()]")
+_SENT = late_pattern(r"(?:(?<=\s)1|(?<!\s\d)(?<![&<>]))>[>|]?\s*(?![&(])(?!/dev/)[^\s<>;|&()]")
 """An output that goes into a file; not what a program complains of."""
 
 
@@ -232,12 +233,12 @@ _ALIKE = 0.5
 _AHEAD = 100
 """How many calls later a failure may still be mended."""
 _INTERRUPTED = frozenset({130, 131, 137, 143})
-_ERROR = re.compile(r"\[(ERR_[A-Z_]+)\]")
-_TIMEOUT = re.compile(r"\[ERR_\w*TIMEOUT\]")
-_SLIP = re.compile(r"No such file or directory|can't open file|SyntaxError|IndentationError|NameError")
-_SAYS_WHY = re.compile(r"error|denied|fatal|fail|cannot|can't|not |missing|refused|invalid|exception", re.IGNORECASE)
-_AROUND = re.compile(r"^\[(?:stderr|exit code \d+|ended by signal \d+|the whole output .*)\]$")
-_PYTHON_WRITES = re.compile(
+_ERROR = late_pattern(r"\[(ERR_[A-Z_]+)\]")
+_TIMEOUT = late_pattern(r"\[ERR_\w*TIMEOUT\]")
+_SLIP = late_pattern(r"No such file or directory|can't open file|SyntaxError|IndentationError|NameError")
+_SAYS_WHY = late_pattern(r"error|denied|fatal|fail|cannot|can't|not |missing|refused|invalid|exception", re.IGNORECASE)
+_AROUND = late_pattern(r"^\[(?:stderr|exit code \d+|ended by signal \d+|the whole output .*)\]$")
+_PYTHON_WRITES = late_pattern(
     r"""\bopen\s*\([^\n]{0,200}?(?:,|mode\s*=)\s*['"](?:b?[wax][bt]?\+?b?|b?rb?\+b?)['"]"""
     r"""|\.open\s*\(\s*['"](?:[wax]|rb?\+)"""
     r"|\.write(?:_text|_bytes|lines)?\s*\(|\.(?:touch|mkdir|unlink|rmdir|chmod|symlink_to|rename|savefig|dump)\s*\("
@@ -245,7 +246,7 @@ _PYTHON_WRITES = re.compile(
     r"|\bshutil\.\w|\bsubprocess\.\w|\bos\.(?:system|popen|remove|replace|rename|makedirs|environ|putenv|kill)\b"
 )
 """Code that may change something which lasts longer than its interpreter."""
-_REPEATS = re.compile(r"^g?make(?:\[\d+\])?: \*\*\* \[.*\] Error \d+$")
+_REPEATS = late_pattern(r"^g?make(?:\[\d+\])?: \*\*\* \[.*\] Error \d+$")
 """What `make` adds to what a program of it has said."""
 
 

@@ -16,24 +16,26 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kagura_kernel.domain.late_pattern import late_pattern
+
 # The innermost one first; what it prints is a word like any other.
-_SUBSTITUTED = re.compile(r"\$\(([^()`]*)\)|`([^`()]*)`")
-_COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
-_PIECE = re.compile(
+_SUBSTITUTED = late_pattern(r"\$\(([^()`]*)\)|`([^`()]*)`")
+_COMMENT = late_pattern(r"^[ \t]*#.*$", re.MULTILINE)
+_PIECE = late_pattern(
     r"(?P<gap>[ \t\r]+|\\\n|#[^\n]*)|(?P<into>(?:\d*[<>]|&>)[>&|]?)|(?P<end>[;&|()\n]+)|"
     r"(?P<word>(?:'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.|\$\{[^}]*\}|[^\s;&|()<>`'\"\\])+)",
     re.DOTALL,
 )
-_FUNCTION = re.compile(r"([\w-]+)[ \t]*\(\)")
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=.*", re.DOTALL)
+_FUNCTION = late_pattern(r"([\w-]+)[ \t]*\(\)")
+_ASSIGNMENT = late_pattern(r"([A-Za-z_]\w*)\+?=.*", re.DOTALL)
 # Variables that say what programs start, or where those are found.
-_STEERING = re.compile(
+_STEERING = late_pattern(
     r"(?:BASH_|GIT_|LD_|LESS\w|NODE_|PERL|PYTHON|RUBY).*|ENV|"
     r".*(?:COMMAND|CONFIG\w*|EDITOR|HOME|INIT|OPTIONS|OPTS|PAGER|PATH|RC|SHELL|VISUAL)"
 )
 _WORDS_BEFORE = "! builtin command do elif else exec export if local nohup readonly then time until while {"
-_SYSTEM = re.compile(r"/(?:usr|bin|sbin|opt|nix|snap|Applications)/(?:[^/]+/)*([^/]+)")
-_GIT_PROGRAM = re.compile(r"git-[\w-]+")
+_SYSTEM = late_pattern(r"/(?:usr|bin|sbin|opt|nix|snap|Applications)/(?:[^/]+/)*([^/]+)")
+_GIT_PROGRAM = late_pattern(r"git-[\w-]+")
 _PROGRAMS = """
     : [ [[ basename break case cat cd chmod cmp column comm continue cp cut date df diff dirname done du echo egrep esac
     exit expr false fgrep fi file fold for grep head hexdump hostname id less ln ls mkdir mktemp more mv nl od paste
@@ -46,7 +48,7 @@ _PROGRAMS = """
     sqlite3 xdg-open xz zcat
 """
 _BEFORE, _KNOWN = frozenset(_WORDS_BEFORE.split()), frozenset(_PROGRAMS.split())
-_RISKY = re.compile(r".*(?:[Cc]ommand|--exec)|--?(?:[\w-]*-)?(?:config|pager|plugin|program|rcfile|script)")
+_RISKY = late_pattern(r".*(?:[Cc]ommand|--exec)|--?(?:[\w-]*-)?(?:config|pager|plugin|program|rcfile|script)")
 _LEAST_WORDS_OF_SQLITE = 2  # the database and a command; with the first alone it reads commands from its input
 # Those that may take what to do from a file, and how they are told.
 _HOOKS = r".*(?:\bhooks\b|\.git/)"
@@ -75,16 +77,16 @@ _TOLD = {
     "ssh": r"-[A-Za-z]*[FI]|.*(?i:command|include|provider)",
     "ssh-keygen": r"-[A-Za-z]*[Dw]",
 }
-_SCRIPTED = {name: re.compile(telling, re.DOTALL) for names, telling in _TOLD.items() for name in names.split()}
-_INTO_HOOKS = re.compile(_HOOKS, re.DOTALL)
+_SCRIPTED = {name: late_pattern(telling, re.DOTALL) for names, telling in _TOLD.items() for name in names.split()}
+_INTO_HOOKS = late_pattern(_HOOKS, re.DOTALL)
 # What git runs later because a command has said so.
-_SETS_WHAT_RUNS = re.compile(
+_SETS_WHAT_RUNS = late_pattern(
     r"['\"]?(?:alias|core(?!\.(?:autocrlf|bare|eol|filemode|ignorecase|quotepath|symlinks)\b)|credential|diff|difftool|"
     r"filter|gc|gpg|hook|include\w*|init|interactive|merge|mergetool|pager|sequence|submodule|trailer|uploadpack)\.",
     re.IGNORECASE,
 )
-_ASKS = re.compile(r"get|list|unset|--(?:get|list|unset).*|-l")
-_RISKY_FOR_GIT = re.compile(r"foreach|run|filter-branch|-O|--(?:exe|extc|open|rece|sendm|templ|upl)")
+_ASKS = late_pattern(r"get|list|unset|--(?:get|list|unset).*|-l")
+_RISKY_FOR_GIT = late_pattern(r"foreach|run|filter-branch|-O|--(?:exe|extc|open|rece|sendm|templ|upl)")
 _WITH_PLACE = frozenset({"-C", "--git-dir", "--namespace", "--work-tree"})
 
 
@@ -172,30 +174,30 @@ def _sets_what_runs(told: Sequence[str]) -> bool:
 
 
 # Settings that name programs, or that change what is pushed and to where.
-_TELLING = re.compile(
+_TELLING = late_pattern(
     r"core\.(alternaterefscommand|askpass|fsmonitor|gitproxy|hookspath|sshcommand)|credential\.(.*\.)?helper|"
     r"filter\..*\.(clean|process|smudge)|gc\.recentobjectshook|gpg\.(.*\.)?(program|defaultkeycommand)|"
     r"hook\..*\.command|protocol\..*allow|push\..*|"
     r"remote\..*\.(mirror|push|receivepack|uploadpack|vcs)|"
     r"url\..*\.(insteadof|pushinsteadof)|uploadpack\..*|commit\.gpgsign|push\.gpgsign"
 )
-_HARMLESS = re.compile(
+_HARMLESS = late_pattern(
     r"core\.fsmonitor=(true|false)|credential\.(.*\.)?helper=[A-Za-z0-9._-]*|"
     r"filter\.lfs\.(clean|process|smudge)=git-lfs [a-z-]+( -- %f)?|"
     r"push\.(autosetupremote|followtags)=(true|false)|push\.default=(simple|current|upstream|nothing)|commit\.gpgsign=false"
 )
-_REMOTE = re.compile(r"remote\..*\.(push)?url")
+_REMOTE = late_pattern(r"remote\..*\.(push)?url")
 # A colon before the first slash is a host; see git-push, GIT URLS.
-_ELSEWHERE = re.compile(r"[^/]*:")
+_ELSEWHERE = late_pattern(r"[^/]*:")
 
 
 # Settings that name a file or a directory which git reads, and what of it is run.
-_INCLUDED = re.compile(r"include(if\..*)?\.path")
-_PLACE = re.compile(r"core\.(attributesfile|hookspath)|init\.templatedir")
+_INCLUDED = late_pattern(r"include(if\..*)?\.path")
+_PLACE = late_pattern(r"core\.(attributesfile|hookspath)|init\.templatedir")
 # Settings that name nothing: their words may be those of any file.
-_PROSE = re.compile(r"(author|branch|color|committer|user)\..*")
+_PROSE = late_pattern(r"(author|branch|color|committer|user)\..*")
 # Settings that run what they name.
-_RUNS = re.compile(
+_RUNS = late_pattern(
     r"alias\..*|core\.(alternaterefscommand|askpass|editor|fsmonitor|gitproxy|pager|sshcommand)|"
     r"credential\.(.*\.)?helper|diff\.(external|.*\.(command|textconv))|filter\..*\.(clean|process|smudge)|"
     r"gc\.recentobjectshook|gpg\.(.*\.)?(program|defaultkeycommand)|hook\..*\.command|imap\.tunnel|instaweb\.httpd|"
@@ -204,14 +206,14 @@ _RUNS = re.compile(
     r"sendemail\..*cmd|sequence\.editor|submodule\..*\.update|uploadpack\.packobjectshook"
 )
 # Values that start nothing, and names of programs that are found elsewhere and run nothing of where they are started.
-_PLAIN = re.compile(r"|true|false|yes|no|on|off|\d+")
-_ALONE = re.compile(r"(?:/(?:usr|bin|opt)/(?:[\w.+-]+/)*)?([\w+-][\w.+-]*)")
-_RUNNER = re.compile(r"(?:ba|c|da|fi|k|tc|z|)sh|(?:python|node|npm|npx|perl|php|ruby|make|just|rake|tox|uv|env).*")
-_SHELL = re.compile(r"#![ \t]*/\S*?/(?:env[ \t]+)?(?:ba|da|k|z|)sh(?:[ \t]+-[a-z]+)*[ \t\r]*")
+_PLAIN = late_pattern(r"|true|false|yes|no|on|off|\d+")
+_ALONE = late_pattern(r"(?:/(?:usr|bin|opt)/(?:[\w.+-]+/)*)?([\w+-][\w.+-]*)")
+_RUNNER = late_pattern(r"(?:ba|c|da|fi|k|tc|z|)sh|(?:python|node|npm|npx|perl|php|ruby|make|just|rake|tox|uv|env).*")
+_SHELL = late_pattern(r"#![ \t]*/\S*?/(?:env[ \t]+)?(?:ba|da|k|z|)sh(?:[ \t]+-[a-z]+)*[ \t\r]*")
 # Modules that an interpreter looks for where it is started, which is the root of the working tree.
-_MODULE = re.compile(r"(?<![\w-])-(?:[mM]\s*|[A-Za-z]{1,4}[mM]\s+)([A-Za-z_]\w*)")
-_SCRIPT = re.compile(r".*\.(?:bash|cjs|js|mjs|php|pl|py|rb|sh|ts|zsh)|(?:[^/]*/)+[^/.]+")
-_WORD_ENDS = re.compile(r"[\s;&|()<>\"'`$={}!]+")
+_MODULE = late_pattern(r"(?<![\w-])-(?:[mM]\s*|[A-Za-z]{1,4}[mM]\s+)([A-Za-z_]\w*)")
+_SCRIPT = late_pattern(r".*\.(?:bash|cjs|js|mjs|php|pl|py|rb|sh|ts|zsh)|(?:[^/]*/)+[^/.]+")
+_WORD_ENDS = late_pattern(r"[\s;&|()<>\"'`$={}!]+")
 
 
 # Variables that say the same as settings, or where settings lie.
@@ -426,7 +428,7 @@ _STARTING = {
         r"\"(?:[./~$]|[^\"]*\.(?:[cm]?[jt]s|py|rb|sh)\")"
     ),
 }
-_BY_NAME = {name: re.compile(telling, re.MULTILINE) for names, telling in _STARTING.items() for name in names.split()}
+_BY_NAME = {name: late_pattern(telling, re.MULTILINE) for names, telling in _STARTING.items() for name in names.split()}
 _FILES = sorted({*_BY_NAME, *_SHELL_FILES})
 
 

@@ -4,66 +4,67 @@ from __future__ import annotations
 
 import re
 
+from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.kit.redaction.chance import SAID, drawn, once, strewn
 from kagura_kernel.kit.redaction.places import Span, line_start
 
 # Python's own engine sees short values here, and no pattern can go back over what it read.
 _LONGEST = 300
 _WIDEST = 2000
-_CHORD = re.compile(
+_CHORD = late_pattern(
     rb"(?i)(?:(?:ctrl|control|cmd|command|alt|altgr|option|opt|shift|meta|super|win|hyper|cmdorctrl|commandorcontrol|mod|fn|\xe2\x8c\x98|\xe2\x87\xa7|\xe2\x8c\xa5)[ ]?[+\-][ ]?)+\S{1,12}"
 )
 """Keys that are pressed together: `Ctrl+Alt+K`."""
-_POINTER = re.compile(rb"0x(?:[0-9a-fA-F]{1,12}|(?:0000|[fF]{4})[0-9a-fA-F]{12})")
-_ENTRY_POINT = re.compile(
+_POINTER = late_pattern(rb"0x(?:[0-9a-fA-F]{1,12}|(?:0000|[fF]{4})[0-9a-fA-F]{12})")
+_ENTRY_POINT = late_pattern(
     rb"[A-Za-z_][A-Za-z_]*+\d{0,2}(?:\.[A-Za-z_]++\d{0,2}(?:_[a-z]++)*+)++:[A-Za-z_]++(?:\.[A-Za-z_]++)*+"
 )
 """What a package starts: `tools.password:run`."""
-_SCOPED = re.compile(rb"[A-Za-z_]\w*+(?:::[A-Za-z_]\w*+)++|[a-z]+:[a-z]+(?:[A-Z][a-z]+)*")
-_SEGMENT = re.compile(rb"[A-Za-z]+\d{0,4}(?:[-_.][A-Za-z0-9]{1,20}){0,8}|\d{1,14}|v\d+|[*{}$:\w]{1,3}")
-_WORD = re.compile(rb"[a-z]{4,}")
-_PROGRAM = re.compile(
+_SCOPED = late_pattern(rb"[A-Za-z_]\w*+(?:::[A-Za-z_]\w*+)++|[a-z]+:[a-z]+(?:[A-Z][a-z]+)*")
+_SEGMENT = late_pattern(rb"[A-Za-z]+\d{0,4}(?:[-_.][A-Za-z0-9]{1,20}){0,8}|\d{1,14}|v\d+|[*{}$:\w]{1,3}")
+_WORD = late_pattern(rb"[a-z]{4,}")
+_PROGRAM = late_pattern(
     rb"(?:\./)?(?:node|nodemon|npm|npx|pnpm|yarn|bun|bunx|deno|tsx|ts-node|python[23]?|py|poetry|uv|bash|sh|zsh|pwsh|make|just|cargo|go|php|ruby|rake|perl|java|docker|kubectl|"
     rb"echo|cat|sudo|env|cross-env|rimraf|tsc|vite|webpack|jest|vitest|mocha|eslint|prettier|openssl|gpg|curl|wget|git|pass|vault|aws|gcloud|az|op|bw|read|grep|sed|awk) .*"
 )
 """A command that somebody wrote down to be run."""
-_GRAMMAR = re.compile(rb"\d*\*\(?[A-Za-z\"].*|%[xd][0-9A-F].*")
+_GRAMMAR = late_pattern(rb"\d*\*\(?[A-Za-z\"].*|%[xd][0-9A-F].*")
 """A rule of a grammar: `1*tchar`."""
-_TERNARY = re.compile(rb"[^?]{1,80}? ?\?\??[ ]?(?:'[^']*'|\"[^\"]*\"|[\w.$\[\]()]+)[ ]?:.*")
-_CODE_END = re.compile(
+_TERNARY = late_pattern(rb"[^?]{1,80}? ?\?\??[ ]?(?:'[^']*'|\"[^\"]*\"|[\w.$\[\]()]+)[ ]?:.*")
+_CODE_END = late_pattern(
     rb"[\w.$]++[)\]]++[\[(.,;:].*|[A-Za-z_$][\w.$]*+!?[\[({][\w.]*+|[)\]}]++[|.,;:(\[?*+)&=].*|[A-Za-z_]\w*+(?:\.\w++)*+\[[\w\"'\[\].:+\-]*+\]?"
 )
 """An expression that was cut at its brackets: `len)[-1`, `state[`."""
-_ISSUE = re.compile(rb"[\w.\-/]*#\d{1,7}")
-_REGEX = re.compile(
+_ISSUE = late_pattern(rb"[\w.\-/]*#\d{1,7}")
+_REGEX = late_pattern(
     rb"\(\?[:=!<Pi]|\[[^\]\[]{0,40}(?:a-z|A-Z|0-9)[^\]\[]{0,40}\]|\[\^?(?:A-Z|a-z|0-9|\\w|[^\]\[]{0,20}-\])[^\]]*\][+*{?]|\\[wdsbSWD][+*{\[)]|\\x[0-9A-Fa-f]{2}-\\x[0-9A-Fa-f]{2}|\[[a-z\-]+ (?:[a-z]+|\d+)\]|\[\d+ [a-z]+\]|\[A-Z\]|\[[a-z]\][^\]]{0,4}\[|\(\.[*+]?\)"
 )
 """What only a regular expression has, or what stands for so many letters: `[20 alnum]`."""
-_ALGORITHM = re.compile(
+_ALGORITHM = late_pattern(
     rb"(?i)(?:aws4-)?(?:hmac|rsa|ecdsa|rsassa|ecdh|pbkdf2|aes|dsa)[-_]?(?:with[-_]?)?(?:\d{3}[-_])?(?:sha|gcm|cbc|ctr|es|oaep|pss|pkcs)[-_\w]*|argon2(?:id|i|d)?|rsa-?\d{4}|(?-i:(?:[A-Z0-9]+[-_])+(?:SHA\d*|POLY1305|CCM\d*|GCM|CBC|MD5))"
     rb"|(?-i:[-+!@]?[A-Z]{3,}\d{0,3}(?:[-+:][-+!@]?[A-Z]{3,}\d{0,3})*:[-+!@]?[A-Z]{3,}\d{0,3})"
 )
-_FLAG = re.compile(
+_FLAG = late_pattern(
     rb"(?:[a-z_]+\d?|[a-z]*+(?:[A-Z][a-z]+)+|[A-Z_]+)=(?:\d{1,6}|[a-z_]+(?:\.[A-Za-z_]+)*|(?:[A-Z][a-z]+)+)"
 )
-_FIELD = re.compile(rb":?[A-Za-z_]++\d?::?")
-_CLASS = re.compile(
+_FIELD = late_pattern(rb":?[A-Za-z_]++\d?::?")
+_CLASS = late_pattern(
     rb"\*{0,2}_{0,2}(?:[A-Z]+\d*_)?k?(?:[A-Z][a-z]*+\d{0,5})*?(?:Token|Key|Secret|Password|Passphrase|Credential|Auth|Certificate|Cookie|Session|Type|Class|Error|Exception|Store|Backend|Provider|Handler|Helper|"
     rb"Response|Request|Config|Option|Setting|Format|Manager|Service|Client|Factory|Model|View|Form|Field|Input|Schema|Spec|Params|Args|Protocol|Algorithm|Method|Builder|Parser|Codec|Cipher|Hash|Policy|Resource|Controller|Context)"
     rb"(?:s|es)?(?:\[\]|\?|\.\w+)?"
 )
 """Names of classes and types: `Curve448PrivateKey`."""
-_CONSTANT = re.compile(rb"[A-Z][A-Z0-9]*+(?:_[A-Z0-9]++)++(?:=\]?)?")
-_PIECES = re.compile(rb"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-_NAME_SIGNS = re.compile(rb"[A-Za-z0-9_.:/@$\-]+")
-_VOWELS = re.compile(rb"(?i)[aeiouy]")
-_HARD = re.compile(rb"(?i)[^aeiouy]{5}")
-_VERSIONED = re.compile(rb"[A-Za-z]+[-_]v?\d+(?:\.\d+)+[\w.~\-/]*")
+_CONSTANT = late_pattern(rb"[A-Z][A-Z0-9]*+(?:_[A-Z0-9]++)++(?:=\]?)?")
+_PIECES = late_pattern(rb"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_NAME_SIGNS = late_pattern(rb"[A-Za-z0-9_.:/@$\-]+")
+_VOWELS = late_pattern(rb"(?i)[aeiouy]")
+_HARD = late_pattern(rb"(?i)[^aeiouy]{5}")
+_VERSIONED = late_pattern(rb"[A-Za-z]+[-_]v?\d+(?:\.\d+)+[\w.~\-/]*")
 
 
-_OPENLY = re.compile(
+_OPENLY = late_pattern(
     b"|".join(
-        b"(?i:%s)" % form.pattern.removeprefix(b"(?i)") if form.flags & re.IGNORECASE else b"(?:%s)" % form.pattern
+        b"(?i:%s)" % form.pattern.removeprefix(b"(?i)") if form.pattern.startswith(b"(?i)") else b"(?:%s)" % form.pattern
         for form in (
             _CHORD, _POINTER, _ENTRY_POINT, _SCOPED, _PROGRAM, _FLAG, _FIELD, _CLASS, _ISSUE, _ALGORITHM, _VERSIONED,
         )
@@ -131,10 +132,10 @@ _OPERATORS = frozenset(
         b"->",
     ]
 )
-_VARIABLE = re.compile(rb"(?:\A|\s)[\"']?\$[A-Za-z_]\w{2,}")
-_ODD = re.compile(rb"[A-Za-z][\d!@$%^&*~|+]|\d[A-Za-z!@$%^&*~|+]|[!@$%^&*~|+][A-Za-z\d]")
+_VARIABLE = late_pattern(rb"(?:\A|\s)[\"']?\$[A-Za-z_]\w{2,}")
+_ODD = late_pattern(rb"[A-Za-z][\d!@$%^&*~|+]|\d[A-Za-z!@$%^&*~|+]|[!@$%^&*~|+][A-Za-z\d]")
 """What no word of a sentence has."""
-_SAID_OF = re.compile(rb"\\*[\"'=]")
+_SAID_OF = late_pattern(rb"\\*[\"'=]")
 _PUNCTUATION = b".,:;!?()[]{}\"'`\\<>"
 
 
@@ -161,16 +162,16 @@ def expression(value: bytes) -> bool:
 
 
 _OPERAND = rb"[!+]{0,2}[A-Za-z_$]++\d{0,2}(?:\??\.[A-Za-z_$]++\d{0,2}|\[[\w$]*+\]?|\([A-Za-z_$.,]*+\)?)*+|\"\"|''"
-_CHOICE = re.compile(
+_CHOICE = late_pattern(
     rb"(?=.*(?:\.[A-Za-z_$]|\(|:(?:void|null|![01])\Z))!?[A-Za-z_$]{1,3}(?:\??\.[A-Za-z_$][\w$]*+)*+"
     rb"(?:(?:&&|\|\||\?\?|[=!]==?|\?(?=[^?]*:)|:)(?:%b)?)++" % _OPERAND
 )
 """What a program without spaces takes of two: `n?n.key:void`, `b?.c??d`, `e.s&&e.s.v`."""
-_MEMBER = re.compile(rb"_?[A-Za-z]{3,}+\d{0,2}[A-Za-z_]*+(?:\.[A-Za-z_]{3,}+\d?[A-Za-z_]*+)++(?<![0-9])")
+_MEMBER = late_pattern(rb"_?[A-Za-z]{3,}+\d{0,2}[A-Za-z_]*+(?:\.[A-Za-z_]{3,}+\d?[A-Za-z_]*+)++(?<![0-9])")
 """A member of a module: `oauth2_parameters.credentials`."""
-_TYPE = re.compile(rb"(?:[A-Z][a-z]+){2,}<\[[A-Za-z]*")
+_TYPE = late_pattern(rb"(?:[A-Z][a-z]+){2,}<\[[A-Za-z]*")
 """A type cut at its bracket: `SyncBailHook<[`."""
-_CODE = re.compile(
+_CODE = late_pattern(
     rb"\)\{|\(\)[{};.,)]|\.[A-Za-z]{3,}\(|[=!]==|[\w\])][=!]=[\w(\[!]|\bthis\.|\)(?:&&|\|\|)\(?|&&\(|\A[\w$]{1,3}\}|\A[\w$]+(?:\.[\w$]+)+=\Z|\b[A-Za-z_$][\w$]*\([A-Za-z_$][\w$]*\.[A-Za-z_$]|\A\([a-z]+ [&|]|\b[A-Za-z_$][\w$]*\([A-Za-z_$][\w$]*\([A-Za-z_$][\w$]*,|\}\}\([a-z]\|\||\A[\w$]{1,3}=[\w$]{1,3}[+*|&-]+\("
 )
 
@@ -199,37 +200,37 @@ _GIVEN_AWAY = frozenset(
 _REACH = 2000
 _QUOTES = b"\"'`"
 _OPENS = rb"(?<![0-9A-Za-z\\])[bBrRuUfFN]{0,2}"
-CLOSED = re.compile(_OPENS + rb"(?:\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|`[^`\n]*+`)")
-_JOINED = re.compile(
+CLOSED = late_pattern(_OPENS + rb"(?:\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|`[^`\n]*+`)")
+_JOINED = late_pattern(
     rb"(?:[!=]==?|\|\||&&|\)[).,;:\]]|[+,?:\]])[^\"'`]*?(?:[(=|&,+:?\[{]|\b(?:in|return|case|typeof) ?)"
 )
 """What a program has between two texts."""
-_DIGEST = re.compile(
+_DIGEST = late_pattern(
     rb"(?:[0-9a-fA-F]{32}|[0-9a-fA-F]{40}|[0-9a-fA-F]{56}|[0-9a-fA-F]{64}|[0-9a-fA-F]{96}|[0-9a-fA-F]{128})"
 )
-_OF_A_FILE = re.compile(
+_OF_A_FILE = late_pattern(
     rb"(?i)(?<!hmac-)(?<!hmac)(?<!hmac_)\b(?:sha-?\d{1,3}(?:sum)?|sha3[-_]\d{3}|md5(?:sum)?|blake\w{1,3}|check-?sums?|digests?|hash(?:es)?|finger-?prints?|thumbprint|e-?tag|integrity|commits?|revision|sri|crc\d*)\b|-hash\b|_hash\b"
 )
-_CACHED = re.compile(rb"(?i)\b(?:cache[ds]?|restored?|saved?|hit|miss)\b")
-_CACHE_KEY = re.compile(rb"(?:[\w.]+[-:/|@])+[0-9a-zA-Z]+")
-_KEY_ID = re.compile(rb"(?:0x)?(?:[0-9A-Fa-f]{8}|[0-9A-Fa-f]{16}|[0-9A-Fa-f]{32}|[0-9A-Fa-f]{40})!?")
-_OF_PGP = re.compile(
+_CACHED = late_pattern(rb"(?i)\b(?:cache[ds]?|restored?|saved?|hit|miss)\b")
+_CACHE_KEY = late_pattern(rb"(?:[\w.]+[-:/|@])+[0-9a-zA-Z]+")
+_KEY_ID = late_pattern(rb"(?:0x)?(?:[0-9A-Fa-f]{8}|[0-9A-Fa-f]{16}|[0-9A-Fa-f]{32}|[0-9A-Fa-f]{40})!?")
+_OF_PGP = late_pattern(
     rb"(?i)(?:gpg|gnupg|pgp|signing[-_ ]?key\b|recv-keys?|key-?id|key_id|default-key|trusted-key|local-user)"
 )
-_COMPARED = re.compile(rb"[=!]==?[ \t]*\Z")
-_PSEUDO = re.compile(
+_COMPARED = late_pattern(rb"[=!]==?[ \t]*\Z")
+_PSEUDO = late_pattern(
     rb":?(?:hover|focus|focus-within|focus-visible|active|visited|link|before|after|first-child|last-child|first-of-type|last-of-type|nth-[a-z-]+|not|is|where|has|host|root|target|empty|disabled|enabled|checked|"
     rb"required|optional|valid|invalid|placeholder|placeholder-shown|selection|autofill|read-only|-webkit-[a-z-]+|-moz-[a-z-]+|-ms-[a-z-]+)(?:[{,:.(\[>~+#\s].*|)",
     re.DOTALL,
 )
 _CUT_SHORT = 16
 """Bytes of a beginning that is shown with an ellipsis."""
-_CALLED = re.compile(rb"_*[a-z][a-z0-9]*_[a-z0-9_]+")
-_OF_TWO = re.compile(rb"\A[ \t]*\*?[A-Za-z_]\w*[ \t]*,[ \t]*[A-Za-z_]\w*[ \t]*=[ \t]*[bBrRuU]?[\"']\Z")
-_NEXT_TEXT = re.compile(rb"[\"'][ \t]*,[ \t]*[bBrRuU]?[\"']")
+_CALLED = late_pattern(rb"_*[a-z][a-z0-9]*_[a-z0-9_]+")
+_OF_TWO = late_pattern(rb"\A[ \t]*\*?[A-Za-z_]\w*[ \t]*,[ \t]*[A-Za-z_]\w*[ \t]*=[ \t]*[bBrRuU]?[\"']\Z")
+_NEXT_TEXT = late_pattern(rb"[\"'][ \t]*,[ \t]*[bBrRuU]?[\"']")
 """Of two names with two values the first value is of the first name."""
 _NEAR = 100
-_UNSET = re.compile(rb"\$\{\w+(?:\[[^\]\n]*\])?:?\Z")
+_UNSET = late_pattern(rb"\$\{\w+(?:\[[^\]\n]*\])?:?\Z")
 
 
 def false_positive(data: bytes, span: Span) -> bool:
@@ -265,7 +266,7 @@ def named_openly(data: bytes, span: Span) -> bool:
     return _OPEN_NAME.search(data[max(0, span.start - _NEAR) : span.start]) is not None
 
 
-_OPEN_NAME = re.compile(
+_OPEN_NAME = late_pattern(
     rb"(?i)(?:site_?-?key|(?:public|publishable|client)_?-?key|client_?-?id|app(?:lication)?_?-?id|check-?sum|digest|commit|revision|e-?tag|finger-?print|sha-?(?:1|256|512)|integrity)[\"']?[ \t]{0,9}[:=][ \t]{0,9}[\"']?\Z"
 )
 

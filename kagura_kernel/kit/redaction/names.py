@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from functools import lru_cache
 
+from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.kit.redaction.chance import SAID, drawn, strewn
 from kagura_kernel.kit.redaction.false_positives import openly
 from kagura_kernel.kit.redaction.places import line_start
 from kagura_kernel.kit.redaction.values import crypted, entropy, password, placeholder, reference, token, validation
 
-_PARTS = re.compile(rb"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\x00-\x7f]+")
+_PARTS = late_pattern(rb"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\x00-\x7f]+")
 
 
 class Says(Enum):
@@ -120,7 +120,7 @@ _OF_A_SESSION = frozenset(
     b"connect session user auth login php sess web app portal shop admin cookie phpsess my".split()
 )
 """What makes an SID one of a session: the others number an account, a message, a database."""
-_GLUED = re.compile(
+_GLUED = late_pattern(
     rb"(?!(?:no|re|un|set|get|has|is|ask|reset|forgot|change|show|hide|check|verify|valid|validate|confirm|split|parse|strip|print|read|input|prompt|make|generate|gen|mask|invalid|wrong|bad|"
     rb"missing|need|use|allow|require|encode|hash|test|my|your|the)(?:pass|kenn))[a-z]{2,14}"
     rb"(?:password|passwd|passwort|kennwort|passphrase|passcode|pwd)"
@@ -181,7 +181,7 @@ def _ends_as_secret(words: list[bytes]) -> bool:
     return b"".join(words[-2:]) in _TOKEN_WORDS
 
 
-_RESOURCE = re.compile(rb"\b(?:arn:|AWS::)[\w:/*\-]*\Z")
+_RESOURCE = late_pattern(rb"\b(?:arn:|AWS::)[\w:/*\-]*\Z")
 _PARAMETERS = (b":param", b"@param", b":arg", b":keyword", b":type", b":raises", b"* @param", b"@property")
 
 
@@ -229,7 +229,7 @@ def _letters(what: Says, value: bytes) -> bool:
 
 _TOKEN = 8
 """Letters that a token has at least."""
-_ABOUT_ITSELF = re.compile(rb"(?i)pass?w(?:or)?d|secret|token|key")
+_ABOUT_ITSELF = late_pattern(rb"(?i)pass?w(?:or)?d|secret|token|key")
 
 
 def _plain(what: Says, name: bytes, value: bytes) -> bool:
@@ -251,18 +251,18 @@ def _plain(what: Says, name: bytes, value: bytes) -> bool:
     )
 
 
-_PATH = re.compile(rb":[A-Za-z_]\w*[(<{:]")
+_PATH = late_pattern(rb":[A-Za-z_]\w*[(<{:]")
 """What follows `Token:` in the path of a program: `Token::Ident2(ref name)`."""
-_ESCAPED_END = re.compile(rb"(?:\\{1,2}[nrt])+\Z")
-_UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_OURS = re.compile(rb"ses-[0-9a-hjkmnp-tv-z]{14}|run-[0-9a-z]{1,40}\.child-\d{1,6}")
+_ESCAPED_END = late_pattern(rb"(?:\\{1,2}[nrt])+\Z")
+_UUID = late_pattern(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OURS = late_pattern(rb"ses-[0-9a-hjkmnp-tv-z]{14}|run-[0-9a-z]{1,40}\.child-\d{1,6}")
 """The sessions of this program and those of their children, which open nothing."""
 _NUMBERED_BY_UUID = frozenset({"session"})
-_OPEN = re.compile(rb"--[a-z][a-z-]+|S-1-\d+-[\d-]+$|\w+\)+/|-anonymous@")
+_OPEN = late_pattern(rb"--[a-z][a-z-]+|S-1-\d+-[\d-]+$|\w+\)+/|-anonymous@")
 """What is no secret wherever it stands: an option, the number of an account of Windows, the end of an expression."""
-TESTED = re.compile(rb"[Tt]est(?:[A-Z_]\w*|s?/\S*)$")
+TESTED = late_pattern(rb"[Tt]est(?:[A-Z_]\w*|s?/\S*)$")
 """Names of tests, which stand behind `PASS:`."""
-_TYPE = re.compile(rb"\[?[A-Z][A-Za-z]*!?\]?!?[):,]*")
+_TYPE = late_pattern(rb"\[?[A-Z][A-Za-z]*!?\]?!?[):,]*")
 _STOP = frozenset(b"please your enter set here the this that must should with from into and for not you change".split())
 
 
@@ -292,8 +292,8 @@ def _long(name: bytes, value: bytes) -> bool:
 _DIGITS = b"0123456789"
 _PIN = 4
 """Digits of a number that opens something."""
-_MEMORABLE = re.compile(rb"[A-Za-z][\w.+\-]{3,40}\d{2,}[!@#$%&*?]+")
-_NUMBERED_NAME = re.compile(rb"[A-Z][a-z]{6,}\d{2,4}")
+_MEMORABLE = late_pattern(rb"[A-Za-z][\w.+\-]{3,40}\d{2,}[!@#$%&*?]+")
+_NUMBERED_NAME = late_pattern(rb"[A-Z][a-z]{6,}\d{2,4}")
 
 
 def _memorable(name: bytes, value: bytes) -> bool:
@@ -302,7 +302,7 @@ def _memorable(name: bytes, value: bytes) -> bool:
     return _MEMORABLE.fullmatch(value) is not None or (shouts and _NUMBERED_NAME.fullmatch(value) is not None)
 
 
-_PART = re.compile(rb"[\w!@#%&*+=?.][\w!@#%&*+=?.\-]*")
+_PART = late_pattern(rb"[\w!@#%&*+=?.][\w!@#%&*+=?.\-]*")
 
 
 def kind_of(what: Says, name: bytes) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
@@ -13,6 +12,7 @@ from typing import Any
 
 from kagura_kernel.domain.commands import ByteFilter
 from kagura_kernel.domain.kit import MARKER, marker
+from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.kit.redaction import engine
 from kagura_kernel.kit.redaction.chance import remembered
 from kagura_kernel.kit.redaction.engine import KnownFormats
@@ -25,17 +25,17 @@ from kagura_kernel.kit.redaction.rules.keys import is_seed_word
 from kagura_kernel.kit.redaction.visible import as_shown, plainly_harmless
 
 _CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
-_WORD = re.compile(
+_WORD = late_pattern(
     r"(?P<open>\(|\[|\*\*|`|\"|'|)"
     r"(?:[A-Za-zÀ-ÖØ-öø-ɏ][a-zà-öø-ɏ]{0,23}(?:['’][a-z]{1,2})?|[A-Z]{1,12}s?|(?:[A-Z]++[a-z]*+){1,3}+|[a-z]{1,15}(?:[-_./][a-z]{1,15}){1,2}"
     r"|\d{1,5}(?:[.,/-]\d{1,5}){0,3}(?:%|[a-zA-Z]{1,3})?|)"
     r"(?P<close>[.,;:!?…]*(?:\)|\]|\*\*|`|\"|'|)[.,;:!?…]*)"
 )
-_SIGNS = re.compile(r"[-–—*#•·+…✓✗✔✘→←▸▹■□█▉▊▋▌▍▎▏░▒▓|=.]{1,60}")
-_ASIAN = re.compile(rf"[{_CJK}。、，！？：；・ー（）]+")
-_PIECES = re.compile(r"\S+|\s+")
-_BOUNDARY = re.compile(r"\s|[。、，！？]")
-_STOP = re.compile(
+_SIGNS = late_pattern(r"[-–—*#•·+…✓✗✔✘→←▸▹■□█▉▊▋▌▍▎▏░▒▓|=.]{1,60}")
+_ASIAN = late_pattern(rf"[{_CJK}。、，！？：；・ー（）]+")
+_PIECES = late_pattern(r"\S+|\s+")
+_BOUNDARY = late_pattern(r"\s|[。、，！？]")
+_STOP = late_pattern(
     r"(?i)echo|printf|seed|phrase|wallet|metamask|ledger|trezor|bip.?39|words|emergency|rescue|scratch|one-?time|2fa|mfa|codes?\b|account|"
     r"credential|kind\s*:|insert|copy|BEGIN|private|host|user|begin|コード|シード|助记词|ニーモニック|復元|リカバリ|恢复|备用"
 )
@@ -104,9 +104,9 @@ _LONG = Lazy(
 """A line that begins something longer: a key, a manifest, a table, a phrase."""
 _OF_KEY = Lazy(r"(?:^|[^A-Za-z0-9+/])[A-Za-z0-9+/]{20,80}={0,2}\s*$")
 """A line of base64 behind whatever stands before the lines of a log; counts where a key has begun."""
-_BINDS = re.compile(r"[\"'`\\]|[A-Za-z0-9+/=]{16,}|^\s*\d{1,2}[.):]")
+_BINDS = late_pattern(r"[\"'`\\]|[A-Za-z0-9+/=]{16,}|^\s*\d{1,2}[.):]")
 """What may be the first part of something longer: a literal, a line of base64, a numbered word."""
-_LINES = re.compile(r"[^\n\r]*[\n\r]")
+_LINES = late_pattern(r"[^\n\r]*[\n\r]")
 _NEXT, _FAR = 2, 40
 _MOST_HELD = 64 * 1024
 _LONGEST_LINE = 256 * 1024

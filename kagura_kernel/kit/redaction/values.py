@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from operator import ne, sub
 
+from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.kit.redaction.chance import CLASSES, CODE, SAID, drawn, once, strewn
 from kagura_kernel.kit.redaction.false_positives import named, openly
 from kagura_kernel.kit.redaction.patterns import Lazy
@@ -15,7 +16,7 @@ from kagura_kernel.kit.redaction.patterns import Lazy
 _LONGEST = 4096
 """Bytes; what is longer is no placeholder."""
 
-_REFERENCE = re.compile(
+_REFERENCE = late_pattern(
     rb"""(?x)
     \$.* | [abglstvw]:[A-Za-z_]\w*(?:[.\[(].*)? | %[A-Za-z_][\w]*%.* | %\([\w.]+\)[sd] | .*%(?:\d+\$)?[-.\d]{0,4}[sduxif](?:[^A-Za-z0-9].*)? | .*%0A.* | %[sdrv] | %\w+ | @[A-Za-z_.]+@ | &\w+; | \{[\w.]*\}.* | \{\{.* | \{%.*
     | <.* | &lt;.* | \[.*\] | \[A-Z.* | \(.*\) | `.*` | ~.* | \#.* | !.*vault.* | !.*secret.* | !(?:Ref|Sub|GetAtt|ENV)\b.*
@@ -67,7 +68,7 @@ _HINT = Lazy(
 )
 """What only placeholders have in them."""
 
-_NAMED_PARTS = re.compile(
+_NAMED_PARTS = late_pattern(
     rb"(?i)(?:(?:my|your|db|fw|ftp|ssh|proxy)?(?:user|login|pass|passwd|password|pwd)[@:/])+(?:my|your|db|fw|ftp|ssh|proxy)?(?:pass|passwd|password|pwd)"
 )
 """What names the parts of a login that stand there, as in `PASS pass@fwpass` for one through a firewall."""
@@ -171,34 +172,34 @@ def _climbs(value: bytes) -> bool:
     return steps >= 0.7 * (len(value) - 1)
 
 
-_WORDS = re.compile(rb"[A-Za-z]+")
+_WORDS = late_pattern(rb"[A-Za-z]+")
 # What is possessive here has one way to match: otherwise a few dozen letters keep the kernel busy for hours.
-_IDENTIFIER = re.compile(rb"[A-Za-z_$]++(?:[.\-/][A-Za-z_$]++)*+")
-_CAMEL = re.compile(rb"(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,5}(?=[A-Z][a-z]|$))++")
-_CALL = re.compile(rb"[A-Za-z_$][\w$.]*(?:\(|\[|::|->|=>)")
-_VERSION = re.compile(rb"(?:\d:)?[v^~<>=]*\d+(?:\.\d+){1,3}(?:[-+.\w]*)?")
-_NUMBER = re.compile(rb"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?%?|0x[0-9a-fA-F]{1,8}")
-_DATE = re.compile(
+_IDENTIFIER = late_pattern(rb"[A-Za-z_$]++(?:[.\-/][A-Za-z_$]++)*+")
+_CAMEL = late_pattern(rb"(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,5}(?=[A-Z][a-z]|$))++")
+_CALL = late_pattern(rb"[A-Za-z_$][\w$.]*(?:\(|\[|::|->|=>)")
+_VERSION = late_pattern(rb"(?:\d:)?[v^~<>=]*\d+(?:\.\d+){1,3}(?:[-+.\w]*)?")
+_NUMBER = late_pattern(rb"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?%?|0x[0-9a-fA-F]{1,8}")
+_DATE = late_pattern(
     rb"\d{4}-\d\d-\d\d(?:[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?|\d+(?:/\d+)+|CVE-\d{4}-\d+"
     rb"|(?i:\d{1,2}[- ]?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}[- ]?(?:\d{2}|\d{4}))"
 )
-_MAIL = re.compile(rb"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_URL = re.compile(rb"[a-z][a-z0-9+.-]*://@?[^\s@]*")
-_HOST = re.compile(
+_MAIL = late_pattern(rb"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_URL = late_pattern(rb"[a-z][a-z0-9+.-]*://@?[^\s@]*")
+_HOST = late_pattern(
     rb"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+(?:com|org|net|io|dev|local|internal|svc|co|de|jp|cn|example|test)(?::\d+)?(?:/.*)?"
 )
-_HASH = re.compile(
+_HASH = late_pattern(
     rb"(?:sha\d{1,3}|md5|blake2[bs]|h1|gitsha1)[-:=][\w+/=:-]{16,}|git\+.*|(?:npm|workspace|file|link|patch):.*"
 )
-_PACKAGE = re.compile(rb"@?[\w./-]+@(?:npm:)?[\^~>=<v]*\d+[\w.+-]*")
-_OPEN_KEY = re.compile(
+_PACKAGE = late_pattern(rb"@?[\w./-]+@(?:npm:)?[\^~>=<v]*\d+[\w.+-]*")
+_OPEN_KEY = late_pattern(
     rb"(?:LS0tLS1CRUdJTiBDRVJU|LS0tLS1CRUdJTiBQVUJM|LS0tLS1CRUdJTiBTU0gyIFBVQk|MIIBIjAN|MIICIjAN|MFkwEwYHKoZI|MCowBQYDK2V|AAAA[BCE]3NzaC1|"
     rb"pk_(?:live|test)_|ssh-|ecdsa-|pub-|-----BEGIN (?:CERT|PUBLIC|RSA PUBLIC|SSH2? PUBLIC)|age1[a-z0-9]{20}|npub1|xpub|[yz]pub6).*",
     re.DOTALL,
 )
 """What everybody may see: certificates, public keys, keys made to be published."""
-_TITLE = re.compile(rb"[A-Z]?[a-z]+(?:\s+[A-Za-z][a-z']*)*[.!?]?")
-_FILE = re.compile(
+_TITLE = late_pattern(rb"[A-Z]?[a-z]+(?:\s+[A-Za-z][a-z']*)*[.!?]?")
+_FILE = late_pattern(
     rb"[\w.-]+\.(?:pem|key|crt|cer|txt|json|ya?ml|toml|env|py|js|ts|go|rs|java|md|html?|cfg|conf|ini|p12|jks|gpg|asc|xml|sh|diff|patch|symbols|csv|log|rst)"
 )
 
@@ -219,7 +220,7 @@ def is_word(value: bytes) -> bool:
     ) or bool(_TITLE.fullmatch(value))
 
 
-_FACT = re.compile(
+_FACT = late_pattern(
     b"|".join(
         b"(?:%s)" % form.pattern for form in (_NUMBER, _VERSION, _DATE, _MAIL, _URL, _HOST, _FILE, _HASH, _PACKAGE)
     )
@@ -285,9 +286,9 @@ def _passphrase(value: bytes) -> bool:
 
 
 _LONG = 200
-_RUN = re.compile(rb"[\w+/=.:%~,\-]+")
+_RUN = late_pattern(rb"[\w+/=.:%~,\-]+")
 """What long tokens are made of; tables of a program have other signs too."""
-_NAMES = re.compile(
+_NAMES = late_pattern(
     rb"[A-Z]{2,}\d?(?:_[A-Z]{2,}\d?)+|[A-Z][A-Za-z]{3,}(?:\.[A-Z][A-Za-z]{2,})+|[a-z][a-z0-9-]{1,30}:(?:[A-Z][a-z]+){2,}+\*?"
     rb"|@[a-z][\w.\-]*/[\w.\-]+:[A-Z][A-Za-z]+|(?:com|org|net|io|javax?|sun)(?:\.[A-Za-z_][A-Za-z_]*+\d?[A-Za-z_]*+){1,8}"
 )
@@ -326,8 +327,8 @@ def _mixed(value: bytes) -> bool:
     return len(value) >= 20 and entropy(value) >= 3.6 and not _spoken(value) and b"-" not in value and b"_" not in value
 
 
-_PARTS = re.compile(rb"[^A-Za-z0-9]+")
-_SPOKEN_PART = re.compile(rb"[A-Z]?[a-z]{2,}|[A-Z]{2,}|\d{1,4}|v\d+|[a-z]+\d{1,2}|[A-Za-z]|")
+_PARTS = late_pattern(rb"[^A-Za-z0-9]+")
+_SPOKEN_PART = late_pattern(rb"[A-Z]?[a-z]{2,}|[A-Z]{2,}|\d{1,4}|v\d+|[a-z]+\d{1,2}|[A-Za-z]|")
 
 
 def _spoken(value: bytes) -> bool:
@@ -336,13 +337,13 @@ def _spoken(value: bytes) -> bool:
     return len(parts) >= 2 and all(_SPOKEN_PART.fullmatch(part) for part in parts)
 
 
-_CRYPTED = re.compile(
+_CRYPTED = late_pattern(
     rb"\$(?:2[abxy]|1|5|6|7|y|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]*)\$[\w./$,=+-]{16,}"
     rb"|\{(?:S?SHA(?:256|512)?|SMD5|MD5|CRYPT|BCRYPT|PBKDF2[\w-]*)\}[\w+/=.$]{16,}|SCRAM-SHA-256\$\S{40,}|\*[0-9A-F]{40}"
 )
-_VALIDATION = re.compile(rb"[a-z_]+(?::[\w,.]+)?(?:\|[a-z_]+(?::[\w,./^$-]+)?)+")
+_VALIDATION = late_pattern(rb"[a-z_]+(?::[\w,.]+)?(?:\|[a-z_]+(?::[\w,./^$-]+)?)+")
 _NAME = rb"(?>[A-Za-z_][A-Za-z_.]*+\d{0,2}[A-Za-z]*+)"
-_TYPE = re.compile(rb"%s(?:(?:<|\||&lt;?|\[\]|\):?)%s?)++[>\])};,:]*" % (_NAME, _NAME))
+_TYPE = late_pattern(rb"%s(?:(?:<|\||&lt;?|\[\]|\):?)%s?)++[>\])};,:]*" % (_NAME, _NAME))
 
 
 def crypted(value: bytes) -> bool:

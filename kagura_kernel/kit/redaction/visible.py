@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
+from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.kit.redaction.patterns import Lazy
 from kagura_kernel.kit.redaction.places import Span, said_places, says_something
 
@@ -20,7 +21,7 @@ _SUSPICIOUS = Lazy(
     r"\d\w{0,3}[A-Za-z]\w{4,}|(?:echo|printf)\b[^\n]*\||\s>[^\s>&/=]|</"
 )
 _RUN = Lazy(r"[A-Za-z0-9+/=_\-.~%]{16,}")
-_CHANCE = re.compile(rb"\d|[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z]{20,}|[=~%+]")
+_CHANCE = late_pattern(rb"\d|[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z]{20,}|[=~%+]")
 """What the runs of letters in words, names and paths do not have."""
 _MOST = 4096
 
@@ -81,8 +82,8 @@ _NOISE = rb"""(?x)
     | (?P<space>(?:(?<=\x1b)\[|(?<=\xc2)\x9b)\d*[CGa`]|(?<=\xc2)\xa0|(?<=\xe2)\x80[\x80-\x8a\xaf]|(?<=\xe2)\x81\x9f|(?<=\xe3)\x80\x80)
     | (?P<line>(?:(?<=\x1b)\[|(?<=\xc2)\x9b)[\d;]*[A-HSTdef]|(?<=\r)(?!\n)|(?<=\x00)\x00*(?!\n)|(?<=[^\n]\x00)\x00*)
     )"""
-_UNSEEN = re.compile(_NOISE)
-_UNSEEN_OR_STRUCK = re.compile(_NOISE + rb"| (?:" + _LETTER + rb"\x08)+(?P<last>" + _LETTER + rb")")
+_UNSEEN = late_pattern(_NOISE)
+_UNSEEN_OR_STRUCK = late_pattern(_NOISE + rb"| (?:" + _LETTER + rb"\x08)+(?P<last>" + _LETTER + rb")")
 """The same, and letters that others were put over; looked for only where there is a backspace."""
 _ODD = (b"\x1b", b"\x08", b"\x00")
 _PIECE = 4 * 1024
@@ -205,8 +206,8 @@ _FIRST = frozenset({"diff", "place", "number", "job", "prompt", "bar"})
 """What stands at the beginning of a line alone."""
 _SURE = frozenset({"time", "level", "process", "job", "quote", "comment"})
 """What is no part of a secret, whatever it looks like."""
-_ANY = re.compile(b"|".join(b"(?P<%s>%s)" % (name.encode(), text) for name, text in _KINDS.items()))
-_FURTHER = re.compile(
+_ANY = late_pattern(b"|".join(b"(?P<%s>%s)" % (name.encode(), text) for name, text in _KINDS.items()))
+_FURTHER = late_pattern(
     b"|".join(b"(?P<%s>%s)" % (name.encode(), text) for name, text in _KINDS.items() if name not in _FIRST)
 )
 _MAY_BE = Lazy(
@@ -220,11 +221,11 @@ _MAY_BE = Lazy(
 _LONG = Lazy(r"PRIVATE KEY|Private-Lines|kind[\"']?: *[\"']?Secret\b|recovery|backup|phrase|mnemonic|\bseed")
 _LINE_END = 10
 _MARKED = b"[REDACTED:"
-_PREFIX_RUN = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}[ \t]*\r?\n?")
+_PREFIX_RUN = late_pattern(rb"[A-Za-z0-9+/]{16,}={0,2}[ \t]*\r?\n?")
 """A line of base64."""
 _SURE_WHERE_MANY = frozenset({"diff", "bar"})
-_DIGITS = re.compile(rb"\d+")
-_PREFIX_LETTER = re.compile(rb"[A-Za-z]")
+_DIGITS = late_pattern(rb"\d+")
+_PREFIX_LETTER = late_pattern(rb"[A-Za-z]")
 _ENOUGH = 3
 """Lines that do not look alike by chance."""
 _MOST_KINDS = 4

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.kit.redaction.chance import CODE, drawn
 from kagura_kernel.kit.redaction.names import Says, documented, kind_of, says, secret
 from kagura_kernel.kit.redaction.patterns import Match, Nearby, ungrouped
@@ -53,7 +54,7 @@ _FORM = (
 _ASSIGNED = Nearby(_FORM)
 _ASSIGNED_SOMEWHERE = Nearby(ungrouped(_FORM))
 # The engine says where the value ends, so that Python's own goes back over no more than one value.
-_VALUE = re.compile("|".join(_VALUES).replace(r"\s", r"\t\n\f\r ").encode(), re.IGNORECASE)
+_VALUE = late_pattern("|".join(_VALUES).replace(r"\s", r"\t\n\f\r ").encode(), re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +103,12 @@ def _taken_apart(data: bytes, at: int, upto: int | None = None) -> _Assignment |
     )
 
 
-_SCOPED = re.compile(rb":[A-Za-z_]\w*+(?![^\s\w,;:()<>{}\[\]*&.=+-])")
+_SCOPED = late_pattern(rb":[A-Za-z_]\w*+(?![^\s\w,;:()<>{}\[\]*&.=+-])")
 """The second colon of `Class::member`, as C++ and others write it."""
-_CALLED = re.compile(rb"[\w.\-]+(?![$\x80-\xff])")
-_MORE_NAME = re.compile(rb"(?is).{1,4}?(?:pw|pin|sid|sas|sig)|(?:\\*[\"'`\])}]|\[\w*\]){0,3}[ \t]+[\w.]+[ \t]*=")
+_CALLED = late_pattern(rb"[\w.\-]+(?![$\x80-\xff])")
+_MORE_NAME = late_pattern(rb"(?is).{1,4}?(?:pw|pin|sid|sas|sig)|(?:\\*[\"'`\])}]|\[\w*\]){0,3}[ \t]+[\w.]+[ \t]*=")
 """What may make the name longer, or begin another name, behind what looks like the name."""
-_TYPED = re.compile(rb"[ \t]+[\w.]+[ \t]*=[ \t]*")
+_TYPED = late_pattern(rb"[ \t]+[\w.]+[ \t]*=[ \t]*")
 
 _SPACED = Nearby(
     r"(?:(?m:^)|;)[ \t]*(?:(?:export|ENV|ARG|setenv|setx|set|SetEnv|env|fastcgi_param|default|hide|#[ \t]*define|#define|%define|set[ \t]+-\w+|set[ \t]+--\w+|let|var|proxy_set_header|add_header)[ \t]+|\"?/{2}[^\s=]+:)?"
@@ -169,8 +170,8 @@ def _says_nothing(data: bytes, start: int, end: int) -> bool:
     )
 
 
-_VARIABLE = re.compile(rb"[a-z_]\w*")
-_OR = re.compile(rb"(?i)[.\-]or\b")
+_VARIABLE = late_pattern(rb"[a-z_]\w*")
+_OR = late_pattern(rb"(?i)[.\-]or\b")
 
 
 def _next(data: bytes, one: _Assignment) -> int:
@@ -233,14 +234,14 @@ def _instead(data: bytes, what: Says, one: _Assignment) -> Iterator[Span]:
         yield Span(other.start(2), other.end(2), kind_of(what, one.name))
 
 
-_OTHER = re.compile(rb"(?:[ \t]*(?:\?\?|\|\||\bor\b|\?:|->)[ \t]*|(?<=\|\|)|(?<=\?\?))([\"'`])([^\"'`\n]+)\1")
+_OTHER = late_pattern(rb"(?:[ \t]*(?:\?\?|\|\||\bor\b|\?:|->)[ \t]*|(?<=\|\|)|(?<=\?\?))([\"'`])([^\"'`\n]+)\1")
 _ALIKE = 6
 """Letters with which two names of a list begin."""
-_MEMBER = re.compile(rb"[a-z_]+\W*")
-_FIRST = re.compile(rb"(?:\A|[\n;(])[ \t]*\*?[A-Za-z_]\w*[ \t]*,[ \t]*\Z")
-_SECOND = re.compile(rb"[ \t]*,[ \t]*([\"'])([^\"'\n]+)\1[ \t]*\r?(?:\n|\Z|[;#)])")
+_MEMBER = late_pattern(rb"[a-z_]+\W*")
+_FIRST = late_pattern(rb"(?:\A|[\n;(])[ \t]*\*?[A-Za-z_]\w*[ \t]*,[ \t]*\Z")
+_SECOND = late_pattern(rb"[ \t]*,[ \t]*([\"'])([^\"'\n]+)\1[ \t]*\r?(?:\n|\Z|[;#)])")
 """`user, password = "…", "…"`."""
-_ASKS = re.compile(
+_ASKS = late_pattern(
     rb"(?i)(?:\w*\.)*(?:get|has|is|check|find|fetch|load|read|look_?up|delete|remove|list|clear|forget|without|to|from)(?:[_A-Z]|[a-z]*_)"
 )
 """Functions that are given the name of a secret."""
@@ -270,7 +271,7 @@ def _passed(data: bytes, one: _Assignment) -> bool:
     return _TYPED.fullmatch(one.operator) is not None or tested(data, one.begin, one.begin + len(one.name))
 
 
-_RESULT = re.compile(rb"(?:X?PASS|X?FAIL|ERROR|UNSUPPORTED|UNTESTED): |Running ")
+_RESULT = late_pattern(rb"(?:X?PASS|X?FAIL|ERROR|UNSUPPORTED|UNTESTED): |Running ")
 
 
 def tested(data: bytes, start: int, end: int) -> bool:
@@ -293,8 +294,8 @@ def _opens(data: bytes, one: _Assignment) -> bool:
     return not (_ATTRIBUTE.match(one.operator) and one.closing[-1:] in {b'"', b"'"})
 
 
-_NEXT_LINE = re.compile(rb"\s*\n\s*[\w.*&<>]+[ \t]*:?=")
-_ATTRIBUTE = re.compile(rb"[ \t]+[a-z\-]+[ \t]*=")
+_NEXT_LINE = late_pattern(rb"\s*\n\s*[\w.*&<>]+[ \t]*:?=")
+_ATTRIBUTE = late_pattern(rb"[ \t]+[a-z\-]+[ \t]*=")
 
 
 def _bare_end(data: bytes, key: int, start: int, end: int) -> int:
@@ -344,16 +345,18 @@ def _code(data: bytes, value: bytes, key: int, end: int) -> bool:
     return (short and not drawn(value)) or follows in {b"(", b"[", b"."}
 
 
-MOUNT_OPTIONS = re.compile(rb",(?:[a-z_]{2,}=|(?:rw|ro|noauto|nofail|_netdev|users?|exec|defaults|soft|hard)(?:,|\Z))")
+MOUNT_OPTIONS = late_pattern(
+    rb",(?:[a-z_]{2,}=|(?:rw|ro|noauto|nofail|_netdev|users?|exec|defaults|soft|hard)(?:,|\Z))"
+)
 """What follows a password among the options of a mount."""
-_NEXT_MEMBER = re.compile(rb",[\"']?[A-Za-z_$][\w$]*[\"']?:(?!//)")
-_MINIFIED = re.compile(rb"![01]|void|lambda:?|![A-Za-z_$][\w$]*+(?:[.(].*+)?")
+_NEXT_MEMBER = late_pattern(rb",[\"']?[A-Za-z_$][\w$]*[\"']?:(?!//)")
+_MINIFIED = late_pattern(rb"![01]|void|lambda:?|![A-Za-z_$][\w$]*+(?:[.(].*+)?")
 """How a program without spaces says true, false and nothing, and how a function without a name begins."""
-_SENTENCE = re.compile(rb" [a-z]{2,12} [a-z]{2,}")
-_SNAKE = re.compile(rb"[a-z]{2,}(?:_[a-z]{2,})+_?v?\d{0,2}")
-_NUMBERED = re.compile(rb"[a-z]{3,}\d{0,2}")
-_ENTITY = re.compile(rb"&(?:[lr][ds]quo|quot|nbsp|hellip|[mn]dash|apos|#\d+);?")
-_ESCAPE = re.compile(rb"\\+[nrtu]")
+_SENTENCE = late_pattern(rb" [a-z]{2,12} [a-z]{2,}")
+_SNAKE = late_pattern(rb"[a-z]{2,}(?:_[a-z]{2,})+_?v?\d{0,2}")
+_NUMBERED = late_pattern(rb"[a-z]{3,}\d{0,2}")
+_ENTITY = late_pattern(rb"&(?:[lr][ds]quo|quot|nbsp|hellip|[mn]dash|apos|#\d+);?")
+_ESCAPE = late_pattern(rb"\\+[nrtu]")
 _IDENTIFIER = Nearby(r"[a-z_$][\w$]*")
 _EXPRESSION = Nearby(
     r"^[\w.]+\(|^[a-z_]\w*(?:\.[a-z_]\w*)+[()\[\]]?|^[a-z_]\w*(?:\.[a-z_]\w*)+$|^null:|^\.\[|\?\.|\*\)|::|=>|&&|\|\||^\w+\["

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
+from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.kit.redaction.chance import SAID, drawn, once, written
 from kagura_kernel.kit.redaction.false_positives import named
 from kagura_kernel.kit.redaction.names import SECRET_KEYS, TESTED, Says, documented, says
@@ -115,23 +115,23 @@ _REACH = 80
 _MOST_WORDS = 8
 _QUOTES = frozenset(b"\"'`")
 _PUNCTUATION = b".,;:!?)]}*_\"'`|"
-_OPENING = re.compile(rb"^(?:[\"'`*_(\t]|\xe2\x80[\x98-\x9f]|\xc2\xab|\xe3\x80[\x8c\x8e])+")
+_OPENING = late_pattern(rb"^(?:[\"'`*_(\t]|\xe2\x80[\x98-\x9f]|\xc2\xab|\xe3\x80[\x8c\x8e])+")
 _LEADS = (b"from", b"von", b"is", b"ist", b"was", b"lautet", b"->", b"=", b":", b"to:", b"auf:")
 _GOES_ON = (b"to", b"auf", b"->", "→".encode())
-_ABOUT = re.compile(
+_ABOUT = late_pattern(
     rb"(?i)[ \t(]*(?:polic|format|manager|hash|algorithm|length|header|field|reset|prompt|type|rule|richtlinie|strength|storage|store|check|must|needs?\b|can\b|should)"
 )
 """What follows when the talk is about passwords and not of one."""
-_ORDINARY = re.compile(
+_ORDINARY = late_pattern(
     rb"(?:[A-Za-z]++[-_./'])*+[A-Za-z]*-?\d{0,4}[a-z]?|[A-Za-z]+\d{1,3}(?:[-_./][A-Za-z]+)+|(?:[A-Z]?[a-z]{2,}+\d{0,2}){2,}+|#?\d[-./\d]*+[A-Za-z]{0,3}|[A-Z]{2,8}-?[\d-]+[A-Z]?"
 )
 """Words with a number behind them, versions and dates: nobody's password, or not to be told from one."""
-_NUMBERED_WORD = re.compile(rb"(?:[A-Z]?[a-z]{3,}[-_.])*[A-Z]?[a-z]{3,}[-_.]?\d{2,4}")
-_TECHNICAL = re.compile(
+_NUMBERED_WORD = late_pattern(rb"(?:[A-Z]?[a-z]{3,}[-_.])*[A-Z]?[a-z]{3,}[-_.]?\d{2,4}")
+_TECHNICAL = late_pattern(
     rb"(?i).*(?:sha-?\d|md5|pkcs|psk|tls|ssl|aes|rsa|oauth|pbkdf|bcrypt|utf-?\d|base\d|https?|ldap|ipv\d|rfc|iso|nist|win(?:dows)?\d|x509|ssh2?|argon|"
     rb"step|section|chapter|page|line|field|level|version|test|user|host|type|param|arg|index|item|part|1password|lastpass|keepass|bitwarden).*"
 )
-_UNSAFE = re.compile(rb"[(){}\[\]<>|\\,;:\"'`/]|^[a-z_]+=|^[$%\-]|\?[\w\-]+=|\w\.\w+\.\w|@\w+\.\w")
+_UNSAFE = late_pattern(rb"[(){}\[\]<>|\\,;:\"'`/]|^[a-z_]+=|^[$%\-]|\?[\w\-]+=|\w\.\w+\.\w|@\w+\.\w")
 
 
 def find_adjacent(data: bytes) -> Iterator[Span]:
@@ -371,7 +371,7 @@ def _ends_in_word(data: bytes, start: int, end: int) -> bool:
 _LONGEST_WORD = 64
 
 
-_COLLECTION = re.compile(rb"(?:projects|organizations|folders|locations|[a-z]*Accounts)/[a-z][a-z-]*/[A-Za-z]+/")
+_COLLECTION = late_pattern(rb"(?:projects|organizations|folders|locations|[a-z]*Accounts)/[a-z][a-z-]*/[A-Za-z]+/")
 """What a path of resources begins with: `projects/acme/serviceAccounts/…`."""
 
 
@@ -419,9 +419,9 @@ def _of_something_else(data: bytes, found: Match) -> bool:
     )
 
 
-_ANOTHER_NAME = re.compile(rb"[\s(]([A-Za-z_]\w*+)=")
-_KEY_OF = re.compile(rb"(?i)(?:([a-z]+)[ _\-]?)?keys?\Z")
-_PARTS_OF_A_NAME = re.compile(
+_ANOTHER_NAME = late_pattern(rb"[\s(]([A-Za-z_]\w*+)=")
+_KEY_OF = late_pattern(rb"(?i)(?:([a-z]+)[ _\-]?)?keys?\Z")
+_PARTS_OF_A_NAME = late_pattern(
     rb"[A-Za-z]++\d{0,3}(?:[-_:/|@#.](?>[A-Za-z]+\d{0,3}(?![0-9A-Za-z])|[0-9a-f]+(?![0-9A-Za-z])|\d{1,2}[a-z](?![0-9A-Za-z])))++|[a-z]+\d?(?:_[a-z0-9]{1,12})+|[0-9a-f]+"
 )
 
@@ -452,19 +452,19 @@ def _told_in_asia(data: bytes, found: Match) -> Iterator[Span]:
         yield Span(start, start + len(value), "password" if not token(value, 20) else "secret")
 
 
-_KEYWORD = re.compile(rb"(?:[a-z_]+|[A-Z_]+)=")
-_CAMEL = re.compile(rb"(?:[A-Z][a-z]++\d{0,3}|[A-Z]\d{1,3})+[A-Z][a-z]+")
-_SAID_CODE = re.compile(
+_KEYWORD = late_pattern(rb"(?:[a-z_]+|[A-Z_]+)=")
+_CAMEL = late_pattern(rb"(?:[A-Z][a-z]++\d{0,3}|[A-Z]\d{1,3})+[A-Z][a-z]+")
+_SAID_CODE = late_pattern(
     rb"(?:[A-Za-z_]{4,}\d?(?:_[A-Za-z]+)*+(?:(?:::|->|\.)[A-Za-z_]\w*+)*+[\[(]|[A-Za-z]\w*_\w+[\[(]|[A-Za-z_]\w*::[A-Za-z_]"
     rb"|(?:[a-z]+_)+[a-z]+(?:\.[a-z_]\w*+)+$|[a-z_]+(?:\.[a-z_]\w*+)++\[|[a-z]+(?:\.[a-z]+\d?)+$|[a-z_]\w*+(?:\.[a-z_]\w*+)++[:=]|[a-z_]\w*+\.[A-Z][A-Za-z_]+$|\(?lambda\b|[a-z_]\w*+\[-?\w*:|![A-Za-z_$][\w$]*+(?:[.(]|&&|\|\|)|[a-z]+(?:_[a-z]+)+\d{0,2}$|[a-z]+\d*_t$|[A-Z]{2,6}#\d{1,3}$|[a-z]{2,}\d?(?:/[a-z]+\d{0,2})+$)"
 )
 """What a program says where a sentence would have a word: a call, an item, a name of several words, a type, a standard."""
-_ANY_KEY = re.compile(rb"([A-Za-z0-9]+)[ _-](?:[kK]eys?|KEYS?|[tT]okens?)$")
+_ANY_KEY = late_pattern(rb"([A-Za-z0-9]+)[ _-](?:[kK]eys?|KEYS?|[tT]okens?)$")
 _COMPLAINTS = (b"invalid", b"unexpected", b"expected", b"unknown", b"illegal", b"bad", b"missing", b"amz-")
 """What stands before a token that is a sign of a language, or before what a signed address says of its key."""
-_DOTTED = re.compile(rb"[a-z]++(?:\.(?:[a-z]++\d?|\*))++")
+_DOTTED = late_pattern(rb"[a-z]++(?:\.(?:[a-z]++\d?|\*))++")
 """Scopes and members: `keyword.control2`."""
-_ADJECTIVE = re.compile(rb"[A-Za-z]+\d{0,3}[a-z]*(?:-[a-z]+)+|\d+-[a-z]+(?:-[a-z]+)*|1[Pp]assword")
+_ADJECTIVE = late_pattern(rb"[A-Za-z]+\d{0,3}[a-z]*(?:-[a-z]+)+|\d+-[a-z]+(?:-[a-z]+)*|1[Pp]assword")
 _OPEN_KEYS = frozenset(
     b"""
     cache idempotency partition sort primary foreign public publishable object s3 row hash map registry dedup shard group
@@ -474,7 +474,7 @@ _OPEN_KEYS = frozenset(
     """.split()
 )
 """What makes a key one that everybody may see."""
-_CUT = re.compile(
+_CUT = late_pattern(
     rb"[;,](?!$)|\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})|&(?=\w+=|[lr][ds]quo|quot|nbsp|hellip|#\d)|\\{1,2}[nrt](?![A-Za-z0-9])|\\{2}[nrtu\"']|\)(?=[,;.)\]}]|$)"
 )
 """Where a value without quotes ends, though no space follows."""
