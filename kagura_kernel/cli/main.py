@@ -58,6 +58,10 @@ _HOMES = {
 """The file of a command, or of all that begin with a word, where it is not called like that word."""
 
 
+_REDACTING = frozenset({"repl", "run"})
+"""Commands that always show something of a box or of a brain."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -128,6 +132,9 @@ def _run(words: list[str]) -> int:
 def call(parsed: Parsed) -> int:
     """Call a command's function; the exit code."""
     name = parsed.command.name
+    if name in _REDACTING:
+        # The first words of a run wait for the rules of redaction, which are read beside the imports of all else.
+        import_module("kagura_kernel.cli.warming").warm()
     return handler_of(name)(SimpleNamespace(**parsed.values, action=name.split()[-1]))
 
 

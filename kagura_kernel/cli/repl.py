@@ -19,7 +19,7 @@ from kagura_kernel.assembly import close_cockpit, get_cockpit
 from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.cli.main import call, exit_code, told
 from kagura_kernel.cli.printing import terminal_width
-from kagura_kernel.cli.run import carry_out, intent_of, task_of, tell, warm
+from kagura_kernel.cli.run import carry_out, intent_of, task_of, tell
 from kagura_kernel.cockpit.lines.completing import complete_command
 from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.lines.parsing import parse_line
@@ -51,7 +51,6 @@ def repl(arguments: SimpleNamespace) -> int:
     Raises:
         KaguraError: the settings are wrong, or the journal cannot be used.
     """
-    warm()
     if isinstance(sys.stdin, io.TextIOWrapper):
         # A line that is no text is refused by itself, and the conversation goes on.
         sys.stdin.reconfigure(errors="surrogateescape")

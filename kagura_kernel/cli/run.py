@@ -21,13 +21,12 @@ from kagura_kernel.cli import printing
 from kagura_kernel.cli.run_outcome import QuietProgress, as_data, exit_code, trouble
 from kagura_kernel.cli.run_terminal import TerminalProgress
 from kagura_kernel.cli.streams import drop_output, flush_output
+from kagura_kernel.cli.warming import warm
 from kagura_kernel.domain.errors import KaguraError, OutputUnwritable, UsageError
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.journal.place import data_home
 from kagura_kernel.jupyter.follow import Watched
 from kagura_kernel.jupyter.surface import person
-from kagura_kernel.kit.redaction.redactor import redactor_in
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.tools.fences import fenced
 
@@ -98,11 +97,6 @@ def _tell_refusal(error: KaguraError) -> None:
     """The document of a run that could not begin: as of any other, without an id, and with why."""
     told = RunOutcome("", "", "failed", error_code=error.code, error=printing.for_terminal(error.message))
     print(printing.as_json(as_data(told)))
-
-
-def warm() -> None:
-    """Begin to read the rules of redaction, beside the imports of all else: the first words of a run wait for them."""
-    redactor_in(data_home(os.environ)).warm()
 
 
 def task_of(arguments: SimpleNamespace) -> str:

@@ -15,7 +15,8 @@ from types import SimpleNamespace
 from kagura_kernel.assembly import close_cockpit
 from kagura_kernel.assembly.serving import check_served, make_server
 from kagura_kernel.cli.printing import for_terminal
-from kagura_kernel.cli.run import leave_at_once, signals_heard, warm
+from kagura_kernel.cli.run import leave_at_once, signals_heard
+from kagura_kernel.cli.warming import warm
 from kagura_kernel.cockpit.served import only_server
 from kagura_kernel.cockpit.transports.transport import TransportError, TransportRefused
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable, KaguraError
