@@ -12,11 +12,13 @@ import asyncio
 import hmac
 import os
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
@@ -33,11 +35,11 @@ def from_keychain(service: str, username: str) -> str | None:
     Raises:
         KeychainUnusable: the keychain cannot be asked.
     """
-    import keyring
+    keyring = _keyring()
     from keyring.errors import InitError, KeyringError, NoKeyringError
 
     try:
-        return keyring.get_password(service, username)
+        found: str | None = keyring.get_password(service, username)
     except NoKeyringError:
         raise KeychainUnusable("this machine has no keychain that keyring can use") from None
     except (InitError, KeyringError) as error:
@@ -45,6 +47,7 @@ def from_keychain(service: str, username: str) -> str | None:
     # Back-ends are programs of others and raise what they like; without an answer there is no secret.
     except Exception as error:  # noqa: BLE001 - fails closed, see above
         raise KeychainUnusable(f"the keychain does not work ({type(error).__name__})") from None
+    return found
 
 
 def keychain_name() -> str:
@@ -53,8 +56,7 @@ def keychain_name() -> str:
     Raises:
         KeychainUnusable: there is none that could keep a secret.
     """
-    import keyring
-
+    keyring = _keyring()
     # Back-ends are programs of others and raise what they like.
     try:
         found = keyring.get_keyring()
@@ -76,14 +78,22 @@ def keep_in_keychain(service: str, username: str, secret: str) -> None:
     Raises:
         KeychainUnusable: there is no keychain, it is a file of plain text, it is locked, or it does not take it.
     """
-    import keyring
-
+    keyring = _keyring()
     keychain_name()
     # Back-ends are programs of others and raise what they like, perhaps with the secret in it.
     try:
         keyring.set_password(service, username, secret)
     except Exception as error:  # noqa: BLE001 - see above
         raise KeychainUnusable(f"the keychain does not take it ({type(error).__name__})") from None
+
+
+def _keyring() -> ModuleType:
+    if sys.platform != "darwin":
+        # Its part for macOS starts a C compiler, and that in vain, to find that system's libraries.
+        sys.modules.setdefault("keyring.backends.macOS.api", None)  # type: ignore[arg-type] # None says: not here
+    import keyring
+
+    return keyring
 
 
 T = TypeVar("T")

@@ -232,3 +232,17 @@ def test_anything_else_is_a_problem_that_repeats_nothing(table: dict[str, object
 
 def test_a_reference_may_be_left_out_where_none_is_needed() -> None:
     assert read_reference({}, "token", "x.token", required=False) == (None, [])
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its own libraries are looked for there")
+def test_the_keychain_is_looked_for_without_starting_a_program():
+    code = (
+        "import sys\n"
+        "sys.addaudithook(lambda event, _: event == 'subprocess.Popen' and print('started'))\n"
+        "from kagura_kernel.membrane.credentials.secret import KeychainUnusable, keychain_name\n"
+        "try: keychain_name()\n"
+        "except KeychainUnusable: pass\n"
+        "print('keyring' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"]
