@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from kagura_kernel.assembly import close_cockpit, get_cockpit
 from kagura_kernel.cli import printing
 from kagura_kernel.cli.run_outcome import QuietProgress, as_data, exit_code, trouble
-from kagura_kernel.cli.run_terminal import TerminalProgress
 from kagura_kernel.cli.streams import drop_output, flush_output
 from kagura_kernel.cli.warming import warm
 from kagura_kernel.domain.errors import KaguraError, OutputUnwritable, UsageError
@@ -31,7 +30,7 @@ from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.tools.fences import fenced
 
 if TYPE_CHECKING:
-    from kagura_kernel.cli.run_terminal import Decide
+    from kagura_kernel.cli.run_terminal import Decide, TerminalProgress
     from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.cockpit.handles import RunHandle
     from kagura_kernel.cockpit.memory import MemoryDesk
@@ -164,6 +163,8 @@ def progress_for(run_id: str, decide: Decide, memory: Callable[[], MemoryDesk]) 
     """What fits standard error; `memory` gives what the lessons of a plan are read from."""
     if not sys.stderr.isatty():
         return QuietProgress(run_id)
+    # It draws cards.
+    from kagura_kernel.cli.run_terminal import TerminalProgress
 
     return TerminalProgress(run_id, decide, memory)
 

@@ -16,12 +16,10 @@ from kagura_kernel.cockpit.classifying import Message, classifying_order
 from kagura_kernel.cockpit.committing import CommitDesk
 from kagura_kernel.cockpit.controls import Controls, LazyPlugins
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
-from kagura_kernel.cockpit.enabling import PluginSurroundings
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
 from kagura_kernel.cockpit.ordering import Choices, check_name, order_for, session_name
-from kagura_kernel.cockpit.plugins import PluginDesk
 from kagura_kernel.cockpit.records import Board, LeaseView, Records, held_elsewhere, lease_views, take_back, where_held
 from kagura_kernel.cockpit.sessions import Sessions
 from kagura_kernel.cockpit.settling import ChangeDesk
@@ -56,6 +54,7 @@ from kagura_kernel.runs.run import Run
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.dispatching import Session
     from kagura_kernel.cockpit.kits import KitDesk
+    from kagura_kernel.cockpit.plugins import PluginDesk
     from kagura_kernel.domain.settings import Settings
     from kagura_kernel.kit.redaction.redactor import Redactor
     from kagura_kernel.memory.store import MemoryStore
@@ -149,20 +148,31 @@ class Cockpit:
         self._children = parts.make_children(self) if parts.make_children is not None else None
         self._access = LazyPlugins(parts.make_plugins or _no_plugins, lambda: self.plugins, parts.journal, self._listen)
         self._controls = Controls(self._mailbox, self._engine, self._going_on, self._access, self._known_sessions)
-        # Everything about plugins
-        self.plugins = PluginDesk(
-            PluginSurroundings(
-                manager=self._access.manager,
-                engine=self._engine,
-                desk=self._desk,
-                clock=parts.clock,
-                choices=parts.choices,
-                session_of=self._session_named,
-                start_audit=self._start_audit,
-                headless_approver=PolicyApprover(parts.clock, HEADLESS),
-                home=parts.home,
-            )
-        )
+        self._plugins: PluginDesk | None = None
+        self._making_plugins = threading.Lock()
+
+    @property
+    def plugins(self) -> PluginDesk:
+        """Everything about plugins; made and imported on first use, from any thread: most runs need nothing of it."""
+        with self._making_plugins:
+            if self._plugins is None:
+                from kagura_kernel.cockpit.enabling import PluginSurroundings
+                from kagura_kernel.cockpit.plugins import PluginDesk
+
+                self._plugins = PluginDesk(
+                    PluginSurroundings(
+                        manager=self._access.manager,
+                        engine=self._engine,
+                        desk=self._desk,
+                        clock=self._parts.clock,
+                        choices=self._parts.choices,
+                        session_of=self._session_named,
+                        start_audit=self._start_audit,
+                        headless_approver=PolicyApprover(self._parts.clock, HEADLESS),
+                        home=self._parts.home,
+                    )
+                )
+            return self._plugins
 
     @property
     def kits(self) -> KitDesk:
@@ -263,8 +273,10 @@ class Cockpit:
         if self._parts.reread is None:
             return
         choices = replace(self._parts.choices, settings=self._parts.reread())
-        self._parts = replace(self._parts, choices=choices)
-        self.plugins.use_choices(choices)
+        with self._making_plugins:
+            self._parts = replace(self._parts, choices=choices)
+            if self._plugins is not None:
+                self._plugins.use_choices(choices)
 
     @property
     def approval_deadline(self) -> float:
