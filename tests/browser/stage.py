@@ -34,7 +34,9 @@ if "ipywidgets" in sys.modules:
 # Tests put their own functions in the place of its.
 if "kagura_kernel.assembly" in sys.modules:
     sys.modules["kagura_kernel.assembly"].close_cockpit()
-    importlib.reload(sys.modules["kagura_kernel.assembly"])
+for name in ("kagura_kernel.assembly.services", "kagura_kernel.assembly"):
+    if name in sys.modules:
+        importlib.reload(sys.modules[name])
 with open("/proc/self/environ", encoding="utf-8", errors="surrogateescape") as begun:
     before = dict(line.split("=", 1) for line in begun.read().split("\\0") if "=" in line)
 for name in [name for name in os.environ if name.startswith("KAGURA") and name not in before]:
