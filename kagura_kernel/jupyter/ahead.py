@@ -42,7 +42,7 @@ _MODULES = (
     "kagura_kernel.domain.events",
     "kagura_kernel.kit.redaction.redactor",
     "kagura_kernel.assembly.places",
-    "sqlalchemy.dialects.sqlite",
+    "sqlalchemy",
     "kagura_kernel.runs.order",
     "kagura_kernel.assembly.services",
     "kagura_kernel.journal.sqlite",
@@ -67,8 +67,8 @@ _CLAUDE = (
     "markdown_it",
 )
 """What runs of the Claude brain import beside, where somebody is signed in or has a key."""
-_CELL_ENDS_WITHIN = 1.0
-"""Seconds; where the extension is loaded by no cell, none ends."""
+_CELL_ENDS_WITHIN = 10.0
+"""Seconds; where the extension is loaded by no cell, none ends. One that does more after it still imports."""
 
 
 _preparations: WeakKeyDictionary[InteractiveShell, Preparation] = WeakKeyDictionary()
