@@ -409,7 +409,7 @@ def _free(
     """
     held = GitPlaces(Path(started.project), os.environ).held if files else ()
     free = [one for one in files if not any(is_below(one.path, root) for root in held)]
-    if len(free) < len(files) and len(among) <= len(files) and not free:
+    if files and not free and len(among) <= len(files):
         raise NotThisTime(
             f"{files[0].path} was not applied: git runs it, or reads its settings from it, since this run began. Set "
             "that back (`git config --list --show-origin` has it), or copy the file yourself."
