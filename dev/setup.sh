@@ -132,6 +132,21 @@ install_packages() {
   [ ${#PACKAGES[@]} = 0 ] || step packages "System packages (${PACKAGES[*]})" apt_install
 }
 
+# The tests start an sshd of their own. Installed as a package it would be a service of this machine, so it is unpacked;
+# where that cannot be done, its tests are skipped.
+fetch_sshd() {
+  local place=$VENV/openssh-server
+  rm -rf "$place" && mkdir -p "$place" && cd "$place" &&
+    retry apt-get download -qq -o APT::Sandbox::User=root openssh-server libwrap0 &&
+    for package in *.deb; do dpkg-deb -x "$package" . && rm "$package"; done
+}
+
+unpack_sshd() {
+  [ -x /usr/sbin/sshd ] || [ -x "$VENV/openssh-server/usr/sbin/sshd" ] && return 0
+  command -v apt-get >/dev/null || return 0
+  step sshd "sshd, unpacked for the tests" fetch_sshd || return 0
+}
+
 # ---------------------------------------------------------------------- Python
 
 # The first Python that is new enough and can make an environment.
@@ -324,6 +339,7 @@ case $PURPOSE in
       together install_packages install_python
     fi
     install_shared
+    unpack_sshd
     install_sidebar
     ;;
 esac

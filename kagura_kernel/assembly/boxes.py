@@ -25,6 +25,7 @@ _BUILT_IN_WALLS = {
     "docker": IsolationClass.CONTAINER,
     "bubblewrap": IsolationClass.NAMESPACE,
     "gvisor": IsolationClass.GVISOR,
+    "ssh": IsolationClass.NAMESPACE,
 }
 
 
@@ -96,8 +97,9 @@ class Boxes:
         return await (pool.start_alone(spec) if isinstance(pool, WarmPool) else pool.start(spec))
 
     async def probe(self) -> list[PartStatus]:
-        """Every back-end's state, by starting a box of each."""
-        made = self._made()
+        """Every back-end's state, by starting a box of each; one for which no machine is named is nobody's concern."""
+        every = self._made()
+        made = {name: every[name] for name in every if name != "ssh" or self._settings.ssh_host}
         probes = await asyncio.gather(*(backend.probe() for backend in made.values()))
         return [
             PartStatus(
@@ -147,7 +149,12 @@ class Boxes:
 
     def _made(self) -> Mapping[str, SandboxBackend]:
         if self._backends is None:
-            own = {"docker": self._docker, "bubblewrap": self._bubblewrap, "gvisor": self._gvisor}
+            own = {
+                "docker": self._docker,
+                "bubblewrap": self._bubblewrap,
+                "gvisor": self._gvisor,
+                "ssh": self._ssh,
+            }
             others = {name: partial(_itself, backend) for name, backend in self._third_parties.backends.items()}
             self._backends = _Lazily(own | others, 0 if self._one_run else self._settings.pool_size)
             if not self._one_run:
@@ -177,6 +184,12 @@ class Boxes:
 
         docker = DockerBackend(endpoint_from(self._environ), owner=self._owner, gvisor=True)
         return GVisorBackend(docker, RunscBackend())
+
+    def _ssh(self) -> SandboxBackend:
+        from kagura_kernel.sandbox.ssh.backend import SshBackend
+
+        settings = self._settings
+        return SshBackend(settings.ssh_host, python=settings.ssh_python, config=settings.ssh_config)
 
 
 class _Lazily(Mapping[str, SandboxBackend]):

@@ -114,6 +114,19 @@ class Settings:
         "", "the [agent](agents.md) of a cell that names none, a reference; empty is `default`", label="usual agent"
     )
     box: str = _setting("auto", "the back-end of boxes, or `auto`", label="kind of box")
+    ssh_host: str = _setting(
+        "",
+        "the machine that `--box ssh` makes [boxes](boxes.md#boxes-on-another-machine) on, as `ssh` takes it",
+        label="machine for boxes",
+    )
+    ssh_python: str = _setting(
+        "python3", "the Python on that machine, 3.10 or newer", label="Python on the machine for boxes"
+    )
+    ssh_config: str = _setting(
+        "",
+        "a configuration file for `ssh`; empty is your own",
+        label="configuration file of ssh",
+    )
     keep: bool = _setting(
         False,
         "leave the [box](boxes.md#a-box-that-stays) of a session in place between its cells, as `--keep` does",

@@ -201,7 +201,7 @@ class RunRequest(NamedTuple):
         "str | None",
         Option(
             ("--box",),
-            "the box to work in: `bubblewrap`, `docker`, `gvisor`, or what an extension adds; `%kagura "
+            "the box to work in: `bubblewrap`, `docker`, `gvisor`, `ssh`, or what an extension adds; `%kagura "
             "status` lists them",
             Kind.BOX,
             metavar="NAME",

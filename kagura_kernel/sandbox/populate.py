@@ -7,10 +7,11 @@ while somebody changes it. The format is said in `guest.changes`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import stat
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,27 +70,34 @@ def _nothing(_kind: int, _payload: memoryview) -> None:
 
 
 async def _send(stream: HostStream, project: Project) -> None:
+    async with contextlib.aclosing(in_steps(project)) as steps:
+        async for data in steps:
+            await stream.send_all(data)
+            if stream.over.done():
+                return
+    stream.send_eof()
+
+
+async def in_steps(project: Project) -> AsyncGenerator[bytes, None]:
+    """A project's stream, read in threads; it may be left, and its reader cancelled, at any point.
+
+    Raises:
+        WorkspaceError: as `Project.batches`.
+    """
     batches = project.batches()
     loop = asyncio.get_running_loop()
-    while True:
-        step = loop.run_in_executor(None, next, batches, b"")
-        try:
+    step: asyncio.Future[bytes] | None = None
+    try:
+        while True:
+            step = loop.run_in_executor(None, next, batches, b"")
             data = await asyncio.shield(step)
-        except asyncio.CancelledError:
-            # The thread is in the middle of a step; its descriptors are closed when that one is done.
+            if not data:
+                return
+            yield data
+    finally:
+        # A thread may be in the middle of a step; its descriptors are closed when that one is done.
+        if step is not None:
             step.add_done_callback(lambda done: _leave(done, batches))
-            raise
-        if not data:
-            break
-        try:
-            await stream.send_all(data)
-        except asyncio.CancelledError:
-            batches.close()
-            raise
-        if stream.over.done():
-            batches.close()
-            return
-    stream.send_eof()
 
 
 def _leave(step: asyncio.Future[bytes], batches: Generator[bytes, None, None]) -> None:
@@ -198,6 +206,11 @@ def copy_notes(spec: BoxSpec, left_out: Sequence[str]) -> tuple[str, ...]:
     root, parts = spec.workspace, spec.policy.read_only_subpaths
     there = [part for part in parts if root is not None and os.path.lexists(root / part)]
     held = f"{', '.join(there)}: a read-only copy in the box; what is forced into it all the same is lost at the end"
-    more = f" and {len(left_out) - _SHOWN} more" if len(left_out) > _SHOWN else ""
-    missing = (f"not copied into the box: {', '.join(left_out[:_SHOWN])}{more}",) if left_out else ()
+    missing = missing_notes(left_out)
     return (*missing, held) if there and spec.policy.writable else missing
+
+
+def missing_notes(left_out: Sequence[str]) -> tuple[str, ...]:
+    """What a reader should know about what was not copied."""
+    more = f" and {len(left_out) - _SHOWN} more" if len(left_out) > _SHOWN else ""
+    return (f"not copied into the box: {', '.join(left_out[:_SHOWN])}{more}",) if left_out else ()

@@ -12,19 +12,19 @@ from kagura_kernel.domain.policy import HOST, IsolationClass
 from kagura_kernel.sandbox.backend import Probe, SandboxBackend
 
 AUTO = "auto"
-BUILT_IN = ("docker", "bubblewrap", "gvisor")
+BUILT_IN = ("docker", "bubblewrap", "gvisor", "ssh")
 """Names of our own, in the order in which `auto` tries them; nobody else can take one."""
 
-BY_NAME = ("gvisor",)
-"""Those that `auto` leaves alone unless the deployment is shared: slower, and stronger than one person needs."""
+BY_NAME = ("gvisor", "ssh")
+"""Those that `auto` leaves alone unless the deployment is shared: slower, and stronger or farther than one needs."""
 
 _OTHERWISE = (
     "If this machine is a sandbox itself, such as a container or a hosted notebook, the setting "
     '`policy = "external_sandbox"` says so; `fallback_to_host = true` asks for each command.'
 )
 
-WITHOUT_IMAGES = ("bubblewrap",)
-"""Those of our own whose boxes are made of this machine's own system, whatever image is asked for."""
+WITHOUT_IMAGES = ("bubblewrap", "ssh")
+"""Those of our own whose boxes are made of a machine's own system, whatever image is asked for."""
 
 SHARED_NEEDS = IsolationClass.GVISOR
 

@@ -1,4 +1,4 @@
-"""What has changed is tried in full, what has not as a sample; where nobody can tell, everything has changed."""
+"""A check tries a fixed sample; whoever names tests gets them in full where their code has changed, or may have."""
 
 import subprocess
 from collections.abc import Iterator
@@ -24,6 +24,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
     monkeypatch.setattr(effort, "ROOT", tmp_path)
     monkeypatch.setattr(effort, "EVERYTHING", False)
+    monkeypatch.setattr(effort, "SAMPLE", False)
     monkeypatch.setenv(effort.BASE, "HEAD")
     effort.changed.cache_clear()
     yield tmp_path
@@ -54,25 +55,22 @@ def test_with_everything_asked_for_nothing_is_a_sample(repository, monkeypatch):
     assert effort.examples(5, 50, "kit/").max_examples == 50
 
 
-def test_of_dear_tests_a_sample_stays_unless_their_code_or_they_themselves_have_changed(repository, monkeypatch):
-    dear = effort.Dear(("tests/runs/",), ("runs/",), one_in=3)
-    monkeypatch.setattr(effort, "DEAR", (dear,))
+def test_a_check_tries_a_sample_of_dear_tests_and_tables_whatever_has_changed(repository, monkeypatch):
+    monkeypatch.setattr(effort, "DEAR", {3: ("tests/runs/",)})
     monkeypatch.setattr(effort, "SAMPLE", False)
+    (repository / "runs" / "new.py").write_text("3\n")
     dears = [f"tests/runs/test_box.py::test[{number}]" for number in range(300)]
-    cheap = [name.replace("runs", "kit") for name in dears]
     assert not any(map(effort.left_out, dears))
+    assert effort.sample(CASES, 10, "runs/") == CASES
     monkeypatch.setattr(effort, "SAMPLE", True)
     left = [*map(effort.left_out, dears)]
     assert 150 < sum(left) < 250
     assert [*map(effort.left_out, dears)] == left
-    assert not any(map(effort.left_out, cheap))
-    (repository / "runs" / "new.py").write_text("3\n")
-    effort.changed.cache_clear()
-    assert not any(map(effort.left_out, dears))
+    assert not any(effort.left_out(name.replace("runs", "kit")) for name in dears)
+    assert effort.sample(CASES, 10, "runs/") == TEN
 
 
-def test_every_dear_test_and_its_code_is_there():
+def test_every_dear_test_is_there():
     known = [str(path.relative_to(TESTS.parent)) for path in TESTS.rglob("*.py")]
-    for dear in effort.DEAR:
-        assert all((TESTS.parent / source).exists() for source in dear.sources)
-        assert all(any(path.startswith(one) for path in known) for one in dear.tests)
+    for one in (path for paths in effort.DEAR.values() for path in paths):
+        assert any(path.startswith(one) for path in known)

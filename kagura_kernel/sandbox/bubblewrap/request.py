@@ -16,13 +16,15 @@ from kagura_kernel.sandbox.supervisor.arguments import HOME, LOWER, UPPER
 SHIMS = "/run/kagura/bin"
 
 
-def fitting(limits: BoxLimits, *, writable_root: bool = False) -> tuple[BoxLimits, list[str]]:
+def fitting(
+    limits: BoxLimits, *, writable_root: bool = False, machine: int | None = None
+) -> tuple[BoxLimits, list[str]]:
     """Limits whose file space fits into the memory it lives in, and what to say when that is less than asked for.
 
     A full disk is then an error in the box, and not the loss of the box. A writable root takes half of the memory.
+    `machine` is the memory of the machine in bytes; None is this one's.
     """
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    memory = min(limits.memory_bytes, machine)
+    memory = min(limits.memory_bytes, machine or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     if writable_root:
         memory -= _root_bytes(memory)
     workspace = min(limits.workspace_bytes, memory // 2)

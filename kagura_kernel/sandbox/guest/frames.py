@@ -34,6 +34,7 @@ CREDIT = 6  # four bytes: so much more may be sent
 RESULT = 7  # JSON: the end of a stream, said by the side that serves it
 CANCEL = 8  # JSON: the side that opened it wants it to end; a RESULT still follows
 ACCEPT = 9  # JSON: the side that serves it says that it does; for streams that have a beginning
+ALIVE = 10  # host, stream 0, no payload: for whoever carries the pipe and must know that the host is there
 
 TYPES = frozenset((HELLO, OPEN, DATA, ERRDATA, EOF, CREDIT, RESULT, CANCEL, ACCEPT))
 CONTROL = frozenset((HELLO, OPEN, RESULT, CANCEL, ACCEPT))

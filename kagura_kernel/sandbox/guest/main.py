@@ -65,7 +65,7 @@ class Guest:
 
     def _frame(self, kind: int, stream: int, view: memoryview) -> None:
         if stream % 2 == 0:
-            if self._listening is not None:
+            if self._listening is not None and kind != frames.ALIVE:
                 self._listening.frame(kind, stream, view)
             return
         payload = bytes(view)

@@ -29,6 +29,15 @@ CALLED_OFF = 0.5  # likewise, when nobody waits for it any more
 LARGEST_EXIT = 255
 
 
+def _nameless() -> int:
+    """A file in memory that nobody can open by a name: its content may be secret."""
+    try:
+        return os.memfd_create("call", os.MFD_CLOEXEC)
+    except PermissionError:
+        # Refused where memory is limited for each process alone.
+        return os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)  # noqa: S108 - it has no name
+
+
 class Resident:
     """One program that stays."""
 
@@ -68,7 +77,7 @@ class Resident:
         """
         if self._call is not None:
             raise CannotStart(NOT_EXECUTABLE, b"it has not finished the call before")
-        asked = os.memfd_create("call", os.MFD_CLOEXEC)
+        asked = _nameless()
         try:
             with open(os.dup(asked), "wb") as file:
                 file.write(frames.dumps({"argv": argv, "env": env}))

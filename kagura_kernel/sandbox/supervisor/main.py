@@ -5,8 +5,9 @@ sees to it. The supervisor has one thread, nothing but the standard library, and
 carries JSON messages and file descriptors. When that socket ends, however the kernel ended, every box is killed
 and everything they held is removed. Should the supervisor itself be killed, the system kills its boxes.
 
-Messages from the kernel: `setup` (once), `start` and, for gVisor, `enter` (with a process's input and output), `kill`.
-Messages to it: `ready` or `refused`; `started` or `failed`; `gone` (with exit status, memory verdict, last words).
+Messages from the kernel: `setup` (once; with `sent_bytes` the answer brings a folder to write into), `start` and, for
+gVisor, `enter` (with a process's input and output), `kill`. Messages to it: `ready` or `refused`; `started` or
+`failed`; `gone` (with exit status, memory verdict, last words).
 """
 
 from __future__ import annotations
@@ -185,7 +186,7 @@ class Supervisor:
             if not self.mapped and not self._can_enter():
                 self.tree = cgroups.Tree()
             if not self.refusal and not self.gvisor:
-                stage.lay_out(self.python)
+                stage.lay_out(self.python, message.get("sent_bytes", 0))
         except KeyError as error:
             self.refusal = f"there is no system call filter for {error.args[0]}"
         except OSError as error:
@@ -194,11 +195,20 @@ class Supervisor:
             self._tell({"op": "refused", "why": self.refusal})
         else:
             gc.freeze()
-            self._tell({"op": "ready", "uncounted": self.tree.missing})
+            self._tell_ready(sent="sent_bytes" in message)
             if self.mapped:
                 self.surveys.begin(self.python["layered"])
             self.next_owner = (0, 0) if self.mapped else None
             self._plant_soon()
+
+    def _tell_ready(self, *, sent: bool) -> None:
+        """Say so, with a descriptor of the folder for what is sent: whoever has it can write there from outside."""
+        folder = [os.open(stage.SENT, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)] if sent else []
+        message = {"op": "ready", "uncounted": self.tree.missing}
+        with contextlib.suppress(OSError):
+            socket.send_fds(self.kernel, [json.dumps(message).encode()], folder)
+        for descriptor in folder:
+            os.close(descriptor)
 
     def _plant_soon(self) -> None:
         # What a seed saves is nothing beside the start of gVisor's own kernel.

@@ -34,6 +34,9 @@ from kagura_kernel.sandbox.supervisor.showing import show_all, show_further, vei
 STAGE = "/sys/kernel"
 _BOX = f"{STAGE}/box"
 
+SENT = f"{STAGE}/sent"
+"""Where projects lie that came from another machine, in memory and in the supervisor's mounts alone."""
+
 # Ids that no distribution, container manager or directory service hands out.
 _FIRST_ID, _IDS = 1_900_000_000, 200_000_000
 
@@ -101,8 +104,11 @@ def enter_spaces(*, root: bool, mapping: Sequence[Sequence[str]] = (), inside: i
         raise StagingError("namespaces", f"namespaces are refused ({error.strerror})") from error
 
 
-def lay_out(python: Mapping[str, Any]) -> None:
-    """Put what all boxes share where each of them finds it. Raises `OSError` when it cannot be mounted or written."""
+def lay_out(python: Mapping[str, Any], sent_bytes: int = 0) -> None:
+    """Put what all boxes share where each of them finds it, and have room for so many bytes that are sent.
+
+    Raises `OSError` when it cannot be mounted or written.
+    """
     # Mounts that the host makes later still arrive here; ours never leave.
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_SLAVE)
     linux.mount("tmpfs", STAGE, "tmpfs", _PLAIN, "size=32m,mode=755")
@@ -113,6 +119,9 @@ def lay_out(python: Mapping[str, Any]) -> None:
     write_etc(f"{STAGE}/etc")
     for index, path in enumerate(python["directories"]):
         _bind(path, f"{STAGE}/python/{index}")
+    if sent_bytes:
+        os.mkdir(SENT)
+        _tmpfs(SENT, sent_bytes)
 
 
 def new_identity(owner: tuple[int, int], layered: Sequence[str] = ()) -> Identity:

@@ -1,0 +1,1 @@
+"""Boxes on another Linux machine, by bubblewrap there and OpenSSH's own client here."""
