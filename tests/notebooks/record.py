@@ -20,10 +20,12 @@ def main() -> int:
     from nbclient import NotebookClient
 
     from tests.support.kernel import kernel_environ
+    from tests.support.sshd import other_machine
 
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory() as home, other_machine() as machine:
         # Who recorded it is nobody's business.
         environ = kernel_environ(Path(home), KAGURA_BOX="bubblewrap", JUPYTER_PREFER_ENV_PATH="1", LOGNAME="ada")
+        environ |= {"KAGURA_SSH_HOST": machine.host, "KAGURA_SSH_CONFIG": machine.config}
         os.environ.update(environ)
         named = [NOTEBOOKS / f"{name}.ipynb" for name in sys.argv[1:]]
         for path in named or sorted(NOTEBOOKS.glob("*.ipynb")):

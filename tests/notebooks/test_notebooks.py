@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import nbformat
@@ -14,11 +14,14 @@ from kagura_kernel.domain.memory import Author, Draft, Source, Tier
 from kagura_kernel.memory.opening import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.false_home import share_rules
+from tests.support.sshd import other_machine, program
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 ALL = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
 # Each takes long, and none needs another: whichever worker is free takes the next one.
 SPREAD = [pytest.param(name, marks=pytest.mark.xdist_group(f"notebook-{name}")) for name in ALL]
+ELSEWHERE = "elsewhere.ipynb"
+"""Makes its boxes on another machine, which was called `box` when it was saved."""
 WITHHELD = ("DOCKER_HOST", "JUPYTER_PATH")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -70,11 +73,11 @@ def furnished(home: Path) -> None:
         memory.remember(Draft(words, Source(Author.HUMAN, "ada"), tier=Tier.TRUSTED, pinned=True))
 
 
-def nbval(notebook: Path) -> subprocess.CompletedProcess[str]:
+def nbval(notebook: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a notebook in the kernel that it names, so that none ever runs in the other, and compare every output."""
     home = notebook.parent.parent / "home"
     home.mkdir(mode=0o700)
-    environment = machine(home)
+    environment = machine(home) | variables
     furnished(home)
     kernel = nbformat.read(notebook, as_version=4).metadata["kernelspec"]["name"]
     options = ["--nbval", "--nbval-kernel-name", kernel, "--nbval-cell-timeout", "120"]
@@ -94,7 +97,14 @@ def nbval(notebook: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("name", SPREAD)
 def test_a_notebook_gives_the_outputs_that_are_committed(copies, name):
-    result = nbval(copies / name)
+    with ExitStack() as stack:
+        variables = {}
+        if name == ELSEWHERE:
+            if program() is None:
+                pytest.skip("needs sshd: dev/setup.sh test unpacks it")
+            there = stack.enter_context(other_machine())
+            variables = {"KAGURA_SSH_HOST": there.host, "KAGURA_SSH_CONFIG": there.config}
+        result = nbval(copies / name, **variables)
     assert result.returncode == 0, result.stdout[-6000:]
 
 
