@@ -33,8 +33,8 @@ T = TypeVar("T")
 
 
 DEAR = {
-    2: ("tests/browser/",),
     3: (
+        "tests/browser/",
         "tests/conformance/test_credential_",
         "tests/conformance/test_discord",
         "tests/conformance/test_memory_cloud",
@@ -42,13 +42,17 @@ DEAR = {
         "tests/conformance/test_remapped_",
         "tests/conformance/test_scrubbed_",
         "tests/conformance/test_slack",
-        "tests/integration/",
         "tests/unit/kit/",
         "tests/unit/plugins/",
         "tests/unit/runs/test_installing",
         "tests/unit/testing/",
     ),
-    4: ("tests/conformance/test_docker_", "tests/conformance/test_gvisor_"),
+    4: (
+        "tests/conformance/test_docker_",
+        "tests/conformance/test_gvisor_",
+        "tests/conformance/test_ssh_",
+        "tests/integration/",
+    ),
 }
 """Beginnings of paths of tests that start programs, boxes, daemons or pages: of so many, one is the sample.
 
