@@ -196,7 +196,7 @@ def main(arguments: Sequence[str]) -> int:
     tested: list[Step] = []
     made: list[Step] = []
     if "lint" not in arguments:
-        usual = "Every check: about 25 minutes on two cores, more where much has changed."
+        usual = "Every check: about 25 minutes on two cores."
         show("Every check, in full: some hours." if everything else usual)
         tested = tests(everything=everything)
         made = images()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.errors import IsolationTooWeak
@@ -54,7 +54,7 @@ class Boxes:
         self._one_run = one_run
         self._on_host: HostBackend | None = None
         self._backends: _Lazily | None = None
-        self._sweep: asyncio.Task[int] | None = None
+        self._sweeps: set[asyncio.Task[int]] = set()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,9 +97,9 @@ class Boxes:
         return await (pool.start_alone(spec) if isinstance(pool, WarmPool) else pool.start(spec))
 
     async def probe(self) -> list[PartStatus]:
-        """Every back-end's state, by starting a box of each; one for which no machine is named is nobody's concern."""
-        every = self._made()
-        made = {name: every[name] for name in every if name != "ssh" or self._settings.ssh_host}
+        """Every back-end's state, by starting a box of each; of those elsewhere only where there is word of a place."""
+        every, elsewhere = self._made(), {"ssh": self._settings.ssh_host, "kubernetes": self._in_a_cluster()}
+        made = {name: every[name] for name in every if elsewhere.get(name, True)}
         probes = await asyncio.gather(*(backend.probe() for backend in made.values()))
         return [
             PartStatus(
@@ -119,9 +119,10 @@ class Boxes:
 
     async def close(self) -> None:
         """Close every box and pool; may be called twice."""
-        if self._sweep is not None:
-            self._sweep.cancel()
-            await asyncio.wait({self._sweep})
+        for sweep in self._sweeps:
+            sweep.cancel()
+        if self._sweeps:
+            await asyncio.wait(self._sweeps)
         for backend in list(self._backends.made.values()) if self._backends else ():
             await backend.close()
         if self._on_host is not None:
@@ -135,7 +136,12 @@ class Boxes:
         policy = SandboxPolicy(self._settings.policy)
         if not policy.walled or self._settings.fallback_to_host:
             raise IsolationTooWeak(HOST, IsolationClass.NONE.label, SHARED_NEEDS.label)
-        walls = _BUILT_IN_WALLS | {name: found.isolation for name, found in self._third_parties.backends.items()}
+        from kagura_kernel.sandbox.kubernetes.pods import isolation_of
+
+        in_pods = {"kubernetes": isolation_of(self._settings.kubernetes_runtime_class)}
+        walls = (
+            _BUILT_IN_WALLS | in_pods | {name: found.isolation for name, found in self._third_parties.backends.items()}
+        )
         named = walls.get(self._settings.box, SHARED_NEEDS)
         if named < SHARED_NEEDS:
             raise IsolationTooWeak(self._settings.box, named.label, SHARED_NEEDS.label)
@@ -153,6 +159,7 @@ class Boxes:
                 "docker": self._docker,
                 "bubblewrap": self._bubblewrap,
                 "gvisor": self._gvisor,
+                "kubernetes": self._kubernetes,
                 "ssh": self._ssh,
             }
             others = {name: partial(_itself, backend) for name, backend in self._third_parties.backends.items()}
@@ -168,9 +175,13 @@ class Boxes:
 
         docker = DockerBackend(endpoint_from(self._environ), owner=self._owner)
         # What a killed process left at the daemon goes now, behind whatever is being started.
-        self._sweep = asyncio.create_task(docker.sweep(owner_alive), name="sweep containers")
-        self._sweep.add_done_callback(_heard)
+        self._sweep_behind(docker.sweep(owner_alive))
         return docker
+
+    def _sweep_behind(self, sweep: Coroutine[Any, Any, int]) -> None:
+        task = asyncio.create_task(sweep, name="sweep boxes")
+        task.add_done_callback(_heard)
+        self._sweeps.add(task)
 
     def _bubblewrap(self) -> SandboxBackend:
         from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
@@ -184,6 +195,21 @@ class Boxes:
 
         docker = DockerBackend(endpoint_from(self._environ), owner=self._owner, gvisor=True)
         return GVisorBackend(docker, RunscBackend())
+
+    def _in_a_cluster(self) -> bool:
+        """Whether there is a word of a cluster: of the person, or because this runs in one."""
+        named = self._settings.kubernetes_namespace or self._settings.kubernetes_context
+        return bool(named or self._environ.get("KUBERNETES_SERVICE_HOST"))
+
+    def _kubernetes(self) -> SandboxBackend:
+        from kagura_kernel.sandbox.kubernetes.backend import KubernetesBackend
+        from kagura_kernel.sandbox.kubernetes.cluster import Cluster
+
+        settings = self._settings
+        cluster = Cluster(settings.kubernetes_namespace, context=settings.kubernetes_context)
+        backend = KubernetesBackend(cluster, runtime_class=settings.kubernetes_runtime_class, owner=self._owner)
+        self._sweep_behind(backend.sweep(owner_alive))
+        return backend
 
     def _ssh(self) -> SandboxBackend:
         from kagura_kernel.sandbox.ssh.backend import SshBackend

@@ -127,6 +127,20 @@ class Settings:
         "a configuration file for `ssh`; empty is your own",
         label="configuration file of ssh",
     )
+    kubernetes_namespace: str = _setting(
+        "",
+        "the namespace that `--box kubernetes` makes [boxes](boxes.md#boxes-in-a-cluster) in; empty is that of your "
+        "`kubectl`, or of the pod that this runs in",
+        label="namespace for boxes",
+    )
+    kubernetes_context: str = _setting(
+        "", "the context of `kubectl` for them; empty is its current one", label="context of the cluster for boxes"
+    )
+    kubernetes_runtime_class: str = _setting(
+        "",
+        "the cluster’s `runtimeClassName` for them; one of gVisor or Kata makes their walls as strong",
+        label="runtime class of boxes",
+    )
     keep: bool = _setting(
         False,
         "leave the [box](boxes.md#a-box-that-stays) of a session in place between its cells, as `--keep` does",

@@ -201,8 +201,8 @@ class RunRequest(NamedTuple):
         "str | None",
         Option(
             ("--box",),
-            "the box to work in: `bubblewrap`, `docker`, `gvisor`, `ssh`, or what an extension adds; `%kagura "
-            "status` lists them",
+            "the box to work in: `bubblewrap`, `docker`, `gvisor`, `kubernetes`, `ssh`, or what an extension adds; "
+            "`%kagura status` lists them",
             Kind.BOX,
             metavar="NAME",
             otherwise="Docker when its daemon answers and the image is built, else bubblewrap",

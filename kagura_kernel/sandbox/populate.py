@@ -33,9 +33,15 @@ REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEX
 
 
 async def send_project(
-    channel: Channel, root: Path, *, exclude: Sequence[str] = (), limit_bytes: int, protected: Sequence[str] = ()
+    channel: Channel,
+    root: Path,
+    *,
+    exclude: Sequence[str] = (),
+    limit_bytes: int,
+    protected: Sequence[str] = (),
+    into: str = "",
 ) -> tuple[str, ...]:
-    """Send a project into the workspace and let the guest record it as the baseline.
+    """Send a project into the workspace and let the guest record it as the baseline, or `into` another folder there.
 
     It may have `limit_bytes`, with a page for each entry; `protected` subpaths arrive without any permission to write.
     Returns what was left out, as relative paths: excluded ones, sockets, FIFOs, devices, what cannot be read.
@@ -46,7 +52,7 @@ async def send_project(
     """
     project = Project(root, exclude, limit_bytes, protected)
     async with channel.slots:
-        stream = channel.open({"kind": frames.FILE, "op": "populate"}, _nothing)
+        stream = channel.open({"kind": frames.FILE, "op": "populate", "path": into}, _nothing)
         sender = asyncio.get_running_loop().create_task(_send(stream, project))
         try:
             await asyncio.wait([sender, stream.over], return_when=asyncio.FIRST_COMPLETED)

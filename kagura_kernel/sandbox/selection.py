@@ -12,10 +12,10 @@ from kagura_kernel.domain.policy import HOST, IsolationClass
 from kagura_kernel.sandbox.backend import Probe, SandboxBackend
 
 AUTO = "auto"
-BUILT_IN = ("docker", "bubblewrap", "gvisor", "ssh")
+BUILT_IN = ("docker", "bubblewrap", "gvisor", "kubernetes", "ssh")
 """Names of our own, in the order in which `auto` tries them; nobody else can take one."""
 
-BY_NAME = ("gvisor", "ssh")
+BY_NAME = ("gvisor", "kubernetes", "ssh")
 """Those that `auto` leaves alone unless the deployment is shared: slower, and stronger or farther than one needs."""
 
 _OTHERWISE = (

@@ -50,6 +50,7 @@ DEAR = {
     4: (
         "tests/conformance/test_docker_",
         "tests/conformance/test_gvisor_",
+        "tests/conformance/test_kubernetes_",
         "tests/conformance/test_ssh_",
         "tests/integration/",
     ),

@@ -190,7 +190,7 @@ class Guest:
         if name == "glob":
             return files.glob(self._workspace, request["pattern"], request["limit"])
         if name == "populate":
-            return changes.unpack(self._workspace, self._baseline, self._protected)
+            return changes.unpack(path, self._baseline if path == self._workspace else {}, self._protected)
         if name == "changes":
             return changes.report(self._differences())
         raise refusal(errno.ENOSYS, "Unknown operation")

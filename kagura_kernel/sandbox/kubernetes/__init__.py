@@ -1,0 +1,1 @@
+"""Boxes in the pods of a Kubernetes cluster."""

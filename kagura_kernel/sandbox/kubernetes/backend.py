@@ -1,0 +1,371 @@
+"""Boxes in the pods of a Kubernetes cluster: started by its API, spoken to over the attach stream.
+
+Nothing of this machine is mounted; the project travels over the same pipe as everything else. A pod ends when its
+guest's input does, which is when this process, or the line, is gone. What stays of a pod then is its record, which
+goes with the pod that this runs in, by the next start, or with the namespace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kagura_kernel.domain.commands import Command, shell_command
+from kagura_kernel.domain.errors import KaguraError, PathNotShown, SandboxUnavailable, SandboxUnsupported
+from kagura_kernel.domain.identity import new_box_id
+from kagura_kernel.domain.policy import CommandLimits
+from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
+from kagura_kernel.sandbox.boot import guest_argv, guest_payload
+from kagura_kernel.sandbox.box import Parked, PipedBox, ReadOnlyBox, refuse_further, send_workspace
+from kagura_kernel.sandbox.channel import BoxChannel
+from kagura_kernel.sandbox.docker.volumes import LARGEST, State, state_of
+from kagura_kernel.sandbox.kubernetes import pods
+from kagura_kernel.sandbox.kubernetes.cluster import Cluster
+from kagura_kernel.sandbox.kubernetes.pods import FILL, MAIN, PROBE_LABEL, Place
+from kagura_kernel.sandbox.kubernetes.stream import ExecPipe
+from kagura_kernel.sandbox.owner import owner_alive, this_owner
+from kagura_kernel.sandbox.populate import copy_notes, missing_notes, send_project
+
+NAME = "kubernetes"
+DEFAULT_IMAGE = "kagura/python:latest"
+UNCOUNTED = "the cluster, and not this box, limits how many processes it may have"
+NOT_ENFORCED = (
+    "Install a network plugin that enforces network policies (Calico, Cilium), or take a namespace where one does."
+)
+_PYTHON = "python3"
+_HELLO_SECONDS = 30.0
+_START_SECONDS = 180.0
+# A pod that no node takes is told after this long, in the words of the scheduler.
+_SCHEDULE_SECONDS = 30.0
+_PROBE_KEPT = 60.0
+_EXPLAIN_SECONDS = 2.0
+_PAUSES = (0.05, 0.1, 0.2, 0.5)
+# Exit code 0 when the API server, of which every container is told, can be reached.
+_REACHES = """
+import os, socket
+try:
+    where = os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"])
+    socket.create_connection(where, 3).close()
+except OSError:
+    raise SystemExit(3)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A pod whose guest has answered."""
+
+    id: str  # The box's, and the pod's name
+    image: str
+    channel: BoxChannel
+    notes: tuple[str, ...]
+    states: tuple[State, ...]  # What its further directories were
+
+
+class KubernetesBackend:
+    """Starts boxes in one namespace; a `SandboxBackend` that can park.
+
+    Args:
+        cluster: The namespace.
+        runtime_class: The cluster's own name of what runs pods; empty is its usual one. It decides the isolation class.
+        default_image: What is taken where no image is asked for.
+        owner: Whose boxes these are; this process where none is named.
+    """
+
+    name = NAME
+
+    def __init__(
+        self,
+        cluster: Cluster | None = None,
+        *,
+        runtime_class: str = "",
+        default_image: str = DEFAULT_IMAGE,
+        owner: str | None = None,
+    ) -> None:
+        self._cluster = cluster or Cluster()
+        self._runtime_class = runtime_class
+        self.isolation = pods.isolation_of(runtime_class)
+        self._default_image = default_image
+        self._owner = owner or this_owner()
+        self._place: Place | None = None
+        self._walled = ""
+        self._walls = asyncio.Lock()
+        self._probes: dict[str, tuple[float, Probe]] = {}
+        self._open: dict[str, Callable[[], Awaitable[None]]] = {}
+        self._closed = False
+
+    async def probe(self, image: str | None = None) -> Probe:
+        """Whether a box of that image starts and runs a command, behind walls that were tried; kept for a minute."""
+        wanted = image or self._default_image
+        until, probe = self._probes.get(wanted, (0.0, None))
+        if probe is None or time.monotonic() > until:
+            probe = await self._try_out(wanted)
+            self._probes[wanted] = time.monotonic() + _PROBE_KEPT, probe
+        return probe
+
+    async def start(self, spec: BoxSpec) -> Box:
+        """A box with the project in it, ready for its first command; see `SandboxBackend.start`."""
+        await self._wall()
+        return await self._hand_over(await self._launch(spec), spec, warm=False)
+
+    def parking_spec(self, spec: BoxSpec) -> BoxSpec | None:
+        """Boxes wait without a workspace; one that nobody in the box may write is there from its start."""
+        if spec.shown or spec.writable_root or not spec.policy.writable:
+            return None
+        return replace(spec, workspace=None)
+
+    async def park(self, spec: BoxSpec) -> Parked:
+        """A box that waits for a project; see `ParkingBackend.park`."""
+        await self._wall()
+        running = await self._launch(spec)
+        sources = [source for source, _ in spec.extra_read_only]
+
+        def unchanged() -> bool:
+            with contextlib.suppress(PathNotShown):
+                return all(state_of(path) == state for path, state in zip(sources, running.states, strict=True))
+            return False
+
+        async def take(wanted: BoxSpec) -> PipedBox:
+            if not unchanged():
+                await self._discard(running.id)
+                raise SandboxUnavailable("the parked box shows what has changed on this machine")
+            return await self._hand_over(running, wanted, warm=True)
+
+        async def end() -> None:
+            await running.channel.close()
+            await self._discard(running.id)
+
+        self._open[running.id] = end
+        return Parked(running.channel, unchanged, take, end)
+
+    async def sweep(self, alive: Callable[[str], bool] = owner_alive) -> int:
+        """Remove pods whose owner is gone; how many. A cluster that does not answer has none."""
+        removed = 0
+        with contextlib.suppress(SandboxUnavailable):
+            for pod in await self._cluster.pods():
+                about = pod["metadata"]
+                if not alive(str((about.get("annotations") or {}).get(pods.OWNER_NOTE, ""))):
+                    await self._cluster.delete_pod(about["name"])
+                    removed += 1
+        return removed
+
+    async def close(self) -> None:
+        """Close every box, parked ones too; may be called twice."""
+        self._closed = True
+        while self._open:
+            closers = list(self._open.values())
+            self._open.clear()
+            await asyncio.gather(*(close() for close in closers))
+        self._cluster.close()
+
+    # ------------------------------------------------------------------ walls
+
+    async def _wall(self) -> None:
+        """See to it that boxes have no network, once: a policy that nobody enforces is only a text.
+
+        Raises:
+            SandboxUnavailable: they have, or it cannot be found out.
+        """
+        async with self._walls:
+            if self._walled:
+                return
+            await self._cluster.ensure_policy(pods.network_policy())
+            free, boxed = await asyncio.gather(self._reaches(boxed=False), self._reaches(boxed=True))
+            if boxed:
+                raise SandboxUnavailable(
+                    "the cluster does not enforce network policies: a box has a network", NOT_ENFORCED
+                )
+            if not free:
+                why = "that boxes have no network cannot be shown: a pod outside of the policy reaches nothing either"
+                raise SandboxUnavailable(why, f"Let pods with the label {PROBE_LABEL} reach the cluster's API server.")
+            self._walled = "a pod under the network policy reaches nothing"
+
+    async def _reaches(self, *, boxed: bool) -> bool:
+        """Whether a pod gets to the API server, of which the cluster tells every container."""
+        name = new_box_id()
+        argv = [_PYTHON, "-I", "-S", "-c", _REACHES]
+        body = pods.pod_body(name, BoxSpec(), self._default_image, argv, await self._placed())
+        if not boxed:
+            body["metadata"]["labels"] = {PROBE_LABEL: name}
+        async with self._freed_on_failure(name):
+            self._open[name] = lambda: self._discard(name)
+            await self._cluster.create_pod(body)
+            state = await self._until(name, MAIN, lambda state: state.ended)
+        await self._discard(name)
+        return state.exit_code == 0
+
+    # -------------------------------------------------------------- launching
+
+    async def _launch(self, spec: BoxSpec) -> _Running:
+        """A pod whose guest has answered, with everything in it but a workspace that the box may write."""
+        self._refuse_unsupported(spec)
+        states = tuple([await asyncio.to_thread(state_of, source) for source, _ in spec.extra_read_only])
+        place = await self._placed()
+        box_id = new_box_id()
+        image = spec.image or self._default_image
+        body = pods.pod_body(box_id, spec, image, guest_argv(_PYTHON), place)
+        notes: tuple[str, ...] = (UNCOUNTED,)
+        async with self._freed_on_failure(box_id):
+            self._open[box_id] = lambda: self._discard(box_id)
+            await self._cluster.create_pod(body)
+            if pods.must_be_filled(spec):
+                notes += await self._fill(box_id, spec)
+            channel = await self._speak(box_id, MAIN, guest_payload(pods.guest_config(spec), same_python=True))
+        return _Running(box_id, image, channel, notes, states)
+
+    async def _fill(self, box_id: str, spec: BoxSpec) -> tuple[str, ...]:
+        """Fill what nobody in the box may write, as another user, who leaves before the box begins."""
+        payload = guest_payload(pods.guest_config(spec, filling=True), same_python=True)
+        channel = await self._speak(box_id, FILL, payload)
+        notes: tuple[str, ...] = ()
+        try:
+            if spec.workspace is not None and not spec.policy.writable:
+                notes += copy_notes(spec, await send_workspace(channel, spec))
+            for source, target in spec.extra_read_only:
+                notes += missing_notes(await send_project(channel, source, limit_bytes=LARGEST, into=target))
+            filled = [target for _, target in spec.extra_read_only]
+            filled += [WORKSPACE] if not spec.policy.writable else []
+            # What only its owner may read here is still part of what was handed over.
+            await channel.run(Command(("chmod", "-R", "a+rX", "--", *filled)))
+        finally:
+            await channel.close()
+        return notes
+
+    async def _speak(self, box_id: str, container: str, payload: bytes) -> BoxChannel:
+        """The pipe to the guest of a container, once that runs and has said hello."""
+        await self._until(box_id, container, lambda state: state.running)
+        pipe = ExecPipe(await self._cluster.attach(box_id, container))
+        channel = BoxChannel(box_id, pipe, workspace=WORKSPACE, explain=lambda: self._explain(box_id, container, pipe))
+        channel.start(payload)
+        try:
+            await channel.hello(_HELLO_SECONDS)
+        except BaseException:
+            await channel.close()
+            raise
+        return channel
+
+    async def _until(self, box_id: str, container: str, holds: Callable[[pods.State], bool]) -> pods.State:
+        """Wait until the cluster says so of a container; what it says.
+
+        Raises:
+            SandboxUnavailable: it never will, or does not in time; the text says why.
+        """
+        begun = time.monotonic()
+        waits = ""
+        for pause in _pauses():
+            pod = await self._cluster.pod(box_id)
+            if pod is None:
+                raise SandboxUnavailable("its pod was removed before it began")
+            state = pods.state_of(pod, container)
+            if holds(state):
+                return state
+            if state.trouble is not None:
+                raise SandboxUnavailable(state.trouble.why, state.trouble.install or None)
+            waits = state.waits or waits
+            passed = time.monotonic() - begun
+            if (waits and passed > _SCHEDULE_SECONDS) or passed > _START_SECONDS:
+                why = f"no node takes its pod ({waits})" if waits else f"its pod has not begun in {passed:.0f} s"
+                raise SandboxUnavailable(why)
+            await asyncio.sleep(pause)
+        raise RuntimeError("pauses do not end")
+
+    async def _explain(self, box_id: str, container: str, pipe: ExecPipe) -> str:
+        """Why a box ended: the cluster knows a moment after its connection does."""
+        deadline = time.monotonic() + _EXPLAIN_SECONDS
+        for pause in _pauses():
+            try:
+                pod = await self._cluster.pod(box_id)
+            except SandboxUnavailable as error:
+                return error.reason
+            if pod is None:
+                return "its pod was removed"
+            if (trouble := pods.state_of(pod, container).trouble) is not None:
+                last = pipe.words.strip().splitlines()[-1:]
+                return f"{trouble.why} ({last[0]})" if last else trouble.why
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(pause)
+        return ""
+
+    async def _placed(self) -> Place:
+        if self._place is None:
+            within = await self._cluster.own_pod()
+            self._place = Place(self._cluster.namespace, self._runtime_class, self._owner, within)
+        return self._place
+
+    def _refuse_unsupported(self, spec: BoxSpec) -> None:
+        if self._closed:
+            raise SandboxUnavailable("this Kubernetes back-end was closed")
+        refuse_further(spec, self.name)
+        if spec.shown:
+            raise SandboxUnsupported(self.name, "showing files of this machine as they are")
+        if spec.writable_root:
+            raise SandboxUnsupported(self.name, "a writable root: pods that are root of nothing cannot have one")
+
+    # ----------------------------------------------------------- handing over
+
+    async def _hand_over(self, running: _Running, spec: BoxSpec, *, warm: bool) -> PipedBox:
+        async with self._freed_on_failure(running.id, running.channel):
+            if self._closed:
+                raise SandboxUnavailable("this Kubernetes back-end was closed")
+            left_out = await send_workspace(running.channel, spec) if spec.policy.writable else ()
+            kind = PipedBox if spec.policy.writable else ReadOnlyBox
+            box = kind(
+                running.channel,
+                id=running.id,
+                backend=self.name,
+                isolation=self.isolation,
+                image=running.image,
+                warm=warm,
+                notes=(*running.notes, *(copy_notes(spec, left_out) if spec.policy.writable else ())),
+                on_close=lambda: self._discard(running.id),
+            )
+        self._open[running.id] = box.close
+        return box
+
+    @contextlib.asynccontextmanager
+    async def _freed_on_failure(self, box_id: str, channel: BoxChannel | None = None) -> Any:
+        try:
+            yield
+        except BaseException:
+            if channel is not None:
+                await channel.close()
+            await asyncio.shield(self._discard(box_id))
+            raise
+
+    async def _discard(self, box_id: str) -> None:
+        """Remove a pod, whatever state it is in."""
+        # A cluster that does not answer is asked again by the next start's sweep; the pod has its deadline.
+        with contextlib.suppress(SandboxUnavailable):
+            await self._cluster.delete_pod(box_id)
+        self._open.pop(box_id, None)
+
+    async def _try_out(self, image: str) -> Probe:
+        try:
+            missing = await self._cluster.missing_rights()
+            if missing:
+                may_not = f"this account may not {', '.join(missing)} in {self._cluster.namespace}"
+                return Probe(ok=False, reason=may_not, install="Apply docs/operations/kubernetes.yaml, or ask for it.")
+            box = await self.start(BoxSpec(image=image))
+            try:
+                result = await box.run(shell_command("true", limits=CommandLimits(total=20, idle=20)))
+            finally:
+                await box.close()
+        except SandboxUnavailable as error:
+            return Probe(ok=False, reason=error.reason, install=error.install or "")
+        except KaguraError as error:
+            return Probe(ok=False, reason=error.message.rstrip("."))
+        if not result.ok:
+            return Probe(ok=False, reason=f"a box of {image} cannot run `true`")
+        how = f"runtime class {self._runtime_class}, " if self._runtime_class else ""
+        return Probe(ok=True, reason=f"a pod in {self._cluster.namespace} ran a command, {how}{self._walled}")
+
+
+def _pauses() -> Iterator[float]:
+    yield from _PAUSES
+    while True:
+        yield _PAUSES[-1]

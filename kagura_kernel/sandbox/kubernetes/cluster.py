@@ -1,0 +1,272 @@
+"""The cluster's API, as far as boxes need it: pods, their streams, one network policy, and what one may do there.
+
+The official client knows how to log in; its calls block, so they run in threads. What it raises becomes what a person
+can act on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kagura_kernel.domain.errors import SandboxUnavailable
+from kagura_kernel.sandbox.kubernetes.pods import BOX_LABEL
+
+if TYPE_CHECKING:
+    from websocket import WebSocket
+
+T = TypeVar("T")
+
+INSTALL = "Install the client: `pip install 'kagura-kernel[kubernetes]'`."
+RIGHTS = "Ask whoever runs the cluster for the rights in docs/operations/kubernetes.yaml."
+LOG_IN = "Log in to the cluster again; `kubectl get pods` shows whether that has worked."
+
+_TOKEN_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_SECONDS = 20.0
+
+NEEDED = (
+    ("create", "pods", ""),
+    ("get", "pods", ""),
+    ("list", "pods", ""),
+    ("delete", "pods", ""),
+    ("get", "pods", "attach"),
+    ("create", "pods", "attach"),
+    ("get", "networkpolicies", ""),
+)
+"""Verb, resource and subresource: what a namespace must let this process do."""
+
+
+class Cluster:
+    """One namespace of a cluster.
+
+    Args:
+        namespace: Empty is that of the configuration, or of the pod that this runs in.
+        config: A kubeconfig file; empty is the usual one (`KUBECONFIG`), or the pod's own account.
+        context: Of that file; empty is its current one.
+    """
+
+    def __init__(self, namespace: str = "", *, config: str = "", context: str = "") -> None:
+        self._namespace = namespace
+        self._config = config
+        self._context = context
+        self._api: Any = None
+
+    @property
+    def namespace(self) -> str:
+        """Where boxes are made; empty before the first call."""
+        return self._namespace
+
+    async def create_pod(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Make a pod. Raises `SandboxUnavailable` where the cluster refuses."""
+        return await self._asked(lambda core: core.create_namespaced_pod(self._namespace, body, **_RAW))
+
+    async def pod(self, name: str) -> dict[str, Any] | None:
+        """A pod as it is now; None where it is gone."""
+        try:
+            return await self._asked(lambda core: core.read_namespaced_pod(name, self._namespace, **_RAW))
+        except _NotThere:
+            return None
+
+    async def pods(self) -> list[dict[str, Any]]:
+        """All boxes of the namespace."""
+        found = await self._asked(
+            lambda core: core.list_namespaced_pod(self._namespace, label_selector=BOX_LABEL, **_RAW)
+        )
+        return list(found.get("items") or ())
+
+    async def delete_pod(self, name: str) -> None:
+        """Remove a pod at once; nothing happens where it is gone."""
+        try:
+            await self._asked(
+                lambda core: core.delete_namespaced_pod(name, self._namespace, grace_period_seconds=0, **_RAW)
+            )
+        except _NotThere:
+            return
+
+    async def attach(self, name: str, container: str) -> WebSocket:
+        """The stream to a container's input and output."""
+
+        def connect(core: Any) -> Any:
+            from kubernetes.client import ApiClient, CoreV1Api
+            from kubernetes.stream import stream
+
+            # The client turns all of its calls into streams while it opens one: this one is for nothing else.
+            alone: Any = CoreV1Api(ApiClient(core.api_client.configuration))
+            return stream(
+                alone.connect_get_namespaced_pod_attach,
+                name,
+                self._namespace,
+                container=container,
+                stdin=True,
+                stdout=True,
+                stderr=True,
+                tty=False,
+                binary=True,
+                _preload_content=False,
+            ).sock
+
+        connecting = asyncio.ensure_future(self._call(connect))
+        try:
+            socket: WebSocket = await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            # A thread cannot be called back: what it opens must not be lost.
+            connecting.add_done_callback(_shut)
+            raise
+        return socket
+
+    def close(self) -> None:
+        """Let go of the connections; the next call opens others."""
+        api, self._api = self._api, None
+        if api is not None:
+            api.api_client.rest_client.pool_manager.clear()
+
+    async def ensure_policy(self, body: Mapping[str, Any]) -> None:
+        """See to it that a network policy is there; whoever may only look at it must find it.
+
+        Raises:
+            SandboxUnavailable: it is not, and may not be made.
+        """
+        name = body["metadata"]["name"]
+
+        def ask(core: Any) -> Any:
+            from kubernetes.client import NetworkingV1Api
+
+            networking: Any = NetworkingV1Api(core.api_client)
+            try:
+                return networking.read_namespaced_network_policy(name, self._namespace, **_RAW)
+            except Exception as error:
+                if getattr(error, "status", None) != _NOT_FOUND:
+                    raise
+                return networking.create_namespaced_network_policy(self._namespace, body, **_RAW)
+
+        await self._asked(ask)
+
+    async def missing_rights(self) -> list[str]:
+        """What of `NEEDED` this process may not do, as `create pods/attach`."""
+
+        def ask(core: Any) -> list[str]:
+            from kubernetes.client import AuthorizationV1Api
+
+            api: Any = AuthorizationV1Api(core.api_client)
+            missing = []
+            for verb, resource, sub in NEEDED:
+                group = "networking.k8s.io" if resource == "networkpolicies" else ""
+                asked = {"namespace": self._namespace, "verb": verb, "resource": resource, "group": group}
+                body = {"spec": {"resourceAttributes": {**asked, **({"subresource": sub} if sub else {})}}}
+                review = json.loads(api.create_self_subject_access_review(body, **_RAW).data)
+                if not review["status"]["allowed"]:
+                    missing.append(f"{verb} {resource}/{sub}" if sub else f"{verb} {resource}")
+            return missing
+
+        return await self._call(ask)
+
+    async def own_pod(self) -> dict[str, str] | None:
+        """The pod that this process runs in, as an owner reference; None outside of the cluster."""
+        if not (_TOKEN_FOLDER / "namespace").exists() or self._config:
+            return None
+        try:
+            found = await self.pod(os.environ.get("HOSTNAME", ""))
+        except SandboxUnavailable:
+            return None
+        if found is None:
+            return None
+        about = found["metadata"]
+        return {"apiVersion": "v1", "kind": "Pod", "name": about["name"], "uid": about["uid"]}
+
+    # ---------------------------------------------------------------- inside
+
+    async def _asked(self, ask: Callable[[Any], Any]) -> dict[str, Any]:
+        answer = await self._call(ask)
+        found: dict[str, Any] = json.loads(answer.data)
+        return found
+
+    async def _call(self, ask: Callable[[Any], T]) -> T:
+        return await asyncio.to_thread(self._ask, ask)
+
+    def _ask(self, ask: Callable[[Any], T]) -> T:
+        core = self._core()
+        try:
+            return ask(core)
+        # The client raises what its transports raise; whatever it is, there is no box.
+        except Exception as error:
+            raise explained(error, self._namespace) from error
+
+    def _core(self) -> Any:
+        if self._api is None:
+            try:
+                from kubernetes import client, config
+            except ImportError as error:
+                raise SandboxUnavailable("the Kubernetes client is not installed", INSTALL) from error
+            try:
+                settings = self._log_in(client, config)
+            # It raises one kind where there is no configuration, and whatever a broken file causes.
+            except Exception as error:
+                raise SandboxUnavailable(f"no cluster is configured ({_first_line(error)})", LOG_IN) from error
+            self._api = client.CoreV1Api(client.ApiClient(settings))
+        return self._api
+
+    def _log_in(self, client: Any, config: Any) -> Any:
+        settings = client.Configuration()
+        settings.retries = False
+        namespace = ""
+        within = _TOKEN_FOLDER / "namespace"
+        if not self._config and not os.environ.get("KUBECONFIG") and within.exists():
+            config.load_incluster_config(client_configuration=settings)
+            namespace = within.read_text("utf-8").strip()
+        else:
+            how = {"config_file": self._config or None, "context": self._context or None}
+            config.load_kube_config(client_configuration=settings, **how)
+            _, active = config.list_kube_config_contexts(config_file=self._config or None)
+            namespace = active["context"].get("namespace", "")
+        self._namespace = self._namespace or namespace or "default"
+        return settings
+
+
+def _shut(connecting: asyncio.Future[WebSocket]) -> None:
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().close(timeout=1)
+
+
+_RAW = {"_preload_content": False, "_request_timeout": _SECONDS}
+_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 401, 403, 404
+
+
+class _NotThere(SandboxUnavailable):
+    """What was named is not there."""
+
+
+def explained(error: BaseException, namespace: str) -> SandboxUnavailable:
+    """Why the cluster did not do what it was asked."""
+    if isinstance(error, SandboxUnavailable):
+        return error
+    status = getattr(error, "status", None)
+    if not status:
+        return SandboxUnavailable(f"the cluster does not answer ({_first_line(error)})", LOG_IN)
+    message = _told(error)
+    if status == _FORBIDDEN and "quota" in message:
+        more = "Close boxes that are not needed any more, or ask for a larger quota."
+        return SandboxUnavailable(f"the quota of {namespace} is used up ({message})", more)
+    refusals = {
+        _NOT_FOUND: _NotThere(f"the cluster has no such thing in {namespace} ({message})"),
+        _UNAUTHORIZED: SandboxUnavailable("the cluster does not know who asks", LOG_IN),
+        _FORBIDDEN: SandboxUnavailable(f"the cluster does not allow it ({message})", RIGHTS),
+    }
+    return refusals.get(status) or SandboxUnavailable(f"the cluster refuses ({message})")
+
+
+def _told(error: BaseException) -> str:
+    """The message of the API's own status object."""
+    body = getattr(error, "body", None)
+    try:
+        text = str(json.loads(body)["message"]) if body else ""
+    except (ValueError, KeyError, TypeError):
+        text = ""
+    return (text or _first_line(error)).strip().rstrip(".")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300].rstrip(".")

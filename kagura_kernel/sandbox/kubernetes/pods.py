@@ -1,0 +1,238 @@
+"""What a box is made of in a cluster's words, and what a cluster says of one. Pure.
+
+A pod has no service account token, no capability, no new privileges, no way to be root, a read-only root, the
+runtime's own filter of system calls, limits from the order, and a deadline. Its workspace, home and /tmp are memory
+that counts against its own. What nobody in the box may write is filled by another container of the pod, as another
+user, before the box's own begins, and is mounted read-only in that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec
+from kagura_kernel.sandbox.boot import GuestConfig
+from kagura_kernel.sandbox.box import COMMAND_ENV, SYSTEM_PATH, sizes
+from kagura_kernel.sandbox.supervisor.arguments import HOME
+
+BOX_LABEL = "kagura.box"
+OWNER_LABEL = "kagura.owner"
+PROBE_LABEL = "kagura.probe"
+OWNER_NOTE = "kagura.owner"
+"""An annotation: the process that a pod belongs to, which is no label's text."""
+
+MAIN, FILL = "box", "fill"
+"""Containers of a pod."""
+
+POLICY = "kagura-boxes"
+"""Name of the network policy."""
+
+DEADLINE_SECONDS = 24 * 3600
+"""When the cluster ends a pod, whatever becomes of everybody else."""
+
+_USER, _FILLER = 65532, 65533
+_PULLS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+_BROKEN = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+
+
+def isolation_of(runtime_class: str) -> IsolationClass:
+    """How strong the walls of pods with this `runtimeClassName` are, by its usual names."""
+    if "kata" in runtime_class or "firecracker" in runtime_class:
+        return IsolationClass.MICROVM
+    if "gvisor" in runtime_class or "runsc" in runtime_class:
+        return IsolationClass.GVISOR
+    return IsolationClass.CONTAINER
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where pods are made, and how."""
+
+    namespace: str
+    runtime_class: str = ""  # Of the cluster; empty is its usual one
+    owner: str = ""  # The process that they belong to
+    # The pod that this process runs in, as an owner reference: the cluster removes its boxes with it.
+    within: Mapping[str, str] | None = None
+
+
+def pod_body(name: str, spec: BoxSpec, image: str, argv: Sequence[str], place: Place) -> dict[str, Any]:
+    """The manifest of a box whose guest waits at its standard input."""
+    filled = must_be_filled(spec)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": {BOX_LABEL: name},
+            "annotations": {OWNER_NOTE: place.owner},
+            **({"ownerReferences": [dict(place.within)]} if place.within else {}),
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "activeDeadlineSeconds": DEADLINE_SECONDS,
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "hostname": "box",
+            "dnsPolicy": "None",
+            "dnsConfig": {"nameservers": ["127.0.0.1"]},
+            **({"runtimeClassName": place.runtime_class} if place.runtime_class else {}),
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": _USER,
+                "runAsGroup": _USER,
+                "fsGroup": _USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "volumes": [_volume(name, size) for name, _, size, _ in _places(spec)],
+            **({"initContainers": [_container(FILL, spec, image, argv, _FILLER)]} if filled else {}),
+            "containers": [_container(MAIN, spec, image, argv, _USER)],
+        },
+    }
+
+
+def must_be_filled(spec: BoxSpec) -> bool:
+    """Whether something is in the box that nobody in it may write."""
+    return bool(spec.extra_read_only) or (spec.workspace is not None and not spec.policy.writable)
+
+
+def _places(spec: BoxSpec) -> Iterator[tuple[str, str, int, bool]]:
+    """(volume, path in the box, bytes, whether the box may write there)."""
+    size = sizes(spec.limits)
+    yield "workspace", WORKSPACE, size.workspace, spec.policy.writable
+    yield "home", HOME, size.home, True
+    yield "tmp", "/tmp", size.temporary, True  # noqa: S108 - the box's own
+    yield "shm", "/dev/shm", size.shared, True  # noqa: S108 - likewise
+    for number, (_, target) in enumerate(spec.extra_read_only):
+        yield f"further-{number}", target, size.workspace, False
+
+
+def _volume(name: str, size: int) -> dict[str, Any]:
+    return {"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": str(size)}}
+
+
+def _container(name: str, spec: BoxSpec, image: str, argv: Sequence[str], user: int) -> dict[str, Any]:
+    limits = spec.limits
+    most = {"memory": str(limits.memory_bytes), "cpu": f"{round(limits.cpus * 1000)}m"}
+    return {
+        "name": name,
+        "image": image,
+        "command": list(argv),
+        "workingDir": "/",
+        "stdin": True,
+        # The end of our connection is the end of the guest's input, and that is the end of the box.
+        "stdinOnce": True,
+        "tty": False,
+        # What is asked for is little: a cluster that had to set the most aside would be full of idle boxes.
+        "resources": {"limits": most, "requests": {"memory": str(min(limits.memory_bytes, 128 * 2**20)), "cpu": "50m"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "privileged": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsUser": user,
+        },
+        "volumeMounts": [
+            {"name": volume, "mountPath": path, "readOnly": name == MAIN and not writable}
+            for volume, path, _, writable in _places(spec)
+        ],
+    }
+
+
+def guest_config(spec: BoxSpec, *, filling: bool = False) -> GuestConfig:
+    """What a guest is told about its box; the one that fills it may write."""
+    return GuestConfig(
+        workspace=WORKSPACE,
+        protected=spec.policy.untold,
+        env={"PATH": ":".join(SYSTEM_PATH), "LANG": "C.UTF-8", **COMMAND_ENV, **spec.env},
+        writable=filling or spec.policy.writable,
+    )
+
+
+def network_policy() -> dict[str, Any]:
+    """What denies boxes every connection, in and out."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": POLICY},
+        "spec": {
+            "podSelector": {"matchExpressions": [{"key": BOX_LABEL, "operator": "Exists"}]},
+            "policyTypes": ["Ingress", "Egress"],
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is wrong with a pod."""
+
+    why: str  # Half a sentence
+    install: str = ""  # What a person can do
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the cluster says of one container of a pod."""
+
+    running: bool = False
+    ended: bool = False
+    exit_code: int | None = None  # Of one that has ended by itself
+    trouble: Trouble | None = None
+    waits: str = ""  # What it waits for, in the cluster's words
+
+
+def state_of(pod: Mapping[str, Any], container: str) -> State:
+    """How far a container is."""
+    status = pod.get("status") or {}
+    if (phase := status.get("phase")) == "Failed" and status.get("reason"):
+        return State(ended=True, trouble=_failed(status))
+    every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    for one in every:
+        waiting = (one.get("state") or {}).get("waiting") or {}
+        if (reason := str(waiting.get("reason") or "")) in (*_PULLS, *_BROKEN):
+            return State(trouble=_broken(reason, str(waiting.get("message") or ""), one.get("image", "")))
+    for one in every:
+        state = one.get("state") or {}
+        ended = state.get("terminated")
+        # What fills a box is of no interest once it has done so.
+        if one.get("name") == container or (ended and ended.get("exitCode")):
+            if ended:
+                return State(ended=True, exit_code=ended.get("exitCode"), trouble=_terminated(ended))
+            if state.get("running") is not None:
+                return State(running=True)
+    if phase in ("Failed", "Succeeded"):
+        return State(ended=True, trouble=Trouble(f"its pod has ended ({phase})"))
+    return State(waits=_unscheduled(status))
+
+
+def _failed(status: Mapping[str, Any]) -> Trouble:
+    reason, message = str(status["reason"]), str(status.get("message") or "").strip().rstrip(".")
+    if reason == "Evicted":
+        return Trouble(f"the cluster evicted its pod ({message})", "Give it less to keep, or a larger `memory_mib`.")
+    if reason == "DeadlineExceeded":
+        return Trouble("its pod reached its deadline")
+    return Trouble(f"its pod failed: {reason}" + (f" ({message})" if message else ""))
+
+
+def _broken(reason: str, message: str, image: str) -> Trouble:
+    told = f" ({message.strip().rstrip('.')})" if message else ""
+    if reason in _PULLS:
+        push = "Push the image where the cluster's nodes find it, and name it with `image` in your settings."
+        return Trouble(f"image {image} cannot be pulled{told}", push)
+    return Trouble(f"its container cannot be made: {reason}{told}")
+
+
+def _terminated(ended: Mapping[str, Any]) -> Trouble:
+    if ended.get("reason") == "OOMKilled":
+        return Trouble("it ran out of memory")
+    return Trouble(f"it ended with exit code {ended.get('exitCode')}")
+
+
+def _unscheduled(status: Mapping[str, Any]) -> str:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason") or "").strip().rstrip(".")
+    return ""

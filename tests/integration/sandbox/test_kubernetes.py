@@ -1,0 +1,244 @@
+"""Boxes in a cluster: what a person is told when it refuses or loses one, and that nothing is left to run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.commands import shell_command
+from kagura_kernel.domain.errors import SandboxDied, SandboxUnavailable, SandboxUnsupported
+from kagura_kernel.domain.policy import IsolationClass, SandboxPolicy, SandboxPolicyType
+from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
+from kagura_kernel.sandbox.kubernetes import backend as kubernetes
+from kagura_kernel.sandbox.kubernetes.backend import KubernetesBackend
+from kagura_kernel.sandbox.kubernetes.cluster import Cluster
+from kagura_kernel.sandbox.kubernetes.pods import OWNER_NOTE
+from kagura_kernel.sandbox.owner import this_owner
+from kagura_kernel.testing.conformance.box_fixtures import begun, project_in, sh
+from kagura_kernel.testing.patience import eventually
+from tests.support.cluster import Cluster as OurCluster
+from tests.support.cluster import Faults, cluster
+
+pytestmark = pytest.mark.timeout(300)
+
+SEED = 21
+MOMENTS = 20
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[OurCluster]:
+    with cluster() as found:
+        yield found
+
+
+@pytest.fixture
+def ours(shared: OurCluster) -> Iterator[OurCluster]:
+    """The cluster without faults, in which nothing is left afterwards."""
+    yield shared
+    shared.faults = Faults()
+    assert not shared.pods
+
+
+def made(ours: OurCluster, **how: str) -> KubernetesBackend:
+    return KubernetesBackend(Cluster(config=str(ours.config)), **how)
+
+
+async def refused(backend: KubernetesBackend, spec: BoxSpec | None = None) -> str:
+    """What a person is told, in the cell and by the status."""
+    with pytest.raises(SandboxUnavailable) as caught:
+        await backend.start(spec or BoxSpec())
+    probe = await backend.probe()
+    await backend.close()
+    assert not probe.ok
+    return f"{caught.value.message} | {probe.reason} | {probe.install}"
+
+
+class TestWhatAPersonIsTold:
+    async def test_it_works_and_why(self, ours: OurCluster) -> None:
+        backend = made(ours)
+        probe = await backend.probe()
+        assert (probe.ok, probe.reason) == (
+            True,
+            "a pod in boxes ran a command, a pod under the network policy reaches nothing",
+        )
+        await backend.close()
+
+    async def test_a_policy_that_nobody_enforces(self, ours: OurCluster) -> None:
+        ours.faults.enforces = False
+        told = await refused(made(ours))
+        assert "does not enforce network policies: a box has a network" in told
+        assert "Calico" in told
+
+    async def test_walls_that_cannot_be_shown(self, ours: OurCluster) -> None:
+        ours.faults.reaches_nothing = True
+        assert "a pod outside of the policy reaches nothing either" in await refused(made(ours))
+
+    async def test_rights_that_are_missing(self, ours: OurCluster) -> None:
+        ours.faults.forbidden = {("create", "pods"), ("create", "pods/attach")}
+        told = await refused(made(ours))
+        assert 'cannot create resource "pods"' in told
+        assert "this account may not create pods, create pods/attach in boxes" in told
+        assert "docs/operations/kubernetes.yaml" in told
+
+    async def test_a_quota_that_is_used_up(self, ours: OurCluster) -> None:
+        backend = made(ours)
+        await (await backend.start(BoxSpec())).close()
+        ours.faults.pods_at_most = 0
+        told = await refused(backend)
+        assert "the quota of boxes is used up" in told
+        assert "exceeded quota" in told
+
+    async def test_an_image_that_cannot_be_pulled(self, ours: OurCluster) -> None:
+        backend = made(ours)
+        await backend.probe()
+        with pytest.raises(SandboxUnavailable) as caught:
+            await backend.start(BoxSpec(image="registry.example.org/none:1"))
+        assert "image registry.example.org/none:1 cannot be pulled" in caught.value.message
+        assert "Push the image" in caught.value.message
+        await backend.close()
+
+    async def test_no_node_has_room(self, ours: OurCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(kubernetes, "_SCHEDULE_SECONDS", 0.2)
+        ours.faults.unschedulable = "3 Insufficient memory"
+        assert "no node takes its pod (0/3 nodes are available: 3 Insufficient memory)" in await refused(made(ours))
+
+    async def test_an_account_that_is_not_known(self, ours: OurCluster, tmp_path: Path) -> None:
+        config = tmp_path / "config"
+        config.write_text(ours.config.read_text().replace("a-token", "another"))
+        assert "does not know who asks" in await refused(KubernetesBackend(Cluster(config=str(config))))
+
+    async def test_nobody_answers(self, ours: OurCluster, tmp_path: Path) -> None:
+        config = tmp_path / "config"
+        config.write_text(ours.config.read_text().replace(f":{ours.port}", ":9"))
+        assert "the cluster does not answer" in await refused(KubernetesBackend(Cluster(config=str(config))))
+
+    async def test_no_configuration(self, tmp_path: Path) -> None:
+        assert "no cluster is configured" in await refused(KubernetesBackend(Cluster(config=str(tmp_path / "none"))))
+        (tmp_path / "broken").write_text("{")
+        assert "no cluster is configured" in await refused(KubernetesBackend(Cluster(config=str(tmp_path / "broken"))))
+
+    async def test_what_it_cannot_do(self, ours: OurCluster, tmp_path: Path) -> None:
+        backend = made(ours)
+        for spec in (BoxSpec(writable_root=True), BoxSpec(shown=(ShownPath(tmp_path, "/kagura/shown"),))):
+            with pytest.raises(SandboxUnsupported):
+                await backend.start(spec)
+        await backend.close()
+
+    @pytest.mark.parametrize(
+        ("name", "walls"),
+        [
+            ("", IsolationClass.CONTAINER),
+            ("gvisor", IsolationClass.GVISOR),
+            ("kata-qemu", IsolationClass.MICROVM),
+        ],
+    )
+    def test_its_runtime_class_says_how_strong_it_is(self, name: str, walls: IsolationClass) -> None:
+        assert KubernetesBackend(runtime_class=name).isolation is walls
+
+
+class TestABoxThatIsLost:
+    async def lost(self, ours: OurCluster, what: str) -> str:
+        backend = made(ours)
+        box = await backend.start(BoxSpec())
+        running = await begun(box, "sleep 600")
+        watching = asyncio.ensure_future(box.wait_closed())
+        await asyncio.to_thread(getattr(ours, what), *([] if what == "cut" else [box.id]))
+        why = await asyncio.wait_for(watching, 60)
+        with pytest.raises(SandboxDied):
+            await running
+        await backend.close()
+        assert not ours.pods
+        return why
+
+    async def test_evicted(self, ours: OurCluster) -> None:
+        assert "the cluster evicted its pod (The node was low on resource: memory)" in await self.lost(ours, "evict")
+
+    async def test_removed(self, ours: OurCluster) -> None:
+        assert await self.lost(ours, "remove") == "its pod was removed"
+
+    async def test_its_stream_is_cut(self, ours: OurCluster) -> None:
+        # Without its input the guest ends, and the pod with it.
+        assert await self.lost(ours, "cut") in ("it ended with exit code 0", "its connection ended")
+
+
+class TestWhatNobodyInTheBoxMayWrite:
+    async def test_a_project_that_can_only_be_read(self, ours: OurCluster, tmp_path: Path) -> None:
+        backend = made(ours)
+        policy = SandboxPolicy(SandboxPolicyType.READ_ONLY)
+        box = await backend.start(BoxSpec(workspace=project_in(tmp_path), policy=policy))
+        tried = await sh(box, "cat a.txt; echo x >> a.txt || touch new || rm -r sub || chmod 777 . || echo refused")
+        assert tried.stdout.text == "alpha\nrefused\n"
+        assert await box.changes() == []
+        await backend.close()
+
+
+class TestNothingIsLeft:
+    async def test_pods_of_a_process_that_is_gone_are_swept(self, ours: OurCluster) -> None:
+        dead = made(ours, owner=this_owner().rpartition(":")[0].rpartition(":")[0] + ":999999999:1")
+        mine = made(ours)
+        left, kept = await dead.start(BoxSpec()), await mine.start(BoxSpec())
+        assert ours.pods[left.id].body["metadata"]["annotations"][OWNER_NOTE].endswith(":999999999:1")
+        assert await mine.sweep() == 1
+        assert set(ours.pods) == {kept.id}
+        await dead.close()
+        await mine.close()
+
+    async def test_at_whatever_moment_the_kernel_is_killed_nothing_runs_on(
+        self, ours: OurCluster, tmp_path: Path
+    ) -> None:
+        chance = random.Random(SEED)
+        project = project_in(tmp_path)
+        script = (
+            "import asyncio, sys\n"
+            "from pathlib import Path\n"
+            "from kagura_kernel.domain.commands import shell_command\n"
+            "from kagura_kernel.sandbox.backend import BoxSpec\n"
+            "from kagura_kernel.sandbox.kubernetes.backend import KubernetesBackend\n"
+            "from kagura_kernel.sandbox.kubernetes.cluster import Cluster\n"
+            "async def go():\n"
+            "    backend = KubernetesBackend(Cluster(config=sys.argv[1]))\n"
+            "    print('ready', flush=True)\n"
+            "    while True:\n"
+            "        box = await backend.start(BoxSpec(workspace=Path(sys.argv[2])))\n"
+            "        await box.run(shell_command('(setsid sleep 900 &)'))\n"
+            "        await box.close()\n"
+            "asyncio.run(go())\n"
+        )
+
+        def runs() -> bool:
+            return any(process.returncode is None for pod in ours.pods.values() for process in pod.processes.values())
+
+        for _ in range(MOMENTS):
+            words = [sys.executable, "-c", script, str(ours.config), str(project)]
+            kernel = await asyncio.create_subprocess_exec(*words, stdout=PIPE, stderr=DEVNULL)
+            assert kernel.stdout is not None
+            await kernel.stdout.readline()
+            await asyncio.sleep(chance.uniform(0.0, 2.0))
+            os.kill(kernel.pid, signal.SIGKILL)
+            await kernel.communicate()
+            sweeper = made(ours)
+
+            # A container that had not begun when its kernel was killed begins, waits for nobody, and is swept.
+            async def nothing(sweeper: KubernetesBackend = sweeper) -> bool:
+                await sweeper.sweep()
+                return not runs() and not ours.pods
+
+            await eventually(nothing)
+            await sweeper.close()
+
+    async def test_what_runs_ends_with_its_connection_and_needs_no_sweep(self, ours: OurCluster) -> None:
+        backend = made(ours)
+        box = await backend.start(BoxSpec())
+        await box.run(shell_command("(setsid sleep 900 &)"))
+        process = ours.pods[box.id].processes["box"]
+        await asyncio.to_thread(ours.cut)
+        await eventually(lambda: process.returncode is not None)
+        await backend.close()
