@@ -32,6 +32,7 @@ VIOLATIONS = {
     "The guest stands alone": ("sandbox/guest/loop.py", "import kagura_kernel.domain.errors"),
     "SQLAlchemy and psycopg live in the journal and the memory": ("memory/store.py", "import sqlalchemy"),
     "The Docker library lives in its back-end": ("sandbox/pool.py", "import docker"),
+    "The Kubernetes client lives in its back-end": ("sandbox/pool.py", "import kubernetes"),
     "The Claude Agent SDK lives in its brain": ("runs/run.py", "import claude_agent_sdk"),
     "Pydantic AI and the OpenAI client live in their brain": ("cockpit/engine.py", "import openai"),
     "OpenTelemetry lives in telemetry": ("runs/order.py", "import opentelemetry.trace"),
