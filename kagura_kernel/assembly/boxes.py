@@ -207,7 +207,12 @@ class Boxes:
 
         settings = self._settings
         cluster = Cluster(settings.kubernetes_namespace, context=settings.kubernetes_context)
-        backend = KubernetesBackend(cluster, runtime_class=settings.kubernetes_runtime_class, owner=self._owner)
+        backend = KubernetesBackend(
+            cluster,
+            runtime_class=settings.kubernetes_runtime_class,
+            warm_pool=settings.kubernetes_warm_pool,
+            owner=self._owner,
+        )
         self._sweep_behind(backend.sweep(owner_alive))
         return backend
 

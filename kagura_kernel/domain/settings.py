@@ -141,6 +141,11 @@ class Settings:
         "the cluster’s `runtimeClassName` for them; one of gVisor or Kata makes their walls as strong",
         label="runtime class of boxes",
     )
+    kubernetes_warm_pool: str = _setting(
+        "",
+        "a warm pool of the cluster’s (`SandboxWarmPool`) that they are claimed from; empty makes a pod for each",
+        label="warm pool of the cluster",
+    )
     keep: bool = _setting(
         False,
         "leave the [box](boxes.md#a-box-that-stays) of a session in place between its cells, as `--keep` does",

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", ["settings_page", "errors_page"])
+@pytest.mark.parametrize("name", ["settings_page", "errors_page", "kubernetes_pool"])
 def test_the_page_is_what_the_declarations_make(name):
     spec = importlib.util.spec_from_file_location(name, ROOT / "dev" / f"{name}.py")
     program = importlib.util.module_from_spec(spec)

@@ -25,6 +25,7 @@ from typing import Any
 
 from tornado import httpserver, netutil, web, websocket
 
+from kagura_kernel.sandbox.kubernetes.pods import POD_NOTE
 from kagura_kernel.sandbox.supervisor import cgroups
 from tests.support.control_groups import here
 
@@ -58,6 +59,7 @@ class Faults:
     pods_at_most: int = 1000  # The quota
     images: tuple[str, ...] = (IMAGE,)  # That nodes can pull
     unschedulable: str = ""  # What the scheduler says
+    exhausted: str = ""  # Why pools give nothing
 
 
 @dataclass
@@ -97,6 +99,9 @@ class Cluster:
         self.faults = Faults()
         self.pods: dict[str, Pod] = {}
         self.policies: dict[str, dict[str, Any]] = {}
+        self.claims: dict[str, dict[str, Any]] = {}
+        self.sandboxes: dict[str, dict[str, Any]] = {}
+        self._pools: dict[str, dict[str, Any]] = {}
         self.port = 0
         self.config = folder / "kubeconfig"
         self._folder = folder
@@ -125,6 +130,60 @@ class Cluster:
     def do(self, work: Any) -> Any:
         """Something on the server's own loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    def apply(self, manifests: list[dict[str, Any]]) -> None:
+        """Have a template and a pool of its pods, as the controller of agent-sandbox does; one pod waits."""
+        template, pool = manifests
+        self._pools[pool["metadata"]["name"]] = template["spec"]["podTemplate"]
+        self.do(self._replenish(pool["metadata"]["name"]))
+
+    async def _replenish(self, pool: str) -> None:
+        template = self._pools[pool]
+        name = f"{pool}-{next(self._numbers)}"
+        metadata = {**json.loads(json.dumps(template["metadata"])), "name": name}
+        spec = {"activeDeadlineSeconds": 10**9, **template["spec"]}
+        await self.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        self.sandboxes[f"{name}-sandbox"] = {
+            "kind": "Sandbox",
+            "metadata": {"name": f"{name}-sandbox", "annotations": {POD_NOTE: name}, "labels": {"pool": pool}},
+        }
+
+    async def claim(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Give a waiting pod of the pool, and make another."""
+        name, pool = body["metadata"]["name"], body["spec"]["warmPoolRef"]["name"]
+        self.claims[name] = body
+        if pool not in self._pools or self.faults.exhausted:
+            message = self.faults.exhausted or f'SandboxWarmPool "{pool}" not found'
+            body["status"] = {"conditions": [{"type": "Ready", "status": "False", "message": message}]}
+            return body
+        waiting = [one for one in self.sandboxes.values() if one["metadata"]["labels"] == {"pool": pool}]
+        sandbox = waiting[0]
+        sandbox["metadata"]["labels"] = {"claim": name}
+        pod = self.pods[sandbox["metadata"]["annotations"][POD_NOTE]]
+        pod.body["metadata"]["labels"] |= body["spec"]["additionalPodMetadata"]["labels"]
+        ready = {"type": "Ready", "status": "True"}
+        body["status"] = {"conditions": [ready], "sandbox": {"name": sandbox["metadata"]["name"]}}
+        await self._replenish(pool)
+        return body
+
+    async def release(self, name: str) -> dict[str, Any]:
+        """A claim that is deleted takes its sandbox and its pod along."""
+        if name not in self.claims:
+            raise Refused(404, f'sandboxclaims.extensions.agents.x-k8s.io "{name}" not found')
+        claim = self.claims.pop(name)
+        if (sandbox := claim["status"].get("sandbox")) is not None:
+            pod = self.sandboxes.pop(sandbox["name"])["metadata"]["annotations"][POD_NOTE]
+            if pod in self.pods:
+                await self.delete(pod)
+        return claim
+
+    def forget_pools(self) -> None:
+        """End what waits in pools, which have no claims any more."""
+        assert not self.claims
+        for sandbox in self.sandboxes.values():
+            self.remove(sandbox["metadata"]["annotations"][POD_NOTE])
+        self.sandboxes.clear()
+        self._pools.clear()
 
     # ------------------------------------------------------------ what happens
 
@@ -295,12 +354,16 @@ class Cluster:
             rooted = f"/api/v1/namespaces/{NAMESPACE}/pods"
             policies = f"/apis/networking.k8s.io/v1/namespaces/{NAMESPACE}/networkpolicies"
             with_cluster = {"cluster": self}
+            claims = f"/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/{NAMESPACE}/sandboxclaims"
+            sandboxes = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{NAMESPACE}/sandboxes"
             application = web.Application(
                 [
                     (rooted, Pods, with_cluster),
                     (f"{rooted}/([^/]+)", OnePod, with_cluster),
                     (f"{rooted}/([^/]+)/attach", Attach, with_cluster),
                     (f"{policies}(?:/([^/]+))?", Policies, with_cluster),
+                    (f"{claims}(?:/([^/]+))?", Claims, with_cluster),
+                    (f"{sandboxes}/([^/]+)", Sandboxes, with_cluster),
                     ("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", Reviews, with_cluster),
                 ],
                 websocket_max_message_size=1 << 20,
@@ -396,6 +459,32 @@ class Policies(Api):
         self.cluster.policies[body["metadata"]["name"]] = body
         self.set_status(201)
         self.finish(body)
+
+
+class Claims(Api):
+    async def get(self, name: str | None) -> None:
+        self.cluster.check(self.request, "get" if name else "list", "sandboxclaims")
+        if not name:
+            self.finish({"kind": "SandboxClaimList", "items": list(self.cluster.claims.values())})
+        elif name in self.cluster.claims:
+            self.finish(self.cluster.claims[name])
+        else:
+            raise Refused(404, f'sandboxclaims.extensions.agents.x-k8s.io "{name}" not found')
+
+    async def post(self, _name: str | None) -> None:
+        self.cluster.check(self.request, "create", "sandboxclaims")
+        self.set_status(201)
+        self.finish(await self.cluster.claim(json.loads(self.request.body)))
+
+    async def delete(self, name: str) -> None:
+        self.cluster.check(self.request, "delete", "sandboxclaims")
+        self.finish(await self.cluster.release(name))
+
+
+class Sandboxes(Api):
+    async def get(self, name: str) -> None:
+        self.cluster.check(self.request, "get", "sandboxes")
+        self.finish(self.cluster.sandboxes[name])
 
 
 class Reviews(Api):

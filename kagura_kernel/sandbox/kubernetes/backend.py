@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kagura_kernel.domain.commands import Command, shell_command
@@ -73,6 +74,8 @@ class KubernetesBackend:
         cluster: The namespace.
         runtime_class: The cluster's own name of what runs pods; empty is its usual one. It decides the isolation class.
         default_image: What is taken where no image is asked for.
+        warm_pool: The cluster's own pool of pods, of the SIG's agent-sandbox, that boxes are claimed from; empty where
+            each box is a pod of its own.
         owner: Whose boxes these are; this process where none is named.
     """
 
@@ -84,18 +87,21 @@ class KubernetesBackend:
         *,
         runtime_class: str = "",
         default_image: str = DEFAULT_IMAGE,
+        warm_pool: str = "",
         owner: str | None = None,
     ) -> None:
         self._cluster = cluster or Cluster()
         self._runtime_class = runtime_class
         self.isolation = pods.isolation_of(runtime_class)
         self._default_image = default_image
+        self._warm_pool = warm_pool
         self._owner = owner or this_owner()
         self._place: Place | None = None
         self._walled = ""
         self._walls = asyncio.Lock()
         self._probes: dict[str, tuple[float, Probe]] = {}
         self._open: dict[str, Callable[[], Awaitable[None]]] = {}
+        self._claims: set[str] = set()
         self._closed = False
 
     async def probe(self, image: str | None = None) -> Probe:
@@ -147,9 +153,12 @@ class KubernetesBackend:
         removed = 0
         with contextlib.suppress(SandboxUnavailable):
             for pod in await self._cluster.pods():
-                about = pod["metadata"]
-                if not alive(str((about.get("annotations") or {}).get(pods.OWNER_NOTE, ""))):
-                    await self._cluster.delete_pod(about["name"])
+                if not alive(_owner_of(pod)):
+                    await self._cluster.delete_pod(pod["metadata"]["name"])
+                    removed += 1
+            for claim in await self._cluster.claims() if self._warm_pool else ():
+                if not alive(_owner_of(claim)):
+                    await self._cluster.delete_claim(claim["metadata"]["name"])
                     removed += 1
         return removed
 
@@ -207,20 +216,46 @@ class KubernetesBackend:
         place = await self._placed()
         box_id = new_box_id()
         image = spec.image or self._default_image
-        body = pods.pod_body(box_id, spec, image, guest_argv(_PYTHON), place)
         notes: tuple[str, ...] = (UNCOUNTED,)
+        payload = guest_payload(pods.guest_config(spec), same_python=True)
         async with self._freed_on_failure(box_id):
             self._open[box_id] = lambda: self._discard(box_id)
-            await self._cluster.create_pod(body)
-            if pods.must_be_filled(spec):
-                notes += await self._fill(box_id, spec)
-            channel = await self._speak(box_id, MAIN, guest_payload(pods.guest_config(spec), same_python=True))
+            if self._warm_pool and pods.claimable(spec, self._default_image):
+                ends = datetime.now(UTC) + timedelta(seconds=pods.DEADLINE_SECONDS)
+                body = pods.claim_body(box_id, self._warm_pool, place, ends.strftime("%Y-%m-%dT%H:%M:%SZ"))
+                self._claims.add(box_id)
+                await self._cluster.create_claim(body)
+                pod = await self._claimed(box_id)
+                notes += (f"what it may use is said by the cluster's pool {self._warm_pool}, and not by its order",)
+            else:
+                pod = box_id
+                await self._cluster.create_pod(pods.pod_body(box_id, spec, image, guest_argv(_PYTHON), place))
+                if pods.must_be_filled(spec):
+                    notes += await self._fill(box_id, spec)
+            channel = await self._speak(pod, MAIN, payload, box_id)
         return _Running(box_id, image, channel, notes, states)
+
+    async def _claimed(self, box_id: str) -> str:
+        """The pod that a claim is given.
+
+        Raises:
+            SandboxUnavailable: it is given none in time.
+        """
+        begun, waits = time.monotonic(), ""
+        for pause in _pauses():
+            pod, waits = await self._cluster.claimed_pod(box_id)
+            if pod:
+                return pod
+            if (passed := time.monotonic() - begun) > (_SCHEDULE_SECONDS if waits else _START_SECONDS):
+                why = f" ({waits})" if waits else ""
+                raise SandboxUnavailable(f"the pool {self._warm_pool} gave no pod in {passed:.0f} s{why}")
+            await asyncio.sleep(pause)
+        raise RuntimeError("pauses do not end")
 
     async def _fill(self, box_id: str, spec: BoxSpec) -> tuple[str, ...]:
         """Fill what nobody in the box may write, as another user, who leaves before the box begins."""
         payload = guest_payload(pods.guest_config(spec, filling=True), same_python=True)
-        channel = await self._speak(box_id, FILL, payload)
+        channel = await self._speak(box_id, FILL, payload, box_id)
         notes: tuple[str, ...] = ()
         try:
             if spec.workspace is not None and not spec.policy.writable:
@@ -235,11 +270,11 @@ class KubernetesBackend:
             await channel.close()
         return notes
 
-    async def _speak(self, box_id: str, container: str, payload: bytes) -> BoxChannel:
+    async def _speak(self, pod: str, container: str, payload: bytes, box_id: str) -> BoxChannel:
         """The pipe to the guest of a container, once that runs and has said hello."""
-        await self._until(box_id, container, lambda state: state.running)
-        pipe = ExecPipe(await self._cluster.attach(box_id, container))
-        channel = BoxChannel(box_id, pipe, workspace=WORKSPACE, explain=lambda: self._explain(box_id, container, pipe))
+        await self._until(pod, container, lambda state: state.running)
+        pipe = ExecPipe(await self._cluster.attach(pod, container))
+        channel = BoxChannel(box_id, pipe, workspace=WORKSPACE, explain=lambda: self._explain(pod, container, pipe))
         channel.start(payload)
         try:
             await channel.hello(_HELLO_SECONDS)
@@ -248,7 +283,7 @@ class KubernetesBackend:
             raise
         return channel
 
-    async def _until(self, box_id: str, container: str, holds: Callable[[pods.State], bool]) -> pods.State:
+    async def _until(self, name: str, container: str, holds: Callable[[pods.State], bool]) -> pods.State:
         """Wait until the cluster says so of a container; what it says.
 
         Raises:
@@ -257,7 +292,7 @@ class KubernetesBackend:
         begun = time.monotonic()
         waits = ""
         for pause in _pauses():
-            pod = await self._cluster.pod(box_id)
+            pod = await self._cluster.pod(name)
             if pod is None:
                 raise SandboxUnavailable("its pod was removed before it began")
             state = pods.state_of(pod, container)
@@ -273,12 +308,12 @@ class KubernetesBackend:
             await asyncio.sleep(pause)
         raise RuntimeError("pauses do not end")
 
-    async def _explain(self, box_id: str, container: str, pipe: ExecPipe) -> str:
+    async def _explain(self, name: str, container: str, pipe: ExecPipe) -> str:
         """Why a box ended: the cluster knows a moment after its connection does."""
         deadline = time.monotonic() + _EXPLAIN_SECONDS
         for pause in _pauses():
             try:
-                pod = await self._cluster.pod(box_id)
+                pod = await self._cluster.pod(name)
             except SandboxUnavailable as error:
                 return error.reason
             if pod is None:
@@ -341,7 +376,11 @@ class KubernetesBackend:
         """Remove a pod, whatever state it is in."""
         # A cluster that does not answer is asked again by the next start's sweep; the pod has its deadline.
         with contextlib.suppress(SandboxUnavailable):
-            await self._cluster.delete_pod(box_id)
+            if box_id in self._claims:
+                await self._cluster.delete_claim(box_id)
+            else:
+                await self._cluster.delete_pod(box_id)
+        self._claims.discard(box_id)
         self._open.pop(box_id, None)
 
     async def _try_out(self, image: str) -> Probe:
@@ -363,6 +402,10 @@ class KubernetesBackend:
             return Probe(ok=False, reason=f"a box of {image} cannot run `true`")
         how = f"runtime class {self._runtime_class}, " if self._runtime_class else ""
         return Probe(ok=True, reason=f"a pod in {self._cluster.namespace} ran a command, {how}{self._walled}")
+
+
+def _owner_of(thing: Mapping[str, Any]) -> str:
+    return str((thing["metadata"].get("annotations") or {}).get(pods.OWNER_NOTE, ""))
 
 
 def _pauses() -> Iterator[float]:

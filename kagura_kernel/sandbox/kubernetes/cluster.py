@@ -7,6 +7,7 @@ can act on.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kagura_kernel.domain.errors import SandboxUnavailable
-from kagura_kernel.sandbox.kubernetes.pods import BOX_LABEL
+from kagura_kernel.sandbox.kubernetes.pods import BOX_LABEL, CLAIMS, CLAIMS_VERSION, POD_NOTE, SANDBOXES
 
 if TYPE_CHECKING:
     from websocket import WebSocket
@@ -80,12 +81,46 @@ class Cluster:
 
     async def delete_pod(self, name: str) -> None:
         """Remove a pod at once; nothing happens where it is gone."""
-        try:
+        with contextlib.suppress(_NotThere):
             await self._asked(
                 lambda core: core.delete_namespaced_pod(name, self._namespace, grace_period_seconds=0, **_RAW)
             )
-        except _NotThere:
-            return
+
+    async def create_claim(self, body: Mapping[str, Any]) -> None:
+        """Claim a pod of a warm pool. Raises `SandboxUnavailable` where the cluster refuses, or has no such thing."""
+        await self._call(lambda core: _custom(core).create_namespaced_custom_object(*self._claims, body))
+
+    async def claimed_pod(self, name: str) -> tuple[str, str]:
+        """The pod that a claim was given, or an empty text, and why there is none yet, in the cluster's words.
+
+        Raises:
+            SandboxUnavailable: the claim is gone.
+        """
+        claim = await self._call(lambda core: _custom(core).get_namespaced_custom_object(*self._claims, name))
+        status = claim.get("status") or {}
+        ready: dict[str, Any] = next((one for one in status.get("conditions") or () if one.get("type") == "Ready"), {})
+        sandbox = str((status.get("sandbox") or {}).get("name") or "")
+        if not sandbox or ready.get("status") != "True":
+            return "", str(ready.get("message") or ready.get("reason") or "").strip().rstrip(".")
+        where = SANDBOXES, CLAIMS_VERSION, self._namespace, "sandboxes"
+        found = await self._call(lambda core: _custom(core).get_namespaced_custom_object(*where, sandbox))
+        return str((found["metadata"].get("annotations") or {}).get(POD_NOTE) or sandbox), ""
+
+    async def claims(self) -> list[dict[str, Any]]:
+        """All claims of boxes in the namespace."""
+        found = await self._call(
+            lambda core: _custom(core).list_namespaced_custom_object(*self._claims, label_selector=BOX_LABEL)
+        )
+        return list(found.get("items") or ())
+
+    async def delete_claim(self, name: str) -> None:
+        """Give a pod back, which ends it; nothing happens where the claim is gone."""
+        with contextlib.suppress(_NotThere):
+            await self._call(lambda core: _custom(core).delete_namespaced_custom_object(*self._claims, name))
+
+    @property
+    def _claims(self) -> tuple[str, str, str, str]:
+        return CLAIMS, CLAIMS_VERSION, self._namespace, "sandboxclaims"
 
     async def attach(self, name: str, container: str) -> WebSocket:
         """The stream to a container's input and output."""
@@ -224,6 +259,12 @@ class Cluster:
             namespace = active["context"].get("namespace", "")
         self._namespace = self._namespace or namespace or "default"
         return settings
+
+
+def _custom(core: Any) -> Any:
+    from kubernetes.client import CustomObjectsApi
+
+    return CustomObjectsApi(core.api_client)
 
 
 def _shut(connecting: asyncio.Future[WebSocket]) -> None:

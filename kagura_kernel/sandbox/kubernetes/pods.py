@@ -30,6 +30,12 @@ MAIN, FILL = "box", "fill"
 POLICY = "kagura-boxes"
 """Name of the network policy."""
 
+SANDBOXES, CLAIMS, CLAIMS_VERSION = "agents.x-k8s.io", "extensions.agents.x-k8s.io", "v1beta1"
+"""API groups of the SIG's agent-sandbox, and their version."""
+
+POD_NOTE = "agents.x-k8s.io/pod-name"
+"""An annotation of a sandbox: its pod, where that has another name."""
+
 DEADLINE_SECONDS = 24 * 3600
 """When the cluster ends a pod, whatever becomes of everybody else."""
 
@@ -64,12 +70,7 @@ def pod_body(name: str, spec: BoxSpec, image: str, argv: Sequence[str], place: P
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "labels": {BOX_LABEL: name},
-            "annotations": {OWNER_NOTE: place.owner},
-            **({"ownerReferences": [dict(place.within)]} if place.within else {}),
-        },
+        "metadata": _about(name, place),
         "spec": {
             "restartPolicy": "Never",
             "activeDeadlineSeconds": DEADLINE_SECONDS,
@@ -91,6 +92,57 @@ def pod_body(name: str, spec: BoxSpec, image: str, argv: Sequence[str], place: P
             **({"initContainers": [_container(FILL, spec, image, argv, _FILLER)]} if filled else {}),
             "containers": [_container(MAIN, spec, image, argv, _USER)],
         },
+    }
+
+
+def claimable(spec: BoxSpec, usual_image: str) -> bool:
+    """Whether a pod that was made before anybody asked will do: it has the usual image, and nothing read-only."""
+    return spec.image in (None, usual_image) and spec.policy.writable and not spec.extra_read_only
+
+
+def claim_body(name: str, pool: str, place: Place, ends: str) -> dict[str, Any]:
+    """The manifest of a claim of a pod from a warm pool, which the cluster takes back at `ends` (RFC 3339)."""
+    return {
+        "apiVersion": f"{CLAIMS}/{CLAIMS_VERSION}",
+        "kind": "SandboxClaim",
+        "metadata": _about(name, place),
+        "spec": {
+            "warmPoolRef": {"name": pool},
+            "lifecycle": {"shutdownTime": ends, "shutdownPolicy": "Delete", "ttlSecondsAfterFinished": 60},
+            "additionalPodMetadata": {"labels": {BOX_LABEL: name}},
+        },
+    }
+
+
+def pool_bodies(name: str, image: str, argv: Sequence[str], *, size: int = 2) -> list[dict[str, Any]]:
+    """The manifests of a warm pool of boxes, and of the template that its pods are made from."""
+    body = pod_body(name, BoxSpec(), image, argv, Place(""))
+    spec = {key: value for key, value in body["spec"].items() if key not in ("activeDeadlineSeconds", "restartPolicy")}
+    spec |= {"restartPolicy": "Never"}
+    version = f"{CLAIMS}/{CLAIMS_VERSION}"
+    template = {"metadata": {"labels": {BOX_LABEL: "waits"}}, "spec": spec}
+    return [
+        {
+            "apiVersion": version,
+            "kind": "SandboxTemplate",
+            "metadata": {"name": name},
+            "spec": {"podTemplate": template},
+        },
+        {
+            "apiVersion": version,
+            "kind": "SandboxWarmPool",
+            "metadata": {"name": name},
+            "spec": {"replicas": size, "sandboxTemplateRef": {"name": name}},
+        },
+    ]
+
+
+def _about(name: str, place: Place) -> dict[str, Any]:
+    return {
+        "name": name,
+        "labels": {BOX_LABEL: name},
+        "annotations": {OWNER_NOTE: place.owner},
+        **({"ownerReferences": [dict(place.within)]} if place.within else {}),
     }
 
 

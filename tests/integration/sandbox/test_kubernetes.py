@@ -17,10 +17,11 @@ from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import SandboxDied, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.policy import IsolationClass, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
+from kagura_kernel.sandbox.boot import guest_argv
 from kagura_kernel.sandbox.kubernetes import backend as kubernetes
 from kagura_kernel.sandbox.kubernetes.backend import KubernetesBackend
 from kagura_kernel.sandbox.kubernetes.cluster import Cluster
-from kagura_kernel.sandbox.kubernetes.pods import OWNER_NOTE
+from kagura_kernel.sandbox.kubernetes.pods import OWNER_NOTE, pool_bodies
 from kagura_kernel.sandbox.owner import this_owner
 from kagura_kernel.testing.conformance.box_fixtures import begun, project_in, sh
 from kagura_kernel.testing.patience import eventually
@@ -180,9 +181,72 @@ class TestWhatNobodyInTheBoxMayWrite:
         await backend.close()
 
 
+class TestAPoolOfTheCluster:
+    @pytest.fixture
+    def pooled(self, ours: OurCluster) -> Iterator[OurCluster]:
+        ours.apply(pool_bodies("boxes", "kagura/python:latest", guest_argv("python3")))
+        yield ours
+        ours.forget_pools()
+
+    async def test_a_box_is_claimed_and_given_back(self, pooled: OurCluster, tmp_path: Path) -> None:
+        (waiting,) = pooled.pods
+        backend = made(pooled, warm_pool="boxes")
+        box = await backend.start(BoxSpec(workspace=project_in(tmp_path)))
+        assert set(pooled.claims) == {box.id}
+        assert pooled.claims[box.id]["spec"]["lifecycle"]["shutdownPolicy"] == "Delete"
+        # The one that waited is the box's, and another waits.
+        assert waiting in pooled.pods
+        assert len(pooled.pods) == 2
+        await sh(box, "cat a.txt && echo more >> a.txt")
+        assert [change.path for change in await box.changes()] == ["a.txt"]
+        assert any("the cluster's pool boxes" in note for note in box.notes)
+        await box.close()
+        assert not pooled.claims
+        assert waiting not in pooled.pods
+        await backend.close()
+
+    async def test_what_a_pool_cannot_have_is_a_pod_of_its_own(self, pooled: OurCluster, tmp_path: Path) -> None:
+        backend = made(pooled, warm_pool="boxes")
+        policy = SandboxPolicy(SandboxPolicyType.READ_ONLY)
+        box = await backend.start(BoxSpec(workspace=project_in(tmp_path), policy=policy))
+        assert not pooled.claims
+        assert box.id in pooled.pods
+        await backend.close()
+
+    async def test_a_pool_that_is_not_there_or_has_nothing(
+        self, pooled: OurCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(kubernetes, "_SCHEDULE_SECONDS", 0.2)
+        backend = made(pooled, warm_pool="none")
+        assert "the pool none gave no pod in" in await refused(backend)
+        assert not pooled.claims
+        pooled.faults.exhausted = "exceeded quota: boxes"
+        told = await refused(made(pooled, warm_pool="boxes"))
+        assert "(exceeded quota: boxes)" in told
+        assert not pooled.claims
+
+    async def test_a_claimed_box_whose_pod_is_removed(self, pooled: OurCluster) -> None:
+        backend = made(pooled, warm_pool="boxes")
+        (waiting,) = pooled.pods
+        box = await backend.start(BoxSpec())
+        await asyncio.to_thread(pooled.remove, waiting)
+        assert await asyncio.wait_for(box.wait_closed(), 60) == "its pod was removed"
+        await backend.close()
+
+    async def test_claims_of_a_process_that_is_gone_are_swept(self, pooled: OurCluster) -> None:
+        dead = made(pooled, warm_pool="boxes", owner=this_owner().rsplit(":", 2)[0] + ":999999999:1")
+        mine = made(pooled, warm_pool="boxes")
+        await dead.start(BoxSpec())
+        kept = await mine.start(BoxSpec())
+        assert await mine.sweep() == 1
+        assert set(pooled.claims) == {kept.id}
+        await dead.close()
+        await mine.close()
+
+
 class TestNothingIsLeft:
     async def test_pods_of_a_process_that_is_gone_are_swept(self, ours: OurCluster) -> None:
-        dead = made(ours, owner=this_owner().rpartition(":")[0].rpartition(":")[0] + ":999999999:1")
+        dead = made(ours, owner=this_owner().rsplit(":", 2)[0] + ":999999999:1")
         mine = made(ours)
         left, kept = await dead.start(BoxSpec()), await mine.start(BoxSpec())
         assert ours.pods[left.id].body["metadata"]["annotations"][OWNER_NOTE].endswith(":999999999:1")
