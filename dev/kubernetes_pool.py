@@ -22,10 +22,9 @@ def kubernetes_pool() -> str:
     """The manifests."""
     import yaml
 
-    from kagura_kernel.sandbox.boot import guest_argv
     from kagura_kernel.sandbox.kubernetes.pods import pool_bodies
 
-    bodies = pool_bodies("kagura-boxes", "kagura/python:latest", guest_argv("python3"))
+    bodies = pool_bodies("kagura-boxes", "kagura/python:latest", "python3")
     # Without aliases, since people read and change it.
     dumper = type("Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
     return _HEAD + yaml.dump_all(bodies, Dumper=dumper, sort_keys=False, width=120)

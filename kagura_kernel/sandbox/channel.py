@@ -222,6 +222,8 @@ class BoxChannel:
         self._error: KaguraError | None = None
         self._ending = False
         self._tasks: set[asyncio.Task[None]] = set()
+        # How long may be spent on finding out why the box died.
+        self.explain_seconds = EXPLAIN_SECONDS
         self._listeners = Listeners(self)
 
     @classmethod
@@ -428,7 +430,7 @@ class BoxChannel:
         reason = ""
         if self._explain is not None:
             try:
-                async with asyncio.timeout(EXPLAIN_SECONDS):
+                async with asyncio.timeout(self.explain_seconds):
                     reason = await self._explain()
             # Whatever goes wrong in finding the reason, the box is dead and everybody must hear it.
             except Exception:  # noqa: BLE001

@@ -147,7 +147,7 @@ class Project:
 
     def _directory(self, fd: int, below: str, depth: int) -> Iterator[bytes]:
         with os.scandir(fd) as entries:
-            names = sorted(entry.name for entry in entries)
+            names = sorted({entry.name for entry in entries})
         for name in names:
             path = f"{below}/{name}" if below else name
             if path in self._exclude:

@@ -107,7 +107,7 @@ class Cluster:
         self._folder = folder
         self._loop = asyncio.new_event_loop()
         self._numbers = count(1_000_000)
-        self._streams: set[Attach] = set()
+        self._streams: set[Exec] = set()
         self._server: httpserver.HTTPServer | None = None
 
     def start(self) -> None:
@@ -360,7 +360,7 @@ class Cluster:
                 [
                     (rooted, Pods, with_cluster),
                     (f"{rooted}/([^/]+)", OnePod, with_cluster),
-                    (f"{rooted}/([^/]+)/attach", Attach, with_cluster),
+                    (f"{rooted}/([^/]+)/exec", Exec, with_cluster),
                     (f"{policies}(?:/([^/]+))?", Policies, with_cluster),
                     (f"{claims}(?:/([^/]+))?", Claims, with_cluster),
                     (f"{sandboxes}/([^/]+)", Sandboxes, with_cluster),
@@ -497,8 +497,17 @@ class Reviews(Api):
         )
 
 
-class Attach(websocket.WebSocketHandler):
-    """The stream to a container that runs, whose input ends with it."""
+def _program_below(pid: int) -> int:
+    """What bubblewrap has started, once it is no bubblewrap any more; 0 before."""
+    with contextlib.suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if children and b"bwrap" not in Path(f"/proc/{children[0]}/cmdline").read_bytes():
+            return int(children[0])
+    return 0
+
+
+class Exec(websocket.WebSocketHandler):
+    """The stream to a command that is started in a container which runs; its input ends with the stream."""
 
     def initialize(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -510,19 +519,35 @@ class Attach(websocket.WebSocketHandler):
 
     async def prepare(self) -> None:
         try:
-            self._process = self._running()
+            self._process = await self._start()
         except Refused as refused:
             self.set_status(refused.code)
             self.finish({"kind": "Status", "status": "Failure", "message": refused.message, "code": refused.code})
 
-    def _running(self) -> asyncio.subprocess.Process:
-        """The container's program. Raises `Refused` where it does not run, and for whoever may not."""
-        self.cluster.check(self.request, "create", "pods/attach")
+    async def _start(self) -> asyncio.subprocess.Process:
+        """Start the command. Raises `Refused` where the container does not run, and for whoever may not."""
+        self.cluster.check(self.request, "create", "pods/exec")
         pod, name = self.cluster.found(str(self.path_args[0])), self.get_query_argument("container")
-        process = pod.processes.get(name)
-        if process is None or process.returncode is not None:
+        container = pod.processes.get(name)
+        if container is None or container.returncode is not None:
             raise Refused(400, f"container {name} not found in pod {pod.name}")
-        return process
+        first = await self._first_of(container.pid)
+        every = (*pod.body["spec"].get("initContainers", ()), *pod.body["spec"]["containers"])
+        user = next(str(one["securityContext"]["runAsUser"]) for one in every if one["name"] == name)
+        into = ["nsenter", "--target", str(first), "--user", "--mount", "--pid", "--net", "--ipc", "--uts"]
+        into += [f"--setuid={user}", f"--setgid={user}", "--"]
+        pipe = asyncio.subprocess.PIPE
+        words = [*into, *self.get_query_arguments("command", strip=False)]
+        environ = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+        return await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, stderr=pipe, env=environ)
+
+    async def _first_of(self, pid: int) -> int:
+        """The first process of a container, which bubblewrap is the parent of; once it is its own program."""
+        for _ in range(500):
+            if first := _program_below(pid):
+                return first
+            await asyncio.sleep(0.01)
+        raise Refused(500, "the container does not begin")
 
     def open(self, _name: str) -> None:
         self.set_nodelay(True)

@@ -273,7 +273,7 @@ def unpack(root: bytes, baseline: Baseline, protected: tuple[bytes, ...]) -> Ope
         entry = frames.loads((yield from reader.take(length)))
         path = root + b"/" + text_bytes(entry["path"])
         if entry["kind"] == "directory":
-            os.makedirs(path, exist_ok=True)
+            _directory(path)
             directories.append((path, entry["mode"]))
         elif entry["kind"] == "link":
             os.symlink(text_bytes(entry["target"]), path)
@@ -288,6 +288,15 @@ def unpack(root: bytes, baseline: Baseline, protected: tuple[bytes, ...]) -> Ope
         if count % 256 == 0:
             yield None
     return {"files": len(baseline)}
+
+
+def _directory(path: bytes) -> None:
+    """Make it, unless it is there; a link that is there is none."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            raise
 
 
 def _file(reader: Reader, path: bytes, entry: dict[str, Any]) -> Generator[Input, bytes | None, None]:

@@ -20,10 +20,10 @@ from kagura_kernel.domain.errors import KaguraError, PathNotShown, SandboxUnavai
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
-from kagura_kernel.sandbox.boot import guest_argv, guest_payload
+from kagura_kernel.sandbox.boot import guest_payload
 from kagura_kernel.sandbox.box import Parked, PipedBox, ReadOnlyBox, refuse_further, send_workspace
 from kagura_kernel.sandbox.channel import BoxChannel
-from kagura_kernel.sandbox.docker.volumes import LARGEST, State, state_of
+from kagura_kernel.sandbox.docker.volumes import State, state_of
 from kagura_kernel.sandbox.kubernetes import pods
 from kagura_kernel.sandbox.kubernetes.cluster import Cluster
 from kagura_kernel.sandbox.kubernetes.pods import FILL, MAIN, PROBE_LABEL, Place
@@ -39,11 +39,10 @@ NOT_ENFORCED = (
 )
 _PYTHON = "python3"
 _HELLO_SECONDS = 30.0
+# As long as a cluster may take to get another node.
 _START_SECONDS = 180.0
-# A pod that no node takes is told after this long, in the words of the scheduler.
-_SCHEDULE_SECONDS = 30.0
 _PROBE_KEPT = 60.0
-_EXPLAIN_SECONDS = 2.0
+_EXPLAIN_SECONDS = 4.0
 _PAUSES = (0.05, 0.1, 0.2, 0.5)
 # Exit code 0 when the API server, of which every container is told, can be reached.
 _REACHES = """
@@ -54,6 +53,7 @@ try:
 except OSError:
     raise SystemExit(3)
 """
+_UNREACHED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,10 @@ class KubernetesBackend:
         """A box that waits for a project; see `ParkingBackend.park`."""
         await self._wall()
         running = await self._launch(spec)
+        if self._closed:
+            await running.channel.close()
+            await self._discard(running.id)
+            self._refuse_when_closed()
         sources = [source for source, _ in spec.extra_read_only]
 
         def unchanged() -> bool:
@@ -152,7 +156,7 @@ class KubernetesBackend:
         """Remove pods whose owner is gone; how many. A cluster that does not answer has none."""
         removed = 0
         with contextlib.suppress(SandboxUnavailable):
-            for pod in await self._cluster.pods():
+            for pod in (*await self._cluster.pods(), *await self._cluster.pods(PROBE_LABEL)):
                 if not alive(_owner_of(pod)):
                     await self._cluster.delete_pod(pod["metadata"]["name"])
                     removed += 1
@@ -183,7 +187,8 @@ class KubernetesBackend:
             if self._walled:
                 return
             await self._cluster.ensure_policy(pods.network_policy())
-            free, boxed = await asyncio.gather(self._reaches(boxed=False), self._reaches(boxed=True))
+            tried = await asyncio.gather(self._reaches(boxed=False), self._reaches(boxed=True), return_exceptions=True)
+            free, boxed = [_answered(one) for one in tried]
             if boxed:
                 raise SandboxUnavailable(
                     "the cluster does not enforce network policies: a box has a network", NOT_ENFORCED
@@ -197,7 +202,7 @@ class KubernetesBackend:
         """Whether a pod gets to the API server, of which the cluster tells every container."""
         name = new_box_id()
         argv = [_PYTHON, "-I", "-S", "-c", _REACHES]
-        body = pods.pod_body(name, BoxSpec(), self._default_image, argv, await self._placed())
+        body = pods.pod_body(name, BoxSpec(), self._default_image, lambda _: argv, await self._placed())
         if not boxed:
             body["metadata"]["labels"] = {PROBE_LABEL: name}
         async with self._freed_on_failure(name):
@@ -205,6 +210,9 @@ class KubernetesBackend:
             await self._cluster.create_pod(body)
             state = await self._until(name, MAIN, lambda state: state.ended)
         await self._discard(name)
+        if state.exit_code not in (0, _UNREACHED):
+            why = state.trouble.why if state.trouble is not None else "its pod ended"
+            raise SandboxUnavailable(f"whether boxes have a network cannot be found out: {why}")
         return state.exit_code == 0
 
     # -------------------------------------------------------------- launching
@@ -226,10 +234,11 @@ class KubernetesBackend:
                 self._claims.add(box_id)
                 await self._cluster.create_claim(body)
                 pod = await self._claimed(box_id)
+                await self._look_at(pod, place)
                 notes += (f"what it may use is said by the cluster's pool {self._warm_pool}, and not by its order",)
             else:
                 pod = box_id
-                await self._cluster.create_pod(pods.pod_body(box_id, spec, image, guest_argv(_PYTHON), place))
+                await self._cluster.create_pod(pods.pod_body(box_id, spec, image, _waits, place))
                 if pods.must_be_filled(spec):
                     notes += await self._fill(box_id, spec)
             channel = await self._speak(pod, MAIN, payload, box_id)
@@ -246,11 +255,20 @@ class KubernetesBackend:
             pod, waits = await self._cluster.claimed_pod(box_id)
             if pod:
                 return pod
-            if (passed := time.monotonic() - begun) > (_SCHEDULE_SECONDS if waits else _START_SECONDS):
+            if (passed := time.monotonic() - begun) > _START_SECONDS:
                 why = f" ({waits})" if waits else ""
                 raise SandboxUnavailable(f"the pool {self._warm_pool} gave no pod in {passed:.0f} s{why}")
             await asyncio.sleep(pause)
         raise RuntimeError("pauses do not end")
+
+    async def _look_at(self, name: str, place: Place) -> None:
+        """Raises `SandboxUnavailable` where a pod that others have described has not the walls of a box."""
+        pod = await self._cluster.pod(name)
+        if pod is None:
+            raise SandboxUnavailable("its pod was removed before it began")
+        if why := pods.weakness_of(pod, place):
+            mend = "Make the pool from docs/operations/kubernetes-pool.yaml."
+            raise SandboxUnavailable(f"a pod of the pool {self._warm_pool} is no box: {why}", mend)
 
     async def _fill(self, box_id: str, spec: BoxSpec) -> tuple[str, ...]:
         """Fill what nobody in the box may write, as another user, who leaves before the box begins."""
@@ -261,7 +279,9 @@ class KubernetesBackend:
             if spec.workspace is not None and not spec.policy.writable:
                 notes += copy_notes(spec, await send_workspace(channel, spec))
             for source, target in spec.extra_read_only:
-                notes += missing_notes(await send_project(channel, source, limit_bytes=LARGEST, into=target))
+                notes += missing_notes(
+                    await send_project(channel, source, limit_bytes=pods.further_bytes(spec), into=target)
+                )
             filled = [target for _, target in spec.extra_read_only]
             filled += [WORKSPACE] if not spec.policy.writable else []
             # What only its owner may read here is still part of what was handed over.
@@ -273,8 +293,9 @@ class KubernetesBackend:
     async def _speak(self, pod: str, container: str, payload: bytes, box_id: str) -> BoxChannel:
         """The pipe to the guest of a container, once that runs and has said hello."""
         await self._until(pod, container, lambda state: state.running)
-        pipe = ExecPipe(await self._cluster.attach(pod, container))
+        pipe = ExecPipe(await self._cluster.execute(pod, container, pods.carrying_argv(_PYTHON, container)))
         channel = BoxChannel(box_id, pipe, workspace=WORKSPACE, explain=lambda: self._explain(pod, container, pipe))
+        channel.explain_seconds = _EXPLAIN_SECONDS
         channel.start(payload)
         try:
             await channel.hello(_HELLO_SECONDS)
@@ -300,9 +321,9 @@ class KubernetesBackend:
                 return state
             if state.trouble is not None:
                 raise SandboxUnavailable(state.trouble.why, state.trouble.install or None)
-            waits = state.waits or waits
+            waits = state.waits
             passed = time.monotonic() - begun
-            if (waits and passed > _SCHEDULE_SECONDS) or passed > _START_SECONDS:
+            if passed > _START_SECONDS:
                 why = f"no node takes its pod ({waits})" if waits else f"its pod has not begun in {passed:.0f} s"
                 raise SandboxUnavailable(why)
             await asyncio.sleep(pause)
@@ -310,7 +331,7 @@ class KubernetesBackend:
 
     async def _explain(self, name: str, container: str, pipe: ExecPipe) -> str:
         """Why a box ended: the cluster knows a moment after its connection does."""
-        deadline = time.monotonic() + _EXPLAIN_SECONDS
+        deadline = time.monotonic() + _EXPLAIN_SECONDS / 2
         for pause in _pauses():
             try:
                 pod = await self._cluster.pod(name)
@@ -329,24 +350,26 @@ class KubernetesBackend:
     async def _placed(self) -> Place:
         if self._place is None:
             within = await self._cluster.own_pod()
-            self._place = Place(self._cluster.namespace, self._runtime_class, self._owner, within)
+            self._place = Place(self._runtime_class, self._owner, within)
         return self._place
 
     def _refuse_unsupported(self, spec: BoxSpec) -> None:
-        if self._closed:
-            raise SandboxUnavailable("this Kubernetes back-end was closed")
+        self._refuse_when_closed()
         refuse_further(spec, self.name)
         if spec.shown:
             raise SandboxUnsupported(self.name, "showing files of this machine as they are")
         if spec.writable_root:
             raise SandboxUnsupported(self.name, "a writable root: pods that are root of nothing cannot have one")
 
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise SandboxUnavailable("this Kubernetes back-end was closed")
+
     # ----------------------------------------------------------- handing over
 
     async def _hand_over(self, running: _Running, spec: BoxSpec, *, warm: bool) -> PipedBox:
         async with self._freed_on_failure(running.id, running.channel):
-            if self._closed:
-                raise SandboxUnavailable("this Kubernetes back-end was closed")
+            self._refuse_when_closed()
             left_out = await send_workspace(running.channel, spec) if spec.policy.writable else ()
             kind = PipedBox if spec.policy.writable else ReadOnlyBox
             box = kind(
@@ -367,10 +390,13 @@ class KubernetesBackend:
         try:
             yield
         except BaseException:
-            if channel is not None:
-                await channel.close()
-            await asyncio.shield(self._discard(box_id))
+            await asyncio.shield(self._free(box_id, channel))
             raise
+
+    async def _free(self, box_id: str, channel: BoxChannel | None) -> None:
+        if channel is not None:
+            await channel.close()
+        await self._discard(box_id)
 
     async def _discard(self, box_id: str) -> None:
         """Remove a pod, whatever state it is in."""
@@ -402,6 +428,16 @@ class KubernetesBackend:
             return Probe(ok=False, reason=f"a box of {image} cannot run `true`")
         how = f"runtime class {self._runtime_class}, " if self._runtime_class else ""
         return Probe(ok=True, reason=f"a pod in {self._cluster.namespace} ran a command, {how}{self._walled}")
+
+
+def _answered(answer: bool | BaseException) -> bool:
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def _waits(container: str) -> list[str]:
+    return pods.waiting_argv(_PYTHON, container)
 
 
 def _owner_of(thing: Mapping[str, Any]) -> str:

@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,8 +35,8 @@ NEEDED = (
     ("get", "pods", ""),
     ("list", "pods", ""),
     ("delete", "pods", ""),
-    ("get", "pods", "attach"),
-    ("create", "pods", "attach"),
+    ("get", "pods", "exec"),
+    ("create", "pods", "exec"),
     ("get", "networkpolicies", ""),
 )
 """Verb, resource and subresource: what a namespace must let this process do."""
@@ -63,7 +64,9 @@ class Cluster:
 
     async def create_pod(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Make a pod. Raises `SandboxUnavailable` where the cluster refuses."""
-        return await self._asked(lambda core: core.create_namespaced_pod(self._namespace, body, **_RAW))
+        # Whoever is cancelled removes it, by its name.
+        making = self._asked(lambda core: core.create_namespaced_pod(self._namespace, body, **_RAW))
+        return await self._made(making, _heard)
 
     async def pod(self, name: str) -> dict[str, Any] | None:
         """A pod as it is now; None where it is gone."""
@@ -72,11 +75,9 @@ class Cluster:
         except _NotThere:
             return None
 
-    async def pods(self) -> list[dict[str, Any]]:
-        """All boxes of the namespace."""
-        found = await self._asked(
-            lambda core: core.list_namespaced_pod(self._namespace, label_selector=BOX_LABEL, **_RAW)
-        )
+    async def pods(self, label: str = BOX_LABEL) -> list[dict[str, Any]]:
+        """All pods of the namespace with a label: its boxes."""
+        found = await self._asked(lambda core: core.list_namespaced_pod(self._namespace, label_selector=label, **_RAW))
         return list(found.get("items") or ())
 
     async def delete_pod(self, name: str) -> None:
@@ -88,7 +89,8 @@ class Cluster:
 
     async def create_claim(self, body: Mapping[str, Any]) -> None:
         """Claim a pod of a warm pool. Raises `SandboxUnavailable` where the cluster refuses, or has no such thing."""
-        await self._call(lambda core: _custom(core).create_namespaced_custom_object(*self._claims, body))
+        making = self._call(lambda core: _custom(core).create_namespaced_custom_object(*self._claims, body, **_TIMED))
+        await self._made(making, _heard)
 
     async def claimed_pod(self, name: str) -> tuple[str, str]:
         """The pod that a claim was given, or an empty text, and why there is none yet, in the cluster's words.
@@ -96,45 +98,49 @@ class Cluster:
         Raises:
             SandboxUnavailable: the claim is gone.
         """
-        claim = await self._call(lambda core: _custom(core).get_namespaced_custom_object(*self._claims, name))
+        claim = await self._call(lambda core: _custom(core).get_namespaced_custom_object(*self._claims, name, **_TIMED))
         status = claim.get("status") or {}
         ready: dict[str, Any] = next((one for one in status.get("conditions") or () if one.get("type") == "Ready"), {})
         sandbox = str((status.get("sandbox") or {}).get("name") or "")
         if not sandbox or ready.get("status") != "True":
             return "", str(ready.get("message") or ready.get("reason") or "").strip().rstrip(".")
         where = SANDBOXES, CLAIMS_VERSION, self._namespace, "sandboxes"
-        found = await self._call(lambda core: _custom(core).get_namespaced_custom_object(*where, sandbox))
+        found = await self._call(lambda core: _custom(core).get_namespaced_custom_object(*where, sandbox, **_TIMED))
         return str((found["metadata"].get("annotations") or {}).get(POD_NOTE) or sandbox), ""
 
     async def claims(self) -> list[dict[str, Any]]:
         """All claims of boxes in the namespace."""
         found = await self._call(
-            lambda core: _custom(core).list_namespaced_custom_object(*self._claims, label_selector=BOX_LABEL)
+            lambda core: _custom(core).list_namespaced_custom_object(*self._claims, label_selector=BOX_LABEL, **_TIMED)
         )
         return list(found.get("items") or ())
 
     async def delete_claim(self, name: str) -> None:
         """Give a pod back, which ends it; nothing happens where the claim is gone."""
         with contextlib.suppress(_NotThere):
-            await self._call(lambda core: _custom(core).delete_namespaced_custom_object(*self._claims, name))
+            await self._call(lambda core: _custom(core).delete_namespaced_custom_object(*self._claims, name, **_TIMED))
 
     @property
     def _claims(self) -> tuple[str, str, str, str]:
         return CLAIMS, CLAIMS_VERSION, self._namespace, "sandboxclaims"
 
-    async def attach(self, name: str, container: str) -> WebSocket:
-        """The stream to a container's input and output."""
+    async def execute(self, name: str, container: str, argv: Sequence[str]) -> WebSocket:
+        """The stream to a command that is started in a container; what passes there is kept by nobody."""
 
         def connect(core: Any) -> Any:
+            import websocket
             from kubernetes.client import ApiClient, CoreV1Api
             from kubernetes.stream import stream
 
             # The client turns all of its calls into streams while it opens one: this one is for nothing else.
             alone: Any = CoreV1Api(ApiClient(core.api_client.configuration))
+            # It knows no time limit for a stream; a server that says nothing would hold its thread for ever.
+            websocket.setdefaulttimeout(_SECONDS)
             return stream(
-                alone.connect_get_namespaced_pod_attach,
+                alone.connect_get_namespaced_pod_exec,
                 name,
                 self._namespace,
+                command=list(argv),
                 container=container,
                 stdin=True,
                 stdout=True,
@@ -144,14 +150,17 @@ class Cluster:
                 _preload_content=False,
             ).sock
 
-        connecting = asyncio.ensure_future(self._call(connect))
+        return await self._made(self._call(connect), _shut)
+
+    async def _made(self, making: Awaitable[T], undo: Callable[[asyncio.Future[T]], None]) -> T:
+        """What a thread makes; it cannot be called back, so whoever is cancelled waits for it, and undoes it."""
+        future = asyncio.ensure_future(making)
         try:
-            socket: WebSocket = await asyncio.shield(connecting)
+            return await asyncio.shield(future)
         except asyncio.CancelledError:
-            # A thread cannot be called back: what it opens must not be lost.
-            connecting.add_done_callback(_shut)
+            await asyncio.wait([future], timeout=_SECONDS)
+            future.add_done_callback(undo)
             raise
-        return socket
 
     def close(self) -> None:
         """Let go of the connections; the next call opens others."""
@@ -160,10 +169,10 @@ class Cluster:
             api.api_client.rest_client.pool_manager.clear()
 
     async def ensure_policy(self, body: Mapping[str, Any]) -> None:
-        """See to it that a network policy is there; whoever may only look at it must find it.
+        """See to it that a network policy is there, as it should be; whoever may only look at it must find it.
 
         Raises:
-            SandboxUnavailable: it is not, and may not be made.
+            SandboxUnavailable: it is not, and may not be made; or one of its name allows more.
         """
         name = body["metadata"]["name"]
 
@@ -176,12 +185,23 @@ class Cluster:
             except Exception as error:
                 if getattr(error, "status", None) != _NOT_FOUND:
                     raise
+            try:
                 return networking.create_namespaced_network_policy(self._namespace, body, **_RAW)
+            except Exception as error:
+                # Another kernel has just made it.
+                if getattr(error, "status", None) != _CONFLICT:
+                    raise
+                return networking.read_namespaced_network_policy(name, self._namespace, **_RAW)
 
-        await self._asked(ask)
+        found, wanted = (await self._asked(ask))["spec"], body["spec"]
+        types = sorted(found.get("policyTypes") or ())
+        chosen = found.get("podSelector") == wanted["podSelector"] and types == sorted(wanted["policyTypes"])
+        if not chosen or found.get("ingress") or found.get("egress"):
+            why = f"the network policy {name} of {self._namespace} is not the one that denies boxes everything"
+            raise SandboxUnavailable(why, "Apply docs/operations/kubernetes.yaml again, or have it applied.")
 
     async def missing_rights(self) -> list[str]:
-        """What of `NEEDED` this process may not do, as `create pods/attach`."""
+        """What of `NEEDED` this process may not do, as `create pods/exec`."""
 
         def ask(core: Any) -> list[str]:
             from kubernetes.client import AuthorizationV1Api
@@ -201,10 +221,11 @@ class Cluster:
 
     async def own_pod(self) -> dict[str, str] | None:
         """The pod that this process runs in, as an owner reference; None outside of the cluster."""
-        if not (_TOKEN_FOLDER / "namespace").exists() or self._config:
+        name = os.environ.get("HOSTNAME", "")
+        if not name or self._config or self._context or not (_TOKEN_FOLDER / "namespace").exists():
             return None
         try:
-            found = await self.pod(os.environ.get("HOSTNAME", ""))
+            found = await self.pod(name)
         except SandboxUnavailable:
             return None
         if found is None:
@@ -228,6 +249,9 @@ class Cluster:
             return ask(core)
         # The client raises what its transports raise; whatever it is, there is no box.
         except Exception as error:
+            # A person may have logged in again since; what is asked next looks.
+            if _status(error) == _UNAUTHORIZED:
+                self._api = None
             raise explained(error, self._namespace) from error
 
     def _core(self) -> Any:
@@ -247,16 +271,16 @@ class Cluster:
     def _log_in(self, client: Any, config: Any) -> Any:
         settings = client.Configuration()
         settings.retries = False
-        namespace = ""
         within = _TOKEN_FOLDER / "namespace"
-        if not self._config and not os.environ.get("KUBECONFIG") and within.exists():
+        if not (self._config or self._context or os.environ.get("KUBECONFIG")) and within.exists():
             config.load_incluster_config(client_configuration=settings)
             namespace = within.read_text("utf-8").strip()
         else:
-            how = {"config_file": self._config or None, "context": self._context or None}
-            config.load_kube_config(client_configuration=settings, **how)
-            _, active = config.list_kube_config_contexts(config_file=self._config or None)
-            namespace = active["context"].get("namespace", "")
+            file, wanted = self._config or None, self._context or None
+            config.load_kube_config(client_configuration=settings, config_file=file, context=wanted)
+            contexts, active = config.list_kube_config_contexts(config_file=file)
+            chosen = next((one for one in contexts if one["name"] == wanted), active)
+            namespace = chosen["context"].get("namespace", "")
         self._namespace = self._namespace or namespace or "default"
         return settings
 
@@ -267,13 +291,19 @@ def _custom(core: Any) -> Any:
     return CustomObjectsApi(core.api_client)
 
 
-def _shut(connecting: asyncio.Future[WebSocket]) -> None:
+def _heard(made: asyncio.Future[Any]) -> None:
+    if not made.cancelled():
+        made.exception()
+
+
+def _shut(connecting: asyncio.Future[Any]) -> None:
     if not connecting.cancelled() and connecting.exception() is None:
-        connecting.result().close(timeout=1)
+        connecting.result().shutdown()
 
 
-_RAW = {"_preload_content": False, "_request_timeout": _SECONDS}
-_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 401, 403, 404
+_TIMED = {"_request_timeout": _SECONDS}
+_RAW = {"_preload_content": False, **_TIMED}
+_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT = 401, 403, 404, 409
 
 
 class _NotThere(SandboxUnavailable):
@@ -284,7 +314,7 @@ def explained(error: BaseException, namespace: str) -> SandboxUnavailable:
     """Why the cluster did not do what it was asked."""
     if isinstance(error, SandboxUnavailable):
         return error
-    status = getattr(error, "status", None)
+    status = _status(error)
     if not status:
         return SandboxUnavailable(f"the cluster does not answer ({_first_line(error)})", LOG_IN)
     message = _told(error)
@@ -294,9 +324,17 @@ def explained(error: BaseException, namespace: str) -> SandboxUnavailable:
     refusals = {
         _NOT_FOUND: _NotThere(f"the cluster has no such thing in {namespace} ({message})"),
         _UNAUTHORIZED: SandboxUnavailable("the cluster does not know who asks", LOG_IN),
-        _FORBIDDEN: SandboxUnavailable(f"the cluster does not allow it ({message})", RIGHTS),
+        _FORBIDDEN: SandboxUnavailable(
+            f"the cluster does not allow it ({message})", RIGHTS if "cannot" in message else None
+        ),
     }
     return refusals.get(status) or SandboxUnavailable(f"the cluster refuses ({message})")
+
+
+def _status(error: BaseException) -> int:
+    """The HTTP status of an answer; 0 where there was none. The client knows none of a stream that is refused."""
+    found = re.search(r"Handshake status (\d+)", str(getattr(error, "reason", "")))
+    return int(found[1]) if found else int(getattr(error, "status", 0) or 0)
 
 
 def _told(error: BaseException) -> str:
@@ -306,7 +344,7 @@ def _told(error: BaseException) -> str:
         text = str(json.loads(body)["message"]) if body else ""
     except (ValueError, KeyError, TypeError):
         text = ""
-    return (text or _first_line(error)).strip().rstrip(".")
+    return (text or str(getattr(error, "reason", "")) or _first_line(error)).strip()[:300].rstrip(".")
 
 
 def _first_line(error: BaseException) -> str:

@@ -8,18 +8,19 @@ user, before the box's own begins, and is mounted read-only in that one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec
-from kagura_kernel.sandbox.boot import GuestConfig
+from kagura_kernel.sandbox.boot import STUB, GuestConfig
 from kagura_kernel.sandbox.box import COMMAND_ENV, SYSTEM_PATH, sizes
+from kagura_kernel.sandbox.docker.volumes import LARGEST
 from kagura_kernel.sandbox.supervisor.arguments import HOME
 
 BOX_LABEL = "kagura.box"
-OWNER_LABEL = "kagura.owner"
 PROBE_LABEL = "kagura.probe"
 OWNER_NOTE = "kagura.owner"
 """An annotation: the process that a pod belongs to, which is no label's text."""
@@ -55,17 +56,18 @@ def isolation_of(runtime_class: str) -> IsolationClass:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where pods are made, and how."""
+    """How pods are made."""
 
-    namespace: str
     runtime_class: str = ""  # Of the cluster; empty is its usual one
     owner: str = ""  # The process that they belong to
     # The pod that this process runs in, as an owner reference: the cluster removes its boxes with it.
     within: Mapping[str, str] | None = None
 
 
-def pod_body(name: str, spec: BoxSpec, image: str, argv: Sequence[str], place: Place) -> dict[str, Any]:
-    """The manifest of a box whose guest waits at its standard input."""
+def pod_body(
+    name: str, spec: BoxSpec, image: str, argv: Callable[[str], Sequence[str]], place: Place
+) -> dict[str, Any]:
+    """The manifest of a box; `argv` gives the command line of a container."""
     filled = must_be_filled(spec)
     return {
         "apiVersion": "v1",
@@ -89,8 +91,8 @@ def pod_body(name: str, spec: BoxSpec, image: str, argv: Sequence[str], place: P
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "volumes": [_volume(name, size) for name, _, size, _ in _places(spec)],
-            **({"initContainers": [_container(FILL, spec, image, argv, _FILLER)]} if filled else {}),
-            "containers": [_container(MAIN, spec, image, argv, _USER)],
+            **({"initContainers": [_container(FILL, spec, image, argv(FILL), _FILLER)]} if filled else {}),
+            "containers": [_container(MAIN, spec, image, argv(MAIN), _USER)],
         },
     }
 
@@ -114,9 +116,10 @@ def claim_body(name: str, pool: str, place: Place, ends: str) -> dict[str, Any]:
     }
 
 
-def pool_bodies(name: str, image: str, argv: Sequence[str], *, size: int = 2) -> list[dict[str, Any]]:
+def pool_bodies(name: str, image: str, python: str, *, size: int = 2, runtime_class: str = "") -> list[dict[str, Any]]:
     """The manifests of a warm pool of boxes, and of the template that its pods are made from."""
-    body = pod_body(name, BoxSpec(), image, argv, Place(""))
+    argv = partial(waiting_argv, python, patience=0)
+    body = pod_body(name, BoxSpec(), image, argv, Place(runtime_class))
     spec = {key: value for key, value in body["spec"].items() if key not in ("activeDeadlineSeconds", "restartPolicy")}
     spec |= {"restartPolicy": "Never"}
     version = f"{CLAIMS}/{CLAIMS_VERSION}"
@@ -135,6 +138,34 @@ def pool_bodies(name: str, image: str, argv: Sequence[str], *, size: int = 2) ->
             "spec": {"replicas": size, "sandboxTemplateRef": {"name": name}},
         },
     ]
+
+
+def weakness_of(pod: Mapping[str, Any], place: Place) -> str:
+    """What of a pod that somebody else has described makes it no box, in half a sentence; empty when nothing does."""
+    spec = pod["spec"]
+    containers = spec.get("containers") or ()
+    main: Mapping[str, Any] = next((one for one in containers if one.get("name") == MAIN), {})
+    wanted = pod_body("", BoxSpec(), "", lambda _: (), place)["spec"]
+    contexts = ((wanted, spec), (wanted["containers"][0], main))
+    weak = {
+        f"it has other containers than {MAIN}": len(containers) != 1 or not main or spec.get("ephemeralContainers"),
+        "it has another runtime class": str(spec.get("runtimeClassName") or "") != place.runtime_class,
+        f"no network policy is about it, without a label {BOX_LABEL}": BOX_LABEL
+        not in (pod["metadata"].get("labels") or {}),
+        "it may have a service account's token": spec.get("automountServiceAccountToken") is not False,
+        "it shares the node's network, processes or memory": any(
+            spec.get(name) for name in ("hostNetwork", "hostPID", "hostIPC")
+        ),
+        "it has volumes that are not its own memory": any(
+            set(volume) - {"name"} != {"emptyDir"} for volume in spec.get("volumes") or ()
+        ),
+        "its security context is not that of a box": any(
+            (its.get("securityContext") or {}).get(key) != value
+            for mine, its in contexts
+            for key, value in mine["securityContext"].items()
+        ),
+    }
+    return next((why for why, holds in weak.items() if holds), "")
 
 
 def _about(name: str, place: Place) -> dict[str, Any]:
@@ -159,7 +190,12 @@ def _places(spec: BoxSpec) -> Iterator[tuple[str, str, int, bool]]:
     yield "tmp", "/tmp", size.temporary, True  # noqa: S108 - the box's own
     yield "shm", "/dev/shm", size.shared, True  # noqa: S108 - likewise
     for number, (_, target) in enumerate(spec.extra_read_only):
-        yield f"further-{number}", target, size.workspace, False
+        yield f"further-{number}", target, further_bytes(spec), False
+
+
+def further_bytes(spec: BoxSpec) -> int:
+    """How much a further directory may have: no more than the memory that it takes."""
+    return min(LARGEST, sizes(spec.limits).workspace)
 
 
 def _volume(name: str, size: int) -> dict[str, Any]:
@@ -174,9 +210,7 @@ def _container(name: str, spec: BoxSpec, image: str, argv: Sequence[str], user: 
         "image": image,
         "command": list(argv),
         "workingDir": "/",
-        "stdin": True,
-        # The end of our connection is the end of the guest's input, and that is the end of the box.
-        "stdinOnce": True,
+        "stdin": False,
         "tty": False,
         # What is asked for is little: a cluster that had to set the most aside would be full of idle boxes.
         "resources": {"limits": most, "requests": {"memory": str(min(limits.memory_bytes, 128 * 2**20)), "cpu": "50m"}},
@@ -192,6 +226,61 @@ def _container(name: str, spec: BoxSpec, image: str, argv: Sequence[str], user: 
             for volume, path, _, writable in _places(spec)
         ],
     }
+
+
+_WAIT = """
+import socket, os, sys
+door = socket.socket(socket.AF_UNIX)
+door.bind("\\0" + sys.argv[1])
+door.listen(1)
+door.settimeout(float(sys.argv[2]) or None)
+try:
+    line, _ = door.accept()
+except OSError:
+    sys.exit(4)
+door.close()
+line.settimeout(None)
+for place in (0, 1):
+    os.dup2(line.fileno(), place)
+line.close()
+exec(sys.argv[3])
+"""
+_CARRY = """
+import ctypes, os, select, socket, sys, time
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+line = socket.socket(socket.AF_UNIX)
+for again in range(500):
+    try:
+        line.connect("\\0" + sys.argv[1])
+        break
+    except OSError:
+        time.sleep(0.02)
+ends = {0: line.fileno(), line.fileno(): 1}
+while ends:
+    for source in select.select(list(ends), [], [])[0]:
+        data = os.read(source, 1 << 18)
+        if not data:
+            sys.exit(0)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(ends[source], rest):]
+"""
+PATIENCE = 300
+"""Seconds that a pod waits for whoever made it; then it ends."""
+
+
+def waiting_argv(python: str, container: str, *, patience: int = PATIENCE) -> list[str]:
+    """What a container runs: it waits for one line, once, and then for a guest on that.
+
+    What a container writes to its standard output is kept by its node, and may be sent to who knows where. What passes
+    on the stream of a command in it is not. So a command (`carrying_argv`) brings the line. `patience` 0 has no end.
+    """
+    return [python, "-I", "-S", "-c", _WAIT, f"kagura-{container}", str(patience), STUB]
+
+
+def carrying_argv(python: str, container: str) -> list[str]:
+    """The command that carries its standard input and output to the guest of this container of its pod."""
+    return [python, "-I", "-S", "-c", _CARRY, f"kagura-{container}"]
 
 
 def guest_config(spec: BoxSpec, *, filling: bool = False) -> GuestConfig:
@@ -280,7 +369,8 @@ def _broken(reason: str, message: str, image: str) -> Trouble:
 def _terminated(ended: Mapping[str, Any]) -> Trouble:
     if ended.get("reason") == "OOMKilled":
         return Trouble("it ran out of memory")
-    return Trouble(f"it ended with exit code {ended.get('exitCode')}")
+    message = str(ended.get("message") or "").strip().rstrip(".")
+    return Trouble(f"it ended with exit code {ended.get('exitCode')}" + (f" ({message[:300]})" if message else ""))
 
 
 def _unscheduled(status: Mapping[str, Any]) -> str:

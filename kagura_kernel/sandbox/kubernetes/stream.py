@@ -11,6 +11,7 @@ import json
 import queue
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.sandbox.pipe import LOW, Buffer, PipeSink
@@ -24,16 +25,20 @@ _V5 = "v5.channel.k8s.io"
 # What goes into one message; servers on the way take 64 KiB at least.
 _PIECE = 32 * 1024
 _PING_SECONDS = 20.0
+_SILENCE = 60.0
+_PATIENCE = 2.0
 _LAST_WORDS = 4096
 # Messages that wait to be taken by the loop; each is as large as the server makes them.
 _UNDER_WAY = 16
 
 
 class ExecPipe:
-    """A `Pipe` over one attach or exec stream."""
+    """A `Pipe` over one exec stream."""
 
     def __init__(self, stream: WebSocket) -> None:
         self._socket: Any = stream
+        # Ends a write that nobody takes, and notices a line that is silent though it is asked.
+        stream.settimeout(_SILENCE)
         self._sink: PipeSink | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -43,6 +48,7 @@ class ExecPipe:
         self._under_way = threading.Semaphore(_UNDER_WAY)
         self._closed = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._ping_at = time.monotonic() + _PING_SECONDS
         self.words = ""  # The last of standard error, and of what the server says of the stream
 
     @property
@@ -81,8 +87,11 @@ class ExecPipe:
         self._room.set()
         self._out.put(None)
         self._under_way.release()
-        if not self._threads:
+        if not self._threads or self._loop is None or self._loop.is_closed():
             self._shut()
+        else:
+            # Should the other end take nothing, so that what is to be said last cannot be.
+            self._loop.call_later(_PATIENCE, self._shut)
 
     # ---------------------------------------------------------------- threads
 
@@ -103,12 +112,13 @@ class ExecPipe:
         self._shut()
 
     def _next(self) -> bytes | None:
-        """What is to be sent; while there is nothing, those on the way hear that this end is there."""
+        """What is to be sent; now and then the other end is asked whether it is there."""
         while True:
-            try:
-                return self._out.get(timeout=_PING_SECONDS)
-            except queue.Empty:
+            if time.monotonic() > self._ping_at:
                 self._socket.ping()
+                self._ping_at = time.monotonic() + _PING_SECONDS
+            with contextlib.suppress(queue.Empty):
+                return self._out.get(timeout=_PING_SECONDS)
 
     def _read(self) -> None:
         why = "its connection ended"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -46,6 +47,10 @@ INSTALL_BWRAP = "Have it installed on {host}: `sudo apt install bubblewrap`, or 
 
 _READY_SECONDS = 60.0
 _HELLO_SECONDS = 30.0
+# While a project is unpacked there, or the line is full.
+_UNPACK_SECONDS = 300.0
+_MESSAGES = 64
+_EXPLAIN_SECONDS = 2.0
 _PROBE_KEPT = 60.0
 _ALIVE = header(frames.ALIVE, 0, 0)
 
@@ -93,7 +98,8 @@ class _Ground:
         self._connection = connection
         self._session: Session | None = None
         self._pipe: SessionPipe | None = None
-        self._told: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
+        self._told: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue(_MESSAGES)
+        self._gone = asyncio.Event()
         self._ending: Ending | None = None
         self._over: asyncio.Task[None] | None = None
         self._alive: asyncio.Task[None] | None = None
@@ -112,17 +118,27 @@ class _Ground:
         Raises:
             SandboxUnavailable: it cannot; the text says what to do.
         """
-        session = self._session = await self._connection.session(self._hear)
+        session = await self._connection.session(self._hear)
+        if self._over is not None:
+            for descriptor in set(session.ends):
+                os.close(descriptor)
+            await session.end()
+            raise SandboxUnavailable("this ssh back-end was closed")
+        self._session = session
         self._pipe = SessionPipe(*session.ends)
         self._channel = BoxChannel(self.id, self._pipe, workspace=WORKSPACE, explain=self._explain)
+        self._channel.explain_seconds = _EXPLAIN_SECONDS
         self._channel.start(bootstrap(sent_bytes, self._connection.silence, same_python=same_python))
         self._alive = asyncio.create_task(self._stay_alive())
         told = await self._answer(_READY_SECONDS)
         if told["op"] == "old":
-            raise SandboxUnavailable(f"the Python of {self._host} is {told['python']}, which is too old", PYTHON)
+            raise SandboxUnavailable(f"the Python of {self._host} is {told.get('python')}, which is too old", PYTHON)
         if told["op"] != "ready":
-            raise self._refusal(told["why"])
-        return _there(told)
+            raise self._refusal(str(told.get("why", "it refuses")))
+        try:
+            return _there(told)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._refusal("it says something else than was asked for") from error
 
     async def send_tree(self, project: Project, place: str) -> str:
         """Send a directory; where the supervisor finds it.
@@ -137,11 +153,11 @@ class _Ground:
             async with contextlib.aclosing(in_steps(project)) as steps:
                 async for data in steps:
                     self._block(data)
-                    await self._channel.drained()
+                    await self._drained()
             self._block(b"")
-            told = await self._answer(None)
-        if told["op"] != "unpacked" or told["why"]:
-            raise self._refusal(f"what was sent finds no room there ({told['why']})")
+            told = await self._answer(_UNPACK_SECONDS)
+        if told["op"] != "unpacked" or told.get("why"):
+            raise self._refusal(f"what was sent finds no room there ({told.get('why')})")
         return f"{place}/{number}"
 
     async def start(self, job: Mapping[str, Any], payload: bytes) -> None:
@@ -158,10 +174,10 @@ class _Ground:
                 self._pipe.write(payload)
         told = await self._answer(_READY_SECONDS)
         if told["op"] == "failed":
-            raise _Refused(told["part"], told["why"])
+            raise _Refused(str(told.get("part")), str(told.get("why")))
         if told["op"] != "started":
             raise self._refusal(self._ending.why if self._ending else told.get("why", ""))
-        self.notes = tuple(told["notes"])
+        self.notes = tuple(map(str, told.get("notes", ())))
         await self._channel.hello(_HELLO_SECONDS)
 
     async def end(self) -> None:
@@ -179,14 +195,28 @@ class _Ground:
 
     # ---------------------------------------------------------------- inside
 
+    async def _drained(self) -> None:
+        """Wait until the line takes more. Raises `SandboxUnavailable` when it does not for too long."""
+        try:
+            async with asyncio.timeout(_UNPACK_SECONDS):
+                await self._channel.drained()
+        except TimeoutError as error:
+            raise self._refusal("it takes nothing any more") from error
+
     def _block(self, data: bytes) -> None:
         if self._pipe is not None:
             self._pipe.write(len(data).to_bytes(4, "big"), data)
 
     def _hear(self, message: Mapping[str, Any]) -> None:
         if message["op"] == "gone":
-            self._ending = Ending(message["status"], message["out_of_memory"], message["words"])
-        self._told.put_nowait(message)
+            status = message.get("status")
+            words = str(message.get("words", ""))
+            known = status if isinstance(status, int) else None
+            self._ending = Ending(known, out_of_memory=message.get("out_of_memory") is True, words=words)
+            self._gone.set()
+        # Nobody there says so much; one that does is not listened to.
+        with contextlib.suppress(asyncio.QueueFull):
+            self._told.put_nowait(message)
 
     async def _answer(self, seconds: float | None) -> Mapping[str, Any]:
         """What the session says next. Raises `SandboxUnavailable` when it ends, or says nothing for so long."""
@@ -214,7 +244,9 @@ class _Ground:
 
     async def _explain(self) -> str:
         if self._session is not None:
-            await asyncio.wait([self._session.ended], timeout=1.0)
+            said = asyncio.ensure_future(self._gone.wait())
+            await asyncio.wait([said, self._session.ended], return_when=asyncio.FIRST_COMPLETED)
+            said.cancel()
         if self._ending is not None:
             return self._ending.why
         lost = f"the connection to {self._host} was lost"
@@ -277,6 +309,9 @@ class SshBackend:
     async def park(self, spec: BoxSpec) -> Parked:
         """A session whose supervisor waits for a project; see `ParkingBackend.park`."""
         prepared = await self._prepare(spec)
+        if self._closed:
+            await self._discard(prepared.ground)
+            self._refuse_when_closed()
         sources = [source for source, _ in spec.extra_read_only]
 
         def unchanged() -> bool:

@@ -14,6 +14,7 @@ import os
 import secrets
 import shlex
 import shutil
+import signal
 import socket
 import tempfile
 import zlib
@@ -38,11 +39,17 @@ LOG_IN = (
 PYTHON = "Name a Python of 3.10 or newer on that machine in the setting `ssh_python`."
 
 _OPTIONS = {
+    # Older clients do not know the words that it names.
+    "IgnoreUnknown": "SessionType,StdinNull,ForkAfterAuthentication",
     "BatchMode": "yes",
     "StrictHostKeyChecking": "yes",
     "ClearAllForwardings": "yes",
     "ForwardAgent": "no",
     "ForwardX11": "no",
+    "GSSAPIDelegateCredentials": "no",
+    "SessionType": "default",
+    "StdinNull": "no",
+    "ForkAfterAuthentication": "no",
     "PermitLocalCommand": "no",
     "RemoteCommand": "none",
     "RequestTTY": "no",
@@ -217,6 +224,7 @@ class Connection:
         self._alive: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
+        self._closed = False
         self._folder: Path | None = None
 
     async def session(self, said: Callable[[Mapping[str, Any]], None]) -> Session:
@@ -226,17 +234,20 @@ class Connection:
             SandboxUnavailable: there is no client, or no connection.
         """
         async with self._lock:
+            if self._closed:
+                raise SandboxUnavailable(f"the connection to {self.host} was closed")
             if self._process is None or self._process.returncode is not None:
                 await self._connect()
-        with GuestStreams() as streams:
             words = [*self._words(), "-o", "ControlMaster=no", "--", self.host, self._command(_STUB)]
+        with GuestStreams() as streams:
             theirs, answers = streams.theirs
             process = await self._spawn(words, stdin=theirs, stdout=answers)
             streams.close_theirs()
             return Session(process, streams.hand_over(), said)
 
     async def close(self) -> None:
-        """End the connection, and with it every session; may be called twice."""
+        """End the connection, and with it every session, for good; may be called twice."""
+        self._closed = True
         async with self._lock:
             await self._end()
 
@@ -252,11 +263,13 @@ class Connection:
         every = _OPTIONS | {"ServerAliveInterval": str(max(1, round(self.silence / 4)))}
         options = [word for name, value in every.items() for word in ("-o", f"{name}={value}")]
         own = ["-F", self._config] if self._config else []
-        return [program, *own, *options, "-o", f"ControlPath={self._folder}/c"]
+        return [program, *own, *options, "-o", f'ControlPath="{self._folder}/c"']
 
     def _command(self, program: str) -> str:
         """The command line of a program, for whatever shell the account has."""
-        return f"exec {shlex.quote(self._python)} -I -c '{program}'"
+        # Only the shell there knows where the account's home is.
+        home, python = ("~/", self._python[2:]) if self._python.startswith("~/") else ("", self._python)
+        return f"exec {home}{shlex.quote(python)} -I -c '{program}'"
 
     async def _spawn(self, words: list[str], **streams: Any) -> asyncio.subprocess.Process:
         environ = {name: value for name in _ENVIRONMENT if (value := os.environ.get(name))}
@@ -321,7 +334,7 @@ class Session:
             message: Any = None
             with contextlib.suppress(ValueError):
                 message = json.loads(line)
-            if isinstance(message, dict):
+            if isinstance(message, dict) and isinstance(message.get("op"), str):
                 self._said(message)
             elif text := line.decode("utf-8", "replace").strip():
                 self.words = f"{self.words}\n{text}"[-4000:]
@@ -352,7 +365,11 @@ async def _says_ready(process: asyncio.subprocess.Process) -> bool:
 async def _why_not(host: str, process: asyncio.subprocess.Process) -> SandboxUnavailable:
     """Why a connection that did not say that it is ready is none; it is ended."""
     await _gone(process, 1.0)
-    said = await process.stderr.read(1 << 16) if process.stderr is not None else b""
+    said = b""
+    # What the client has started may keep it open.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(1.0):
+            said = await process.stderr.read(1 << 16) if process.stderr is not None else b""
     return explained(host, said.decode("utf-8", "replace"), process.returncode)
 
 
@@ -375,8 +392,9 @@ async def _gone(process: asyncio.subprocess.Process, seconds: float = _END_SECON
         async with asyncio.timeout(seconds):
             await process.wait()
     except TimeoutError:
+        # A client is a group of its own; what it has started, such as a `ProxyCommand`, is part of it.
         with contextlib.suppress(ProcessLookupError):
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
 
 
@@ -405,7 +423,7 @@ def _new_folder() -> Path:
         with contextlib.suppress(OSError):
             if (
                 not owner_alive(f"{socket.gethostname()}:{owner.replace('-', ':')}")
-                and old.stat().st_uid == os.geteuid()
+                and old.lstat().st_uid == os.geteuid()
             ):
                 shutil.rmtree(old, ignore_errors=True)
     _, pid, started = this_owner().rsplit(":", 2)

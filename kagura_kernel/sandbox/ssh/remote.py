@@ -36,6 +36,7 @@ from kagura_kernel.sandbox.supervisor.stage import SENT
 _PROGRAMS = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 _PIECE = 1 << 18
 _ANSWER_SECONDS = 40.0
+_TREE_SILENCE = 300.0
 _PIPE_BYTES = 2**19
 
 
@@ -161,6 +162,8 @@ class _Relay:
         # In the box, and in the supervisor's own space, everybody may look into it.
         os.umask(0o022)
         root.mkdir()
+        # A project may lie where reading it takes its time.
+        patience, self._silence = self._silence, max(self._silence, _TREE_SILENCE)
         blocks = self._blocks()
         work = unpack(bytes(root), {}, ())
         wanted = next(work, None)
@@ -174,6 +177,7 @@ class _Relay:
             why = error.strerror or str(error)
         for _ in blocks:
             pass
+        self._silence = patience
         _tell({"op": "unpacked", "number": number, "why": why})
 
     # -------------------------------------------------------- the supervisor

@@ -9,6 +9,7 @@ import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,18 @@ from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import SandboxDied, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.policy import IsolationClass, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
-from kagura_kernel.sandbox.boot import guest_argv
 from kagura_kernel.sandbox.kubernetes import backend as kubernetes
 from kagura_kernel.sandbox.kubernetes.backend import KubernetesBackend
 from kagura_kernel.sandbox.kubernetes.cluster import Cluster
-from kagura_kernel.sandbox.kubernetes.pods import OWNER_NOTE, pool_bodies
+from kagura_kernel.sandbox.kubernetes.pods import (
+    OWNER_NOTE,
+    POLICY,
+    Place,
+    network_policy,
+    pod_body,
+    pool_bodies,
+    waiting_argv,
+)
 from kagura_kernel.sandbox.owner import this_owner
 from kagura_kernel.testing.conformance.box_fixtures import begun, project_in, sh
 from kagura_kernel.testing.patience import eventually
@@ -82,11 +90,24 @@ class TestWhatAPersonIsTold:
         ours.faults.reaches_nothing = True
         assert "a pod outside of the policy reaches nothing either" in await refused(made(ours))
 
+    async def test_walls_that_were_not_tried(self, ours: OurCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What ends for another reason proves nothing."""
+        monkeypatch.setattr(kubernetes, "_REACHES", "raise SystemExit(137)")
+        told = await refused(made(ours))
+        assert "whether boxes have a network cannot be found out: it ended with exit code 137" in told
+
+    async def test_a_policy_that_allows_something(self, ours: OurCluster) -> None:
+        body = network_policy()
+        ours.policies[POLICY] = {**body, "spec": {**body["spec"], "egress": [{"ports": [{"port": 53}]}]}}
+        told = await refused(made(ours))
+        ours.policies.clear()
+        assert "kagura-boxes of boxes is not the one that denies boxes everything" in told
+
     async def test_rights_that_are_missing(self, ours: OurCluster) -> None:
-        ours.faults.forbidden = {("create", "pods"), ("create", "pods/attach")}
+        ours.faults.forbidden = {("create", "pods"), ("create", "pods/exec")}
         told = await refused(made(ours))
         assert 'cannot create resource "pods"' in told
-        assert "this account may not create pods, create pods/attach in boxes" in told
+        assert "this account may not create pods, create pods/exec in boxes" in told
         assert "docs/operations/kubernetes.yaml" in told
 
     async def test_a_quota_that_is_used_up(self, ours: OurCluster) -> None:
@@ -107,7 +128,7 @@ class TestWhatAPersonIsTold:
         await backend.close()
 
     async def test_no_node_has_room(self, ours: OurCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(kubernetes, "_SCHEDULE_SECONDS", 0.2)
+        monkeypatch.setattr(kubernetes, "_START_SECONDS", 0.2)
         ours.faults.unschedulable = "3 Insufficient memory"
         assert "no node takes its pod (0/3 nodes are available: 3 Insufficient memory)" in await refused(made(ours))
 
@@ -184,7 +205,7 @@ class TestWhatNobodyInTheBoxMayWrite:
 class TestAPoolOfTheCluster:
     @pytest.fixture
     def pooled(self, ours: OurCluster) -> Iterator[OurCluster]:
-        ours.apply(pool_bodies("boxes", "kagura/python:latest", guest_argv("python3")))
+        ours.apply(pool_bodies("boxes", "kagura/python:latest", "python3"))
         yield ours
         ours.forget_pools()
 
@@ -216,7 +237,7 @@ class TestAPoolOfTheCluster:
     async def test_a_pool_that_is_not_there_or_has_nothing(
         self, pooled: OurCluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(kubernetes, "_SCHEDULE_SECONDS", 0.2)
+        monkeypatch.setattr(kubernetes, "_START_SECONDS", 0.2)
         backend = made(pooled, warm_pool="none")
         assert "the pool none gave no pod in" in await refused(backend)
         assert not pooled.claims
@@ -297,6 +318,25 @@ class TestNothingIsLeft:
 
             await eventually(nothing)
             await sweeper.close()
+
+    async def test_a_pod_whose_kernel_never_came_ends_by_itself(self, ours: OurCluster) -> None:
+        cluster = Cluster(config=str(ours.config))
+        argv = partial(waiting_argv, "python3", patience=1)
+        await cluster.pods()
+        await cluster.create_pod(pod_body("box-waits", BoxSpec(), "kagura/python:latest", argv, Place()))
+        await eventually(lambda: ours.pods["box-waits"].phase == "Failed")
+        assert ours.pods["box-waits"].statuses["box"]["state"]["terminated"]["exitCode"] == 4
+        await cluster.delete_pod("box-waits")
+        cluster.close()
+
+    async def test_what_a_box_says_is_not_in_its_container_s_log(self, ours: OurCluster) -> None:
+        backend = made(ours)
+        box = await backend.start(BoxSpec())
+        assert (await sh(box, "echo secret")).stdout.text == "secret\n"
+        process = ours.pods[box.id].processes["box"]
+        assert process.stdout is not None
+        assert not process.stdout._buffer
+        await backend.close()
 
     async def test_what_runs_ends_with_its_connection_and_needs_no_sweep(self, ours: OurCluster) -> None:
         backend = made(ours)

@@ -8,11 +8,25 @@ import yaml
 from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.kubernetes.cluster import NEEDED
-from kagura_kernel.sandbox.kubernetes.pods import FILL, MAIN, Place, network_policy, pod_body, state_of
+from kagura_kernel.sandbox.kubernetes.pods import (
+    FILL,
+    MAIN,
+    Place,
+    network_policy,
+    pod_body,
+    pool_bodies,
+    state_of,
+    waiting_argv,
+    weakness_of,
+)
 
 MANIFESTS = Path(__file__).parents[3] / "docs" / "operations" / "kubernetes.yaml"
 READ_ONLY = SandboxPolicy(SandboxPolicyType.READ_ONLY)
-PLACE = Place("boxes", "gvisor", "host:1:2")
+PLACE = Place("gvisor", "host:1:2")
+
+
+def waits(container):
+    return waiting_argv("python3", container)
 
 
 def containers(body):
@@ -23,7 +37,7 @@ def containers(body):
     "spec", [BoxSpec(), BoxSpec(workspace=Path("/x"), policy=READ_ONLY), BoxSpec(extra_read_only=((Path("/x"), "/y"),))]
 )
 def test_no_pod_has_power_or_a_token_and_each_has_an_end(spec):
-    body = pod_body("box-1", spec, "image", ["python3"], PLACE)
+    body = pod_body("box-1", spec, "image", waits, PLACE)
     pod = body["spec"]
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
@@ -39,27 +53,58 @@ def test_no_pod_has_power_or_a_token_and_each_has_an_end(spec):
         assert context["readOnlyRootFilesystem"] is True
         assert context["runAsUser"] > 1000
         assert container["resources"]["limits"].keys() == {"memory", "cpu"}
-        assert (container["stdin"], container["stdinOnce"], container["tty"]) == (True, True, False)
+        # A node keeps what passes there.
+        assert (container["stdin"], container["tty"]) == (False, False)
         assert "env" not in container
 
 
 def test_what_a_box_may_not_write_is_filled_by_another_user_and_mounted_read_only():
-    body = pod_body("box-1", BoxSpec(workspace=Path("/x"), policy=READ_ONLY), "image", ["python3"], PLACE)
+    body = pod_body("box-1", BoxSpec(workspace=Path("/x"), policy=READ_ONLY), "image", waits, PLACE)
     fill, main = containers(body)
     assert (fill["name"], main["name"]) == (FILL, MAIN)
     assert fill["securityContext"]["runAsUser"] != main["securityContext"]["runAsUser"]
     read_only = {one["name"]: one["readOnly"] for one in main["volumeMounts"]}
     assert read_only == {"workspace": True, "home": False, "tmp": False, "shm": False}
     assert not any(one["readOnly"] for one in fill["volumeMounts"])
-    assert len(containers(pod_body("box-1", BoxSpec(workspace=Path("/x")), "image", ["python3"], PLACE))) == 1
+    assert len(containers(pod_body("box-1", BoxSpec(workspace=Path("/x")), "image", waits, PLACE))) == 1
 
 
 def test_a_pod_goes_with_the_one_that_its_kernel_runs_in():
     within = {"apiVersion": "v1", "kind": "Pod", "name": "jupyter-ada", "uid": "u"}
-    place = Place("boxes", owner="host:1:2", within=within)
-    body = pod_body("box-1", BoxSpec(), "image", ["python3"], place)
+    place = Place(owner="host:1:2", within=within)
+    body = pod_body("box-1", BoxSpec(), "image", waits, place)
     assert body["metadata"]["ownerReferences"] == [within]
     assert "runtimeClassName" not in body["spec"]
+
+
+def of_a_pool(**changes):
+    template = pool_bodies("boxes", "image", "python3", runtime_class="gvisor")[0]["spec"]["podTemplate"]
+    pod = {"metadata": dict(template["metadata"]), "spec": {**template["spec"], **changes.pop("spec", {})}}
+    return {**pod, **changes}
+
+
+def test_a_pod_of_our_own_pool_is_a_box():
+    assert weakness_of(of_a_pool(), PLACE) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"spec": {"runtimeClassName": ""}}, "it has another runtime class"),
+        ({"metadata": {"labels": {}}}, "no network policy is about it, without a label kagura.box"),
+        ({"spec": {"automountServiceAccountToken": None}}, "it may have a service account's token"),
+        ({"spec": {"hostPID": True}}, "it shares the node's network, processes or memory"),
+        (
+            {"spec": {"volumes": [{"name": "x", "hostPath": {"path": "/"}}]}},
+            "it has volumes that are not its own memory",
+        ),
+        ({"spec": {"securityContext": {"runAsUser": 0}}}, "its security context is not that of a box"),
+        ({"spec": {"containers": [{"name": "other"}]}}, "it has other containers than box"),
+        ({"spec": {"containers": [{"name": "box"}]}}, "its security context is not that of a box"),
+    ],
+)
+def test_a_pod_that_others_have_described_is_looked_at(changes, why):
+    assert weakness_of(of_a_pool(**changes), PLACE) == why
 
 
 def status(*, name=MAIN, phase="Running", kind="containerStatuses", state=None, **more):
