@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -131,6 +132,51 @@ class TestWhatAPersonIsTold:
             (machine.home / ".bashrc").unlink()
             await backend.close()
 
+    @pytest.mark.parametrize("line", ['{"level": "info"}', "[]", '{"op": 3}', "{" * 5000])
+    async def test_an_account_that_says_something_like_us(self, machine: OtherMachine, line: str) -> None:
+        (machine.home / ".bashrc").write_text(f"echo '{line}' >&2\n")
+        backend = SshBackend(machine.host, config=machine.config)
+        try:
+            assert (await sh(await backend.start(BoxSpec()), "echo fine")).stdout.text == "fine\n"
+        finally:
+            (machine.home / ".bashrc").unlink()
+            await backend.close()
+
+    @pytest.mark.parametrize("line", ['{"op": "ready"}', '{"op": "old"}', '{"op": "gone"}', '{"op": "x"}'])
+    async def test_an_account_that_speaks_in_our_place(self, machine: OtherMachine, line: str) -> None:
+        (machine.home / ".bashrc").write_text(f"for i in $(seq 1000); do echo '{line}' >&2; done\n")
+        backend = SshBackend(machine.host, config=machine.config)
+        try:
+            with pytest.raises(SandboxUnavailable):
+                await backend.start(BoxSpec())
+        finally:
+            (machine.home / ".bashrc").unlink()
+            await backend.close()
+
+
+class TestNothingOfThisMachineIsLent:
+    async def test_whatever_the_persons_own_configuration_says(self, tmp_path: Path) -> None:
+        config = tmp_path / "config"
+        config.write_text(
+            "Host *\n  ForwardAgent yes\n  ForwardX11 yes\n  GSSAPIDelegateCredentials yes\n  LocalForward 9 a:9\n"
+            "  RemoteForward 9 a:9\n  Tunnel yes\n  StrictHostKeyChecking no\n  SessionType none\n  StdinNull yes\n"
+            "  RemoteCommand sh\n  RequestTTY yes\n  ForkAfterAuthentication yes\n"
+        )
+        one = connection.Connection("box", "python3", str(config))
+        one._folder = tmp_path / "with a blank"
+        words = [*one._words(), "-G", "--", "box"]
+        asked = await asyncio.create_subprocess_exec(*words, stdout=PIPE)
+        told = dict(line.split(" ", 1) for line in (await asked.communicate())[0].decode().splitlines())
+        assert asked.returncode == 0
+        for name in ("forwardagent", "forwardx11", "gssapidelegatecredentials", "requesttty", "stdinnull"):
+            assert told[name] in ("no", "false")
+        assert told["stricthostkeychecking"] == "true"
+        assert told["tunnel"] == "false"
+        assert told["forkafterauthentication"] == "no"
+        assert told["sessiontype"] == "default"
+        assert not told.keys() & {"localforward", "remoteforward", "remotecommand"}
+        assert told["controlpath"] == f"{tmp_path}/with a blank/c"
+
 
 class TestWithoutCopyOnWriteViews:
     async def test_the_project_is_copied(self, machine: OtherMachine, tmp_path: Path) -> None:
@@ -146,7 +192,27 @@ class TestWithoutCopyOnWriteViews:
         await backend.close()
 
 
+def clients() -> list[str]:
+    """Clients of OpenSSH that this process has started and that are still there."""
+    tasks = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    children = [pid for task in tasks for pid in task.read_text().split()]
+    return [pid for pid in children if Path(f"/proc/{pid}/comm").read_text().strip() == "ssh"]
+
+
 class TestNothingIsLeft:
+    @pytest.mark.parametrize("pause", [0.0, 0.05, 0.2, 0.4, 0.6])
+    async def test_closing_while_a_box_is_being_started(self, machine: OtherMachine, pause: float) -> None:
+        backend = SshBackend(machine.host, config=machine.config)
+        starting = asyncio.create_task(backend.start(BoxSpec()))
+        await asyncio.sleep(pause)
+        await backend.close()
+        # It may have been ready just before; then it is closed.
+        with contextlib.suppress(SandboxUnavailable):
+            await starting
+        await eventually(lambda: not clients())
+        others = {task for task in asyncio.all_tasks() if task is not asyncio.current_task() and not task.done()}
+        assert not [task for task in others if "ssh" in repr(task.get_coro())]
+
     async def test_a_line_that_goes_silent_ends_the_box_there(self) -> None:
         with other_machine() as machine:
             backend = SshBackend(machine.host, config=machine.config, silence=3.0)
