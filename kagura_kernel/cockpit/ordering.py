@@ -94,21 +94,13 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
         RunError: the run that it is to go on from is unknown, or cannot be gone on with.
     """
     settings = choices.settings
-    resumes = None
-    if not request.language:
-        _check_words(request)
-        if request.resume is not None:
-            resumes = choices.checkpoint(request.resume, here_of(request.place or CellPlace(), request.project))
-            request = continued(request, resumes)
+    request, resumes = _from_where_it_stood(request, choices)
     _check_box(request, choices)
     _check_numbers(request)
     _check_variables(request, settings)
     project = choices.check_project(request.project or working_directory())
-    agent = (
-        None
-        if request.language
-        else agents.agent_order(request, settings, project, choices.resolve_agent, choices.read_mcp_config)
-    )
+    reads = choices.resolve_agent, choices.read_mcp_config
+    agent = None if request.language else agents.agent_order(request, settings, project, *reads)
     policy = SandboxPolicy(agents.policy(request, agent, settings))
     _check_policy(request, policy)
     grant = _grant(request, project, choices, agent, policy)
@@ -149,6 +141,17 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
         raise UsageError("The cell is empty: write the code to run in the box below the first line.")
     _check_text("The program", request.task)
     return order
+
+
+def _from_where_it_stood(request: RunRequest, choices: Choices) -> tuple[RunRequest, Checkpoint | None]:
+    """The request, as the run that it goes on from would have it, and where that stood."""
+    if request.language:
+        return request, None
+    _check_words(request)
+    if request.resume is None:
+        return request, None
+    resumes = choices.checkpoint(request.resume, here_of(request.place or CellPlace(), request.project))
+    return continued(request, resumes), resumes
 
 
 def _check_box(request: RunRequest, choices: Choices) -> None:
