@@ -34,6 +34,8 @@ TOKEN = "a-token-of-the-tests"
 IMAGE = "kagura/python:latest"
 _PIECE = 1 << 16
 _CLOSED = 255
+_NUMBERS = count(1_000_000)
+"""Of control groups and pods: apart from those of the supervisors of this process."""
 _PROCESSES = 512
 """What a node lets a pod have."""
 _ENTER = 'while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs"; shift; done; shift; exec "$@"'
@@ -106,7 +108,7 @@ class Cluster:
         self.config = folder / "kubeconfig"
         self._folder = folder
         self._loop = asyncio.new_event_loop()
-        self._numbers = count(1_000_000)
+        self._leaving: list[asyncio.Future[None]] = []
         self._streams: set[Exec] = set()
         self._server: httpserver.HTTPServer | None = None
 
@@ -139,7 +141,7 @@ class Cluster:
 
     async def _replenish(self, pool: str) -> None:
         template = self._pools[pool]
-        name = f"{pool}-{next(self._numbers)}"
+        name = f"{pool}-{next(_NUMBERS)}"
         metadata = {**json.loads(json.dumps(template["metadata"])), "name": name}
         spec = {"activeDeadlineSeconds": 10**9, **template["spec"]}
         await self.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
@@ -281,8 +283,21 @@ class Cluster:
             message = f'failed to pull and unpack image "{image}": not found'
             status["state"] = {"waiting": {"reason": "ErrImagePull", "message": message}}
             await asyncio.Event().wait()
-        pipe = asyncio.subprocess.PIPE
         group = self._group(container)
+        try:
+            code = await self._run_in(group, pod, container, status)
+        finally:
+            killed = group.out_of_memory()
+            # A system that has much to do takes its time with that.
+            self._leaving.append(asyncio.ensure_future(_gone(group)))
+        number = 128 - code if code < 0 else code
+        why = "OOMKilled" if killed else "Completed" if code == 0 else "Error"
+        status["state"] = {"terminated": {"exitCode": number, "reason": why}}
+        return number
+
+    async def _run_in(self, group: cgroups.Group, pod: Pod, container: dict[str, Any], status: dict[str, Any]) -> int:
+        """Run a container's program in its group; its exit code."""
+        pipe, name = asyncio.subprocess.PIPE, container["name"]
         enter = [_ENTER, "sh", *group.directories, "--", *self._words(pod, container)]
         process = await asyncio.create_subprocess_exec(
             "sh", "-c", *enter, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
@@ -290,20 +305,12 @@ class Cluster:
         pod.processes[name] = process
         pod.phase = "Running" if name in [one["name"] for one in pod.body["spec"]["containers"]] else pod.phase
         status["state"] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
-        try:
-            code = await process.wait()
-        finally:
-            killed = group.out_of_memory()
-            await _gone(group)
-        number = 128 - code if code < 0 else code
-        why = "OOMKilled" if killed else "Completed" if code == 0 else "Error"
-        status["state"] = {"terminated": {"exitCode": number, "reason": why}}
-        return number
+        return await process.wait()
 
     def _group(self, container: dict[str, Any]) -> cgroups.Group:
         """The control group that limits a container, as nodes have one for each; empty where there can be none."""
         tree = here()
-        name = cgroups.group_name(cgroups.process_namespace(), os.getpid(), next(self._numbers))
+        name = cgroups.group_name(cgroups.process_namespace(), os.getpid(), next(_NUMBERS))
         group = cgroups.make_group(tree, name)
         most = container["resources"]["limits"]
         memory, cpus = int(most["memory"]), int(most["cpu"].removesuffix("m")) / 1000
@@ -383,11 +390,12 @@ class Cluster:
             await self._server.close_all_connections()
         for name in list(self.pods):
             await self.delete(name)
+        await asyncio.gather(*self._leaving)
 
 
 async def _gone(group: cgroups.Group) -> None:
     """Remove a group once its last process has gone."""
-    for _ in range(500):
+    for _ in range(1500):
         if group.remove():
             return
         await asyncio.sleep(0.02)
