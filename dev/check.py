@@ -135,9 +135,9 @@ def tests(*, everything: bool) -> list[Step]:
         environ |= {"KAGURA_TEST_EVERYTHING": "1", "COVERAGE_FILE": str(COVERAGE / "data")}
         measuring = ["--cov", "--cov-report="]
     pytest = [sys.executable, "dev/steadily.py"]
-    # Both go on at once. A third of their time tests wait for boxes, kernels and clocks: one more than there are cores.
-    given = os.environ.get("WORKERS")
-    many, few = given or str(CORES + 1), str(max(1, int(given or CORES) // 2))
+    # Both go on at once: a page keeps its core busy, the others wait for boxes and kernels part of the time.
+    many = os.environ.get("WORKERS") or str(CORES)
+    few = str(max(1, int(many) // 2))
     return [
         Step(
             "tests",
