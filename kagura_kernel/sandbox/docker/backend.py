@@ -374,7 +374,7 @@ class DockerBackend:
         """Let a frozen container go on, and hand it over."""
         with self._waited_for():
             async with self._freed_on_failure(running.id, running.channel):
-                if not await still_so(running.copies, spec.extra_read_only):
+                if not await still_so(running.copies.states, spec.extra_read_only):
                     raise SandboxUnavailable("the parked box shows what has changed on the host")
                 await self._engine.unpause(running.id)
             return await self._hand_over(running, spec, warm=True)

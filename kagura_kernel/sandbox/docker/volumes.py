@@ -332,9 +332,9 @@ class DockerVolumes:
             del self._read[next(iter(self._read))]
 
 
-async def still_so(copies: Copies, pairs: Sequence[tuple[Path, str]]) -> bool:
+async def still_so(states: Sequence[State], pairs: Sequence[tuple[Path, str]]) -> bool:
     """Whether on the host there is still what was copied."""
-    return all([await _is(source, state) for (source, _), state in zip(pairs, copies.states, strict=True)])
+    return all([await _is(source, state) for (source, _), state in zip(pairs, states, strict=True)])
 
 
 async def _is(source: Path, state: State) -> bool:

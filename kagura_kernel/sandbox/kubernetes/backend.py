@@ -1,4 +1,4 @@
-"""Boxes in the pods of a Kubernetes cluster: started by its API, spoken to over the attach stream.
+"""Boxes in the pods of a Kubernetes cluster: started by its API, spoken to over the stream of a command in them.
 
 Nothing of this machine is mounted; the project travels over the same pipe as everything else. A pod ends when its
 guest's input does, which is when this process, or the line, is gone. What stays of a pod then is its record, which
@@ -13,17 +13,18 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from kagura_kernel.domain.commands import Command, shell_command
-from kagura_kernel.domain.errors import KaguraError, PathNotShown, SandboxUnavailable, SandboxUnsupported
+from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
-from kagura_kernel.sandbox.box import Parked, PipedBox, ReadOnlyBox, refuse_further, send_workspace
+from kagura_kernel.sandbox.box import Parked, PipedBox, ReadOnlyBox, identities, refuse_further, send_workspace
 from kagura_kernel.sandbox.channel import BoxChannel
-from kagura_kernel.sandbox.docker.volumes import State, state_of
+from kagura_kernel.sandbox.docker.volumes import State, state_of, still_so
 from kagura_kernel.sandbox.kubernetes import pods
 from kagura_kernel.sandbox.kubernetes.cluster import Cluster
 from kagura_kernel.sandbox.kubernetes.pods import FILL, MAIN, PROBE_LABEL, Place
@@ -127,30 +128,21 @@ class KubernetesBackend:
     async def park(self, spec: BoxSpec) -> Parked:
         """A box that waits for a project; see `ParkingBackend.park`."""
         await self._wall()
+        seen = identities(spec)
         running = await self._launch(spec)
+        end = partial(self._free, running.id, running.channel)
         if self._closed:
-            await running.channel.close()
-            await self._discard(running.id)
+            await end()
             self._refuse_when_closed()
-        sources = [source for source, _ in spec.extra_read_only]
-
-        def unchanged() -> bool:
-            with contextlib.suppress(PathNotShown):
-                return all(state_of(path) == state for path, state in zip(sources, running.states, strict=True))
-            return False
 
         async def take(wanted: BoxSpec) -> PipedBox:
-            if not unchanged():
-                await self._discard(running.id)
+            if not await still_so(running.states, spec.extra_read_only):
+                await end()
                 raise SandboxUnavailable("the parked box shows what has changed on this machine")
             return await self._hand_over(running, wanted, warm=True)
 
-        async def end() -> None:
-            await running.channel.close()
-            await self._discard(running.id)
-
         self._open[running.id] = end
-        return Parked(running.channel, unchanged, take, end)
+        return Parked(running.channel, lambda: identities(spec) == seen, take, end)
 
     async def sweep(self, alive: Callable[[str], bool] = owner_alive) -> int:
         """Remove pods whose owner is gone; how many. A cluster that does not answer has none."""
@@ -250,7 +242,7 @@ class KubernetesBackend:
         Raises:
             SandboxUnavailable: it is given none in time.
         """
-        begun, waits = time.monotonic(), ""
+        begun = time.monotonic()
         for pause in _pauses():
             pod, waits = await self._cluster.claimed_pod(box_id)
             if pod:
@@ -311,7 +303,6 @@ class KubernetesBackend:
             SandboxUnavailable: it never will, or does not in time; the text says why.
         """
         begun = time.monotonic()
-        waits = ""
         for pause in _pauses():
             pod = await self._cluster.pod(name)
             if pod is None:
@@ -321,11 +312,9 @@ class KubernetesBackend:
                 return state
             if state.trouble is not None:
                 raise SandboxUnavailable(state.trouble.why, state.trouble.install or None)
-            waits = state.waits
-            passed = time.monotonic() - begun
-            if passed > _START_SECONDS:
-                why = f"no node takes its pod ({waits})" if waits else f"its pod has not begun in {passed:.0f} s"
-                raise SandboxUnavailable(why)
+            if (passed := time.monotonic() - begun) > _START_SECONDS:
+                late = f"its pod has not begun in {passed:.0f} s"
+                raise SandboxUnavailable(f"no node takes its pod ({state.waits})" if state.waits else late)
             await asyncio.sleep(pause)
         raise RuntimeError("pauses do not end")
 
@@ -379,7 +368,7 @@ class KubernetesBackend:
                 isolation=self.isolation,
                 image=running.image,
                 warm=warm,
-                notes=(*running.notes, *(copy_notes(spec, left_out) if spec.policy.writable else ())),
+                notes=(*running.notes, *copy_notes(spec, left_out)),
                 on_close=lambda: self._discard(running.id),
             )
         self._open[running.id] = box.close

@@ -9,14 +9,15 @@ user, before the box's own begins, and is mounted read-only in that one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec
 from kagura_kernel.sandbox.boot import STUB, GuestConfig
-from kagura_kernel.sandbox.box import COMMAND_ENV, SYSTEM_PATH, sizes
+from kagura_kernel.sandbox.box import sizes
+from kagura_kernel.sandbox.docker.flags import guest_config as in_container
 from kagura_kernel.sandbox.docker.volumes import LARGEST
 from kagura_kernel.sandbox.supervisor.arguments import HOME
 
@@ -120,8 +121,8 @@ def pool_bodies(name: str, image: str, python: str, *, size: int = 2, runtime_cl
     """The manifests of a warm pool of boxes, and of the template that its pods are made from."""
     argv = partial(waiting_argv, python, patience=0)
     body = pod_body(name, BoxSpec(), image, argv, Place(runtime_class))
-    spec = {key: value for key, value in body["spec"].items() if key not in ("activeDeadlineSeconds", "restartPolicy")}
-    spec |= {"restartPolicy": "Never"}
+    # A pod may wait for days; its claim has the deadline.
+    spec = {key: value for key, value in body["spec"].items() if key != "activeDeadlineSeconds"}
     version = f"{CLAIMS}/{CLAIMS_VERSION}"
     template = {"metadata": {"labels": {BOX_LABEL: "waits"}}, "spec": spec}
     return [
@@ -285,12 +286,8 @@ def carrying_argv(python: str, container: str) -> list[str]:
 
 def guest_config(spec: BoxSpec, *, filling: bool = False) -> GuestConfig:
     """What a guest is told about its box; the one that fills it may write."""
-    return GuestConfig(
-        workspace=WORKSPACE,
-        protected=spec.policy.untold,
-        env={"PATH": ":".join(SYSTEM_PATH), "LANG": "C.UTF-8", **COMMAND_ENV, **spec.env},
-        writable=filling or spec.policy.writable,
-    )
+    config = in_container(spec, ())
+    return replace(config, writable=True) if filling else config
 
 
 def network_policy() -> dict[str, Any]:

@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import Any
@@ -25,22 +26,22 @@ from kagura_kernel.domain.errors import (
     SandboxUnavailable,
     SandboxUnsupported,
     WorkspaceTooLarge,
-    WorkspaceUnreadable,
 )
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import CommandLimits, IsolationClass
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
-from kagura_kernel.sandbox.box import LEFT_OUT, Parked, PipedBox, refuse_further, send_workspace, sizes
+from kagura_kernel.sandbox.box import LEFT_OUT, Parked, PipedBox, identities, refuse_further, send_workspace, sizes
+from kagura_kernel.sandbox.bubblewrap.backend import check_workspace
 from kagura_kernel.sandbox.bubblewrap.python_view import PythonView
 from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
 from kagura_kernel.sandbox.channel import BoxChannel
-from kagura_kernel.sandbox.docker.volumes import LARGEST, State, state_of
+from kagura_kernel.sandbox.docker.volumes import LARGEST, State, state_of, still_so
 from kagura_kernel.sandbox.guest import frames
 from kagura_kernel.sandbox.populate import Project, copy_notes, in_steps, missing_notes
 from kagura_kernel.sandbox.ssh.connection import PYTHON, SILENCE, Connection, Session, SessionPipe, bootstrap, explained
 from kagura_kernel.sandbox.streams import header
-from kagura_kernel.sandbox.supervisor.client import Ending
+from kagura_kernel.sandbox.supervisor.client import Ending, StartRefused
 
 NAME = "ssh"
 INSTALL_BWRAP = "Have it installed on {host}: `sudo apt install bubblewrap`, or the package of its distribution."
@@ -53,15 +54,6 @@ _MESSAGES = 64
 _EXPLAIN_SECONDS = 2.0
 _PROBE_KEPT = 60.0
 _ALIVE = header(frames.ALIVE, 0, 0)
-
-
-class _Refused(Exception):
-    """The supervisor there could not start a box; `part` says what failed."""
-
-    def __init__(self, part: str, why: str) -> None:
-        super().__init__(why)
-        self.part = part
-        self.why = why
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +132,7 @@ class _Ground:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._refusal("it says something else than was asked for") from error
 
-    async def send_tree(self, project: Project, place: str) -> str:
+    async def send_tree(self, project: Project, place: str) -> Path:
         """Send a directory; where the supervisor finds it.
 
         Raises:
@@ -158,13 +150,13 @@ class _Ground:
             told = await self._answer(_UNPACK_SECONDS)
         if told["op"] != "unpacked" or told.get("why"):
             raise self._refusal(f"what was sent finds no room there ({told.get('why')})")
-        return f"{place}/{number}"
+        return Path(place, str(number))
 
     async def start(self, job: Mapping[str, Any], payload: bytes) -> None:
         """Have the box made, and wait for its guest.
 
         Raises:
-            _Refused: it cannot be made.
+            StartRefused: it cannot be made.
             SandboxUnavailable: its guest does not answer.
         """
         async with self._sending:
@@ -174,7 +166,7 @@ class _Ground:
                 self._pipe.write(payload)
         told = await self._answer(_READY_SECONDS)
         if told["op"] == "failed":
-            raise _Refused(str(told.get("part")), str(told.get("why")))
+            raise StartRefused(str(told.get("part")), str(told.get("why")))
         if told["op"] != "started":
             raise self._refusal(self._ending.why if self._ending else told.get("why", ""))
         self.notes = tuple(map(str, told.get("notes", ())))
@@ -218,7 +210,7 @@ class _Ground:
         with contextlib.suppress(asyncio.QueueFull):
             self._told.put_nowait(message)
 
-    async def _answer(self, seconds: float | None) -> Mapping[str, Any]:
+    async def _answer(self, seconds: float) -> Mapping[str, Any]:
         """What the session says next. Raises `SandboxUnavailable` when it ends, or says nothing for so long."""
         if self._session is None:
             raise RuntimeError("there is no session")
@@ -264,7 +256,7 @@ class _Prepared:
 
     ground: _Ground
     there: There
-    further: tuple[tuple[str, str], ...]  # (where the supervisor finds it, path in the box)
+    further: tuple[tuple[Path, str], ...]  # (where the supervisor finds it, path in the box)
     notes: tuple[str, ...]
     states: tuple[State, ...]  # What the further directories were
 
@@ -308,24 +300,20 @@ class SshBackend:
 
     async def park(self, spec: BoxSpec) -> Parked:
         """A session whose supervisor waits for a project; see `ParkingBackend.park`."""
+        seen = identities(spec)
         prepared = await self._prepare(spec)
+        end = partial(self._discard, prepared.ground)
         if self._closed:
-            await self._discard(prepared.ground)
+            await end()
             self._refuse_when_closed()
-        sources = [source for source, _ in spec.extra_read_only]
-
-        def unchanged() -> bool:
-            with contextlib.suppress(PathNotShown):
-                return all(state_of(path) == state for path, state in zip(sources, prepared.states, strict=True))
-            return False
 
         async def take(wanted: BoxSpec) -> PipedBox:
-            if not unchanged():
-                await self._discard(prepared.ground)
+            if not await still_so(prepared.states, spec.extra_read_only):
+                await end()
                 raise SandboxUnavailable("the parked box shows what has changed on this machine")
             return await self._hand_over(prepared, wanted, warm=True)
 
-        return Parked(prepared.ground.channel, unchanged, take, lambda: self._discard(prepared.ground))
+        return Parked(prepared.ground.channel, lambda: identities(spec) == seen, take, end)
 
     async def close(self) -> None:
         """Close every box, parked ones too, and the connection; may be called twice."""
@@ -368,7 +356,7 @@ class SshBackend:
         try:
             self._refuse_when_closed()
             notes = await self._fill(prepared, spec)
-        except _Refused as refused:
+        except StartRefused as refused:
             await asyncio.shield(self._discard(ground))
             if refused.part == "overlay" and not self._no_overlay:
                 self._no_overlay = refused.why
@@ -403,10 +391,9 @@ class SshBackend:
         lies: Path | None = None
         if spec.workspace is not None and not copy:
             project = Project(spec.workspace, LEFT_OUT, sizes(spec.limits).sendable)
-            lies = Path(await ground.send_tree(project, there.place))
-        elsewhere = replace(spec, workspace=lies, extra_read_only=())
+            lies = await ground.send_tree(project, there.place)
+        elsewhere = replace(spec, workspace=lies, extra_read_only=prepared.further)
         request = request_for(elsewhere, limits, there.program, there.view, copy=copy)
-        request["extra"] = [list(pair) for pair in prepared.further]
         payload = guest_payload(guest_config(elsewhere, there.view, request), same_python=there.same_python)
         await ground.start(request, payload)
         if project is not None:
@@ -424,8 +411,7 @@ class SshBackend:
             raise SandboxUnsupported(self.name, "showing files of this machine as they are")
         if spec.writable_root:
             raise SandboxUnsupported(self.name, "a writable root")
-        if spec.workspace is not None and not spec.workspace.is_dir():
-            raise WorkspaceUnreadable(str(spec.workspace), "it is no directory that is there")
+        check_workspace(spec.workspace)
 
     def _refuse_when_closed(self) -> None:
         if self._closed:

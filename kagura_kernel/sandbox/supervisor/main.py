@@ -160,17 +160,17 @@ class Supervisor:
             for descriptor in descriptors:
                 os.close(descriptor)
 
-    def _tell(self, message: Mapping[str, Any]) -> None:
-        data = json.dumps(message).encode()
+    def _tell(self, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
+        data = [json.dumps(message).encode()]
         # A kernel that is gone is noticed where the socket is read.
         with contextlib.suppress(OSError):
             try:
-                self.kernel.send(data)
+                socket.send_fds(self.kernel, data, descriptors)
             except BlockingIOError:
                 room = select.poll()
                 room.register(self.kernel, select.POLLOUT)
                 room.poll(_PATIENCE * 1000)
-                self.kernel.send(data)
+                socket.send_fds(self.kernel, data, descriptors)
 
     def _set_up(self, message: dict[str, Any]) -> None:
         self.python = message["python"]
@@ -204,9 +204,7 @@ class Supervisor:
     def _tell_ready(self, *, sent: bool) -> None:
         """Say so, with a descriptor of the folder for what is sent: whoever has it can write there from outside."""
         folder = [os.open(stage.SENT, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)] if sent else []
-        message = {"op": "ready", "uncounted": self.tree.missing}
-        with contextlib.suppress(OSError):
-            socket.send_fds(self.kernel, [json.dumps(message).encode()], folder)
+        self._tell({"op": "ready", "uncounted": self.tree.missing}, folder)
         for descriptor in folder:
             os.close(descriptor)
 
