@@ -60,6 +60,8 @@ _HOMES = {
 
 _REDACTING = frozenset({"repl", "run"})
 """Commands that always show something of a box or of a brain."""
+_STARTING = frozenset({"doctor", "repl", "run"})
+"""Commands that start a box in any case."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -132,6 +134,9 @@ def _run(words: list[str]) -> int:
 def call(parsed: Parsed) -> int:
     """Call a command's function; the exit code."""
     name = parsed.command.name
+    if name in _STARTING:
+        # It works beside all that follows, as what the next lines begin does.
+        import_module("kagura_kernel.cli.warming").prepare_box()
     if name in _REDACTING:
         # The first words of a run wait for the rules of redaction, which are read beside the imports of all else.
         import_module("kagura_kernel.cli.warming").warm()

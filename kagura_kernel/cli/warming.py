@@ -1,13 +1,26 @@
-"""Begins to read the rules of redaction, which takes a second of its own."""
+"""Begins what a command waits for in other threads and processes, beside its imports."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 
+from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.journal.place import data_home
-from kagura_kernel.kit.redaction.redactor import redactor_in
+
+
+def prepare_box() -> None:
+    """Start the process that will start boxes, and look through the packages they show meanwhile."""
+    from kagura_kernel.assembly.first_box import start_supervisor
+    from kagura_kernel.journal.place import read_settings
+
+    # Wrong settings are told by the command.
+    with contextlib.suppress(KaguraError):
+        start_supervisor(read_settings(os.environ), os.environ)
 
 
 def warm() -> None:
-    """Begin, in another thread; does nothing where that was begun."""
+    """Begin to read the rules of redaction, which takes a second of its own; does nothing where that was begun."""
+    from kagura_kernel.kit.redaction.redactor import redactor_in
+
     redactor_in(data_home(os.environ)).warm()

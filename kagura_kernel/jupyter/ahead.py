@@ -1,7 +1,8 @@
 """What the first run needs, made ready while the person still writes the cell that asks for it.
 
-Two thirds of what a first cell takes are imports. A thread does them one by one, between cells and never beside one,
-and leaves everything else (a journal, a box, an engine) to the cell: who writes none has spent nothing but memory.
+Two thirds of what a first cell takes are imports. A thread does them one by one, between cells and never beside one.
+The process that starts boxes starts at once, where they will be bubblewrap's. Everything else (a journal, a box, an
+engine) is left to the cell: who writes none has spent nothing but memory.
 
 The rules of redaction take seconds to compile, once in a data directory. A small process of low priority does it; it
 ends with the kernel, by the end of its standard input.
@@ -21,8 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from kagura_kernel.assembly.first_box import start_supervisor
 from kagura_kernel.domain.imports import trusted_path
 from kagura_kernel.journal.place import data_home, read_settings
+from kagura_kernel.sandbox.supervisor.launched import end_spare
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -106,9 +109,13 @@ class Preparation:
         self._thread.start()
 
     def stop(self) -> None:
-        """Import nothing more; what is being imported now comes to its end. May be called twice."""
+        """Import nothing more, and end what was started; may be called twice.
+
+        What is being imported now comes to its end.
+        """
         self._over.set()
         self._free.set()
+        end_spare()
         for name, callback in (("pre_execute", self._begun), ("post_execute", self._ended)):
             with contextlib.suppress(ValueError):
                 self._events.unregister(name, callback)
@@ -131,6 +138,10 @@ class Preparation:
             settings = read_settings(self._environ)
             if not settings.prepare:
                 return
+            # It works beside the cell that loads us, and beside the first one where that follows at once.
+            start_supervisor(settings, self._environ)
+            if self._over.is_set():
+                end_spare()
             if not self._free.wait(_CELL_ENDS_WITHIN):
                 self._free.set()
             self._import(_MODULES)

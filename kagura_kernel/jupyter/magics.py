@@ -98,9 +98,9 @@ def unregister(shell: InteractiveShell) -> None:
     for kind in ("line", "cell"):
         for name in dialect.CELL_MAGICS:
             shell.magics_manager.magics[kind].pop(name, None)
-    assembly = sys.modules.get("kagura_kernel.assembly")
-    if assembly is not None:
-        assembly.close_cockpit()
+    process = sys.modules.get("kagura_kernel.assembly.process")
+    if process is not None:
+        process.close_cockpit()
 
 
 class Magics:

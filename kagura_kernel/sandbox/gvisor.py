@@ -39,7 +39,6 @@ from kagura_kernel.sandbox.box import (
     sizes,
 )
 from kagura_kernel.sandbox.bubblewrap.host import advise, read_facts
-from kagura_kernel.sandbox.bubblewrap.python_view import PythonView, current_view
 from kagura_kernel.sandbox.bubblewrap.request import SHIMS, guest_config, request_for, uncounted_notes
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.docker.backend import DockerBackend
@@ -47,13 +46,13 @@ from kagura_kernel.sandbox.docker.flags import TOO_OLD, host_threads, refuse_uns
 from kagura_kernel.sandbox.docker.seccomp import oci_filter
 from kagura_kernel.sandbox.pool import ParkedBox
 from kagura_kernel.sandbox.populate import copy_notes
+from kagura_kernel.sandbox.python_view import PythonView, current_view
 from kagura_kernel.sandbox.supervisor.arguments import HOME, NO_LAYER, Staged, bwrap_arguments
 from kagura_kernel.sandbox.supervisor.client import (
     GuestStreams,
     OpenedBox,
     StartRefused,
     SupervisorClient,
-    as_setup,
     open_box,
 )
 from kagura_kernel.sandbox.supervisor.etc import BOX_UID
@@ -318,7 +317,7 @@ class RunscBackend:
         self._refuse_when_closed()
         if self._supervisor is None or self._view is None:
             self._view = self._given_view or current_view([Path.home()])
-            self._supervisor = SupervisorClient(as_setup(self._view, []), gvisor=True)
+            self._supervisor = SupervisorClient(self._view.as_setup(), gvisor=True)
         view = self._view
         runsc = self._runsc(way)
         payload = guest_payload(guest_config_for(spec, view), same_python=view.python == sys.executable)

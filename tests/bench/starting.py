@@ -12,10 +12,10 @@ from time import perf_counter
 
 from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.bubblewrap.python_view import current_view
 from kagura_kernel.sandbox.docker.flags import Labels, create_body
 from kagura_kernel.sandbox.gvisor import RunscBackend
 from kagura_kernel.sandbox.pool import WarmPool
+from kagura_kernel.sandbox.python_view import current_view
 from kagura_kernel.sandbox.supervisor.arguments import Staged, bwrap_arguments
 from kagura_kernel.sandbox.supervisor.etc import write_etc
 from kagura_kernel.sandbox.supervisor.seccomp import filter_program

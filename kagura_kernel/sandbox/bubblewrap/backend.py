@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import (
@@ -31,10 +30,10 @@ from kagura_kernel.sandbox.backend import BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
 from kagura_kernel.sandbox.box import Parked, PipedBox, identities, refuse_further
 from kagura_kernel.sandbox.bubblewrap.host import advise, advise_root, find_bwrap, find_mapping, read_facts
-from kagura_kernel.sandbox.bubblewrap.python_view import PythonView, current_view
 from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
 from kagura_kernel.sandbox.populate import copy_notes, send_project
-from kagura_kernel.sandbox.supervisor.client import OpenedBox, StartRefused, SupervisorClient, as_setup, open_box
+from kagura_kernel.sandbox.python_view import NAMES, PythonView, view_beside
+from kagura_kernel.sandbox.supervisor.client import OpenedBox, StartRefused, SupervisorClient, open_box
 
 
 def check_workspace(workspace: Path | None) -> None:
@@ -174,18 +173,13 @@ class BubblewrapBackend:
     def _parts(self, spec: BoxSpec) -> tuple[SupervisorClient, PythonView]:
         """The supervisor and the Python it shows, found once: they are the same for all boxes."""
         if self._supervisor is None or self._view is None:
-            avoid = [Path.home(), *([spec.workspace] if spec.workspace else [])]
-            self._view = self._given_view or current_view(avoid)
-            self._supervisor = SupervisorClient(self._setup(self._view))
+            self._view = self._given_view or view_beside(spec.workspace)
+            self._supervisor = SupervisorClient(self._view.as_setup(*NAMES))
         if not spec.writable_root or os.geteuid() == 0:
             return self._supervisor, self._view
         if self._ranged is None:
-            self._ranged = SupervisorClient(self._setup(self._view), mapping=find_mapping())
+            self._ranged = SupervisorClient(self._view.as_setup(*NAMES), mapping=find_mapping())
         return self._ranged, self._view
-
-    @staticmethod
-    def _setup(view: PythonView) -> dict[str, Any]:
-        return as_setup(view, [(name, view.python) for name in ("python", "python3")])
 
     async def _open(self, spec: BoxSpec) -> tuple[OpenedBox, Callable[[], bool]]:
         """Start a box, by a copy of the project where there can be no view of it; what tells whether it still fits."""

@@ -10,7 +10,7 @@ from kagura_kernel.domain.policy import BoxLimits
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec
 from kagura_kernel.sandbox.boot import GuestConfig, guest_argv
 from kagura_kernel.sandbox.box import COMMAND_ENV, ROOT_ENV, SYSTEM_PATH
-from kagura_kernel.sandbox.bubblewrap.python_view import PythonView
+from kagura_kernel.sandbox.python_view import PythonView
 from kagura_kernel.sandbox.supervisor.arguments import HOME, LOWER, UPPER
 
 SHIMS = "/run/kagura/bin"

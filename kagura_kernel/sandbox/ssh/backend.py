@@ -33,12 +33,12 @@ from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
 from kagura_kernel.sandbox.box import LEFT_OUT, Parked, PipedBox, identities, refuse_further, send_workspace, sizes
 from kagura_kernel.sandbox.bubblewrap.backend import check_workspace
-from kagura_kernel.sandbox.bubblewrap.python_view import PythonView
 from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.docker.volumes import LARGEST, State, state_of, still_so
 from kagura_kernel.sandbox.guest import frames
 from kagura_kernel.sandbox.populate import Project, copy_notes, in_steps, missing_notes
+from kagura_kernel.sandbox.python_view import PythonView
 from kagura_kernel.sandbox.ssh.connection import PYTHON, SILENCE, Connection, Session, SessionPipe, bootstrap, explained
 from kagura_kernel.sandbox.streams import header
 from kagura_kernel.sandbox.supervisor.client import Ending, StartRefused

@@ -77,7 +77,7 @@ _MODULES = (
     *(f".sandbox.guest.{name}" for name in ("frames", "loop", "link", "processes", "files", "changes")),
     *(f".sandbox.supervisor.{name}" for name in ("linux", "etc", "arguments", "cgroups", "seccomp", "showing")),
     *(f".sandbox.supervisor.{name}" for name in ("root_layer", "python_layer", "stage", "gvisor", "seed", "main")),
-    ".sandbox.bubblewrap.python_view",
+    ".sandbox.python_view",
     ".sandbox.ssh.remote",
 )
 """What `remote` needs there, each after those that it imports."""

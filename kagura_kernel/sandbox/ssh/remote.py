@@ -26,9 +26,9 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kagura_kernel.sandbox.bubblewrap.python_view import current_view
 from kagura_kernel.sandbox.guest.changes import unpack
 from kagura_kernel.sandbox.guest.files import INPUT
+from kagura_kernel.sandbox.python_view import current_view
 from kagura_kernel.sandbox.supervisor import main as supervisor
 from kagura_kernel.sandbox.supervisor.seed import receive
 from kagura_kernel.sandbox.supervisor.stage import SENT

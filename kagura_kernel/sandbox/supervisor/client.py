@@ -8,24 +8,18 @@ import fcntl
 import json
 import os
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.sandbox.backend import WORKSPACE
 from kagura_kernel.sandbox.channel import BoxChannel
+from kagura_kernel.sandbox.supervisor.launched import Launched, launch, options_of
 
-_ROOT = str(Path(__file__).resolve().parents[3])
-_PROGRAM = """import sys
-sys.path.append(sys.argv[1])
-from kagura_kernel.sandbox.supervisor.main import main
-main(int(sys.argv[2]), sys.argv[3:])"""
 _MESSAGE = 1 << 17
 _START_TIMEOUT = 40.0
 _FULL = 0.02
@@ -78,7 +72,7 @@ class SupervisorClient:
     """Starts the supervisor on first use, and again when it was lost. Belongs to one loop.
 
     Args:
-        view: What boxes see of a Python, as `setup` takes it.
+        view: What boxes see of a Python, as `PythonView.as_setup` gives it.
         python: Interpreter that it runs on; needs the standard library only.
         mapping: Commands that map further ids for an ordinary user's (`root_layer.mapping_commands`); all of its boxes
             then have a root of their own.
@@ -94,11 +88,10 @@ class SupervisorClient:
         gvisor: bool = False,
     ) -> None:
         self._view = view
-        self._options = json.dumps({"mapping": mapping, "gvisor": gvisor})
+        self._options = options_of(mapping, gvisor=gvisor)
         self._python = python
         self._lock = asyncio.Lock()
-        self._socket: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._launched: Launched | None = None
         self._ending: threading.Thread | None = None
         self._ready: asyncio.Future[dict[str, Any]] | None = None
         self._starting: dict[str, asyncio.Future[dict[str, Any]]] = {}
@@ -108,7 +101,7 @@ class SupervisorClient:
     @property
     def pid(self) -> int | None:
         """Process id of the supervisor, while there is one."""
-        return self._process.pid if self._process is not None else None
+        return self._launched.process.pid if self._launched is not None else None
 
     async def start(self, box_id: str, request: Mapping[str, Any], streams: Sequence[int]) -> Started:
         """Have a box started; `streams` are the guest's standard input and output, still owned by the caller.
@@ -147,7 +140,7 @@ class SupervisorClient:
 
     def kill(self, box_id: str) -> None:
         """Kill everything in a box; nothing happens when it is gone."""
-        if box_id in self._gone and self._socket is not None and not self._send({"op": "kill", "id": box_id}):
+        if box_id in self._gone and self._launched is not None and not self._send({"op": "kill", "id": box_id}):
             asyncio.get_running_loop().call_later(_FULL, self.kill, box_id)
 
     async def close(self) -> None:
@@ -160,7 +153,7 @@ class SupervisorClient:
 
     async def _ensure(self) -> None:
         async with self._lock:
-            if self._socket is not None and self._ready is not None and self._ready.done():
+            if self._launched is not None and self._ready is not None and self._ready.done():
                 return
             try:
                 await self._launch()
@@ -169,27 +162,13 @@ class SupervisorClient:
                 raise
 
     async def _launch(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            ours.setblocking(False)  # noqa: FBT003 - the method's only argument
-            self._socket = ours
-            try:
-                self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program; returns at once
-                    [self._python, "-I", "-S", "-c", _PROGRAM, _ROOT, str(theirs.fileno()), self._options],
-                    env={},
-                    cwd="/",
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise SandboxUnavailable(f"{self._python} does not start ({error.strerror})") from error
+        try:
+            self._launched = launch(self._python, self._options, self._view)
+        except OSError as error:
+            raise SandboxUnavailable(f"{self._python} does not start ({error.strerror})") from error
         loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
-        loop.add_reader(ours.fileno(), self._read)
-        self._send({"op": "setup", "python": dict(self._view)})
+        loop.add_reader(self._launched.socket.fileno(), self._read)
         try:
             async with asyncio.timeout(_START_TIMEOUT):
                 answer = await self._ready
@@ -201,10 +180,10 @@ class SupervisorClient:
 
     def _send(self, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> bool:
         """Send one message; False when there is no room now. A supervisor that is gone shows when reading."""
-        if self._socket is None:
+        if self._launched is None:
             raise SandboxUnavailable("the supervisor of boxes is gone")
         try:
-            socket.send_fds(self._socket, [json.dumps(message).encode()], list(descriptors))
+            socket.send_fds(self._launched.socket, [json.dumps(message).encode()], list(descriptors))
         except BlockingIOError:
             return False
         except OSError as error:
@@ -213,9 +192,9 @@ class SupervisorClient:
         return True
 
     def _read(self) -> None:
-        while self._socket is not None:
+        while self._launched is not None:
             try:
-                data = self._socket.recv(_MESSAGE)
+                data = self._launched.socket.recv(_MESSAGE)
             except BlockingIOError:
                 return
             except OSError:
@@ -239,17 +218,11 @@ class SupervisorClient:
 
     def _drop(self, why: str) -> None:
         """Forget a supervisor that is gone, or is to go; the end of the socket is what ends it."""
-        if self._socket is not None:
-            asyncio.get_running_loop().remove_reader(self._socket.fileno())
-            self._socket.close()
-        self._socket = None
-        if self._process is not None:
-            # It still frees what it held, which is not the loop's to wait for.
-            self._ending = threading.Thread(
-                target=_wait, args=(self._process,), name="kagura-supervisor-end", daemon=True
-            )
-            self._ending.start()
-        self._process = None
+        if self._launched is not None:
+            asyncio.get_running_loop().remove_reader(self._launched.socket.fileno())
+            # What it still has to free is not the loop's to wait for.
+            self._ending = self._launched.end()
+        self._launched = None
         lost = f"the supervisor of boxes is gone: {why}"
         _settle(self._ready, {"op": "refused", "why": lost})
         for started in self._starting.values():
@@ -262,14 +235,6 @@ class SupervisorClient:
 def _settle(future: asyncio.Future[Any] | None, value: Any) -> None:
     if future is not None and not future.done():
         future.set_result(value)
-
-
-def _wait(process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait(12)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 class GuestStreams:
@@ -385,8 +350,3 @@ async def _greet(channel: BoxChannel, gone: asyncio.Future[Ending], seconds: flo
     finally:
         hello.cancel()
         await asyncio.gather(hello, return_exceptions=True)
-
-
-def as_setup(view: Any, shims: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """A `PythonView` as the `setup` message takes it."""
-    return {**asdict(view), "shims": [list(pair) for pair in shims]}

@@ -24,7 +24,7 @@ from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.bubblewrap.python_view import find_view
+from kagura_kernel.sandbox.python_view import find_view
 
 def spec_of(asked):
     return BoxSpec(

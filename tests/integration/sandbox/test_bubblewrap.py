@@ -21,8 +21,8 @@ from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyT
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.bubblewrap.python_view import current_view, find_view
 from kagura_kernel.sandbox.pool import WarmPool
+from kagura_kernel.sandbox.python_view import current_view, find_view
 from kagura_kernel.testing.conformance.load import LoadConformance, processes_with
 from kagura_kernel.testing.conformance.walls import WallsConformance
 from kagura_kernel.testing.patience import eventually

@@ -17,8 +17,8 @@ from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.policy import SandboxPolicy
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.bubblewrap.python_view import find_view
 from kagura_kernel.sandbox.pool import WarmPool
+from kagura_kernel.sandbox.python_view import find_view
 from tests.support.wheels import write_wheel
 
 NET = BoxSpec(policy=SandboxPolicy(network_access=True))

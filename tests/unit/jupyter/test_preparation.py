@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,10 @@ class Shell:
 
 
 @pytest.fixture
-def shell() -> Any:
-    return Shell()
+def shell() -> Iterator[Any]:
+    shell = Shell()
+    yield shell
+    ahead.leave_be(shell)
 
 
 def test_nothing_is_imported_while_a_cell_runs(imports: Imports, shell: Any, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
-from kagura_kernel.sandbox.bubblewrap.python_view import PythonView
 from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
+from kagura_kernel.sandbox.python_view import PythonView
 
 VIEW = PythonView(python="/env/bin/python", env=(("PYTHONUSERBASE", "/u"),), path=("/env/bin",))
 PROJECT = Path("/project")

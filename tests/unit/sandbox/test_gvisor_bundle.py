@@ -9,8 +9,8 @@ import pytest
 
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.bubblewrap.python_view import PythonView
 from kagura_kernel.sandbox.gvisor import guest_config_for, job_for, notes_for
+from kagura_kernel.sandbox.python_view import PythonView
 from kagura_kernel.sandbox.supervisor.arguments import NO_LAYER
 
 VIEW = PythonView(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox.bubblewrap import python_view as pythonenv
-from kagura_kernel.sandbox.bubblewrap.python_view import PythonView, current_view, find_view
+from kagura_kernel.sandbox import python_view as pythonenv
+from kagura_kernel.sandbox.python_view import PythonView, current_view, find_view
 
 
 def make_python(prefix: Path) -> Path:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.bubblewrap.python_view import PythonView
 from kagura_kernel.sandbox.bubblewrap.request import request_for
-from kagura_kernel.sandbox.supervisor.client import Ending, StartRefused, SupervisorClient, as_setup
+from kagura_kernel.sandbox.python_view import PythonView
+from kagura_kernel.sandbox.supervisor import launched
+from kagura_kernel.sandbox.supervisor.client import Ending, StartRefused, SupervisorClient
 from tests.support.control_groups import groups_of
 
 VIEW = PythonView(python="/usr/bin/python3")
@@ -22,7 +25,7 @@ VIEW = PythonView(python="/usr/bin/python3")
 
 @pytest.fixture
 async def supervisor() -> AsyncIterator[SupervisorClient]:
-    client = SupervisorClient(as_setup(VIEW, []))
+    client = SupervisorClient(VIEW.as_setup())
     yield client
     await client.close()
 
@@ -177,9 +180,70 @@ async def test_a_supervisor_asked_to_terminate_frees_everything(supervisor: Supe
 
 async def test_a_supervisor_that_cannot_start_is_an_error() -> None:
     with pytest.raises(SandboxUnavailable, match="does not start"):
-        await SupervisorClient(as_setup(VIEW, []), "/nowhere/python").start("box-1", request("/bin/true"), ())
+        await SupervisorClient(VIEW.as_setup(), "/nowhere/python").start("box-1", request("/bin/true"), ())
     with pytest.raises((SandboxUnavailable, StartRefused), match="gone"):
-        await SupervisorClient(as_setup(VIEW, []), "/bin/true").start("box-1", request("/bin/true"), ())
+        await SupervisorClient(VIEW.as_setup(), "/bin/true").start("box-1", request("/bin/true"), ())
+
+
+@pytest.fixture
+def spare() -> Iterator[int]:
+    """The process of a supervisor that was started ahead."""
+    launched.launch_ahead(VIEW.as_setup())
+    launched.launch_ahead(VIEW.as_setup())
+    yield launched._spare.launched.process.pid
+    launched.end_spare()
+    launched.end_spare()
+
+
+async def test_the_first_box_takes_the_supervisor_that_was_started_ahead(spare: int, supervisor, streams) -> None:
+    kept = await supervisor.start("box-1", request("/bin/true"), streams[:2])
+    assert (await asyncio.wait_for(kept.gone, 60)).status == 0
+    assert supervisor.pid == spare
+
+
+async def test_a_supervisor_started_ahead_for_something_else_is_ended(spare: int, streams) -> None:
+    other = SupervisorClient(VIEW.as_setup("python"))
+    try:
+        kept = await other.start("box-1", request("/bin/true"), streams[:2])
+        assert (await asyncio.wait_for(kept.gone, 60)).status == 0
+        assert other.pid != spare
+        await ends(spare)
+    finally:
+        await other.close()
+
+
+async def test_a_supervisor_started_ahead_that_has_died_is_replaced(spare: int, supervisor, streams) -> None:
+    os.kill(spare, signal.SIGKILL)
+    await ends(spare)
+    kept = await supervisor.start("box-1", request("/bin/true"), streams[:2])
+    assert (await asyncio.wait_for(kept.gone, 60)).status == 0
+
+
+async def test_a_supervisor_started_ahead_ends_with_its_process() -> None:
+    program = (
+        "import os, signal\n"
+        "from kagura_kernel.sandbox.python_view import PythonView\n"
+        "from kagura_kernel.sandbox.supervisor import launched\n"
+        "launched.launch_ahead(PythonView(python='/usr/bin/python3').as_setup())\n"
+        "print(launched._spare.launched.process.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", program], capture_output=True, check=False)
+    await ends(int(done.stdout))
+
+
+async def ends(pid: int) -> None:
+    """Wait until a process is gone, or only waits to be reaped."""
+    async with asyncio.timeout(60):
+        while is_at_work(pid):  # noqa: ASYNC110 - /proc tells no news
+            await asyncio.sleep(0.02)
+
+
+def is_at_work(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 async def test_closing_twice_or_before_anything_began_is_fine(supervisor: SupervisorClient, streams) -> None:

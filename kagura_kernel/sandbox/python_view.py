@@ -15,11 +15,15 @@ import os
 import site
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store")
 """Host directories that every box sees anyway."""
+
+NAMES = ("python", "python3")
+"""What the interpreter is called in a box, beside its own name."""
 
 _PARTS = ("bin", "lib", "lib64", "include", "share", "ssl", "pyvenv.cfg")
 # What may hold a password of a package index or a key, and other environments with the like in them.
@@ -50,6 +54,10 @@ class PythonView:
     own: tuple[str, ...] = ()  # directories that such a box has of its own, empty at first
     packages: tuple[str, ...] = ()  # directories whose time of change tells that something was installed on the host
 
+    def as_setup(self, *names: str) -> dict[str, Any]:
+        """What a supervisor is set up with: these are further names of the interpreter in a box."""
+        return {**asdict(self), "shims": [[name, self.python] for name in names]}
+
 
 def current_view(avoid: Iterable[Path] = ()) -> PythonView:
     """The view of the running interpreter; no prefix reveals the home directory or the project (`avoid`) as a whole."""
@@ -61,6 +69,11 @@ def current_view(avoid: Iterable[Path] = ()) -> PythonView:
         avoid=avoid,
         system=_SYSTEM_PREFIXES,
     )
+
+
+def view_beside(workspace: Path | None) -> PythonView:
+    """The view that boxes with this project have of the running interpreter."""
+    return current_view([Path.home(), *([workspace] if workspace else [])])
 
 
 def find_view(

@@ -1,0 +1,39 @@
+"""What the first box waits for, started before anybody asks for it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kagura_kernel.sandbox.python_view import NAMES, view_beside
+from kagura_kernel.sandbox.supervisor.launched import launch_ahead
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.settings import Settings
+
+_AUTO, _BUBBLEWRAP = "auto", "bubblewrap"
+_DAEMON = "/var/run/docker.sock"
+
+
+def start_supervisor(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Start the supervisor of boxes where the first box is most likely one of bubblewrap, with the folder we are in.
+
+    It looks through the packages of this Python meanwhile; `end_spare` ends one that nobody has asked for.
+    """
+    if sys.platform != "linux" or settings.box not in (_AUTO, _BUBBLEWRAP):
+        return
+    if settings.box == _AUTO and (settings.shared or environ.get("JUPYTERHUB_USER") or _has_docker(environ)):
+        return
+    # Whatever is wrong is told by the box that needs it.
+    with contextlib.suppress(OSError):
+        if shutil.which("bwrap") is not None:
+            launch_ahead(view_beside(Path.cwd()).as_setup(*NAMES))
+
+
+def _has_docker(environ: Mapping[str, str]) -> bool:
+    return bool(environ.get("DOCKER_HOST")) or os.path.exists(_DAEMON)  # noqa: PTH110 - as quick as can be
