@@ -38,12 +38,12 @@ from kagura_kernel.sandbox.box import (
     send_workspace,
     sizes,
 )
-from kagura_kernel.sandbox.bubblewrap.host import advise, read_facts
 from kagura_kernel.sandbox.bubblewrap.request import SHIMS, guest_config, request_for, uncounted_notes
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.docker.flags import TOO_OLD, host_threads, refuse_unsupported
 from kagura_kernel.sandbox.docker.seccomp import oci_filter
+from kagura_kernel.sandbox.namespaces import advise, read_facts
 from kagura_kernel.sandbox.pool import ParkedBox
 from kagura_kernel.sandbox.populate import copy_notes
 from kagura_kernel.sandbox.python_view import PythonView, current_view

@@ -29,8 +29,9 @@ from kagura_kernel.domain.policy import CommandLimits, IsolationClass
 from kagura_kernel.sandbox.backend import BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
 from kagura_kernel.sandbox.box import Parked, PipedBox, identities, refuse_further
-from kagura_kernel.sandbox.bubblewrap.host import advise, advise_root, find_bwrap, find_mapping, read_facts
+from kagura_kernel.sandbox.bubblewrap.host import advise_root, find_bwrap, find_mapping
 from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
+from kagura_kernel.sandbox.namespaces import advise, read_facts
 from kagura_kernel.sandbox.populate import copy_notes, send_project
 from kagura_kernel.sandbox.python_view import NAMES, PythonView, view_beside
 from kagura_kernel.sandbox.supervisor.client import OpenedBox, StartRefused, SupervisorClient, open_box

@@ -19,7 +19,7 @@ from typing import Any
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.identity import new_box_id
-from kagura_kernel.domain.policy import CommandLimits
+from kagura_kernel.domain.policy import CommandLimits, IsolationClass
 from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
 from kagura_kernel.sandbox.box import Parked, PipedBox, ReadOnlyBox, identities, refuse_further, send_workspace
@@ -55,6 +55,16 @@ except OSError:
     raise SystemExit(3)
 """
 _UNREACHED = 3
+# gVisor's kernel has a release that no other one has, and says its name in its log where that may be read.
+_ON_GVISOR = """
+import ctypes, os
+words = ctypes.create_string_buffer(1 << 16)
+length = ctypes.CDLL(None).klogctl(3, words, len(words))
+release = os.uname().release
+if not (release == "4.4.0" or "gvisor" in release or b"gVisor" in words.raw[: max(length, 0)]):
+    raise SystemExit(4)
+"""
+_OTHER_KERNEL = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +203,8 @@ class KubernetesBackend:
     async def _reaches(self, *, boxed: bool) -> bool:
         """Whether a pod gets to the API server, of which the cluster tells every container."""
         name = new_box_id()
-        argv = [_PYTHON, "-I", "-S", "-c", _REACHES]
+        looks = _ON_GVISOR if self.isolation is IsolationClass.GVISOR else ""
+        argv = [_PYTHON, "-I", "-S", "-c", looks + _REACHES]
         body = pods.pod_body(name, BoxSpec(), self._default_image, lambda _: argv, await self._placed())
         if not boxed:
             body["metadata"]["labels"] = {PROBE_LABEL: name}
@@ -202,6 +213,9 @@ class KubernetesBackend:
             await self._cluster.create_pod(body)
             state = await self._until(name, MAIN, lambda state: state.ended)
         await self._discard(name)
+        if state.exit_code == _OTHER_KERNEL:
+            why = f"the runtime class {self._runtime_class} runs pods on the kernel of their node: it is not gVisor's"
+            raise SandboxUnavailable(why, "Name another one, or none: `kubectl get runtimeclasses` lists them.")
         if state.exit_code not in (0, _UNREACHED):
             why = state.trouble.why if state.trouble is not None else "its pod ended"
             raise SandboxUnavailable(f"whether boxes have a network cannot be found out: {why}")
@@ -400,7 +414,7 @@ class KubernetesBackend:
 
     async def _try_out(self, image: str) -> Probe:
         try:
-            missing = await self._cluster.missing_rights()
+            held, missing = await self._cluster.rights()
             if missing:
                 may_not = f"this account may not {', '.join(missing)} in {self._cluster.namespace}"
                 return Probe(ok=False, reason=may_not, install="Apply docs/operations/kubernetes.yaml, or ask for it.")
@@ -416,7 +430,9 @@ class KubernetesBackend:
         if not result.ok:
             return Probe(ok=False, reason=f"a box of {image} cannot run `true`")
         how = f"runtime class {self._runtime_class}, " if self._runtime_class else ""
-        return Probe(ok=True, reason=f"a pod in {self._cluster.namespace} ran a command, {how}{self._walled}")
+        with_rights = f"with the rights {', '.join(held)}"
+        ran = f"a pod in {self._cluster.namespace} ran a command, {how}{self._walled}, {with_rights}"
+        return Probe(ok=True, reason=ran)
 
 
 def _answered(answer: bool | BaseException) -> bool:

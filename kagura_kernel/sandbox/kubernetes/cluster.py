@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 INSTALL = "Install the client: `pip install 'kagura-kernel[kubernetes]'`."
 RIGHTS = "Ask whoever runs the cluster for the rights in docs/operations/kubernetes.yaml."
+TRUST = "`certificate-authority-data` in your kubeconfig names the authority that signed it: get the file anew."
 LOG_IN = "Log in to the cluster again; `kubectl get pods` shows whether that has worked."
 
 _TOKEN_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -200,22 +201,23 @@ class Cluster:
             why = f"the network policy {name} of {self._namespace} is not the one that denies boxes everything"
             raise SandboxUnavailable(why, "Apply docs/operations/kubernetes.yaml again, or have it applied.")
 
-    async def missing_rights(self) -> list[str]:
-        """What of `NEEDED` this process may not do, as `create pods/exec`."""
+    async def rights(self) -> tuple[list[str], list[str]]:
+        """What of `NEEDED` this process may do, and what not, as `create pods/exec`."""
 
-        def ask(core: Any) -> list[str]:
+        def ask(core: Any) -> tuple[list[str], list[str]]:
             from kubernetes.client import AuthorizationV1Api
 
             api: Any = AuthorizationV1Api(core.api_client)
-            missing = []
+            held: list[str] = []
+            missing: list[str] = []
             for verb, resource, sub in NEEDED:
                 group = "networking.k8s.io" if resource == "networkpolicies" else ""
                 asked = {"namespace": self._namespace, "verb": verb, "resource": resource, "group": group}
                 body = {"spec": {"resourceAttributes": {**asked, **({"subresource": sub} if sub else {})}}}
                 review = json.loads(api.create_self_subject_access_review(body, **_RAW).data)
-                if not review["status"]["allowed"]:
-                    missing.append(f"{verb} {resource}/{sub}" if sub else f"{verb} {resource}")
-            return missing
+                found = held if review["status"]["allowed"] else missing
+                found.append(f"{verb} {resource}/{sub}" if sub else f"{verb} {resource}")
+            return held, missing
 
         return await self._call(ask)
 
@@ -316,7 +318,10 @@ def explained(error: BaseException, namespace: str) -> SandboxUnavailable:
         return error
     status = _status(error)
     if not status:
-        return SandboxUnavailable(f"the cluster does not answer ({_first_line(error)})", LOG_IN)
+        said = _told(error)
+        if "certificate" in said.lower():
+            return SandboxUnavailable(f"the cluster's certificate is not trusted ({said})", TRUST)
+        return SandboxUnavailable(f"the cluster does not answer ({said})", LOG_IN)
     message = _told(error)
     if status == _FORBIDDEN and "quota" in message:
         more = "Close boxes that are not needed any more, or ask for a larger quota."

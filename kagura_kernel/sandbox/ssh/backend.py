@@ -37,6 +37,7 @@ from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, requ
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.docker.volumes import LARGEST, State, state_of, still_so
 from kagura_kernel.sandbox.guest import frames
+from kagura_kernel.sandbox.namespaces import MachineFacts, advise_there
 from kagura_kernel.sandbox.populate import Project, copy_notes, in_steps, missing_notes
 from kagura_kernel.sandbox.python_view import PythonView
 from kagura_kernel.sandbox.ssh.connection import PYTHON, SILENCE, Connection, Session, SessionPipe, bootstrap, explained
@@ -62,6 +63,7 @@ class There:
 
     view: PythonView  # The Python that boxes see
     program: str  # Where bubblewrap is
+    machine: MachineFacts  # What its system says of namespaces
     memory: int  # Bytes
     place: str  # Where the supervisor finds what was sent
     uncounted: tuple[str, ...]  # Limits that its system cannot set
@@ -72,7 +74,10 @@ def _there(told: Mapping[str, Any]) -> There:
     """What a `ready` message tells."""
     view = PythonView(**{name: _as_tuples(value) for name, value in told["view"].items()})
     same = told["magic"] == MAGIC_NUMBER.hex()
-    return There(view, told["bwrap"], told["memory"], told["place"], tuple(told["uncounted"]), same_python=same)
+    machine = MachineFacts(**told["machine"])
+    return There(
+        view, told["bwrap"], machine, told["memory"], told["place"], tuple(told["uncounted"]), same_python=same
+    )
 
 
 def _as_tuples(value: Any) -> Any:
@@ -361,7 +366,10 @@ class SshBackend:
             if refused.part == "overlay" and not self._no_overlay:
                 self._no_overlay = refused.why
                 return await self.start(spec)
-            raise SandboxUnavailable(f"bubblewrap did not start a box on {self._host}: {refused.why}") from refused
+            advice = advise_there(refused.why, prepared.there.machine, self._host)
+            raise SandboxUnavailable(
+                f"bubblewrap did not start a box on {self._host}: {refused.why}", advice or None
+            ) from refused
         except BaseException:
             await asyncio.shield(self._discard(ground))
             raise

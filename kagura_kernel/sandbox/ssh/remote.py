@@ -28,6 +28,7 @@ from typing import Any, NoReturn
 
 from kagura_kernel.sandbox.guest.changes import unpack
 from kagura_kernel.sandbox.guest.files import INPUT
+from kagura_kernel.sandbox.namespaces import read_facts
 from kagura_kernel.sandbox.python_view import current_view
 from kagura_kernel.sandbox.supervisor import main as supervisor
 from kagura_kernel.sandbox.supervisor.seed import receive
@@ -104,6 +105,7 @@ def _facts() -> dict[str, Any]:
         "view": asdict(view),
         "bwrap": program,
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "machine": asdict(read_facts()),
         "magic": MAGIC_NUMBER.hex(),
         "place": SENT,
     }

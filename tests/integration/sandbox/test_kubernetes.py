@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
+import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
@@ -14,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.domain.commands import shell_command
+from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import SandboxDied, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.policy import IsolationClass, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
+from kagura_kernel.sandbox.gvisor import RunscBackend
 from kagura_kernel.sandbox.kubernetes import backend as kubernetes
 from kagura_kernel.sandbox.kubernetes.backend import KubernetesBackend
 from kagura_kernel.sandbox.kubernetes.cluster import Cluster
@@ -74,9 +77,11 @@ class TestWhatAPersonIsTold:
     async def test_it_works_and_why(self, ours: OurCluster) -> None:
         backend = made(ours)
         probe = await backend.probe()
-        assert (probe.ok, probe.reason) == (
-            True,
-            "a pod in boxes ran a command, a pod under the network policy reaches nothing",
+        assert probe.ok
+        assert probe.reason == (
+            "a pod in boxes ran a command, a pod under the network policy reaches nothing, "
+            "with the rights create pods, get pods, list pods, delete pods, get pods/exec, create pods/exec, "
+            "get networkpolicies"
         )
         await backend.close()
 
@@ -89,6 +94,22 @@ class TestWhatAPersonIsTold:
     async def test_walls_that_cannot_be_shown(self, ours: OurCluster) -> None:
         ours.faults.reaches_nothing = True
         assert "a pod outside of the policy reaches nothing either" in await refused(made(ours))
+
+    async def test_a_runtime_class_that_is_gvisor_by_its_name_alone(self, ours: OurCluster) -> None:
+        told = await refused(made(ours, runtime_class="gvisor"))
+        assert "the runtime class gvisor runs pods on the kernel of their node: it is not gVisor's" in told
+        assert "kubectl get runtimeclasses" in told
+
+    @pytest.mark.skipif(shutil.which("runsc") is None, reason="needs gVisor: apt install runsc")
+    async def test_gvisors_kernel_is_known_by_what_it_says(self) -> None:
+        backend = RunscBackend()
+        try:
+            box = await backend.start(BoxSpec())
+            looked = await box.run(Command(("python3", "-I", "-S", "-c", kubernetes._ON_GVISOR)))
+            assert looked.exit_code == 0
+            await box.close()
+        finally:
+            await backend.close()
 
     async def test_walls_that_were_not_tried(self, ours: OurCluster, monkeypatch: pytest.MonkeyPatch) -> None:
         """What ends for another reason proves nothing."""
@@ -136,6 +157,19 @@ class TestWhatAPersonIsTold:
         config = tmp_path / "config"
         config.write_text(ours.config.read_text().replace("a-token", "another"))
         assert "does not know who asks" in await refused(KubernetesBackend(Cluster(config=str(config))))
+
+    async def test_a_cluster_whose_authority_is_not_trusted(self, ours: OurCluster, tmp_path: Path) -> None:
+        """Neither its answers nor a stream of a box."""
+        told = json.loads(ours.config.read_text())
+        del told["clusters"][0]["cluster"]["certificate-authority-data"]
+        config = tmp_path / "config"
+        config.write_text(json.dumps(told))
+        assert "the cluster's certificate is not trusted" in await refused(
+            KubernetesBackend(Cluster(config=str(config)))
+        )
+        cluster = Cluster(config=str(config))
+        with pytest.raises(SandboxUnavailable, match="certificate is not trusted"):
+            await cluster.execute("box", "box", ("true",))
 
     async def test_nobody_answers(self, ours: OurCluster, tmp_path: Path) -> None:
         config = tmp_path / "config"

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox.bubblewrap.host import MachineFacts, advise, advise_root, read_facts
+from kagura_kernel.sandbox.bubblewrap.host import advise_root
+from kagura_kernel.sandbox.namespaces import MachineFacts, advise, advise_there, read_facts
 
 REFUSED = "bwrap: No permissions to create new namespace"
 
@@ -49,3 +50,11 @@ def test_facts_are_read_from_the_machine(tmp_path: Path) -> None:
 def test_a_root_that_cannot_be_writable_is_mended_by_another_way(why: str, advice: str) -> None:
     assert advice in advise_root(why)
     assert bool(advise_root(why)) == bool(advice)
+
+
+def test_of_another_machine_it_is_told_where_the_setting_lies() -> None:
+    assert advise_there(REFUSED, MachineFacts(userns_clone=0), "far") == (
+        "On far: Allow user namespaces: `sysctl -w kernel.unprivileged_userns_clone=1`."
+    )
+    assert advise_there(REFUSED, MachineFacts(container=True), "far").startswith("far seems to be a container")
+    assert advise_there(REFUSED, MachineFacts(), "far") == ""
