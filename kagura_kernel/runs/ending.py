@@ -17,6 +17,7 @@ from kagura_kernel.domain.errors import (
     KaguraError,
     PluginRefused,
     RunKilled,
+    SandboxDied,
     TurnsExhausted,
 )
 
@@ -59,6 +60,8 @@ def ending_of(error: BaseException) -> Ending:
             return Ending("stopped", error=error)
         case ApprovalDenied() | ApprovalRequired() | PluginRefused():
             return Ending("denied", error=error)
+        case SandboxDied(lost=True):
+            return Ending("lost", error=error)
         case _:
             return Ending("failed", error=error)
 

@@ -324,7 +324,9 @@ class Run:
 
     async def _watch(self, box: Box) -> None:
         why = await box.wait_closed()
-        self._stop(SandboxDied(box.id, why or "it was closed from outside"))
+        # Only back-ends whose boxes are elsewhere tell it.
+        lost = bool(getattr(box, "lost", False))
+        self._stop(SandboxDied(box.id, why or "it was closed from outside", lost=lost))
 
     def _stop(self, cause: BaseException) -> None:
         if self._work.stop(cause):

@@ -139,6 +139,11 @@ class PipedBox:
         """Let it go on; see `KeepableBox.wake`."""
         await self.channel.wake()
 
+    @property
+    def lost(self) -> bool:
+        """Whether it ended because its machine, or the way there, is gone."""
+        return self.channel.lost
+
     async def wait_closed(self) -> str:
         """Return when the box is gone: why it died, or an empty text when it was closed."""
         return await self.channel.wait_closed()

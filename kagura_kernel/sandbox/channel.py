@@ -224,6 +224,8 @@ class BoxChannel:
         self._tasks: set[asyncio.Task[None]] = set()
         # How long may be spent on finding out why the box died.
         self.explain_seconds = EXPLAIN_SECONDS
+        # Whether the box is gone with its machine, or the way there; whoever explains its end says so.
+        self.lost = False
         self._listeners = Listeners(self)
 
     @classmethod
@@ -435,7 +437,7 @@ class BoxChannel:
             # Whatever goes wrong in finding the reason, the box is dead and everybody must hear it.
             except Exception:  # noqa: BLE001
                 reason = ""
-        self._end(SandboxDied(self.box_id, reason or why), reason or why)
+        self._end(SandboxDied(self.box_id, reason or why, lost=self.lost), reason or why)
 
     def _receive(self, frame: Frame, now: float) -> None:
         if frame.type == frames.HELLO:

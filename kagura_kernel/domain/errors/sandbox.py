@@ -234,15 +234,16 @@ class SandboxUnavailable(SandboxError):
 
 
 class SandboxDied(SandboxUnavailable):
-    """A running box ended although nobody closed it."""
+    """A running box ended although nobody closed it; `lost` where its machine, or the way there, is gone."""
 
     code = "ERR_SANDBOX_DIED"
 
-    def __init__(self, box_id: str, why: str) -> None:
+    def __init__(self, box_id: str, why: str, *, lost: bool = False) -> None:
         KaguraError.__init__(self, f"Box {box_id} died: {why}. Its commands were stopped with it.")
         self.reason = why
         self.install = None
         self.box_id = box_id
+        self.lost = lost
 
 
 class SandboxProtocolError(SandboxError):

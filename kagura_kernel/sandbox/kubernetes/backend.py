@@ -300,7 +300,14 @@ class KubernetesBackend:
         """The pipe to the guest of a container, once that runs and has said hello."""
         await self._until(pod, container, lambda state: state.running)
         pipe = ExecPipe(await self._cluster.execute(pod, container, pods.carrying_argv(_PYTHON, container)))
-        channel = BoxChannel(box_id, pipe, workspace=WORKSPACE, explain=lambda: self._explain(pod, container, pipe))
+
+        async def explain() -> str:
+            # Whatever ends it, the box is gone with its place unless the cluster says otherwise.
+            channel.lost = True
+            why, channel.lost = await self._explain(pod, container, pipe)
+            return why
+
+        channel = BoxChannel(box_id, pipe, workspace=WORKSPACE, explain=explain)
         channel.explain_seconds = _EXPLAIN_SECONDS
         channel.start(payload)
         try:
@@ -332,23 +339,23 @@ class KubernetesBackend:
             await asyncio.sleep(pause)
         raise RuntimeError("pauses do not end")
 
-    async def _explain(self, name: str, container: str, pipe: ExecPipe) -> str:
-        """Why a box ended: the cluster knows a moment after its connection does."""
+    async def _explain(self, name: str, container: str, pipe: ExecPipe) -> tuple[str, bool]:
+        """Why a box ended, and whether it was lost: the cluster knows a moment after its connection does."""
         deadline = time.monotonic() + _EXPLAIN_SECONDS / 2
         for pause in _pauses():
             try:
                 pod = await self._cluster.pod(name)
             except SandboxUnavailable as error:
-                return error.reason
+                return error.reason, True
             if pod is None:
-                return "its pod was removed"
+                return "its pod was removed", True
             if (trouble := pods.state_of(pod, container).trouble) is not None:
                 last = pipe.words.strip().splitlines()[-1:]
-                return f"{trouble.why} ({last[0]})" if last else trouble.why
+                return f"{trouble.why} ({last[0]})" if last else trouble.why, not trouble.own
             if time.monotonic() > deadline:
                 break
             await asyncio.sleep(pause)
-        return ""
+        return "", True
 
     async def _placed(self) -> Place:
         if self._place is None:

@@ -309,6 +309,7 @@ class Trouble:
 
     why: str  # Half a sentence
     install: str = ""  # What a person can do
+    own: bool = False  # Whether it is what ran in the pod, and not the cluster, that ended it
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,9 +366,11 @@ def _broken(reason: str, message: str, image: str) -> Trouble:
 
 def _terminated(ended: Mapping[str, Any]) -> Trouble:
     if ended.get("reason") == "OOMKilled":
-        return Trouble("it ran out of memory")
+        return Trouble("it ran out of memory", own=True)
     message = str(ended.get("message") or "").strip().rstrip(".")
-    return Trouble(f"it ended with exit code {ended.get('exitCode')}" + (f" ({message[:300]})" if message else ""))
+    code = ended.get("exitCode")
+    # A guest ends well when its input does.
+    return Trouble(f"it ended with exit code {code}" + (f" ({message[:300]})" if message else ""), own=code != 0)
 
 
 def _unscheduled(status: Mapping[str, Any]) -> str:

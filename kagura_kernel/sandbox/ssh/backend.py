@@ -246,6 +246,7 @@ class _Ground:
             said.cancel()
         if self._ending is not None:
             return self._ending.why
+        self._channel.lost = True
         lost = f"the connection to {self._host} was lost"
         last = self._session.words.strip().splitlines()[-1:] if self._session is not None else []
         return f"{lost} ({last[0].strip()})" if last else lost

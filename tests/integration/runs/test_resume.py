@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
@@ -37,11 +38,13 @@ from kagura_kernel.membrane.credentials.injection.settings import EnvInjection
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+from kagura_kernel.sandbox.ssh.backend import SshBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Together
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.credential_fake import FakeProvider
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.testing.patience import wait_until
+from tests.support.sshd import other_machine, program
 from tests.support.story import Calendar
 
 pytestmark = [pytest.mark.timeout(120)]
@@ -140,7 +143,8 @@ def kernel(project: Path, tmp_path: Path) -> Iterator[NewKernel]:
         for cockpit in made:
             cockpit.close()
         brains = [brain or FakeBrain(script, usd_per_round=None)]
-        cockpit = fake_cockpit(tmp_path / "home", backend=BubblewrapBackend(), brains=brains, memory=memory, **more)
+        boxes = more.pop("backend", None) or BubblewrapBackend()
+        cockpit = fake_cockpit(tmp_path / "home", backend=boxes, brains=brains, memory=memory, **more)
         made.append(cockpit)
         return Kernel(cockpit, project, say)
 
@@ -181,6 +185,26 @@ def finished(number: int) -> Callable[[RunHandle], object]:
         return any(isinstance(event, RunCheckpointed) and event.step >= number for event in events)
 
     return shown
+
+
+@pytest.mark.skipif(program() is None, reason="needs sshd: dev/setup.sh test unpacks it")
+def test_a_run_whose_machine_is_gone_ends_as_lost_and_goes_on_elsewhere(kernel):
+    steps = [bash("echo one >> notes.txt"), bash("cat notes.txt"), Hang()]
+    with other_machine() as far:
+        here = kernel(steps, backend=SshBackend(far.host, config=far.config))
+        handle = here.start()
+        wait_until(lambda: finished(1)(handle))
+        for pid in far.sessions():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        first = here.end(handle)
+        assert (first.outcome.status, first.outcome.error_code) == ("lost", "ERR_SANDBOX_DIED")
+        assert "the connection to box was lost" in first.outcome.error
+
+        second = kernel([*steps[:2], "All done."]).resume(first.outcome.run_id)
+    assert second.outcome.status == "done"
+    assert "one" in second.results[1]
+    assert [change.path for change in second.outcome.changes] == ["notes.txt"]
 
 
 def test_a_stopped_run_goes_on_with_its_files_and_repeats_nothing(kernel, project, tmp_path):

@@ -208,8 +208,9 @@ class TestABoxThatIsLost:
         watching = asyncio.ensure_future(box.wait_closed())
         await asyncio.to_thread(getattr(ours, what), *([] if what == "cut" else [box.id]))
         why = await asyncio.wait_for(watching, 60)
-        with pytest.raises(SandboxDied):
+        with pytest.raises(SandboxDied) as died:
             await running
+        assert died.value.lost
         await backend.close()
         assert not ours.pods
         return why
