@@ -112,6 +112,7 @@ class Cluster:
         self._loop = asyncio.new_event_loop()
         self._leaving: list[asyncio.Future[None]] = []
         self._streams: set[Exec] = set()
+        self._application: web.Application | None = None
         self._server: httpserver.HTTPServer | None = None
 
     def start(self) -> None:
@@ -200,9 +201,30 @@ class Cluster:
         """Every stream, in the middle; what runs goes on until it hears of it."""
         self.do(self._cut())
 
+    def die(self) -> None:
+        """As an API server that is killed: every connection ends, and nobody listens; nodes and their pods go on."""
+        self.do(self._die())
+
+    def rise(self) -> None:
+        """Listen again, with all that was known."""
+        self.do(self._listen())
+
     def remove(self, name: str) -> None:
         """A pod, as a person does with kubectl."""
         self.do(self.delete(name))
+
+    async def _die(self) -> None:
+        assert self._server is not None
+        self._server.stop()
+        await self._cut()
+        await self._server.close_all_connections()
+
+    async def _listen(self) -> None:
+        assert self._application is not None
+        sockets = netutil.bind_sockets(self.port, "127.0.0.1")
+        self.port = sockets[0].getsockname()[1]
+        self._server = httpserver.HTTPServer(self._application, ssl_options=serving("127.0.0.1"))
+        self._server.add_sockets(sockets)
 
     async def _cut(self) -> None:
         for stream in list(self._streams):
@@ -366,7 +388,7 @@ class Cluster:
             with_cluster = {"cluster": self}
             claims = f"/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/{NAMESPACE}/sandboxclaims"
             sandboxes = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{NAMESPACE}/sandboxes"
-            application = web.Application(
+            self._application = web.Application(
                 [
                     (rooted, Pods, with_cluster),
                     (f"{rooted}/([^/]+)", OnePod, with_cluster),
@@ -378,10 +400,7 @@ class Cluster:
                 ],
                 websocket_max_message_size=1 << 20,
             )
-            sockets = netutil.bind_sockets(0, "127.0.0.1")
-            self.port = sockets[0].getsockname()[1]
-            self._server = httpserver.HTTPServer(application, ssl_options=serving("127.0.0.1"))
-            self._server.add_sockets(sockets)
+            await self._listen()
 
         self._loop.run_until_complete(serve())
         ready.set()

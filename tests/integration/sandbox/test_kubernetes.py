@@ -316,43 +316,77 @@ class TestNothingIsLeft:
     ) -> None:
         chance = random.Random(SEED)
         project = project_in(tmp_path)
+        for _ in range(MOMENTS):
+            kernel = await self.kernel(ours, project)
+            await asyncio.sleep(chance.uniform(0.0, 2.0))
+            os.kill(kernel.pid, signal.SIGKILL)
+            await kernel.communicate()
+            await self.nothing_is_left(ours)
+
+    async def test_at_whatever_moment_the_api_server_is_killed_the_kernel_goes_on_with_the_next(
+        self, ours: OurCluster, tmp_path: Path
+    ) -> None:
+        chance = random.Random(SEED)
+        kernel = await self.kernel(ours, project_in(tmp_path))
+        assert kernel.stdout is not None
+        for _ in range(MOMENTS):
+            await asyncio.sleep(chance.uniform(0.0, 2.0))
+            await asyncio.to_thread(ours.die)
+            # Longer than any pause between two questions of the kernel.
+            await asyncio.sleep(chance.uniform(0.7, 1.2))
+            await asyncio.to_thread(ours.rise)
+            while (said := await asyncio.wait_for(kernel.stdout.readline(), 60)) != b"lost\n":
+                assert said == b"box\n"
+            while (said := await asyncio.wait_for(kernel.stdout.readline(), 60)) != b"box\n":
+                assert said == b"lost\n"
+        os.kill(kernel.pid, signal.SIGKILL)
+        await kernel.communicate()
+        await self.nothing_is_left(ours)
+
+    async def kernel(self, ours: OurCluster, project: Path) -> asyncio.subprocess.Process:
+        """A process that makes one box after the other, and says so; it is ready for its first."""
         script = (
             "import asyncio, sys\n"
             "from pathlib import Path\n"
             "from kagura_kernel.domain.commands import shell_command\n"
+            "from kagura_kernel.domain.errors import SandboxUnavailable\n"
             "from kagura_kernel.sandbox.backend import BoxSpec\n"
             "from kagura_kernel.sandbox.kubernetes.backend import KubernetesBackend\n"
             "from kagura_kernel.sandbox.kubernetes.cluster import Cluster\n"
+            "async def one(backend):\n"
+            "    box = await backend.start(BoxSpec(workspace=Path(sys.argv[2])))\n"
+            "    try:\n"
+            "        await box.run(shell_command('(setsid sleep 900 &)'))\n"
+            "    finally:\n"
+            "        await box.close()\n"
             "async def go():\n"
             "    backend = KubernetesBackend(Cluster(config=sys.argv[1]))\n"
             "    print('ready', flush=True)\n"
             "    while True:\n"
-            "        box = await backend.start(BoxSpec(workspace=Path(sys.argv[2])))\n"
-            "        await box.run(shell_command('(setsid sleep 900 &)'))\n"
-            "        await box.close()\n"
+            "        try:\n"
+            "            await one(backend)\n"
+            "            print('box', flush=True)\n"
+            "        except SandboxUnavailable:\n"
+            "            print('lost', flush=True)\n"
+            "            await asyncio.sleep(0.05)\n"
             "asyncio.run(go())\n"
         )
+        words = [sys.executable, "-c", script, str(ours.config), str(project)]
+        kernel = await asyncio.create_subprocess_exec(*words, stdout=PIPE, stderr=DEVNULL)
+        assert kernel.stdout is not None
+        assert await kernel.stdout.readline() == b"ready\n"
+        return kernel
 
-        def runs() -> bool:
-            return any(process.returncode is None for pod in ours.pods.values() for process in pod.processes.values())
+    async def nothing_is_left(self, ours: OurCluster) -> None:
+        """A container that had not begun when its kernel was killed begins, waits for nobody, and is swept."""
+        sweeper = made(ours)
 
-        for _ in range(MOMENTS):
-            words = [sys.executable, "-c", script, str(ours.config), str(project)]
-            kernel = await asyncio.create_subprocess_exec(*words, stdout=PIPE, stderr=DEVNULL)
-            assert kernel.stdout is not None
-            await kernel.stdout.readline()
-            await asyncio.sleep(chance.uniform(0.0, 2.0))
-            os.kill(kernel.pid, signal.SIGKILL)
-            await kernel.communicate()
-            sweeper = made(ours)
+        async def nothing() -> bool:
+            await sweeper.sweep()
+            return not ours.pods
 
-            # A container that had not begun when its kernel was killed begins, waits for nobody, and is swept.
-            async def nothing(sweeper: KubernetesBackend = sweeper) -> bool:
-                await sweeper.sweep()
-                return not runs() and not ours.pods
-
-            await eventually(nothing)
-            await sweeper.close()
+        await eventually(nothing)
+        await sweeper.close()
 
     async def test_a_pod_whose_kernel_never_came_ends_by_itself(self, ours: OurCluster) -> None:
         cluster = Cluster(config=str(ours.config))
