@@ -51,7 +51,7 @@ def authority() -> bytes:
 def _authority() -> _Made:
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("a test's authority")
-    builder = _builder(name, name, key).add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = _builder(name, name, key, key).add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     usage = x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=True,
@@ -73,13 +73,16 @@ def _signed(name: str) -> _Made:
         subject: x509.GeneralName = x509.IPAddress(ip_address(name))
     except ValueError:
         subject = x509.DNSName(name)
-    builder = _builder(_name(name), issuer.subject, key).add_extension(
+    builder = _builder(_name(name), issuer.subject, key, signer).add_extension(
         x509.SubjectAlternativeName([subject]), critical=False
     )
     return builder.sign(signer, SHA256()), key
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    """Whose keys are whose is said in it: from Python 3.13 on, nothing else is trusted."""
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -89,6 +92,8 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivate
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
     )
 
 

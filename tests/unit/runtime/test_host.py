@@ -149,11 +149,11 @@ async def test_programs_that_a_box_put_into_the_project_do_not_run_in_place_of_t
 
 
 async def test_nothing_is_imported_from_where_commands_run(tmp_path, monkeypatch):
-    (tmp_path / "nntplib.py").write_text("raise AssertionError")
+    (tmp_path / "zipapp.py").write_text("raise AssertionError")
     monkeypatch.syspath_prepend(str(tmp_path))
     runner = HostRunner(tmp_path)
     await runner.close()
-    spec = find_spec("nntplib")
+    spec = find_spec("zipapp")
     assert spec is None or not str(spec.origin).startswith(str(tmp_path))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import kagura_kernel
 from kagura_kernel.runtime import host
-from kagura_kernel.sandbox.supervisor import client as keeper
+from kagura_kernel.sandbox.supervisor import launched as keeper
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="they use what only Linux has")
 
