@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import weakref
 from collections.abc import Sequence
 
 from kagura_kernel.domain.memory import Draft
@@ -26,6 +27,7 @@ def porter(drafts: Sequence[Draft]) -> Retriever:
         rows = connection.execute(sql, (match, most)) if words else ()
         return [drafts[row - 1].id for (row,) in rows]
 
+    weakref.finalize(retrieve, connection.close)
     return retrieve
 
 
