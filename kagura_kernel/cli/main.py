@@ -60,7 +60,7 @@ _HOMES = {
 
 _REDACTING = frozenset({"repl", "run"})
 """Commands that always show something of a box or of a brain."""
-_STARTING = frozenset({"doctor", "repl", "run"})
+_STARTING = _REDACTING | {"doctor"}
 """Commands that start a box in any case."""
 
 
@@ -134,13 +134,18 @@ def _run(words: list[str]) -> int:
 def call(parsed: Parsed) -> int:
     """Call a command's function; the exit code."""
     name = parsed.command.name
-    if name in _STARTING:
+    warming = import_module("kagura_kernel.cli.warming") if name in _STARTING else None
+    if warming is not None:
         # It works beside all that follows, as what the next lines begin does.
-        import_module("kagura_kernel.cli.warming").prepare_box()
-    if name in _REDACTING:
-        # The first words of a run wait for the rules of redaction, which are read beside the imports of all else.
-        import_module("kagura_kernel.cli.warming").warm()
-    return handler_of(name)(SimpleNamespace(**parsed.values, action=name.split()[-1]))
+        warming.prepare_box()
+        if name in _REDACTING:
+            # The first words of a run wait for the rules of redaction, which are read beside the imports of all else.
+            warming.warm()
+    try:
+        return handler_of(name)(SimpleNamespace(**parsed.values, action=name.split()[-1]))
+    finally:
+        if warming is not None:
+            warming.forget_box()
 
 
 def handler_of(name: str) -> Callable[[SimpleNamespace], int]:

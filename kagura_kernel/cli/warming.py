@@ -19,6 +19,13 @@ def prepare_box() -> None:
         start_supervisor(read_settings(os.environ), os.environ)
 
 
+def forget_box() -> None:
+    """End that process where no box was started after all."""
+    from kagura_kernel.sandbox.supervisor.launched import end_spare
+
+    end_spare()
+
+
 def warm() -> None:
     """Begin to read the rules of redaction, which takes a second of its own; does nothing where that was begun."""
     from kagura_kernel.kit.redaction.redactor import redactor_in
