@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -377,7 +378,7 @@ def rebuild(journal: Journal) -> int:
                     asked.add(event.approval_id)
                     _renew_question(connection, row.seq, event)
                 else:
-                    project(connection, row.seq, event)
+                    project(connection, partial(int, row.seq), event)
                 done = row.seq
             if len(chunk) < _CHUNK:
                 _clear_approvals(connection, asked, decided)
@@ -403,7 +404,7 @@ def _renew_question(connection: Connection, seq: int, event: ApprovalRequested) 
     this = schema.approvals.c.id == event.approval_id
     left = connection.execute(select(*(schema.approvals.c[name] for name in _DECISION)).where(this)).first()
     connection.execute(delete(schema.approvals).where(this))
-    project(connection, seq, event)
+    project(connection, lambda: seq, event)
     if left is not None:
         connection.execute(update(schema.approvals).where(this).values(dict(zip(_DECISION, left, strict=True))))
 
