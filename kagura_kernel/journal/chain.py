@@ -15,6 +15,10 @@ from kagura_kernel.domain.errors import JournalUnwritable
 from kagura_kernel.journal.encoding import row_hash
 from kagura_kernel.journal.statements import Cursor, run_text
 
+LOCK = 0x6B61677572610001
+"""The lock of PostgreSQL that writers take turns by, for all journals of a database: those in other schemas wait a
+little, and nothing worse."""
+
 NO_HEAD = "its head record is missing; `kagura-kernel journal verify` says more"
 
 
@@ -74,9 +78,10 @@ def _netstring(text: str) -> str:
     return f"octet_length(convert_to({text}, 'UTF8')) || ':' || {text} || ','"
 
 
-def _hash_in_sql() -> str:
-    """What `encoding.row_hash` computes, of columns with these names."""
-    whole = " || ".join(map(_netstring, ("seq::text", *Content._fields, "prev_hash")))
+def hash_in_sql(row: str = "") -> str:
+    """What `encoding.row_hash` computes, in PostgreSQL's words; `row` stands before the name of each column."""
+    columns = (f"{row}{name}" for name in ("seq::text", *Content._fields, "prev_hash"))
+    whole = " || ".join(map(_netstring, columns))
     return f"encode(sha256(convert_to({whole}, 'UTF8')), 'hex')"
 
 
@@ -84,7 +89,7 @@ def _hash_in_sql() -> str:
 _ADD_ON_SERVER = f"""
 WITH given AS (SELECT {", ".join(f"%({name})s::text AS {name}" for name in Content._fields)}),
 place AS MATERIALIZED (SELECT rows + 1 AS seq, last_hash AS prev_hash FROM journal_head WHERE id = 1 FOR UPDATE),
-added AS MATERIALIZED (SELECT *, {_hash_in_sql()} AS hash FROM given LEFT JOIN place ON true),
+added AS MATERIALIZED (SELECT *, {hash_in_sql()} AS hash FROM given LEFT JOIN place ON true),
 moved AS (UPDATE journal_head SET rows = added.seq, last_hash = added.hash FROM added WHERE id = 1)
 INSERT INTO journal_events ({", ".join(_COLUMNS)}) SELECT {", ".join(_COLUMNS)} FROM added RETURNING seq
 """  # noqa: S608 - names of our own
@@ -97,6 +102,19 @@ class ChainOnServer:
         """Add a row, and move the head; what a missing head raises is an error of the driver."""
         found = run_text(connection, _ADD_ON_SERVER, content._asdict())
         # Asked for twice it is one answer.
+        return cache(lambda: _number(found))
+
+
+_NAMES, _VALUES = (", ".join(form.format(name) for name in Content._fields) for form in ("{}", "%({})s"))
+_ADD_SHARED = f"INSERT INTO journal_events ({_NAMES}) VALUES ({_VALUES}) RETURNING seq"  # noqa: S608 - names of our own
+
+
+class ChainOfOthers:
+    """Rows are numbered and hashed by a journal that is shared: see `rights`."""
+
+    def add(self, connection: Connection, content: Content) -> Number:
+        """Add a row; the head moves by itself."""
+        found = run_text(connection, _ADD_SHARED, content._asdict())
         return cache(lambda: _number(found))
 
 

@@ -56,7 +56,7 @@ class Place(Protocol):
         """Whether the other side of a connection was there a moment ago."""
         ...
 
-    def chain(self) -> Chain:
+    def chain(self, connection: Connection) -> Chain:
         """What adds the rows of one transaction."""
         ...
 

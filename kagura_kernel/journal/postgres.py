@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from kagura_kernel.domain.errors import ConfigurationError, NotInstalled
-from kagura_kernel.journal.chain import NO_HEAD, Chain, ChainOnServer
+from kagura_kernel.journal.chain import LOCK, NO_HEAD, Chain, ChainOfOthers, ChainOnServer
 from kagura_kernel.journal.statements import run_text
 
 if TYPE_CHECKING:
@@ -28,13 +28,10 @@ if TYPE_CHECKING:
 
 _DIALECT = "postgresql+psycopg"
 _CONNECT_SECONDS = "5"
-# One number for all journals of a database: those in other schemas wait a little, and nothing worse.
-_LOCK = 0x6B61677572610001
 LOCK_SECONDS = 5.0
-_SETTINGS = f"""
-SELECT set_config('lock_timeout', '{LOCK_SECONDS * 1000:.0f}ms', false), set_config('synchronous_commit', 'off', false)
-"""
-_ANSWERED = "answered"
+_IDLE_SECONDS = 10.0
+"""How long a writer may stall in the middle of a transaction before the server ends it: the others wait for it."""
+_ANSWERED, _SHARED = "answered", "shared"
 _AWAKE_SECONDS = 1.0
 """How long after its last answer a server is taken to be there."""
 _HARMLESS = frozenset({"host", "port", "dbname"})
@@ -60,7 +57,13 @@ class PostgresServer:
         """A fresh connection."""
         del odd_bytes  # the server keeps no text that is not Unicode
         connection = self._engine.connect()
-        connection.exec_driver_sql(_SETTINGS)
+        words = (
+            f"set_config('lock_timeout', '{LOCK_SECONDS * 1000:.0f}ms', false)",
+            f"set_config('idle_in_transaction_session_timeout', '{_IDLE_SECONDS * 1000:.0f}ms', false)",
+            "set_config('synchronous_commit', 'off', false)",
+            "to_regclass('journal_sharing') IS NOT NULL",
+        )
+        connection.info[_SHARED] = connection.exec_driver_sql(f"SELECT {', '.join(words)}").one()[-1]
         return connection
 
     def begin(self, connection: Connection, *, flush: bool, wait: bool = True) -> None:
@@ -72,7 +75,7 @@ class PostgresServer:
         if not wait:
             # Nothing at all would be no limit.
             words.append("SET LOCAL lock_timeout = '1ms'")
-        words.append(f"SELECT pg_advisory_xact_lock({_LOCK})")
+        words.append(f"SELECT pg_advisory_xact_lock({LOCK})")
         # One message, for every answer of a server costs a round trip.
         for text in words if _in_pipeline(self._driver(connection)) else ["; ".join(words)]:
             run_text(connection, text)
@@ -96,13 +99,15 @@ class PostgresServer:
         poll.register(driver.fileno(), select.POLLIN)
         return not poll.poll(0)
 
-    def chain(self) -> Chain:
-        """On the server."""
-        return ChainOnServer()
+    def chain(self, connection: Connection) -> Chain:
+        """On the server; one that is shared has a way of its own."""
+        return ChainOfOthers() if connection.info[_SHARED] else ChainOnServer()
 
     def begin_reading(self, connection: Connection) -> None:
         """Start a transaction that sees one moment."""
         connection.exec_driver_sql("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        # Nobody waits for it, however long it takes.
+        connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
 
     def in_transaction(self, connection: Connection) -> bool:
         """Whether a transaction is open; a connection that is gone holds none."""
@@ -132,7 +137,7 @@ class PostgresServer:
             case "55P03":
                 return f"another process has been writing to it for more than {LOCK_SECONDS:g} s"
             case "42501" | "25006":
-                return "this user may not write there"
+                return "this user has no right to it"
             case "53100":
                 return "the server's disk is full"
             case "42P01":

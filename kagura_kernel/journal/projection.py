@@ -80,7 +80,7 @@ _FINISHED = Statement(
 )
 _DECIDED = Statement(
     update(approvals)
-    .where(approvals.c.id == bindparam("key"))
+    .where(approvals.c.id == bindparam("key"), approvals.c.run_id == bindparam("run"))
     .values(
         verdict=bindparam("verdict"),
         decided_by=bindparam("decided_by"),
@@ -141,7 +141,8 @@ def project(connection: Connection, number: Number, event: Event) -> None:
         case ApprovalRequested():
             open_approval(connection, question_values(event))
         case ApprovalDecided():
-            _DECIDED.run(connection, {"key": event.approval_id, **answer_values(event)})
+            # A run answers for its own questions alone.
+            _DECIDED.run(connection, {"key": event.approval_id, "run": event.run_id, **answer_values(event)})
 
 
 def open_approval(connection: Connection, values: dict[str, Any]) -> None:

@@ -184,8 +184,9 @@ class SqliteFile:
         del connection
         return False
 
-    def chain(self) -> Chain:
+    def chain(self, connection: Connection) -> Chain:
         """In this process; SQLite has no hash."""
+        del connection
         return ChainInFile(self.where)
 
     def begin_reading(self, connection: Connection) -> None:

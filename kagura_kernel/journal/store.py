@@ -85,7 +85,8 @@ class Journal:
         try:
             database = Database(_place(where, create=create))
             with _closed_on_error(database):
-                migrate(database, clock.now(), create=create)
+                if migrate(database, clock.now(), create=create) and is_url(where):
+                    _renew_rights(database)
                 if create:
                     from kagura_kernel.journal.verification import verify_tail
 
@@ -107,7 +108,7 @@ class Journal:
         if not event.durable:
             raise ValueError(f"{event.kind} is for live displays and is never stored")
         with self._database.writing_at_once(flush=event.kind in FLUSHED) as connection:
-            number = Writing(connection, self._database.place.chain()).append(event)
+            number = Writing(connection, self._database.place.chain(connection)).append(event)
         self._tell([event])
         return number()
 
@@ -217,7 +218,7 @@ class Journal:
     @contextmanager
     def _writing(self, *, flush: bool) -> Iterator[Writing]:
         with self._database.writing(flush=flush) as connection:
-            writing = Writing(connection, self._database.place.chain())
+            writing = Writing(connection, self._database.place.chain(connection))
             yield writing
         self._tell(writing.added)
 
@@ -231,6 +232,14 @@ class Journal:
             return StoredEvent(row.seq, decode(row.body), row.hash)
         except ValueError as error:
             raise JournalUnreadable(self.where, f"row {row.seq} is no event") from error
+
+
+def _renew_rights(database: Database) -> None:
+    """Give tables that were just brought up the rights of those before them, if the journal is shared."""
+    from kagura_kernel.journal.sharing import renew
+
+    with database.writing(flush=True) as connection:
+        renew(connection, database.where)
 
 
 @contextmanager

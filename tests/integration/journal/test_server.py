@@ -115,7 +115,7 @@ def test_a_user_who_may_not_write_is_told_so(server):
     try:
         journal.append(RUN.noted())
         assert reader.verify().rows == 1
-        with pytest.raises(JournalUnwritable, match="this user may not write there"):
+        with pytest.raises(JournalUnwritable, match="this user has no right to it"):
             reader.append(RUN.noted())
     finally:
         reader.close()
