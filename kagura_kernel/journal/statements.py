@@ -6,10 +6,12 @@ What is run so raises the driver's errors, not SQLAlchemy's; `database` knows bo
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from sqlalchemy import ClauseElement, Connection, Dialect
+
+from kagura_kernel.journal.batch import BATCH
 
 
 class Cursor(Protocol):
@@ -41,8 +43,7 @@ class Statement:
         made = self._made.get(dialect.name)
         if made is None:
             made = self._made[dialect.name] = _Compiled(self._statement, dialect)
-        found: Cursor = _driver(connection).execute(made.text, made.parameters(values or {}))
-        return found
+        return run_text(connection, made.text, made.parameters(values or {}))
 
     def stored(self, connection: Connection, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
         """All rows, each text as the bytes that are stored: a `bytearray`, which no other value is."""
@@ -56,9 +57,10 @@ class Statement:
             driver.text_factory = factory
 
 
-def run_text(connection: Connection, text: str) -> Cursor:
-    """Run a text without values as it is; raises the driver's errors."""
-    found: Cursor = _driver(connection).execute(text)
+def run_text(connection: Connection, text: str, values: Mapping[str, Any] | Sequence[Any] | None = None) -> Cursor:
+    """Run a text as it is, with values in the driver's own way if it has any; raises the driver's errors."""
+    taker = connection.info.get(BATCH) or _driver(connection)
+    found: Cursor = taker.execute(text) if values is None else taker.execute(text, values)
     return found
 
 
