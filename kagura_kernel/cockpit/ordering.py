@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kagura_kernel.brain.provider import AUTO, CLAUDE, SEALED, BrainProvider, usual_model
 from kagura_kernel.cockpit import agents
 from kagura_kernel.cockpit.lines.words import is_text
+from kagura_kernel.cockpit.locking import check_locked
 from kagura_kernel.cockpit.naming import here_of, working_directory
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError, VariableRefused
@@ -86,13 +87,19 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
     """The order that a request means.
 
     Raises:
-        UsageError: something in it cannot be understood.
+        UsageError: something in it cannot be understood, or an administrator has locked a setting that says less.
         NotThisTime: its image means nothing to its box.
         WorkspaceError: its project cannot be used.
         BrainError: its brain, or its cassette, cannot be used.
         KitError: its agent's definition cannot be used.
         RunError: the run that it is to go on from is unknown, or cannot be gone on with.
     """
+    order = _made(request, session_id, choices)
+    check_locked(order, choices.settings, lambda name: choices.choose_brain(name)[0].name)
+    return order
+
+
+def _made(request: RunRequest, session_id: str, choices: Choices) -> RunOrder:
     settings = choices.settings
     request, resumes = _from_where_it_stood(request, choices)
     _check_box(request, choices)
