@@ -41,6 +41,14 @@ def check_locked(order: RunOrder, settings: Settings, chosen: Callable[[str], st
             )
 
 
+def audit_budget(said: float | None, settings: Settings) -> float | None:
+    """What an audit may cost, USD: a person's word, but for more than is locked."""
+    usual = settings.budget_usd
+    if said is None or usual is None or "budget_usd" not in settings.locked:
+        return usual if said is None else said
+    return min(said, usual)
+
+
 def _within(most: float | None, asked: float | None) -> bool:
     return most is None or (asked is not None and asked <= most)
 

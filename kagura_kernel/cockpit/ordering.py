@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -320,6 +321,7 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
         budget_usd=agents.handed_budget(
             left_budget(agents.budget(request, wanted, settings), request, resumes), request.handoff
         ),
+        most_usd=settings.budget_usd if "budget_usd" in settings.locked else None,
         max_turns=request.max_turns if request.max_turns is not None else wanted.budget.turns,
         resume=goes_on.word,
         follows=goes_on,
@@ -532,7 +534,9 @@ def _box_limits(settings: Settings) -> BoxLimits:
 
 
 def login_name() -> str:
-    """Who this process runs as."""
+    """Who this process runs as: JupyterHub's word where it has started it, for there all may have one account."""
+    if named := os.environ.get("JUPYTERHUB_USER"):
+        return named
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -428,7 +428,7 @@ class Settings:
     quota_boxes: int = _setting(
         0,
         "how many boxes one person has at once, in all processes together; 0 for any number; see "
-        "[quotas](settings.md#quotas)",
+        "[quotas](hub.md#quotas)",
         ge=0,
         label="boxes of a person at once",
     )
