@@ -35,6 +35,7 @@ from kagura_kernel.domain.events import ChangesSettled, RunFinished
 from kagura_kernel.domain.identity import new_session_id
 from kagura_kernel.domain.notebook import ContextMode, WriteCells
 from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.policy import SandboxPolicy
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import sentences, views
 from kagura_kernel.journal.leases import LeaseRow
@@ -51,6 +52,7 @@ from kagura_kernel.runs.keeping import KeptBox, KeptBoxes
 from kagura_kernel.runs.order import Children, KitParts, Price, RunOrder, RunParts, StartBox
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import Run
+from kagura_kernel.sandbox.backend import BoxSpec
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.dispatching import Session
@@ -298,6 +300,25 @@ class Cockpit:
     def lost(self) -> tuple[str, ...]:
         """Runs that this process found left behind by an earlier one when it began."""
         return self._parts.lost
+
+    def why_no_box(self, name: str) -> str:
+        """Why no box can be had here, found out by starting one; empty where one can. Blocks, and counts for no quota.
+
+        Args:
+            name: Of the back-end; empty for the usual one.
+        """
+        policy = SandboxPolicy(self._parts.choices.settings.policy)
+        if not policy.walled:
+            return ""
+        try:
+            self._engine.submit(self._try_box(name or self._parts.choices.settings.box, policy)).result()
+        except errors.KaguraError as error:
+            return error.message
+        return ""
+
+    async def _try_box(self, name: str, policy: SandboxPolicy) -> None:
+        launched = await self._parts.start_box(name, BoxSpec(policy=policy))
+        await launched.box.close()
 
     async def answers(self) -> None:
         """Return when the engine has taken a turn: it is not stuck."""
