@@ -35,6 +35,8 @@ c.JupyterHub.cookie_secret = os.urandom(32)
 c.JupyterHub.authenticator_class = "dummy"
 c.Authenticator.allow_all = True
 c.JupyterHub.spawner_class = "simple"
+# Asked by an interrupt it would ask back.
+c.LocalProcessSpawner.interrupt_timeout = 0
 c.SimpleLocalProcessSpawner.home_dir_template = told["homes"] + "/{username}"
 c.Spawner.notebook_dir = told["homes"] + "/{username}/work"
 c.Spawner.cmd = told["server"]
@@ -129,7 +131,7 @@ class Kernel:
 
     def send(self, code: str) -> str:
         """Ask for a cell to be run; the id of that."""
-        content = {"code": code, "silent": False, "allow_stdin": False, "stop_on_error": False}
+        content = {"code": code, "silent": False, "allow_stdin": True, "stop_on_error": False}
         message = _message("execute_request", content)
         self.line.send(json.dumps(message))
         return str(message["header"]["msg_id"])
@@ -182,7 +184,7 @@ def jupyterhub(folder: Path, environment: Mapping[str, str], people: Mapping[str
         environment: Variables of everybody's server.
         people: Who may come, each with variables of their own.
     """
-    ports = _free_ports(3)
+    ports = free_ports(3)
     url, hub_url, proxy_url = (f"http://127.0.0.1:{port}" for port in ports)
     homes = folder / "homes"
     for name in people:
@@ -234,7 +236,8 @@ def jupyterhub(folder: Path, environment: Mapping[str, str], people: Mapping[str
         yield hub
 
 
-def _free_ports(number: int) -> list[int]:
+def free_ports(number: int) -> list[int]:
+    """Ports of the loopback that nobody has just now."""
     with ExitStack() as stack:
         free = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
         return [one.getsockname()[1] for one in free]
