@@ -16,6 +16,7 @@ from kagura_kernel.domain.errors import JournalError
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import HOST
 from kagura_kernel.journal.claims import RENEW_SECONDS, BoxQuota, Claim, Claims
+from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.spending import DayBudget
 from kagura_kernel.runs.order import LaunchedBox, StartBox
 
@@ -46,7 +47,9 @@ class Quotas:
         self._boxes = BoxQuota(settings.quota_boxes, settings.quota_cpus, settings.quota_memory_mib)
         self._usd = settings.quota_usd_per_day
         self._journal, self._clock, self._owner = journal, clock, owner
-        self._claims = Claims(journal, alive)
+        # A journal in a file is one person's; one that people share by roles shows each their own.
+        self._by_name = (self._boxes.holds or bool(self._usd)) and is_url(journal.where)
+        self._claims = Claims(journal, alive, by_name=self._by_name)
         self._held: set[str] = set()
         self._renewing: asyncio.Task[None] | None = None
 
@@ -80,7 +83,7 @@ class Quotas:
         """
         if not self._usd or brain is None or brain.name == _REPLAY:
             return None
-        found = DayBudget(self._journal, self._usd, user)
+        found = self._day(user)
         found.check()
         return found
 
@@ -96,9 +99,12 @@ class Quotas:
             told = ", ".join(f"{used:g} of {most:g} {what}" for what, most, used in parts if most)
             yield PartStatus("quota of boxes", all(not most or used < most for _, most, used in parts), told)
         if self._usd:
-            spent = DayBudget(self._journal, self._usd, user).spent_usd
+            spent = self._day(user).spent_usd
             told = f"${spent:.2f} of ${self._usd:.2f} until midnight UTC"
             yield PartStatus("quota of the day", spent < self._usd, told)
+
+    def _day(self, user: str) -> DayBudget:
+        return DayBudget(self._journal, self._usd, user if self._by_name else "")
 
     async def close(self) -> None:
         """Give everything back; may be called twice."""

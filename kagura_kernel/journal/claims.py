@@ -4,7 +4,7 @@ A claim is written before its box is started, in the transaction that counts the
 once only one has the last place. It counts while its process lives. One that is seen to be gone counts no more; one
 that cannot be seen from here, on another machine or in another container, renews its claims, and they lapse otherwise.
 
-A journal in a file is one person's. In one on a server, claims are told apart by the person's name.
+Whose they are is told by the person's name, where the journal does not show each person their own alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from sqlalchemy import Row, delete, insert, select, update
 from kagura_kernel.domain.errors import QuotaReached
 from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.owner import owner_alive
-from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.schema import claims
 from kagura_kernel.journal.store import Journal, Writing
 
@@ -60,13 +59,13 @@ class BoxQuota:
         runs = list(dict.fromkeys(one.run_id for one in taken))
         memory = sum(one.memory_mib for one in taken)
         figures = (
-            ("quota_boxes", "boxes", self.boxes, len(taken), 1),
-            ("quota_cpus", "cores", self.cpus, sum(one.cpus for one in taken), wanted.cpus),
-            ("quota_memory_mib", "MiB of memory", self.memory_mib, memory, wanted.memory_mib),
+            ("quota_boxes", "", self.boxes, len(taken), 1),
+            ("quota_cpus", " cores", self.cpus, sum(one.cpus for one in taken), wanted.cpus),
+            ("quota_memory_mib", " MiB", self.memory_mib, memory, wanted.memory_mib),
         )
-        for setting, what, most, used, more in figures:
+        for setting, unit, most, used, more in figures:
             if most and used + more > most:
-                raise QuotaReached.of_boxes(setting, what, most, used, more, runs)
+                raise QuotaReached.of_boxes(setting, unit, most, used, more, runs)
 
 
 class Claims:
@@ -75,9 +74,10 @@ class Claims:
     Every method raises `JournalUnwritable` or `JournalUnreadable` when the journal says no.
     """
 
-    def __init__(self, journal: Journal, alive: Callable[[str], bool] = owner_alive) -> None:
+    def __init__(self, journal: Journal, alive: Callable[[str], bool] = owner_alive, *, by_name: bool = False) -> None:
         self._journal = journal
         self._alive = alive
+        self._by_name = by_name
 
     def take(self, claim: Claim, quota: BoxQuota) -> None:
         """Write down that a box is about to be started.
@@ -114,7 +114,7 @@ class Claims:
 
     def _query(self, user: str) -> Any:
         query = select(claims).order_by(claims.c.at, claims.c.id)
-        return query.where(claims.c.user_name == as_text(user)) if is_url(self._journal.where) else query
+        return query.where(claims.c.user_name == as_text(user)) if self._by_name else query
 
     def _counts(self, row: Row[Any]) -> bool:
         return moment(row.until) >= self._journal.clock.now()

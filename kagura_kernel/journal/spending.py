@@ -16,7 +16,6 @@ from sqlalchemy import ColumnElement, Row, and_, case, func, select
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import QuotaReached
 from kagura_kernel.journal.encoding import as_text, moment, stamp
-from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.rows import CostRow
 from kagura_kernel.journal.schema import approvals, runs
 from kagura_kernel.journal.store import Journal
@@ -68,12 +67,12 @@ class DayBudget:
     """What the runs of one person may cost in a day of UTC, in all processes together.
 
     Those count that began on this day, and those that still go on: one that goes on past midnight counts for both days
-    while it does. In a file all runs are one person's.
+    while it does.
     """
 
     journal: Journal
     usd: float  # The whole
-    user: str  # Whose
+    user: str = ""  # Whose; empty for all that the journal shows
 
     @property
     def left_usd(self) -> float:
@@ -95,7 +94,7 @@ class DayBudget:
     def _costs(self) -> list[tuple[str, float]]:
         today = runs.c.started_at >= self.journal.clock.now().date().isoformat()
         query = select(runs.c.run_id, _USD.label("usd")).where(today | (runs.c.status == "running"), _USD > 0)
-        if is_url(self.journal.where):
+        if self.user:
             query = query.where(runs.c.user_name == as_text(self.user))
         return [(row.run_id, float(row.usd)) for row in self.journal.read(query)]
 

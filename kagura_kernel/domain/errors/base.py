@@ -176,13 +176,13 @@ class QuotaReached(KaguraError):
 
     @classmethod
     def of_boxes(
-        cls, setting: str, what: str, most: float, used: float, more: float, runs: Sequence[str]
+        cls, setting: str, unit: str, most: float, used: float, more: float, runs: Sequence[str]
     ) -> QuotaReached:
         """There is no room for one more box.
 
         Args:
             setting: Which quota.
-            what: What it counts, in the plural.
+            unit: Of its figures, with a blank before it; empty for none.
             most: How much it allows.
             used: How much of that is taken.
             more: How much the box would take.
@@ -196,8 +196,8 @@ class QuotaReached(KaguraError):
         )
         return cls(
             setting,
-            f"The quota `{setting}` allows you {most:g} {what} in all your runs together; {used:g} are taken{by}, and "
-            f"the box that this run needs takes {more:g}. {then}",
+            f"The quota `{setting}` is {most:g}{unit} for all your runs together. Of that {used:g}{unit} is taken{by}, "
+            f"and the box that this run needs takes {more:g}{unit}. {then}",
         )
 
     @classmethod

@@ -206,7 +206,7 @@ def test_a_quota_is_each_person_s_own_in_all_their_kernels(scene):
     with scene.ana.kernel() as another:
         another.run("%load_ext kagura_kernel")
         said = another.run("%%sandbox bash\necho a second box")
-    assert "QuotaReached" in said
+    assert "ERR_QUOTA" in said
     assert scene.runs(scene.ana)[-1] in said
 
 

@@ -9,7 +9,6 @@ import pytest
 from kagura_kernel.domain.errors import QuotaReached
 from kagura_kernel.journal.claims import LAPSE, BoxQuota, Claim, Claims
 from kagura_kernel.journal.owner import lose, process_owner
-from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock
 from tests.support.sample_run import SampleRun
@@ -80,9 +79,13 @@ def test_of_processes_that_begin_at_once_as_many_have_a_box_as_may_and_the_dead_
 @pytest.mark.parametrize(
     ("quota", "setting", "said"),
     [
-        (BoxQuota(boxes=2), "quota_boxes", "2 boxes in all your runs together; 2 are"),
-        (BoxQuota(cpus=5.0), "quota_cpus", "5 cores in all your runs together; 4 are"),
-        (BoxQuota(memory_mib=10000), "quota_memory_mib", "10000 MiB of memory in all your runs together; 8192 are"),
+        (BoxQuota(boxes=2), "quota_boxes", "is 2 for all your runs together. Of that 2 is taken by run-1"),
+        (BoxQuota(cpus=5.0), "quota_cpus", "is 5 cores for all your runs together. Of that 4 cores is"),
+        (
+            BoxQuota(memory_mib=10000),
+            "quota_memory_mib",
+            "10000 MiB for all your runs together. Of that 8192 MiB is",
+        ),
     ],
 )
 def test_each_quota_counts_what_all_boxes_together_have(journal, quota, setting, said):
@@ -101,19 +104,17 @@ def test_each_quota_counts_what_all_boxes_together_have(journal, quota, setting,
 
 
 def test_a_box_that_is_too_large_by_itself_is_said_to_be(journal):
-    with pytest.raises(QuotaReached, match=r"0 are taken, and the box that this run needs takes 8192\. Ask the"):
+    with pytest.raises(QuotaReached, match=r"0 MiB is taken, and the box that this run needs takes 8192 MiB\. Ask the"):
         Claims(journal).take(claim(1, memory=8192), BoxQuota(memory_mib=4096))
 
 
-def test_people_on_a_server_have_a_quota_each_and_a_file_is_one_person_s(journal):
-    claims, quota = Claims(journal), BoxQuota(boxes=1)
-    claims.take(claim(1), quota)
-    if is_url(journal.where):
-        claims.take(claim(2, user="bob"), quota)
-        assert [held.id for held in claims.held("bob")] == ["c-2"]
-    else:
-        with pytest.raises(QuotaReached):
-            claims.take(claim(2, user="bob"), quota)
+def test_people_are_told_apart_by_name_where_the_journal_shows_all_of_them(journal):
+    quota, by_name = BoxQuota(boxes=1), Claims(journal, by_name=True)
+    by_name.take(claim(1), quota)
+    by_name.take(claim(2, user="bob"), quota)
+    assert [held.id for held in by_name.held("bob")] == ["c-2"]
+    with pytest.raises(QuotaReached):
+        Claims(journal).take(claim(3, user="eve"), quota)
 
 
 async def test_a_process_elsewhere_counts_as_long_as_it_renews(where):

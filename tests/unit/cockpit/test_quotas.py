@@ -41,7 +41,7 @@ def test_one_box_too_many_is_refused_with_who_has_the_others(cockpit_with, proje
     assert held(cockpit) == [first.run_id]
     outcome = cockpit.launch(cell(project, session="two")).result(60)
     assert (outcome.status, outcome.error_code) == ("failed", "ERR_QUOTA")
-    assert f"1 are taken by {first.run_id}" in outcome.error
+    assert f"1 is taken by {first.run_id}" in outcome.error
     assert len(backend.boxes) == 1
     [told] = [part for part in cockpit.status().others if part.name == "quota of boxes"]
     assert (told.ok, told.reason) == (False, "1 of 1 boxes")
