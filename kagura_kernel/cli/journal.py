@@ -1,4 +1,4 @@
-"""`kagura-kernel journal`: check that nobody has touched it, mend its tables, copy it, export it, say where it lies."""
+"""`kagura-kernel journal`: check that nobody has touched it, mend its tables, share, copy and export it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,18 +18,38 @@ from kagura_kernel.cockpit.naming import here_of, named_run, read_time
 from kagura_kernel.domain.errors import JournalTampered
 from kagura_kernel.journal.exporting import ExportPart, back_up, export_lines, verify_copy
 from kagura_kernel.journal.noted_rows import note_row
-from kagura_kernel.journal.place import data_home, shown
+from kagura_kernel.journal.place import data_home, is_url, shown
+from kagura_kernel.journal.sharing import share
+from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import rebuild
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Verification
-    from kagura_kernel.journal.store import Journal
 
 
 def journal_path(arguments: SimpleNamespace) -> int:
     """Say where it lies; 0."""
     place = shown(place_of(arguments))
     return tell(arguments, {"journal": place}, place)
+
+
+def journal_share(arguments: SimpleNamespace) -> int:
+    """Share it, or bring the rights of one that is shared up to date; 0.
+
+    Raises:
+        UsageError: it is a file, or somebody has to do something first.
+        JournalError: it cannot be used.
+    """
+    place = place_of(arguments)
+    # A new one on a server is shared before anybody uses it.
+    with closing(Journal.open(place, create=is_url(place))) as journal, journal.writing(flush=True) as writing:
+        found = share(writing.connection, journal.where, arguments.users, arguments.auditors)
+    said = (
+        f"{journal.where} is shared.\n"
+        f"Members of the role {found.users} keep their runs in it, and each sees her own.\n"
+        f"Members of the role {found.auditors} see everything and change nothing."
+    )
+    return tell(arguments, {"journal": journal.where, "users": found.users, "auditors": found.auditors}, said)
 
 
 def journal_verify(arguments: SimpleNamespace) -> int:
@@ -59,13 +80,27 @@ def _check(arguments: SimpleNamespace, *, rebuilt: bool) -> int:
         raise
     if arguments.json:
         found = {"ok": True, "where": checked.where, "rows": checked.rows, "last_hash": checked.last_hash}
-        print(json.dumps(found, ensure_ascii=False))
+        part = {} if checked.seen is None else {"seen": checked.seen}
+        print(json.dumps(found | part | ({"odd": checked.odd} if checked.odd else {}), ensure_ascii=False))
     else:
         if rebuilt:
             print(f"{checked.where}: its tables were made anew from its rows.")
-        print(f"{checked.where}: {checked.rows} rows, all as they were written.")
+        print(_held(checked))
         print(f"Last hash {checked.last_hash}")
     return 0
+
+
+def _held(checked: Verification) -> str:
+    said = f"{checked.where}: {checked.rows} rows, all as they were written."
+    if checked.seen is not None:
+        said = (
+            f"{checked.where}: your {checked.seen} rows up to row {checked.rows}, all as they were written. Those of "
+            "others are not seen; an auditor can check the whole chain."
+        )
+    if checked.odd:
+        # One of its users has written what no version of this program does.
+        said += f" {len(checked.odd)} of them are no event, the first is row {checked.odd[0]}."
+    return said
 
 
 def journal_backup(arguments: SimpleNamespace) -> int:

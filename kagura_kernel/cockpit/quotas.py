@@ -17,6 +17,7 @@ from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import HOST
 from kagura_kernel.journal.claims import RENEW_SECONDS, BoxQuota, Claim, Claims
 from kagura_kernel.journal.place import is_url
+from kagura_kernel.journal.sharing import sees_all
 from kagura_kernel.journal.spending import DayBudget
 from kagura_kernel.runs.order import LaunchedBox, StartBox
 
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
     from kagura_kernel.sandbox.backend import BoxSpec
 
 _REPLAY = "replay"
+
+
+def _shows_others(journal: Journal) -> bool:
+    """Whether rows of other people are seen: not in a file, nor by whom a journal is shared with by a role."""
+    if not is_url(journal.where):
+        return False
+    with journal.snapshot() as connection:
+        return sees_all(connection)
 
 
 class Quotas:
@@ -47,8 +56,7 @@ class Quotas:
         self._boxes = BoxQuota(settings.quota_boxes, settings.quota_cpus, settings.quota_memory_mib)
         self._usd = settings.quota_usd_per_day
         self._journal, self._clock, self._owner = journal, clock, owner
-        # A journal in a file is one person's; one that people share by roles shows each their own.
-        self._by_name = (self._boxes.holds or bool(self._usd)) and is_url(journal.where)
+        self._by_name = (self._boxes.holds or bool(self._usd)) and _shows_others(journal)
         self._claims = Claims(journal, alive, by_name=self._by_name)
         self._held: set[str] = set()
         self._renewing: asyncio.Task[None] | None = None

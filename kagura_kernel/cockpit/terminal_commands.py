@@ -175,6 +175,32 @@ TERMINAL_COMMANDS = (
         options=(JSON, *PLACE),
         detail="Only if the chain holds; for when no run is going.",
     ),
+    Command(
+        "journal share",
+        "share a PostgreSQL journal among people who each see their own runs, and auditors who see all",
+        TERMINAL,
+        options=(
+            Option(
+                ("--users",),
+                "the role whose members keep their runs in it",
+                Kind.TEXT,
+                metavar="ROLE",
+                otherwise="the one before, or kagura_users",
+            ),
+            Option(
+                ("--auditors",),
+                "the role whose members see everything and change nothing",
+                Kind.TEXT,
+                metavar="ROLE",
+                otherwise="the one before, or kagura_auditors",
+            ),
+            JSON,
+            *PLACE,
+        ),
+        examples=("journal share --url postgresql://kagura@db.example.org/kagura",),
+        detail="For the role that owns the journal’s tables; it may be done again at any time. The two roles are made "
+        "if they are missing. docs/auditing.md says what each person sees, and what is no secret.",
+    ),
     Command("journal path", "print where the journal lies", TERMINAL, options=(JSON, *PLACE)),
     Command(
         "journal backup",

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Executable, Row
 from sqlalchemy.exc import SQLAlchemyError
 
 from kagura_kernel.domain.errors import JournalLocked, JournalUnreadable, JournalUnwritable
+from kagura_kernel.journal.chain import Chain
 from kagura_kernel.journal.statements import run_text
 
 _IDLE_READERS = 4
@@ -40,17 +41,23 @@ class Place(Protocol):
         """
         ...
 
-    def begin(
-        self, connection: Connection, *, flush: bool, wait: bool = True, first: str = ""
-    ) -> tuple[Any, ...] | None:
+    def begin(self, connection: Connection, *, flush: bool, wait: bool = True) -> None:
         """Start a transaction that no other process can write beside; with `flush` its commit reaches the disk.
 
-        Where another one writes it waits for some seconds, or not at all. The row is that of the query `first`.
+        Where another one writes it waits for some seconds, or not at all.
         """
         ...
 
     def without_waiting(self, connection: Connection) -> AbstractContextManager[object]:
         """Send what is run inside without waiting for each answer; an error may come only with a result, or the end."""
+        ...
+
+    def is_awake(self, connection: Connection) -> bool:
+        """Whether the other side of a connection was there a moment ago."""
+        ...
+
+    def chain(self, connection: Connection) -> Chain:
+        """What adds the rows of one transaction."""
         ...
 
     def begin_reading(self, connection: Connection) -> None:
@@ -119,19 +126,22 @@ class Database:
             JournalUnreadable: what is there is damaged.
         """
         with self._write_lock, self._rolled_back_on_error():
-            connection, _ = self._begin(flush=flush, wait=wait)
+            connection = self._begin(flush=flush, wait=wait)
             yield connection
             run_text(connection, "COMMIT")
 
     @contextmanager
-    def writing_at_once(
-        self, first: str, *, flush: bool = False
-    ) -> Iterator[tuple[Connection, tuple[Any, ...] | None]]:
-        """The same, with the row of a first query, and in as few messages as can be; for `Statement`s alone."""
+    def writing_at_once(self, *, flush: bool = False) -> Iterator[Connection]:
+        """The same in as few messages as can be; for `Statement`s and texts alone."""
         with self._write_lock, self._rolled_back_on_error():
-            connection, found = self._begin(flush=flush, wait=True, first=first)
+            # One that has slept may be gone. What finds that out must not be the row: nobody knows then whether it is
+            # stored.
+            awake = self._writer if self._is_awake() else None
+            connection = awake or self._begin(flush=flush, wait=True)
             with self.place.without_waiting(connection):
-                yield connection, found
+                if awake:
+                    self.place.begin(connection, flush=flush)
+                yield connection
                 run_text(connection, "COMMIT")
 
     @contextmanager
@@ -232,27 +242,34 @@ class Database:
             self._drop_readers()
             self.place.close()
 
-    def _begin(self, *, flush: bool, wait: bool, first: str = "") -> tuple[Connection, tuple[Any, ...] | None]:
+    def _is_awake(self) -> bool:
+        """Whether a transaction can be begun without looking first."""
+        if self._writer is None or self._closed or self.place.why_gone():
+            return False
+        return self.place.is_awake(self._writer) and not self.place.in_transaction(self._writer)
+
+    def _begin(self, *, flush: bool, wait: bool) -> Connection:
         self._refuse_when_closed(JournalUnwritable)
         if why := self.place.why_gone():
             raise JournalUnwritable(self.where, why)
         try:
-            return self._begun(flush=flush, wait=wait, first=first)
+            return self._begun(flush=flush, wait=wait)
         except self.place.errors as error:
             # Nothing is written yet, so a connection that fell asleep is replaced without anyone noticing.
             if not self.place.is_lost(error):
                 raise
         _drop(self._writer)
         self._writer = None
-        return self._begun(flush=flush, wait=wait, first=first)
+        return self._begun(flush=flush, wait=wait)
 
-    def _begun(self, *, flush: bool, wait: bool, first: str) -> tuple[Connection, tuple[Any, ...] | None]:
+    def _begun(self, *, flush: bool, wait: bool) -> Connection:
         if self._writer is None:
             self._writer = self.place.connect()
         elif self.place.in_transaction(self._writer):
             # An interrupt between two lines can leave one open, and everybody would wait for it.
             self._writer.exec_driver_sql("ROLLBACK")
-        return self._writer, self.place.begin(self._writer, flush=flush, wait=wait, first=first)
+        self.place.begin(self._writer, flush=flush, wait=wait)
+        return self._writer
 
     def _roll_back(self) -> None:
         if self._writer is None:

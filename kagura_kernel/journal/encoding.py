@@ -103,6 +103,12 @@ def decode(body: str) -> Event:
         return Event.model_validate_json(body)
 
 
+def check_columns(event: Event, kind: str, run_id: str) -> None:
+    """Raise `ValueError` unless a row's columns say the same as its body: what is looked for by them must be so."""
+    if (event.kind, as_text(event.run_id)) != (kind, run_id):
+        raise ValueError("the row is not what its columns say")
+
+
 def as_text(value: str) -> str:
     r"""The text with what no database takes written out in plain characters: odd bytes as `\udcNN`, NUL as `\x00`."""
     return value.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")

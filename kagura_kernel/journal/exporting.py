@@ -26,9 +26,10 @@ from kagura_kernel.journal.database import Database
 from kagura_kernel.journal.encoding import FIRST, stamp
 from kagura_kernel.journal.place import FILE_NAME, is_url, no_journal
 from kagura_kernel.journal.schema import events, head, is_known
+from kagura_kernel.journal.sharing import sees_all
 from kagura_kernel.journal.sqlite import Readable, SqliteFile
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.verification import check_rows, stored_rows, verify, verify_chain
+from kagura_kernel.journal.verification import check_rows, check_some, stored_rows, verify, verify_chain
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Verification
@@ -63,14 +64,18 @@ class ExportPart:
 def export_lines(journal: Journal, part: ExportPart) -> Iterator[str]:
     """The lines, of one moment of the journal; a thousand rows at most are in memory at once.
 
-    All rows of the part are checked before the first line: what cannot be believed is not begun.
+    All rows of the part are checked before the first line: what cannot be believed is not begun. Of a journal that is
+    shared its users can export one run each time, for the rows of others are as good as left out.
 
     Raises:
-        UsageError: no row is of that time.
+        UsageError: no row is of that time; or it is not one run where others' rows are not seen.
         JournalTampered: a row of the part does not fit the one before it.
         JournalUnreadable: it cannot be read.
     """
     with journal.snapshot() as connection:
+        if not sees_all(connection):
+            yield from _own_run(connection, journal.where, part)
+            return
         first, last = _bounds(connection, part)
         prev_hash = _hash_before(connection, journal.where, first)
         book = _head(connection)
@@ -92,6 +97,29 @@ def export_lines(journal: Journal, part: ExportPart) -> Iterator[str]:
         if skipped:
             yield _line({"skipped_to": skipped_to, "hash": prev_hash})
         yield _line({"end": last, "hash": prev_hash, "rows": count, "journal": book})
+
+
+def _own_run(connection: Connection, where: str, part: ExportPart) -> Iterator[str]:
+    """The lines of one run in a journal of which others' rows are not seen: from the first row to the newest."""
+    if part.run_id is None or part.since is not None or part.until is not None:
+        raise UsageError(
+            "You see your own rows of this journal alone: export a whole run (`--run`), or have an auditor do it."
+        )
+    check_some(stored_rows(connection, 0), where, 0, FIRST)
+    book = _head(connection)
+    yield _line({"export": FORMAT, "seq": 1, "prev_hash": FIRST, "run_id": part.run_id})
+    seq, last_hash, count = 0, FIRST, 0
+    for row in _rows(connection, 1, int(book["rows"])):
+        if row.run_id != part.run_id:
+            continue
+        if row.seq != seq + 1:
+            yield _line({"skipped_to": row.seq - 1, "hash": row.prev_hash})
+        seq, last_hash, count = row.seq, row.hash, count + 1
+        yield _line(dict(row._mapping))  # noqa: SLF001 - SQLAlchemy's public name for a row as a mapping
+    if seq < book["rows"]:
+        seq, last_hash = book["rows"], book["last_hash"]
+        yield _line({"skipped_to": seq, "hash": last_hash})
+    yield _line({"end": seq, "hash": last_hash, "rows": count, "journal": book})
 
 
 def _bounds(connection: Connection, part: ExportPart) -> tuple[int, int]:

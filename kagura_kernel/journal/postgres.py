@@ -8,7 +8,10 @@ raised: too much evidence, never too little.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import select
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +20,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from kagura_kernel.domain.errors import ConfigurationError, NotInstalled
+from kagura_kernel.journal.chain import LOCK, NO_HEAD, Chain, ChainOfOthers, ChainOnServer
 from kagura_kernel.journal.statements import run_text
 
 if TYPE_CHECKING:
@@ -24,9 +28,12 @@ if TYPE_CHECKING:
 
 _DIALECT = "postgresql+psycopg"
 _CONNECT_SECONDS = "5"
-# One number for all journals of a database: those in other schemas wait a little, and nothing worse.
-_LOCK = 0x6B61677572610001
 LOCK_SECONDS = 5.0
+_IDLE_SECONDS = 10.0
+"""How long a writer may stall in the middle of a transaction before the server ends it: the others wait for it."""
+_ANSWERED, _SHARED = "answered", "shared"
+_AWAKE_SECONDS = 1.0
+"""How long after its last answer a server is taken to be there."""
 _HARMLESS = frozenset({"host", "port", "dbname"})
 
 
@@ -50,35 +57,57 @@ class PostgresServer:
         """A fresh connection."""
         del odd_bytes  # the server keeps no text that is not Unicode
         connection = self._engine.connect()
-        connection.exec_driver_sql(f"SET lock_timeout = '{LOCK_SECONDS * 1000:.0f}ms'")
+        words = (
+            f"set_config('lock_timeout', '{LOCK_SECONDS * 1000:.0f}ms', false)",
+            f"set_config('idle_in_transaction_session_timeout', '{_IDLE_SECONDS * 1000:.0f}ms', false)",
+            "set_config('synchronous_commit', 'off', false)",
+            "to_regclass('journal_sharing') IS NOT NULL",
+        )
+        connection.info[_SHARED] = connection.exec_driver_sql(f"SELECT {', '.join(words)}").one()[-1]
         return connection
 
-    def begin(
-        self, connection: Connection, *, flush: bool, wait: bool = True, first: str = ""
-    ) -> tuple[Any, ...] | None:
-        """Wait for the journal's lock, at most five seconds; the lock goes with the transaction. The row of `first`."""
+    def begin(self, connection: Connection, *, flush: bool, wait: bool = True) -> None:
+        """Wait for the journal's lock, at most five seconds; the lock goes with the transaction."""
         words = ["BEGIN"]
-        if not flush:
-            # A commit that reaches the disk takes those before it along.
-            words.append("SET LOCAL synchronous_commit = off")
+        if flush:
+            # As the server has it for everybody. A commit that reaches the disk takes those before it along.
+            words.append("SET LOCAL synchronous_commit TO DEFAULT")
         if not wait:
             # Nothing at all would be no limit.
             words.append("SET LOCAL lock_timeout = '1ms'")
+        words.append(f"SELECT pg_advisory_xact_lock({LOCK})")
         # One message, for every answer of a server costs a round trip.
-        words += [f"SELECT pg_advisory_xact_lock({_LOCK})", *filter(None, [first])]
-        answers: Any = run_text(connection, "; ".join(words))
-        while answers.nextset():
-            pass
-        return answers.fetchone() if first else None
+        for text in words if _in_pipeline(self._driver(connection)) else ["; ".join(words)]:
+            run_text(connection, text)
 
-    def without_waiting(self, connection: Connection) -> AbstractContextManager[object]:
+    @contextmanager
+    def without_waiting(self, connection: Connection) -> Iterator[None]:
         """Every answer of a server costs a round trip: all are waited for together."""
-        pipeline: AbstractContextManager[object] = self._driver(connection).pipeline()
-        return pipeline
+        with self._driver(connection).pipeline():
+            yield
+        connection.info[_ANSWERED] = time.time()
+
+    def is_awake(self, connection: Connection) -> bool:
+        """Whether the server has answered just now, and has not hung up since.
+
+        By the clock on the wall, which goes on while a laptop sleeps.
+        """
+        driver = self._driver(connection)
+        if driver.closed or not 0 <= time.time() - connection.info.get(_ANSWERED, 0.0) < _AWAKE_SECONDS:
+            return False
+        poll = select.poll()
+        poll.register(driver.fileno(), select.POLLIN)
+        return not poll.poll(0)
+
+    def chain(self, connection: Connection) -> Chain:
+        """On the server; one that is shared has a way of its own."""
+        return ChainOfOthers() if connection.info[_SHARED] else ChainOnServer()
 
     def begin_reading(self, connection: Connection) -> None:
         """Start a transaction that sees one moment."""
         connection.exec_driver_sql("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        # Nobody waits for it, however long it takes.
+        connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
 
     def in_transaction(self, connection: Connection) -> bool:
         """Whether a transaction is open; a connection that is gone holds none."""
@@ -108,11 +137,13 @@ class PostgresServer:
             case "55P03":
                 return f"another process has been writing to it for more than {LOCK_SECONDS:g} s"
             case "42501" | "25006":
-                return "this user may not write there"
+                return "this user has no right to it"
             case "53100":
                 return "the server's disk is full"
             case "42P01":
                 return "its tables are gone"
+            case "23502":
+                return NO_HEAD
         return " ".join(str(cause or error).split())
 
     def is_lost(self, error: Exception) -> bool:
@@ -142,6 +173,10 @@ class PostgresServer:
         driver = connection.connection.driver_connection
         assert isinstance(driver, Driver)  # noqa: S101 - the dialect of the engine makes nothing else
         return driver
+
+
+def _in_pipeline(driver: Driver[Any]) -> bool:
+    return driver.pgconn.pipeline_status != 0
 
 
 def _cause(error: Exception) -> BaseException | None:

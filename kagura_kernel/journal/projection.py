@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,6 +21,7 @@ from kagura_kernel.domain.events import (
     ToolCalled,
     TurnCounted,
 )
+from kagura_kernel.journal.chain import Number
 from kagura_kernel.journal.encoding import as_text, decode, stamp
 from kagura_kernel.journal.schema import approvals, runs
 from kagura_kernel.journal.statements import Statement
@@ -78,7 +80,7 @@ _FINISHED = Statement(
 )
 _DECIDED = Statement(
     update(approvals)
-    .where(approvals.c.id == bindparam("key"))
+    .where(approvals.c.id == bindparam("key"), approvals.c.run_id == bindparam("run"))
     .values(
         verdict=bindparam("verdict"),
         decided_by=bindparam("decided_by"),
@@ -117,8 +119,8 @@ def as_stored(event: Event, body: str) -> Event:
     return stored if isinstance(stored, _SHOWN) else event
 
 
-def project(connection: Connection, seq: int, event: Event) -> None:
-    """Bring the tables up to date with one event; an event that no view shows changes nothing."""
+def project(connection: Connection, number: Number, event: Event) -> None:
+    """Bring the tables up to date with the event of one row; an event that no view shows changes nothing."""
     key = event.run_id
     match event:
         case ToolCalled():
@@ -130,16 +132,17 @@ def project(connection: Connection, seq: int, event: Event) -> None:
         case ChangesCollected():
             _CHANGED.run(connection, {"key": key, "more": len(event.changes)})
         case RunStarted():
-            _open_run(connection, new_run(seq, event))
+            _open_run(connection, event.run_id, lambda: new_run(number(), event))
         case RunPlanned() if event.by:
             _AGREED.run(connection, {"key": key, "agreed": event.agreed_usd})
         case RunFinished():
-            _open_run(connection, blank_run(seq, event))
+            _open_run(connection, event.run_id, lambda: blank_run(number(), event))
             _FINISHED.run(connection, {"key": key, **ledger_values(event)})
         case ApprovalRequested():
             open_approval(connection, question_values(event))
         case ApprovalDecided():
-            _DECIDED.run(connection, {"key": event.approval_id, **answer_values(event)})
+            # A run answers for its own questions alone.
+            _DECIDED.run(connection, {"key": event.approval_id, "run": event.run_id, **answer_values(event)})
 
 
 def open_approval(connection: Connection, values: dict[str, Any]) -> None:
@@ -207,9 +210,9 @@ def blank_run(seq: int, event: Event) -> dict[str, Any]:
     }
 
 
-def _open_run(connection: Connection, values: dict[str, Any]) -> None:
-    if _HAS_RUN.run(connection, {"key": values["run_id"]}).fetchone() is None:
-        _NEW_RUN.run(connection, values)
+def _open_run(connection: Connection, run_id: str, values: Callable[[], dict[str, Any]]) -> None:
+    if _HAS_RUN.run(connection, {"key": run_id}).fetchone() is None:
+        _NEW_RUN.run(connection, values())
 
 
 _OF_TURN = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "computed_usd")

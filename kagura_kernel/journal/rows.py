@@ -66,9 +66,13 @@ class Verification:
     """A journal whose chain holds."""
 
     where: str  # Which journal; no password in it
-    rows: int  # How many rows there are
+    rows: int  # How many rows there are; where not all are seen, the number of the newest that is
     last_hash: str  # Hash of the newest row. Noted elsewhere, it proves later that the whole chain was not rewritten.
     since: int = 0  # The row after which it was checked; 0 where all of it was
+    # How many rows were checked where a journal is shared and the others are not seen; None where all are
+    seen: int | None = None
+    # Rows of a journal that is shared which are no event: one of its users has written what this program does not
+    odd: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

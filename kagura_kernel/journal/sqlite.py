@@ -20,13 +20,13 @@ import tempfile
 import threading
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
+from kagura_kernel.journal.chain import Chain, ChainInFile
 from kagura_kernel.journal.place import FILE_NAME, no_journal
 from kagura_kernel.journal.statements import run_text
 
@@ -160,27 +160,34 @@ class SqliteFile:
         # Only checkpoints are ever deleted, and what is erased has to be gone.
         connection.exec_driver_sql("PRAGMA secure_delete=ON")
 
-    def begin(
-        self, connection: Connection, *, flush: bool, wait: bool = True, first: str = ""
-    ) -> tuple[Any, ...] | None:
-        """Wait for the write lock, at most `BUSY_SECONDS`; then the row of `first`."""
+    def begin(self, connection: Connection, *, flush: bool, wait: bool = True) -> None:
+        """Wait for the write lock, at most `BUSY_SECONDS`."""
         if connection.info.get("flush", False) is not flush:
             run_text(connection, f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
             connection.info["flush"] = flush
         if wait:
             run_text(connection, "BEGIN IMMEDIATE")
-            return run_text(connection, first).fetchone() if first else None
+            return
         connection.exec_driver_sql("PRAGMA busy_timeout=0")
         try:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         finally:
             connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
-        return run_text(connection, first).fetchone() if first else None
 
     def without_waiting(self, connection: Connection) -> AbstractContextManager[object]:
         """A file answers at once."""
         del connection
         return nullcontext()
+
+    def is_awake(self, connection: Connection) -> bool:
+        """Nothing is gained by not looking."""
+        del connection
+        return False
+
+    def chain(self, connection: Connection) -> Chain:
+        """In this process; SQLite has no hash."""
+        del connection
+        return ChainInFile(self.where)
 
     def begin_reading(self, connection: Connection) -> None:
         """Start a transaction; its moment is that of the first read."""

@@ -6,7 +6,7 @@ What is run so raises the driver's errors, not SQLAlchemy's; `database` knows bo
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from sqlalchemy import ClauseElement, Connection, Dialect
@@ -56,9 +56,10 @@ class Statement:
             driver.text_factory = factory
 
 
-def run_text(connection: Connection, text: str) -> Cursor:
-    """Run a text without values as it is; raises the driver's errors."""
-    found: Cursor = _driver(connection).execute(text)
+def run_text(connection: Connection, text: str, values: Mapping[str, Any] | Sequence[Any] | None = None) -> Cursor:
+    """Run a text as it is, with values in the driver's own way if it has any; raises the driver's errors."""
+    driver = _driver(connection)
+    found: Cursor = driver.execute(text) if values is None else driver.execute(text, values)
     return found
 
 

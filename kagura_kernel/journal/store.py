@@ -12,16 +12,16 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Executable, Row, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Executable, Row, bindparam, func, select, update
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import JournalLocked, JournalUnreadable, JournalUnwritable
+from kagura_kernel.journal.chain import Chain, Content, Number
 from kagura_kernel.journal.database import Database, Place
-from kagura_kernel.journal.encoding import as_text, decode, encode, row_hash, stamp
+from kagura_kernel.journal.encoding import as_text, decode, encode, stamp
 from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.rows import NOTHING, NotedRow, StoredEvent, Verification
-from kagura_kernel.journal.schema import check_version, events, head, heartbeat, is_known, migrate
-from kagura_kernel.journal.statements import Statement, run_text
+from kagura_kernel.journal.schema import check_version, events, heartbeat, is_known, migrate
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.events import Event
@@ -30,10 +30,6 @@ FLUSHED = frozenset({"approval.decided", "changes.collected", "changes.settled",
 """Kinds whose row has reached the disk when `append` returns, with all rows before it: see `sqlite`."""
 
 _SYSTEM = SystemClock()
-_HEAD = "SELECT rows, last_hash FROM journal_head WHERE id = 1"
-_SET_HEAD = Statement(update(head).where(head.c.id == 1).values(rows=bindparam("n"), last_hash=bindparam("digest")))
-_APPEND = Statement(insert(events))
-_COLUMNS = tuple(events.c.keys())
 _BEAT = update(heartbeat).where(heartbeat.c.id == 1).values(at=bindparam("now"))
 _LAST_SEQ = select(func.max(events.c.seq))
 
@@ -41,30 +37,22 @@ _LAST_SEQ = select(func.max(events.c.seq))
 class Writing:
     """A transaction on the journal that no other writer runs beside."""
 
-    def __init__(self, connection: Connection, where: str, head: tuple[Any, ...] | None = None) -> None:
+    def __init__(self, connection: Connection, chain: Chain) -> None:
         self.connection = connection  # For the other tables of the journal
         self.added: list[Event] = []  # What was added so far
-        self._where = where
-        self._head = head  # The row of `_HEAD`; None where it was not asked for
+        self._chain = chain
 
-    def append(self, event: Event) -> int:
-        """Add one row and bring the views up to date; the row's number."""
+    def append(self, event: Event) -> Number:
+        """Add one row and bring the views up to date; what gives the row's number."""
         # Lists are read from tables: what knows all events is imported with the first of them.
         from kagura_kernel.journal.projection import as_stored, project
 
         self.added.append(event)
         body = encode(event)
-        found = self._head or run_text(self.connection, _HEAD).fetchone()
-        if found is None:
-            raise JournalUnwritable(self._where, "its head record is missing; `kagura-kernel journal verify` says more")
-        seq, prev_hash = int(found[0]) + 1, found[1]
-        columns = (seq, stamp(event.at), event.kind, as_text(event.run_id), as_text(event.session_id), body, prev_hash)
-        digest = row_hash(*columns)
-        _APPEND.run(self.connection, dict(zip(_COLUMNS, (*columns, digest), strict=True)))
-        _SET_HEAD.run(self.connection, {"n": seq, "digest": digest})
-        self._head = (seq, digest)
-        project(self.connection, seq, as_stored(event, body))
-        return seq
+        content = Content(stamp(event.at), event.kind, as_text(event.run_id), as_text(event.session_id), body)
+        number = self._chain.add(self.connection, content)
+        project(self.connection, number, as_stored(event, body))
+        return number
 
 
 class Journal:
@@ -97,7 +85,8 @@ class Journal:
         try:
             database = Database(_place(where, create=create))
             with _closed_on_error(database):
-                migrate(database, clock.now(), create=create)
+                if migrate(database, clock.now(), create=create) and is_url(where):
+                    _renew_rights(database)
                 if create:
                     from kagura_kernel.journal.verification import verify_tail
 
@@ -118,10 +107,10 @@ class Journal:
         """
         if not event.durable:
             raise ValueError(f"{event.kind} is for live displays and is never stored")
-        with self._database.writing_at_once(_HEAD, flush=event.kind in FLUSHED) as (connection, head):
-            seq = Writing(connection, self.where, head).append(event)
+        with self._database.writing_at_once(flush=event.kind in FLUSHED) as connection:
+            number = Writing(connection, self._database.place.chain(connection)).append(event)
         self._tell([event])
-        return seq
+        return number()
 
     def listen(self, listener: Callable[[Event], None]) -> None:
         """Tell of every event that is stored through this object from now on, after it is stored.
@@ -229,7 +218,7 @@ class Journal:
     @contextmanager
     def _writing(self, *, flush: bool) -> Iterator[Writing]:
         with self._database.writing(flush=flush) as connection:
-            writing = Writing(connection, self.where)
+            writing = Writing(connection, self._database.place.chain(connection))
             yield writing
         self._tell(writing.added)
 
@@ -243,6 +232,14 @@ class Journal:
             return StoredEvent(row.seq, decode(row.body), row.hash)
         except ValueError as error:
             raise JournalUnreadable(self.where, f"row {row.seq} is no event") from error
+
+
+def _renew_rights(database: Database) -> None:
+    """Give tables that were just brought up the rights of those before them, if the journal is shared."""
+    from kagura_kernel.journal.sharing import renew
+
+    with database.writing(flush=True) as connection:
+        renew(connection, database.where)
 
 
 @contextmanager

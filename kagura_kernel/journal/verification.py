@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, CursorResult, Row, Table, bindparam, or_, select
@@ -27,7 +29,7 @@ from kagura_kernel.domain.events import (
     RunStarted,
     TurnCounted,
 )
-from kagura_kernel.journal.encoding import FIRST, decode, stored_hash
+from kagura_kernel.journal.encoding import FIRST, check_columns, decode, stored_hash
 from kagura_kernel.journal.projection import (
     UNDECIDED,
     answer_values,
@@ -39,6 +41,7 @@ from kagura_kernel.journal.projection import (
 )
 from kagura_kernel.journal.rows import NOTHING, NotedRow, Verification
 from kagura_kernel.journal.schema import approvals, events, head, runs
+from kagura_kernel.journal.sharing import sees_all, sharing
 from kagura_kernel.journal.statements import Statement
 
 _CALLED = b"tool.called"
@@ -84,10 +87,14 @@ class Recount:
         elif kind == _COUNTED and body.isascii() and (found := _PLAIN_TURN.fullmatch(body.decode())) is not None:
             run_id, at, model, *counts, price, source = found.groups()
             datetime.fromisoformat(at)
+            if run_id.encode() != row[3]:
+                raise ValueError("the row is not what its columns say")
             if (run := self.runs.get(run_id)) is not None:
                 _add_turn(run, map(int, counts), None if price == "null" else float(price), model, source)
         elif bytes(kind) in _KINDS:
-            self._event(row[0], decode(body.decode("utf-8", "surrogateescape")))
+            event = decode(body.decode("utf-8", "surrogateescape"))
+            check_columns(event, kind.decode("utf-8", "surrogateescape"), row[3].decode("utf-8", "surrogateescape"))
+            self._event(row[0], event)
 
     def may_hold_a_decision(self, run_id: str) -> bool:
         """Whether a decision that no event has stored may lie in the mailbox for this run.
@@ -107,8 +114,10 @@ class Recount:
             case ApprovalRequested():
                 self._ask(seq, event)
             case ApprovalDecided():
-                if event.approval_id in self.approvals:
-                    self.approvals[event.approval_id].update(answer_values(event))
+                asked = self.approvals.get(event.approval_id)
+                # A run answers for its own questions alone.
+                if asked is not None and asked["run_id"] == event.run_id:
+                    asked.update(answer_values(event))
             case RunFinished():
                 self._finish(self.runs.setdefault(event.run_id, blank_run(seq, event)), event)
             case _ if event.run_id in self.runs:
@@ -199,14 +208,24 @@ def verify(connection: Connection, where: str, noted: NotedRow = NOTHING) -> Ver
         JournalUnreadable: a row that was written so is no event.
     """
     counted = Recount()
-
+    odd: list[int] = []
+    # One user's nonsense must not keep the others from knowing that theirs holds.
+    add = counted.add if sharing(connection) is None else partial(_add_or_note, counted, odd)
     if noted.seq:
         for row in _EARLIER.stored(connection, {"noted": noted.seq}):
-            counted.add(row)
-    verification = verify_chain(connection, where, counted.add, noted)
+            add(row)
+        odd.clear()
+    verification = replace(verify_chain(connection, where, add, noted), odd=tuple(odd))
     _verify_runs(connection, verification, counted)
     _verify_approvals(connection, verification, counted)
     return verification
+
+
+def _add_or_note(counted: Recount, odd: list[int], row: StoredRow) -> None:
+    try:
+        counted.add(row)
+    except (ValueError, RecursionError):
+        odd.append(row[0])
 
 
 def verify_chain(
@@ -228,9 +247,13 @@ def verify_chain(
     """
     if noted.seq and connection.execute(_HASH_OF, {"noted": noted.seq}).scalar() != noted.hash:
         raise JournalTampered(where, noted.seq, "it is not the row that was there when the journal was checked before")
-    seq, last_hash = check_rows(stored_rows(connection, noted.seq), where, noted.seq, noted.hash or FIRST, each)
-    _check_head(connection, where, seq, last_hash)
-    return Verification(where, seq, last_hash, noted.seq)
+    rows, since, seen = stored_rows(connection, noted.seq), noted.hash or FIRST, None
+    if whole := sees_all(connection):
+        seq, last_hash = check_rows(rows, where, noted.seq, since, each)
+    else:
+        seq, last_hash, seen = check_some(rows, where, noted.seq, since, each)
+    _check_head(connection, where, seq, last_hash, whole=whole)
+    return Verification(where, seq, last_hash, noted.seq, seen)
 
 
 def check_rows(
@@ -259,6 +282,26 @@ def check_rows(
     return seq, last_hash.decode("utf-8", "surrogateescape")
 
 
+def check_some(
+    rows: Iterable[StoredRow],
+    where: str,
+    seq: int,
+    prev_hash: str,
+    each: Callable[[StoredRow], None] = lambda _row: None,
+) -> tuple[int, str, int]:
+    """The same where rows between them belong to others, and how many there were.
+
+    Each is checked by itself, and against the one before it where that is here.
+    """
+    seen = 0
+    for row in rows:
+        if isinstance(row[0], int) and row[0] > seq + 1 and isinstance(row[-2], bytearray):
+            seq, prev_hash = row[0] - 1, row[-2].decode("utf-8", "surrogateescape")
+        seq, prev_hash = check_rows([row], where, seq, prev_hash, each)
+        seen += 1
+    return seq, prev_hash, seen
+
+
 def verify_tail(connection: Connection, where: str) -> None:
     """Check the newest rows and the head: what costs the same however long the journal is.
 
@@ -267,15 +310,21 @@ def verify_tail(connection: Connection, where: str) -> None:
     """
     rows = _NEWEST.stored(connection)[::-1]
     seq, prev_hash = 0, FIRST
+    if not (whole := sees_all(connection)):
+        seq, prev_hash, _ = check_some(rows, where, seq, prev_hash)
+        _check_head(connection, where, seq, prev_hash, whole=whole)
+        return
     if rows and isinstance(rows[0][0], int) and isinstance(rows[0][-2], bytearray):
         seq, prev_hash = rows[0][0] - 1, rows[0][-2].decode("utf-8", "surrogateescape")
-    _check_head(connection, where, *check_rows(rows, where, seq, prev_hash))
+    _check_head(connection, where, *check_rows(rows, where, seq, prev_hash), whole=whole)
 
 
-def _check_head(connection: Connection, where: str, seq: int, last_hash: str) -> None:
+def _check_head(connection: Connection, where: str, seq: int, last_hash: str, *, whole: bool) -> None:
     heads = connection.execute(_HEADS).fetchall()
     if len(heads) != 1:
         raise JournalTampered(where, seq, "the record of the last row is missing")
+    if not whole and heads[0].rows > seq:
+        return
     if heads[0].rows != seq:
         raise JournalTampered(where, seq + 1, f"the journal had {heads[0].rows} rows and now holds {seq}")
     if heads[0].last_hash != last_hash:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from sqlalchemy import Connection, Row, Select, delete, func, select, update
 from kagura_kernel.domain.errors import JournalUnreadable
 from kagura_kernel.domain.identity import SESSION_PREFIX
 from kagura_kernel.journal import schema
-from kagura_kernel.journal.encoding import as_text, decode, moment, stamp
+from kagura_kernel.journal.encoding import as_text, check_columns, decode, moment, stamp
 from kagura_kernel.journal.projected import APPROVALS, RUNS, approval_row, cost_row, run_row
 from kagura_kernel.journal.rows import (
     ApprovalRow,
@@ -30,6 +31,7 @@ from kagura_kernel.journal.rows import (
     RunRow,
     StoredEvent,
 )
+from kagura_kernel.journal.sharing import sharing
 from kagura_kernel.journal.store import Journal
 
 if TYPE_CHECKING:
@@ -369,19 +371,31 @@ def rebuild(journal: Journal) -> int:
             after = schema.events.c.seq > done
             rows = connection.execute(select(schema.events).where(after).order_by(schema.events.c.seq).limit(_CHUNK))
             chunk = rows.fetchall()
-            for row in chunk:
-                event = _event(journal, row)
+            for seq, event in _told(journal, connection, chunk):
                 if isinstance(event, ApprovalDecided) and event.approval_id in asked:
                     decided.add(event.approval_id)
                 if isinstance(event, ApprovalRequested) and event.approval_id not in asked:
                     asked.add(event.approval_id)
-                    _renew_question(connection, row.seq, event)
+                    _renew_question(connection, seq, event)
                 else:
-                    project(connection, row.seq, event)
-                done = row.seq
+                    project(connection, partial(int, seq), event)
+            done = chunk[-1].seq if chunk else done
             if len(chunk) < _CHUNK:
                 _clear_approvals(connection, asked, decided)
                 return done
+
+
+def _told(journal: Journal, connection: Connection, rows: Sequence[Row[Any]]) -> Iterator[tuple[int, Event]]:
+    """What rows say; in a journal that is shared without those that are no event, which `verify` names."""
+    for row in rows:
+        try:
+            event = decode(row.body)
+            check_columns(event, row.kind, row.run_id)
+        except (ValueError, RecursionError) as error:
+            if sharing(connection) is None:
+                raise JournalUnreadable(journal.where, f"row {row.seq} is no event") from error
+        else:
+            yield row.seq, event
 
 
 def _clear_approvals(connection: Connection, asked: set[str], decided: set[str]) -> None:
@@ -403,7 +417,7 @@ def _renew_question(connection: Connection, seq: int, event: ApprovalRequested) 
     this = schema.approvals.c.id == event.approval_id
     left = connection.execute(select(*(schema.approvals.c[name] for name in _DECISION)).where(this)).first()
     connection.execute(delete(schema.approvals).where(this))
-    project(connection, seq, event)
+    project(connection, lambda: seq, event)
     if left is not None:
         connection.execute(update(schema.approvals).where(this).values(dict(zip(_DECISION, left, strict=True))))
 

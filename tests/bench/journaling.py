@@ -63,7 +63,8 @@ def _filled(journal: Journal) -> int:
     for number in itertools.count():
         with journal.writing() as writing:
             for event in _run(number):
-                rows = writing.append(event)
+                writing.append(event)
+                rows += 1
         if rows >= _CHECKED:
             return rows
     return rows

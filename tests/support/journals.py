@@ -52,14 +52,14 @@ def _engine(url: str, *, creator: Callable[[], Any], **options: Any) -> Engine:
     return engine
 
 
-def _migrated(database: Database, now: datetime, *, create: bool = True) -> None:
+def _migrated(database: Database, now: datetime, *, create: bool = True) -> bool:
     """Lay a copy of an empty journal into a new file; a file with anything in it is brought up as always."""
     place = database.place
     if create and not Journals.anew and isinstance(place, sqlite.SqliteFile):
         with _lock:
             if not place.path.stat().st_size:
                 place.path.write_bytes(_empty_journal())
-    _migrate(database, now, create=create)
+    return _migrate(database, now, create=create)
 
 
 def _empty_journal() -> bytes:

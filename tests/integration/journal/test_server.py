@@ -1,6 +1,7 @@
 """What only a PostgreSQL server can do to a journal."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -83,6 +84,29 @@ def test_a_connection_that_the_server_ends_in_the_middle_of_a_transaction_leaves
         journal.close()
 
 
+def test_a_connection_that_the_server_ends_while_a_row_waits_for_its_turn_leaves_nothing_of_it(server):
+    url = server.new_database()
+    journal, other = Journal.open(url), Journal.open(url)
+    try:
+        # From here on a row goes to the server in one message with its transaction.
+        assert journal.append(RUN.started()) == 1
+        with other.writing(), ThreadPoolExecutor(1) as pool:
+            appended = pool.submit(journal.append, RUN.counted())
+            waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            while not other.read(text(waits))[0][0]:
+                assert not appended.done()
+            as_administrator(
+                url, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            )
+            with pytest.raises(JournalUnwritable):
+                appended.result()
+        assert journal.append(RUN.noted()) == 2
+        assert journal.verify().rows == 2
+    finally:
+        other.close()
+        journal.close()
+
+
 def test_a_user_who_may_not_write_is_told_so(server):
     url = server.new_database()
     journal = Journal.open(url)
@@ -91,7 +115,7 @@ def test_a_user_who_may_not_write_is_told_so(server):
     try:
         journal.append(RUN.noted())
         assert reader.verify().rows == 1
-        with pytest.raises(JournalUnwritable, match="this user may not write there"):
+        with pytest.raises(JournalUnwritable, match="this user has no right to it"):
             reader.append(RUN.noted())
     finally:
         reader.close()

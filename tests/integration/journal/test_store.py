@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 
 import pytest
 from sqlalchemy import Column, Text, delete, insert, select, text, update
@@ -24,6 +24,7 @@ from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal import views
 from kagura_kernel.journal.encoding import row_hash
 from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.schema import approvals, events, head, runs
 from kagura_kernel.journal.store import Journal
 from tests.support.sample_run import SampleRun
@@ -563,8 +564,9 @@ def test_whoever_reads_waits_for_no_writer(journal, where, monkeypatch):
             assert [row.event.run_id for row in reader.events()] == ["run-1"]
             with pytest.raises(JournalLocked, match="is locked: another process has been writing"):
                 reader.append(SampleRun().finished())
-            with pytest.raises(JournalLocked):
-                Journal.open(where)
+            # On a server, whose tables are as they should be, nothing is written.
+            with nullcontext() if is_url(where) else pytest.raises(JournalLocked):
+                Journal.open(where).close()
         finally:
             reader.close()
     journal.append(SampleRun().finished())

@@ -1,0 +1,197 @@
+"""Who may do what in a journal that is shared, as statements of PostgreSQL; all may be run again.
+
+Each row bears, in the column `login`, whose it is: the role that signed in when it was added, or the one that the row's
+run belongs to, which is whoever added that run's first event. Row security shows nobody else's. Auditors see all rows
+and change none. An event gets its number, its hash and its login from the server, and is never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import Table
+
+from kagura_kernel.journal import schema
+from kagura_kernel.journal.chain import LOCK, NO_HEAD, Content, hash_in_sql
+
+SHARING = "journal_sharing"
+"""The table that says with whom a journal is shared; where it is not, there is none."""
+
+
+class _Rights(NamedTuple):
+    """What a user may do with her own rows, beside seeing them."""
+
+    add: tuple[str, ...]  # Columns that she may give a new row
+    change: tuple[str, ...] = ()
+    delete: bool = False
+
+
+def _but(table: Table, *names: str) -> tuple[str, ...]:
+    return tuple(column.name for column in table.c if column.name not in names)
+
+
+# Rights of columns, wherever they will do: whoever may change a whole table may lock it, and then nobody can read it.
+_ROWS: dict[Table, _Rights] = {
+    schema.events: _Rights(Content._fields),
+    schema.runs: _Rights(_but(schema.runs), _but(schema.runs, "run_id", "first_seq", "session_id")),
+    schema.approvals: _Rights(_but(schema.approvals), ("verdict", "decided_by", "via", "decided_at", "answer")),
+    schema.messages: _Rights(_but(schema.messages, "id"), ("taken_at",), delete=True),
+    schema.heard: _Rights(_but(schema.heard), ("run_id", "done_at"), delete=True),
+    schema.posts: _Rights(_but(schema.posts), _but(schema.posts, "transport", "subject"), delete=True),
+    schema.checkpoints: _Rights(_but(schema.checkpoints), ("body",), delete=True),
+    schema.claims: _Rights(_but(schema.claims), ("until",), delete=True),
+    schema.leases: _Rights(_but(schema.leases), _but(schema.leases, "id", "lease_id", "run_id", "session_id")),
+}
+_IN_ORDER = {schema.events: "seq", schema.runs: "first_seq", schema.approvals: "requested_at, id"}
+"""In which order people look through their own rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTables:
+    """The tables of one journal, and the roles that it is shared with."""
+
+    namespace: str  # The schema that the tables are in
+    users: str  # The role whose members keep their runs in it
+    auditors: str  # The role whose members see everything
+    quote: Callable[[str], str]  # Writes a name so that it is nothing but a name
+
+    def statements(self) -> Iterator[str]:
+        """What makes them so."""
+        yield from self._functions()
+        for table, rights in _ROWS.items():
+            yield from self._rows(self._at(table.name), table, rights)
+        yield from self._events(self._at(schema.events.name))
+        yield from self._whole_tables()
+
+    def withdrawn(self, role: str) -> Iterator[str]:
+        """What takes all of it from a role."""
+        yield f"REVOKE ALL ON {', '.join(self._all())} FROM {self.quote(role)}"
+
+    def _at(self, name: str) -> str:
+        return f"{self.quote(self.namespace)}.{self.quote(name)}"
+
+    def _all(self) -> list[str]:
+        return [*(self._at(table.name) for table in schema.metadata.sorted_tables), self._at(SHARING)]
+
+    def _rows(self, at: str, table: Table, rights: _Rights) -> Iterator[str]:
+        users, auditors = self.quote(self.users), self.quote(self.auditors)
+        # Those that are there already are the owner's.
+        yield f"ALTER TABLE {at} ADD COLUMN IF NOT EXISTS login name NOT NULL DEFAULT session_user"
+        yield f"ALTER TABLE {at} ENABLE ROW LEVEL SECURITY"
+        yield f"DROP POLICY IF EXISTS own_rows ON {at}"
+        yield (
+            f"CREATE POLICY own_rows ON {at} TO {users} USING (login = session_user) WITH CHECK (login = session_user)"
+        )
+        yield f"DROP POLICY IF EXISTS all_rows ON {at}"
+        yield f"CREATE POLICY all_rows ON {at} FOR SELECT TO {auditors} USING (true)"
+        yield f"REVOKE ALL ON {at} FROM PUBLIC, {users}, {auditors}"
+        yield f"GRANT SELECT ON {at} TO {users}, {auditors}"
+        yield f"GRANT INSERT ({', '.join(map(self.quote, rights.add))}) ON {at} TO {users}"
+        if rights.change:
+            yield f"GRANT UPDATE ({', '.join(map(self.quote, rights.change))}) ON {at} TO {users}"
+        if rights.delete:
+            yield f"GRANT DELETE ON {at} TO {users}"
+        if table in _IN_ORDER:
+            index = f"{self.quote(f'{table.name}_login')} ON {at}"
+            yield f"CREATE INDEX IF NOT EXISTS {index} (login, {_IN_ORDER[table]})"
+        if table is not schema.events:
+            yield f"DROP TRIGGER IF EXISTS of_run ON {at}"
+            yield (
+                f"CREATE TRIGGER of_run BEFORE INSERT OR UPDATE OF run_id ON {at} "
+                f"FOR EACH ROW EXECUTE FUNCTION {self._at('journal_of_run')}()"
+            )
+
+    def _events(self, at: str) -> Iterator[str]:
+        for name, when in (
+            ("added", f"BEFORE INSERT ON {at} FOR EACH ROW"),
+            ("kept", f"BEFORE UPDATE OR DELETE OR TRUNCATE ON {at} FOR EACH STATEMENT"),
+        ):
+            yield f"DROP TRIGGER IF EXISTS {name} ON {at}"
+            yield f"CREATE TRIGGER {name} {when} EXECUTE FUNCTION {self._at(f'journal_{name}')}()"
+
+    def _whole_tables(self) -> Iterator[str]:
+        """What is nobody's in particular: how long the chain is, and which version the tables have."""
+        users, auditors = self.quote(self.users), self.quote(self.auditors)
+        sharing, heartbeat = self._at(SHARING), self._at(schema.heartbeat.name)
+        columns = "id INTEGER PRIMARY KEY, users name NOT NULL, auditors name NOT NULL"
+        yield f"CREATE TABLE IF NOT EXISTS {sharing} ({columns})"
+        yield f"DELETE FROM {sharing}"  # noqa: S608 - names are quoted
+        yield f"INSERT INTO {sharing} VALUES (1, {_text(self.users)}, {_text(self.auditors)})"  # noqa: S608
+        seen = (self._at(schema.head.name), self._at(schema.version.name), sharing)
+        yield f"REVOKE ALL ON {', '.join((*seen, heartbeat))} FROM PUBLIC, {users}, {auditors}"
+        yield f"GRANT SELECT ON {', '.join(seen)} TO {users}, {auditors}"
+        yield f"GRANT SELECT (id), UPDATE (at) ON {heartbeat} TO {users}"
+
+    def _functions(self) -> Iterator[str]:
+        """They run as the tables' owner, so they look for nothing in places that others can write to."""
+        for name, body in (("added", self._added()), ("of_run", self._of_run()), ("kept", _KEPT)):
+            at = f"{self._at(f'journal_{name}')}()"
+            yield (
+                f"CREATE OR REPLACE FUNCTION {at} RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER "
+                f"SET search_path = pg_catalog, pg_temp AS $journal${body}$journal$"
+            )
+            # Whoever could put it on a table of her own would move the head.
+            yield f"REVOKE ALL ON FUNCTION {at} FROM PUBLIC"
+
+    def _first_login(self) -> str:
+        events = self._at(schema.events.name)
+        return f"SELECT e.login FROM {events} e WHERE e.run_id = NEW.run_id ORDER BY e.seq LIMIT 1"  # noqa: S608
+
+    def _added(self) -> str:
+        head = self._at(schema.head.name)
+        return f"""
+DECLARE
+    place record;
+    whose name;
+    digest text;
+BEGIN
+    PERFORM pg_advisory_xact_lock({LOCK});
+    SELECT h.rows + 1 AS seq, h.last_hash INTO place FROM {head} h WHERE h.id = 1 FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE not_null_violation USING MESSAGE = {_text(NO_HEAD)};
+    END IF;
+    IF NEW.seq IS NULL THEN
+        NEW.seq := place.seq;
+        NEW.prev_hash := place.last_hash;
+    END IF;
+    digest := {hash_in_sql("NEW.")};
+    IF NEW.seq <> place.seq OR NEW.prev_hash <> place.last_hash OR coalesce(NEW.hash, digest) <> digest THEN
+        RAISE integrity_constraint_violation USING MESSAGE = 'the row does not follow the last one';
+    END IF;
+    NEW.hash := digest;
+    NEW.login := session_user;
+    IF NEW.run_id <> '' THEN
+        whose := ({self._first_login()});
+        IF whose <> session_user AND NOT pg_has_role(session_user, current_user, 'USAGE') THEN
+            RAISE insufficient_privilege USING MESSAGE = 'the run is another user''s';
+        END IF;
+        NEW.login := coalesce(whose, session_user);
+    END IF;
+    UPDATE {head} SET rows = NEW.seq, last_hash = NEW.hash WHERE id = 1;
+    RETURN NEW;
+END
+"""  # noqa: S608 - names are quoted
+
+    def _of_run(self) -> str:
+        return f"""
+BEGIN
+    NEW.login := session_user;
+    IF NEW.run_id <> '' THEN
+        NEW.login := coalesce(({self._first_login()}), session_user);
+    END IF;
+    RETURN NEW;
+END
+"""
+
+
+_KEPT = """
+BEGIN
+    RAISE insufficient_privilege USING MESSAGE = 'what has happened is never changed';
+END
+"""
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
