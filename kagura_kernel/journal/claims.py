@@ -28,6 +28,9 @@ RENEW_SECONDS = 60.0
 LAPSE = timedelta(minutes=5)
 """How long a claim counts that nobody renews: clocks of machines differ, and a laptop that sleeps is no dead one."""
 
+FORGET = timedelta(days=1)
+"""How long one stays that counts no more, should its process come back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -87,10 +90,10 @@ class Claims:
         """
         with self._journal.writing() as writing:
             found = self._rows(writing, claim.user)
-            gone = [row.id for row in found if not self._alive(row.owner)]
+            gone = [row.id for row in found if not self._alive(row.owner) or self._lapsed(row, FORGET)]
             if gone:
                 writing.connection.execute(delete(claims).where(claims.c.id.in_(gone)))
-            quota.check(claim, [_claim(row) for row in found if row.id not in gone and self._counts(row)])
+            quota.check(claim, [_claim(row) for row in found if row.id not in gone and not self._lapsed(row)])
             writing.connection.execute(insert(claims), self._values(claim))
 
     def renew(self, ids: Iterable[str]) -> None:
@@ -107,7 +110,7 @@ class Claims:
     def held(self, user: str) -> list[Claim]:
         """What counts now of a person's quota, the oldest first."""
         rows = self._journal.read(self._query(user))
-        return [_claim(row) for row in rows if self._alive(row.owner) and self._counts(row)]
+        return [_claim(row) for row in rows if self._alive(row.owner) and not self._lapsed(row)]
 
     def _rows(self, writing: Writing, user: str) -> Sequence[Row[Any]]:
         return writing.connection.execute(self._query(user)).fetchall()
@@ -116,8 +119,8 @@ class Claims:
         query = select(claims).order_by(claims.c.at, claims.c.id)
         return query.where(claims.c.user_name == as_text(user)) if self._by_name else query
 
-    def _counts(self, row: Row[Any]) -> bool:
-        return moment(row.until) >= self._journal.clock.now()
+    def _lapsed(self, row: Row[Any], since: timedelta = timedelta()) -> bool:
+        return moment(row.until) + since < self._journal.clock.now()
 
     def _values(self, claim: Claim) -> dict[str, Any]:
         now = self._journal.clock.now()

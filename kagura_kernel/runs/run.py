@@ -284,8 +284,7 @@ class Run:
             context.planned = await plan_run(
                 order, self._parts, context.memory, context.approver, record, context.shown
             )
-            limits = (one for one in (context.planned.budget_usd, order.most_usd) if one is not None)
-            context.account.budget_usd = min(limits, default=None)
+            context.account.budget_usd = context.planned.budget_usd
             context.learning.warned = context.planned.lessons
             await context.checkpoints.prepare()
         context.kit = await open_kit(order, self._parts, record)

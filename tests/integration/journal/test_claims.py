@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from kagura_kernel.domain.errors import QuotaReached
-from kagura_kernel.journal.claims import LAPSE, BoxQuota, Claim, Claims
+from kagura_kernel.journal import schema
+from kagura_kernel.journal.claims import FORGET, LAPSE, BoxQuota, Claim, Claims
 from kagura_kernel.journal.owner import lose, process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock
@@ -133,6 +134,9 @@ async def test_a_process_elsewhere_counts_as_long_as_it_renews(where):
         # One that slept and comes back has its box all the same.
         claims.renew(["c-1"])
         assert [held.id for held in claims.held("ada")] == ["c-1", "c-2"]
+        await clock.advance((LAPSE + FORGET + timedelta(seconds=1)).total_seconds())
+        claims.take(claim(3), quota)
+        assert [row.id for row in journal.read(schema.claims.select())] == ["c-3"]
     finally:
         journal.close()
 

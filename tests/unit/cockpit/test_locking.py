@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kagura_kernel.cockpit.locking import audit_budget
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.settings import Settings, WriteMode
 from kagura_kernel.runs.request import RunRequest
@@ -75,3 +76,11 @@ def test_a_definition_has_no_more_than_a_cell(launch, project):
     assert launch("write", agent=str(project / "agent.yaml")) == "done"
     with pytest.raises(UsageError, match="the setting `brain` says"):
         launch("brain", agent=str(project / "agent.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("said", "locked", "usd"), [(None, True, 2.0), (1.0, True, 1.0), (5.0, True, 2.0), (5.0, False, 5.0)]
+)
+def test_an_audit_costs_no_more_than_is_locked(said, locked, usd):
+    settings = Settings(budget_usd=2.0, locked=("budget_usd",) if locked else ())
+    assert audit_budget(said, settings) == usd
