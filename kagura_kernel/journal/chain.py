@@ -19,6 +19,9 @@ LOCK = 0x6B61677572610001
 """The lock of PostgreSQL that writers take turns by, for all journals of a database: those in other schemas wait a
 little, and nothing worse."""
 
+END_STALLED = "journal_end_stalled"
+"""The function of a journal that is shared which ends whoever keeps the others from writing: see `rights`."""
+
 NO_HEAD = "its head record is missing; `kagura-kernel journal verify` says more"
 
 

@@ -76,6 +76,10 @@ class Place(Protocol):
         """Take what was deleted off the disk too, as far as that can be done while others go on."""
         ...
 
+    def unblock(self, connection: Connection) -> None:
+        """Do what can be done about another one who has been writing for too long; raises nothing."""
+        ...
+
     def why_gone(self) -> str:
         """Why writing would go nowhere although the connection lives; empty when all is well."""
         ...
@@ -152,7 +156,11 @@ class Database:
             self._roll_back()
             if self.place.is_damage(error):
                 raise JournalUnreadable(self.where, self.place.why(error)) from error
-            kind = JournalLocked if self.place.is_busy(error) else JournalUnwritable
+            kind = JournalUnwritable
+            if self.place.is_busy(error):
+                kind = JournalLocked
+                if self._writer is not None:
+                    self.place.unblock(self._writer)
             raise kind(self.where, self.place.why(error)) from error
         except BaseException:
             self._roll_back()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from kagura_kernel.domain.errors import ConfigurationError, NotInstalled
-from kagura_kernel.journal.chain import LOCK, NO_HEAD, Chain, ChainOfOthers, ChainOnServer
+from kagura_kernel.journal.chain import END_STALLED, LOCK, NO_HEAD, Chain, ChainOfOthers, ChainOnServer
 from kagura_kernel.journal.statements import run_text
 
 if TYPE_CHECKING:
@@ -125,6 +125,12 @@ class PostgresServer:
     def scour(self, connection: Connection) -> None:
         """Free what was deleted; the server writes over it, and keeps its own log as long as it is told to."""
         connection.exec_driver_sql("VACUUM journal_checkpoints")
+
+    def unblock(self, connection: Connection) -> None:
+        """Have a journal that is shared end whoever has held its lock for long; others ask their administrator."""
+        if connection.info[_SHARED]:
+            with suppress(SQLAlchemyError):
+                connection.exec_driver_sql(f"SELECT {END_STALLED}()")
 
     def why_gone(self) -> str:
         """Nothing to see from here: a server that is gone says so itself."""

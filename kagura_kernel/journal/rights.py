@@ -14,10 +14,14 @@ from typing import NamedTuple
 from sqlalchemy import Table
 
 from kagura_kernel.journal import schema
-from kagura_kernel.journal.chain import LOCK, NO_HEAD, Content, hash_in_sql
+from kagura_kernel.journal.chain import END_STALLED, LOCK, NO_HEAD, Content, hash_in_sql
 
 SHARING = "journal_sharing"
 """The table that says with whom a journal is shared; where it is not, there is none."""
+
+
+STALLED_SECONDS = 5
+"""How long a session may hold the journal's lock, or lock a table of it whole, once somebody waits."""
 
 
 class _Rights(NamedTuple):
@@ -126,14 +130,20 @@ class SharedTables:
 
     def _functions(self) -> Iterator[str]:
         """They run as the tables' owner, so they look for nothing in places that others can write to."""
-        for name, body in (("added", self._added()), ("of_run", self._of_run()), ("kept", _KEPT)):
+        for name, gives, body in (
+            ("added", "trigger", self._added()),
+            ("of_run", "trigger", self._of_run()),
+            ("kept", "trigger", _KEPT),
+            ("end_stalled", "void", self._end_stalled()),
+        ):
             at = f"{self._at(f'journal_{name}')}()"
             yield (
-                f"CREATE OR REPLACE FUNCTION {at} RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER "
+                f"CREATE OR REPLACE FUNCTION {at} RETURNS {gives} LANGUAGE plpgsql SECURITY DEFINER "
                 f"SET search_path = pg_catalog, pg_temp AS $journal${body}$journal$"
             )
-            # Whoever could put it on a table of her own would move the head.
+            # Whoever could put one on a table of her own would move the head.
             yield f"REVOKE ALL ON FUNCTION {at} FROM PUBLIC"
+        yield f"GRANT EXECUTE ON FUNCTION {self._at(END_STALLED)}() TO {self.quote(self.users)}"
 
     def _first_login(self) -> str:
         events = self._at(schema.events.name)
@@ -171,6 +181,23 @@ BEGIN
     END IF;
     UPDATE {head} SET rows = NEW.seq, last_hash = NEW.hash WHERE id = 1;
     RETURN NEW;
+END
+"""  # noqa: S608 - names are quoted
+
+    def _end_stalled(self) -> str:
+        tables = ", ".join(_text(self._at(table.name)) for table in schema.metadata.sorted_tables)
+        return f"""
+BEGIN
+    PERFORM pg_terminate_backend(s.pid) FROM (
+        SELECT DISTINCT a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid) JOIN pg_roles r ON r.oid = a.usesysid
+        WHERE l.granted AND a.datname = current_database() AND r.rolname <> current_user AND NOT r.rolsuper
+            AND coalesce(a.xact_start, a.state_change) < clock_timestamp() - interval '{STALLED_SECONDS} seconds'
+            AND (
+                (l.locktype, l.classid, l.objid, l.objsubid) = ('advisory', {LOCK >> 32}, {LOCK & 0xFFFFFFFF}, 1)
+                OR l.relation = ANY (ARRAY[{tables}]::regclass[])
+                    AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+            )
+    ) s;
 END
 """  # noqa: S608 - names are quoted
 

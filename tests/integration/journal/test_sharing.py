@@ -14,8 +14,16 @@ import pytest
 
 from kagura_kernel.cli.main import main
 from kagura_kernel.domain.approvals import Verdict
-from kagura_kernel.domain.errors import ApprovalUnknown, JournalTampered, JournalUnwritable, RunUnknown, UsageError
+from kagura_kernel.domain.errors import (
+    ApprovalUnknown,
+    JournalLocked,
+    JournalTampered,
+    JournalUnwritable,
+    RunUnknown,
+    UsageError,
+)
 from kagura_kernel.journal import checkpoints, schema, views
+from kagura_kernel.journal.chain import LOCK
 from kagura_kernel.journal.exporting import ExportPart, export_lines
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
@@ -549,6 +557,33 @@ def holding(url: str, *statements: str) -> Iterator[psycopg.Connection[Any]]:
             connection.execute(statement.encode())
         yield connection
         connection.rollback()
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        f"INSERT INTO journal_events ({CONTENT}) VALUES ('', 'x', 'run-bob', '', '{{}}')",
+        f"SELECT pg_advisory_lock({LOCK})",
+        "LOCK TABLE journal_messages IN ACCESS EXCLUSIVE MODE",
+    ],
+    ids=["a row", "the lock of a session", "a table"],
+)
+def test_whoever_keeps_the_others_from_writing_for_long_is_ended(told, monkeypatch, held):
+    monkeypatch.setattr("kagura_kernel.journal.rights.STALLED_SECONDS", 0)
+    tell(told.of("kagura"), "GRANT pg_signal_backend, pg_read_all_stats TO keeper")
+    assert main(["journal", "share", "--url", told.url]) == 0
+    monkeypatch.setattr("kagura_kernel.journal.postgres.LOCK_SECONDS", 0.2)
+    ada = told.open("ada")
+    mailbox = Mailbox(ada)
+    with psycopg.connect(told.of("bob").replace("+psycopg", "")) as connection:
+        connection.execute(held.encode())
+        with pytest.raises(JournalLocked):
+            mailbox.send("run-ada", "kill", by="ada")
+        mailbox.send("run-ada", "kill", by="ada")
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute("SELECT 1")
+    tell(told.of("kagura"), "REVOKE pg_signal_backend, pg_read_all_stats FROM keeper")
+    assert told.open("ivy").verify().rows == 10
 
 
 def test_whoever_holds_the_lock_keeps_nobody_from_reading(told):
