@@ -190,17 +190,16 @@ def test_what_is_there_already_is_left_and_anything_else_keeps_the_server_from_s
 
 
 async def test_a_key_is_a_person_s_and_their_day_is_limited(hub):
-    heard: list[tuple[str, str, Any]] = []
+    heard: list[tuple[str, Any]] = []
     people: dict[str, Any] = {}
 
     async def answer(request: web.Request) -> web.Response:
-        assert request.headers["Authorization"] == "Bearer sk-master"
-        if request.path == "/user/info":
-            return web.json_response({}, status=200 if request.query["user_id"] in people else 404)
+        assert (request.method, request.headers["Authorization"]) == ("POST", "Bearer sk-master")
         said = await request.json()
-        heard.append((request.method, request.path, said))
+        heard.append((request.path, said))
+        if request.path == "/user/new" and said["user_id"] in people:
+            return web.json_response({}, status=409)
         if request.path.startswith("/user/"):
-            assert (said["user_id"] in people) is (request.path == "/user/update")
             people[said["user_id"]] = said
         return web.json_response({"key": f"sk-{len(heard)}"})
 
@@ -216,7 +215,8 @@ async def test_a_key_is_a_person_s_and_their_day_is_limited(hub):
     finally:
         await runner.cleanup()
     assert first != second
-    assert [path for _, path, _ in heard] == ["/user/new", "/key/generate", "/user/update", "/key/generate"]
+    assert [path for path, _ in heard] == ["/user/new", "/key/generate", "/user/new", "/user/update", "/key/generate"]
+    assert not any("team_id" in said for _, said in heard)
     assert (people["ana"]["max_budget"], people["ana"]["budget_duration"]) == (hub.names["USD_A_DAY"], "1d")
 
 
