@@ -96,8 +96,8 @@ def shared_journal() -> Iterator[Shared]:
         yield shared
 
 
-def password_of(shared: Shared, name: str) -> str:
-    """The password of a role that the Hub's own code has made."""
+def role_of(shared: Shared, name: str) -> tuple[str, str]:
+    """A role that the Hub's own code has made, and its password."""
     modules = {name: ModuleType(name) for name in ("kubernetes_asyncio", "psycopg2")}
     vars(modules["kubernetes_asyncio"]).update(client=None, config=None)
     # The Hub has the driver before ours, which takes the same words.
@@ -107,8 +107,7 @@ def password_of(shared: Shared, name: str) -> str:
     names: dict[str, Any] = {"c": spawner}
     with patch.dict(sys.modules, modules), patch.dict(os.environ, environ):
         exec(VALUES["hub"]["extraConfig"]["kagura"], names)
-        password: str = names["database_role"](name)
-    return password
+        return names["role_of"](name), names["database_role"](name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ class Scene:
     cell: str  # Ana's cell that waits
     question: str  # What it waits for
     journal: Shared
-    passwords: Mapping[str, str]
+    roles: Mapping[str, tuple[str, str]]  # Of each, with its password
 
     def runs(self, person: Person) -> list[str]:
         return [one["run_id"] for one in person.kagura("GET", "runs").json["items"]]
@@ -135,10 +134,10 @@ def scene() -> Iterator[Scene]:
         folder.chmod(0o755)
         journal = stack.enter_context(shared_journal())
         (folder / "shared.toml").write_text(SHARED)
-        passwords = {name: password_of(journal, name) for name in ("ana", "ben")}
+        roles = {name: role_of(journal, name) for name in ("ana", "ben")}
         people = {
-            name: {"KAGURA_JOURNAL_URL": journal.url(name), "PGPASSWORD": password}
-            for name, password in passwords.items()
+            name: {"KAGURA_JOURNAL_URL": journal.url(role), "PGPASSWORD": password}
+            for name, (role, password) in roles.items()
         }
         hub = stack.enter_context(jupyterhub(folder, {"KAGURA_SHARED_CONFIG": str(folder / "shared.toml")}, people))
         with ThreadPoolExecutor() as pool:
@@ -153,7 +152,7 @@ def scene() -> Iterator[Scene]:
         # Ana's one box counts for nothing here.
         said = kernels["ben"].run("%%sandbox bash\necho of $JUPYTERHUB_USER, boxed")
         assert "boxed" in said, said
-        yield Scene(ana, ben, kernels, cell, waiting(ana)[0]["id"], journal, passwords)
+        yield Scene(ana, ben, kernels, cell, waiting(ana)[0]["id"], journal, roles)
 
 
 def waiting(person: Person) -> list[Any]:
@@ -186,7 +185,7 @@ def test_nobody_decides_another_s_approval_by_whatever_way(scene):
     assert "ApprovalUnknown" in scene.kernels["ben"].run(f"%kagura approve {scene.question}")
     [run] = scene.runs(scene.ana)
     assert "RunUnknown" in scene.kernels["ben"].run(f"%kagura kill {run}")
-    with psycopg.connect(scene.journal.url("ben", scene.passwords["ben"])) as connection:
+    with psycopg.connect(scene.journal.url(*scene.roles["ben"])) as connection:
         changed = connection.execute("UPDATE journal_approvals SET verdict = 'allow', decided_by = 'ben'")
         assert changed.rowcount == 0
     assert [one["id"] for one in waiting(scene.ana)] == [scene.question]

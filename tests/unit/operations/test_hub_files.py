@@ -132,15 +132,22 @@ def test_what_binds_a_person_has_the_figures_of_what_binds_their_kernel(hub):
 def test_each_person_has_a_place_an_account_a_role_and_a_key_of_their_own(hub):
     ana, ben = prepared(hub, "ana"), prepared(hub, "Ben O'Neil")
     assert ana.environment["OURS"] == "1"
-    assert ana.environment["KAGURA_JOURNAL_URL"] == "postgresql://ana@db.example.org/kagura"
+    assert ana.environment["KAGURA_JOURNAL_URL"] == "postgresql://hub_ana@db.example.org/kagura"
     assert (ana.environment["PGPASSWORD"], ana.environment["ANTHROPIC_AUTH_TOKEN"]) == ("password of ana", "sk-ana")
     assert ana.service_account != ben.service_account
-    assert ben.environment["KAGURA_JOURNAL_URL"] == "postgresql://Ben%20O%27Neil@db.example.org/kagura"
+    assert ben.environment["KAGURA_JOURNAL_URL"] == "postgresql://hub_Ben%20O%27Neil@db.example.org/kagura"
     for one in (ana, ben):
         assert re.fullmatch(r"boxes-[a-z0-9]([a-z0-9-]*[a-z0-9])?", one.environment["KAGURA_KUBERNETES_NAMESPACE"])
         assert len(one.environment["KAGURA_KUBERNETES_NAMESPACE"]) < 64
     # Names that look alike are two people.
     assert hub.names["slug"]("a.b") != hub.names["slug"]("a-b") != hub.names["slug"]("A-B")
+
+
+def test_a_name_is_never_taken_for_another_role(hub):
+    # Whoever signs up as the journal's owner, or with a name that PostgreSQL would cut off, is somebody else.
+    assert hub.names["role_of"]("keeper") == "hub_keeper"
+    with pytest.raises(ValueError, match="cut this name off"):
+        hub.names["role_of"]("ü" * 30)
 
 
 def test_what_the_hub_makes_is_what_one_would_make_by_hand(hub):
