@@ -20,6 +20,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from kagura_kernel.domain.errors import ConfigurationError, NotInstalled
+from kagura_kernel.journal.batch import BATCH, Batch
 from kagura_kernel.journal.chain import END_STALLED, LOCK, NO_HEAD, Chain, ChainOfOthers, ChainOnServer
 from kagura_kernel.journal.statements import run_text
 
@@ -68,6 +69,8 @@ class PostgresServer:
 
     def begin(self, connection: Connection, *, flush: bool, wait: bool = True) -> None:
         """Wait for the journal's lock, at most five seconds; the lock goes with the transaction."""
+        # With statements prepared of its own, the driver would drop those of a `Batch` at every rollback.
+        self._driver(connection).prepare_threshold = None
         words = ["BEGIN"]
         if flush:
             # As the server has it for everybody. A commit that reaches the disk takes those before it along.
@@ -77,14 +80,18 @@ class PostgresServer:
             words.append("SET LOCAL lock_timeout = '1ms'")
         words.append(f"SELECT pg_advisory_xact_lock({LOCK})")
         # One message, for every answer of a server costs a round trip.
-        for text in words if _in_pipeline(self._driver(connection)) else ["; ".join(words)]:
+        for text in words if BATCH in connection.info else ["; ".join(words)]:
             run_text(connection, text)
 
     @contextmanager
     def without_waiting(self, connection: Connection) -> Iterator[None]:
         """Every answer of a server costs a round trip: all are waited for together."""
-        with self._driver(connection).pipeline():
+        connection.info[BATCH] = batch = Batch(connection, self._driver(connection))
+        try:
             yield
+            batch.send()
+        finally:
+            del connection.info[BATCH]
         connection.info[_ANSWERED] = time.time()
 
     def is_awake(self, connection: Connection) -> bool:
@@ -179,10 +186,6 @@ class PostgresServer:
         driver = connection.connection.driver_connection
         assert isinstance(driver, Driver)  # noqa: S101 - the dialect of the engine makes nothing else
         return driver
-
-
-def _in_pipeline(driver: Driver[Any]) -> bool:
-    return driver.pgconn.pipeline_status != 0
 
 
 def _cause(error: Exception) -> BaseException | None:

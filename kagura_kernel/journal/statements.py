@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 from sqlalchemy import ClauseElement, Connection, Dialect
 
+from kagura_kernel.journal.batch import BATCH
+
 
 class Cursor(Protocol):
     """What is used of a driver's cursor."""
@@ -41,8 +43,7 @@ class Statement:
         made = self._made.get(dialect.name)
         if made is None:
             made = self._made[dialect.name] = _Compiled(self._statement, dialect)
-        found: Cursor = _driver(connection).execute(made.text, made.parameters(values or {}))
-        return found
+        return run_text(connection, made.text, made.parameters(values or {}))
 
     def stored(self, connection: Connection, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
         """All rows, each text as the bytes that are stored: a `bytearray`, which no other value is."""
@@ -58,8 +59,8 @@ class Statement:
 
 def run_text(connection: Connection, text: str, values: Mapping[str, Any] | Sequence[Any] | None = None) -> Cursor:
     """Run a text as it is, with values in the driver's own way if it has any; raises the driver's errors."""
-    driver = _driver(connection)
-    found: Cursor = driver.execute(text) if values is None else driver.execute(text, values)
+    taker = connection.info.get(BATCH) or _driver(connection)
+    found: Cursor = taker.execute(text) if values is None else taker.execute(text, values)
     return found
 
 

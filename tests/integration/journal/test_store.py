@@ -89,6 +89,17 @@ def test_a_text_that_is_not_unicode_comes_back_as_it_was(journal):
     assert journal.verify().rows == 2
 
 
+def test_a_text_is_nothing_but_a_text_to_the_database(journal):
+    text = "it's; -- \\' %s %(key)s %% $1 :at ? E'\\n' \"x\" ');DROP TABLE journal_runs;--"
+    events = [RUN.started(task=text), RUN.noted(text), RUN.counted(model=text), RUN.finished(error_code=text)]
+    # The second time each goes another way than the first.
+    for event in events * 2:
+        journal.append(event)
+    assert [stored.event for stored in journal.events()] == events * 2
+    assert (views.runs(journal)[0].task, views.runs(journal)[0].error_code) == (text, text)
+    assert journal.verify().rows == 8
+
+
 def test_a_kind_of_a_later_version_comes_back_as_a_plain_event(journal):
     later = RUN.noted().model_copy(update={"kind": "box.moved"})
     journal.append(later)
