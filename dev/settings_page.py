@@ -30,12 +30,38 @@ A table `[endpoints.NAME]`, in the file only, for each service with an OpenAI-co
 `output_usd` are given together. A key is never written there; three fields say where it is kept.
 """
 
+_SHARED = """## Shared settings
+
+What an administrator says for everybody on a machine stands in `/etc/kagura-kernel/shared.toml`, in the same words. It
+holds where a person's own file and variables say nothing else; of a table with rows (`endpoints`, `env`, `mirrors`) a
+person's rows come to the shared ones.
+
+```toml
+# /etc/kagura-kernel/shared.toml
+boxes = ["kubernetes", "docker"]     # what --box auto tries, in this order
+kubernetes_runtime_class = "gvisor"
+budget_usd = 2.0
+quota_boxes = 3
+quota_usd_per_day = 20.0
+locked = ["boxes", "kubernetes_runtime_class", "budget_usd", "quota_boxes", "quota_usd_per_day"]
+```
+
+What `locked` names has the value that stands there, or its default where none does. A person's file or variable that
+says something else is an error that names it, the form shows it and why it cannot be changed, and an option of a cell,
+or an agent's definition, only makes it tighter: `--budget 1` goes and `--budget 5` does not. Where the machine has no
+such file, `KAGURA_SHARED_CONFIG` may name one; where it has one, that variable counts for nothing. A file that cannot
+be read or is wrong lets nobody run anything.
+
+Whoever can change their own programs can have a kernel that reads none of this. It binds agents, definitions and people
+in good faith; what binds everybody is said in [JupyterHub](hub.md#what-binds-whom).
+"""
+
 _SIGNS = {"gt": "above", "ge": "from", "le": "up to"}
 
 
 def settings_page() -> str:
     """The page, Markdown."""
-    return "\n".join([_INTRO, *_table(Settings), "", _ENDPOINTS, *_table(EndpointSettings), ""])
+    return "\n".join([_INTRO, *_table(Settings), "", _SHARED, _ENDPOINTS, *_table(EndpointSettings), ""])
 
 
 def _table(of: type[Any]) -> Iterator[str]:

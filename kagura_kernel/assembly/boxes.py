@@ -76,7 +76,13 @@ class Boxes:
 
         made = self._made()
         choice = await choose(
-            name, made, image=spec.image, image_required=spec.image_required, shared=self.shared, probe=tried
+            name,
+            made,
+            image=spec.image,
+            image_required=spec.image_required,
+            shared=self.shared,
+            order=self._settings.boxes,
+            probe=tried,
         )
         return LaunchedBox(started or await choice.backend.start(spec), choice.reason)
 
@@ -99,7 +105,8 @@ class Boxes:
     async def probe(self) -> list[PartStatus]:
         """Every back-end's state, by starting a box of each; of those elsewhere only where there is word of a place."""
         every, elsewhere = self._made(), {"ssh": self._settings.ssh_host, "kubernetes": self._in_a_cluster()}
-        made = {name: every[name] for name in every if elsewhere.get(name, True)}
+        wanted = self._settings.boxes
+        made = {name: every[name] for name in every if name in wanted or elsewhere.get(name, True)}
         probes = await asyncio.gather(*(backend.probe() for backend in made.values()))
         return [
             PartStatus(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from kagura_kernel.domain.errors import JournalError, KaguraError, RunLost, RunU
 from kagura_kernel.domain.events import RunFinished, RunStarted
 from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import lose
 from kagura_kernel.journal.store import Journal
@@ -55,6 +56,7 @@ class DaskChildren:
     def __init__(self, parts: DaskParts) -> None:
         self._parts = parts
         self._clients: dict[str, asyncio.Task[Client]] = {}
+        self._places = _Places()
 
     async def run(self, order: ChildOrder, started: Callable[[str, str], None]) -> RunOutcome:
         """Do it; see `Children.run`. A child whose worker is gone comes back as `lost`.
@@ -67,8 +69,11 @@ class DaskChildren:
         text, contents = await asyncio.to_thread(self._packed, order)
         client = await self._client(order.workers)
 
-        future = client.submit(dask_worker.run_child, text, contents, key=f"kagura-{run_id}", pure=False, retries=0)
-        one = _Watched(self._parts, client, future, order, started)
+        places, more = await self._places.of(client, order)
+        future = client.submit(
+            dask_worker.run_child, text, contents, key=f"kagura-{run_id}", pure=False, retries=0, workers=places, **more
+        )
+        one = _Watched(self._parts, client, future, order, started, frozenset(places))
         try:
             return await one.to_the_end()
         except BaseException:
@@ -101,12 +106,78 @@ class DaskChildren:
         return await asyncio.shield(connecting)
 
 
+class _Places:
+    """Which workers have boxes. Each is asked once, by the address that it has as long as it lives."""
+
+    def __init__(self) -> None:
+        # What several children at once want to know is asked once.
+        self._asking = asyncio.Lock()
+        self._says: dict[tuple[str, str], bool] = {}
+        self._whys: dict[tuple[str, str, str], str] = {}
+
+    async def of(self, client: Client, order: ChildOrder) -> tuple[list[str], dict[str, Any]]:
+        """The workers that a child may go to, and what else Dask is told of it.
+
+        Where some say how many boxes they have, it goes to one of these, as one of so many. Otherwise each is tried.
+
+        Raises:
+            WorkersUnavailable: none of them has a box.
+        """
+        scheduler, workers = order.workers, list(await client.nthreads())
+        if order.handoff.policy and not SandboxPolicy(SandboxPolicyType(order.handoff.policy)).walled:
+            return workers, {}
+        async with self._asking:
+            if saying := await self._saying(client, scheduler, workers):
+                return saying, {"resources": {dask_worker.RESOURCE: 1}}
+            whys = await self._tried(client, scheduler, workers, order.box)
+        if able := [one for one, why in whys.items() if not why]:
+            return able, {}
+        for one in workers:
+            # Somebody may mend it, and the next child finds out.
+            self._whys.pop((scheduler, one, order.box), None)
+        told = "; ".join(f"{one}: {why}" for one, why in whys.items())
+        raise WorkersUnavailable(scheduler, f"no worker there has a box. {told}")
+
+    async def _saying(self, client: Client, scheduler: str, workers: Sequence[str]) -> list[str]:
+        """Those that say how many boxes they have."""
+        new = [one for one in workers if (scheduler, one) not in self._says]
+        for one, says in (await _each(client, new, dask_worker.says_boxes)).items():
+            self._says[scheduler, one] = says is True
+        return [one for one in workers if self._says.get((scheduler, one))]
+
+    async def _tried(self, client: Client, scheduler: str, workers: Sequence[str], box: str) -> dict[str, str]:
+        """Why each has no box, found out by starting one; empty where it has."""
+        new = [one for one in workers if (scheduler, one, box) not in self._whys]
+        for one, why in (await _each(client, new, dask_worker.why_no_box, box)).items():
+            self._whys[scheduler, one, box] = why if isinstance(why, str) else _unlike(why)
+        return {one: self._whys.get((scheduler, one, box), "it does not answer") for one in workers}
+
+
+async def _each(client: Client, workers: Sequence[str], function: Callable[..., Any], *words: str) -> dict[str, Any]:
+    """What a function says in each of these workers; its error where it fails."""
+    if not workers:
+        return {}
+    found: dict[str, Any] = await client.run(function, *words, workers=list(workers), on_error="return")
+    return found
+
+
+def _unlike(error: object) -> str:
+    return f"it does not answer ({type(error).__name__}); install the same version of kagura-kernel there"
+
+
 class _Watched:
     """One child at a worker, from the submission to its end."""
 
     def __init__(
-        self, parts: DaskParts, client: Client, future: Future, order: ChildOrder, started: Callable[[str, str], None]
+        self,
+        parts: DaskParts,
+        client: Client,
+        future: Future,
+        order: ChildOrder,
+        started: Callable[[str, str], None],
+        places: frozenset[str],
     ) -> None:
+        self._places = places
         self._parts = parts
         self._client = client
         self._future = future
@@ -186,23 +257,31 @@ class _Watched:
             self._started(self._run_id, self._owner.rpartition(":")[0])
 
     async def _is_lost(self) -> bool:
-        """Whether it has begun at a worker that the scheduler no longer has."""
+        """Whether it has begun at a worker that the scheduler no longer has.
+
+        Raises:
+            WorkersUnavailable: it has not, and none is left that it could go to.
+        """
         await self._look_for_start()
-        at = await self._place()
+        at, homeless = await self._place()
         if at:
             self._worker, self._missed = at, 0
-        elif self._owner:
+        elif self._owner or homeless:
             self._missed += 1
+        if self._missed >= _MISSES and not self._owner:
+            raise WorkersUnavailable(self._order.workers, "the workers there that had boxes are gone.")
         return self._missed >= _MISSES
 
-    async def _place(self) -> str:
+    async def _place(self) -> tuple[str, bool]:
+        """The worker that has it, and whether none is there that could."""
         key = self._future.key
         try:
             busy = await self._client.processing()
         except Exception as error:  # noqa: BLE001 - whatever it is, the scheduler does not answer; the future will say so
             log.info("the scheduler at %s does not answer: %s", self._order.workers, type(error).__name__)
-            return self._worker
-        return next((worker for worker, keys in busy.items() if key in keys), "")
+            return self._worker, False
+        at = next((worker for worker, keys in busy.items() if key in keys), "")
+        return at, self._places.isdisjoint(busy)
 
     async def _lost(self) -> RunOutcome:
         """Its worker is gone: nothing of it may go on, and what it held is given back."""

@@ -60,6 +60,9 @@ class Report:
     message: str = ""  # The same, for reading
 
 
+RESOURCE = "kagura-box"
+"""What a worker is started with, as `--resources kagura-box=2`, to say how many children it has boxes for."""
+
 BEGUN_BEFORE = "BEGUN_BEFORE"
 """The code of a packet that another worker had begun with: that one is gone."""
 
@@ -178,6 +181,19 @@ def run_child(text: str, contents: Mapping[str, bytes]) -> tuple[str, Contents]:
     # Whatever else it is, it is told where somebody waits for it, by its name alone: its text might hold anything.
     except Exception as error:  # noqa: BLE001 - as above
         return packed(Report(code="ERR_WORKERS", message=f"the worker failed: {type(error).__name__}")), {}
+
+
+def says_boxes(dask_worker: Any) -> bool:
+    """Whether this worker, which Dask hands in by that name, was started with a number of boxes."""
+    return bool(dask_worker.state.total_resources.get(RESOURCE))
+
+
+async def why_no_box(box: str) -> str:
+    """Why this process has no box of this kind, found out by starting one; empty where it has."""
+    try:
+        return await asyncio.to_thread(lambda: _worker.make().why_no_box(box))
+    except KaguraError as error:
+        return f"{error.message} [{error.code}]"
 
 
 async def stop_child(run_id: str) -> None:

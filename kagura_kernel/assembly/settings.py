@@ -12,7 +12,7 @@ from kagura_kernel.assembly.brains import check_endpoints
 from kagura_kernel.assembly.memories import check_memory
 from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.cockpit.status import PartStatus
-from kagura_kernel.domain.settings import Problem, Settings, parse_settings
+from kagura_kernel.domain.settings import NOTHING_SHARED, Problem, Settings, SharedSettings, parse_settings
 from kagura_kernel.journal.place import read_settings, settings_file, text_of
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.credentials.secret import SecretReader, live_secrets
@@ -93,7 +93,7 @@ def cleaner(home: Path) -> Callable[[], Callable[[str], str]]:
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
-    """The user's settings: `KAGURA_CONFIG` or the usual place for configuration, overridden by `KAGURA_…` variables.
+    """The settings in `KAGURA_CONFIG` or the usual place, overridden by `KAGURA_…` variables, over the shared ones.
 
     Where memories are kept is looked at by who needs it: one that cannot be had is `MemoryUnavailable`, whatever the
     reason.
@@ -104,13 +104,13 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     return read_settings(environ, _problems)
 
 
-def check_settings_text(text: str, source: str) -> None:
+def check_settings_text(text: str, source: str, shared: SharedSettings = NOTHING_SHARED) -> None:
     """Return when a file of settings with this text would be right, whatever variables say.
 
     Raises:
         ConfigurationError: with every problem.
     """
-    parse_settings(text, {}, source, lambda settings: [*_problems(settings), *check_memory(settings)])
+    parse_settings(text, {}, source, lambda settings: [*_problems(settings), *check_memory(settings)], shared)
 
 
 def _problems(settings: Settings) -> list[Problem]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kagura_kernel.assembly.settings import check_settings_text
 from kagura_kernel.domain.errors import ConfigurationError
-from kagura_kernel.journal.place import settings_file, text_of
+from kagura_kernel.journal.place import read_shared, settings_file, text_of
 from kagura_kernel.journal.settings_text import Value, replace_file, with_setting
 
 KEYCHAIN = "kagura-kernel"
@@ -38,7 +38,7 @@ def write_settings(environ: Mapping[str, str], values: Mapping[str, Value], *, t
     # Each goes to the head of its table, so that the first is the last to go there.
     for name, value in reversed(list(values.items())):
         changed = with_setting(changed, name, value, table=table)
-    check_settings_text(changed, str(path))
+    check_settings_text(changed, str(path), read_shared(environ))
     try:
         replace_file(path, changed.encode())
     except OSError as error:

@@ -30,6 +30,7 @@ from kagura_kernel.cli.doctor_rows import (
     jupyter,
     laid_out,
     secret_places,
+    shared_settings,
     without_box,
 )
 from kagura_kernel.cli.opening import open_journal, place_of
@@ -159,6 +160,7 @@ def beside_boxes(settings: Settings, place: Path | str, since: datetime, *, full
             Finding("former name", WARN, one, "unset it where nothing else reads it")
             for one in former_variables(os.environ)
         ),
+        *shared_settings(os.environ),
         egress_rules(settings),
         *_providers(),
         secret_places(os.environ),
@@ -188,7 +190,11 @@ def boxes(settings: Settings) -> Iterator[Finding]:
     policy = SandboxPolicy(settings.policy)
     if not policy.walled:
         yield without_box(policy.type, os.environ)
-    elif not any(shared or name == settings.box or name not in BY_NAME for name in able):
+        return
+    order = settings.boxes if settings.box == AUTO else ()
+    if order and (taken := next((name for name in order if name in able), "")):
+        yield _by_order(order[: order.index(taken)], taken, parts)
+    elif not any(not order and (shared or name == settings.box or name not in BY_NAME) for name in able):
         strong = f" of {SHARED_NEEDS.label} isolation or stronger" if shared else ""
         said = f"no back-end{strong} starts a box here, so no run can start"
         if able:
@@ -197,6 +203,14 @@ def boxes(settings: Settings) -> Iterator[Finding]:
             said = f"{said} but an agent's, which asks for each of its commands (the setting `fallback_to_host`)"
         state: State = WARN if settings.fallback_to_host else FAIL
         yield Finding("boxes", state, said, _easiest(part for part in parts if part.isolation not in weak), SANDBOX)
+
+
+def _by_order(passed: Sequence[str], taken: str, parts: Sequence[PartStatus]) -> Finding:
+    """Which back-end `auto` takes by the order in the settings, and why not the ones before it."""
+    told = {part.name: f"{part.isolation} walls are too weak here" if part.ok else _reason(part) for part in parts}
+    whys = [f"{name}: {told.get(name, 'there is no such back-end')}" for name in passed]
+    said = "; ".join([f"`--box auto` takes {taken}, by the setting `boxes`", *whys])
+    return Finding("box order", OK, said, part=SANDBOX)
 
 
 def _easiest(parts: Iterable[PartStatus]) -> str:

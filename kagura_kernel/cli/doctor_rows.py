@@ -20,7 +20,7 @@ from kagura_kernel.cli.printing import for_terminal, paragraph, size, terminal_w
 from kagura_kernel.domain.errors import ConfigurationError, KaguraError, SecretUnavailable
 from kagura_kernel.domain.settings import SandboxPolicyType, Settings
 from kagura_kernel.journal import views
-from kagura_kernel.journal.place import data_home, settings_file
+from kagura_kernel.journal.place import data_home, read_shared, settings_file
 from kagura_kernel.jupyter.installed import look
 from kagura_kernel.membrane.credentials.secret import KeychainUnusable, SecretReader, keychain_name
 
@@ -182,6 +182,15 @@ def egress_rules(settings: Settings) -> Finding:
     asks = "any other host is a question" if "ask" in settings.net else "no other host can be asked for"
     opened = ", ".join(named) or "nothing by itself"
     return Finding("egress rules", OK, f"a run reaches {opened}; {asks}")
+
+
+def shared_settings(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """What an administrator says here for everybody, by names; nothing where there is no such file."""
+    shared = read_shared(environ)
+    if shared.source:
+        said = f"{shared.source} sets {', '.join(name for name in shared.values if name != 'locked') or 'nothing'}"
+        locked = f"; nobody else changes {', '.join(shared.locked)}" if shared.locked else ""
+        yield Finding("shared settings", OK, f"{said}{locked}")
 
 
 def secret_places(environ: Mapping[str, str]) -> Finding:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.provider import AUTO, CLAUDE, SEALED, usual_model
+from kagura_kernel.cockpit.ordering import login_name
 from kagura_kernel.domain.identity import new_run_id, new_session_id
 
 if TYPE_CHECKING:
@@ -50,5 +51,6 @@ def classifying_order(message: Message, choices: Choices) -> ClassifyingOrder:
         budget_usd=settings.budget_usd,
         origin=message.origin,
         by=message.by,
+        user=login_name(),
         owner=choices.owner,
     )

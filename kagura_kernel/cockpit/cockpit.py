@@ -19,7 +19,8 @@ from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
-from kagura_kernel.cockpit.ordering import Choices, check_name, order_for, session_name
+from kagura_kernel.cockpit.ordering import Choices, check_name, login_name, order_for, session_name
+from kagura_kernel.cockpit.quotas import Quotas
 from kagura_kernel.cockpit.records import Board, LeaseView, Records, held_elsewhere, lease_views, take_back, where_held
 from kagura_kernel.cockpit.sessions import Sessions
 from kagura_kernel.cockpit.settling import ChangeDesk
@@ -34,6 +35,7 @@ from kagura_kernel.domain.events import ChangesSettled, RunFinished
 from kagura_kernel.domain.identity import new_session_id
 from kagura_kernel.domain.notebook import ContextMode, WriteCells
 from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.policy import SandboxPolicy
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import sentences, views
 from kagura_kernel.journal.leases import LeaseRow
@@ -47,9 +49,10 @@ from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.memory.store import ready
 from kagura_kernel.plugins.calling import CallLimits
 from kagura_kernel.runs.keeping import KeptBox, KeptBoxes
-from kagura_kernel.runs.order import Children, KitParts, Price, RunParts, StartBox
+from kagura_kernel.runs.order import Children, KitParts, Price, RunOrder, RunParts, StartBox
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import Run
+from kagura_kernel.sandbox.backend import BoxSpec
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.dispatching import Session
@@ -138,6 +141,7 @@ class Cockpit:
         self._has_talked = bool(earlier)  # Whether anything was said in it
         self._left_session = ""  # The one before it, with a conversation that can be gone back to
         self._kept = KeptBoxes(parts.journal, parts.clock)
+        self._quotas = Quotas(parts.choices.settings, parts.journal, parts.clock, parts.choices.owner, parts.alive)
         self._model = ""
         self._sweeping = Sweeping(parts.membrane.ledger, parts.sweep, self._engine, parts.alive)
         self._sweeping.begin()
@@ -297,6 +301,25 @@ class Cockpit:
         """Runs that this process found left behind by an earlier one when it began."""
         return self._parts.lost
 
+    def why_no_box(self, name: str) -> str:
+        """Why no box can be had here, found out by starting one; empty where one can. Blocks, and counts for no quota.
+
+        Args:
+            name: Of the back-end; empty for the usual one.
+        """
+        policy = SandboxPolicy(self._parts.choices.settings.policy)
+        if not policy.walled:
+            return ""
+        try:
+            self._engine.submit(self._try_box(name or self._parts.choices.settings.box, policy)).result()
+        except errors.KaguraError as error:
+            return error.message
+        return ""
+
+    async def _try_box(self, name: str, policy: SandboxPolicy) -> None:
+        launched = await self._parts.start_box(name, BoxSpec(policy=policy))
+        await launched.box.close()
+
     async def answers(self) -> None:
         """Return when the engine has taken a turn: it is not stuck."""
         await asyncio.wrap_future(self._engine.submit(asyncio.sleep(0)))
@@ -310,6 +333,7 @@ class Cockpit:
                 waited for.
             WorkspaceError: its project cannot be used.
             BrainError: its brain, or its cassette, cannot be used.
+            QuotaReached: the day's money is spent.
         """
         session_id = self._session_of(intent)
         if self._model and intent.model is None and intent.handoff is None and not intent.language:
@@ -327,7 +351,7 @@ class Cockpit:
         if order.brain is not None and session_id == self.session_id:
             order = replace(order, left=self._left_session)
             self._has_talked = True
-        run = Run(order, self._run_parts(approver, powers, thinks=order.brain is not None))
+        run = Run(order, self._run_parts(order, approver, powers))
         handle = RunHandle(run, self._engine)
         self._check_elsewhere(session_id)
         before = self._sessions.enter(session_id, order.run_id, stopping=self._is_stopping)
@@ -571,7 +595,7 @@ class Cockpit:
             shared=self._parts.shared,
             swept=self._sweeping.swept,
             owed=self._sweeping.owed(),
-            others=(*self._parts.others(), *self._waiting()),
+            others=(*self._parts.others(), *self._waiting(), *self._quotas.status(login_name())),
         )
 
     def close(self) -> None:
@@ -582,7 +606,7 @@ class Cockpit:
         if self._engine.running:
             for handle in handles:
                 handle.kill("the end of the kernel")
-            closing = (self._access.close, self._kept.close, self._parts.close_boxes)
+            closing = (self._access.close, self._kept.close, self._parts.close_boxes, self._quotas.close)
             self._engine.call(_drain(handles, *closing), timeout=20)
             self._engine.stop()
         self._parts.close_others()
@@ -617,7 +641,8 @@ class Cockpit:
         from kagura_kernel.runs.auditing import AuditParts, AuditRun
 
         parts = self._parts
-        run = AuditRun(order, AuditParts(parts.journal, parts.clock, approver, parts.price, parts.redactor))
+        day = self._quotas.day(order.user, order.brain)
+        run = AuditRun(order, AuditParts(parts.journal, parts.clock, approver, parts.price, parts.redactor, day))
         handle = RunHandle(run, self._engine)
         self._begin(handle)
         return handle, run
@@ -632,15 +657,15 @@ class Cockpit:
 
         Raises:
             BrainError: none can be asked.
+            QuotaReached: the day's money is spent.
         """
         from kagura_kernel.runs.classifying import ClassifyingRun
         from kagura_kernel.runs.questioning import QuestionParts
 
         parts = self._parts
-        run = ClassifyingRun(
-            classifying_order(message, parts.choices),
-            QuestionParts(parts.journal, parts.clock, parts.price, parts.redactor),
-        )
+        order = classifying_order(message, parts.choices)
+        day = self._quotas.day(order.user, order.brain)
+        run = ClassifyingRun(order, QuestionParts(parts.journal, parts.clock, parts.price, parts.redactor, day))
         handle = RunHandle(run, self._engine)
         self._begin(handle)
         return handle, run
@@ -667,14 +692,14 @@ class Cockpit:
         with self._lock:
             return self._powers.setdefault(session_id, SessionPowers())
 
-    def _run_parts(self, approver: Approver, powers: SessionPowers, *, thinks: bool) -> RunParts:
+    def _run_parts(self, order: RunOrder, approver: Approver, powers: SessionPowers) -> RunParts:
         parts = self._parts
         return RunParts(
             journal=parts.journal,
             clock=parts.clock,
             approver=approver,
             blobs=self._blobs,
-            start_box=parts.start_box,
+            start_box=self._quotas.guarded(parts.start_box, order.run_id, order.user),
             kept=None if parts.one_run else self._kept,
             spill_root=parts.home / "outputs",
             price=parts.price,
@@ -689,7 +714,8 @@ class Cockpit:
             children=self._children,
             push_cost=parts.push_cost,
             push_task=parts.push_task,
-            tools=parts.tools() if thinks else (),
+            day=self._quotas.day(order.user, order.brain),
+            tools=parts.tools() if order.brain is not None else (),
         )
 
     def _ended(self, handle: RunHandle) -> None:

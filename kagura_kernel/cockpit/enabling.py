@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.brain.provider import AUTO, REPLAY, usual_model
 from kagura_kernel.cockpit import plugin_talk
+from kagura_kernel.cockpit.locking import audit_budget
 from kagura_kernel.cockpit.ordering import login_name
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.errors import BrainNotConfigured, KaguraError, PluginRefused
@@ -171,7 +172,7 @@ def _order(
         by=intent.by,
         headless=intent.headless,
         recorded=auditor.recorded,
-        budget_usd=intent.budget_usd if intent.budget_usd is not None else settings.budget_usd,
+        budget_usd=audit_budget(intent.budget_usd, settings),
         deadline=settings.approval_deadline,
         project=str(project),
         origin=intent.origin,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from kagura_kernel.brain.provider import AUTO, CLAUDE, SEALED, BrainProvider, usual_model
 from kagura_kernel.cockpit import agents
 from kagura_kernel.cockpit.lines.words import is_text
+from kagura_kernel.cockpit.locking import check_locked
 from kagura_kernel.cockpit.naming import here_of, working_directory
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError, VariableRefused
@@ -86,13 +88,19 @@ def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrde
     """The order that a request means.
 
     Raises:
-        UsageError: something in it cannot be understood.
+        UsageError: something in it cannot be understood, or an administrator has locked a setting that says less.
         NotThisTime: its image means nothing to its box.
         WorkspaceError: its project cannot be used.
         BrainError: its brain, or its cassette, cannot be used.
         KitError: its agent's definition cannot be used.
         RunError: the run that it is to go on from is unknown, or cannot be gone on with.
     """
+    order = _made(request, session_id, choices)
+    check_locked(order, choices.settings, lambda name: choices.choose_brain(name)[0].name)
+    return order
+
+
+def _made(request: RunRequest, session_id: str, choices: Choices) -> RunOrder:
     settings = choices.settings
     request, resumes = _from_where_it_stood(request, choices)
     _check_box(request, choices)
@@ -313,6 +321,7 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
         budget_usd=agents.handed_budget(
             left_budget(agents.budget(request, wanted, settings), request, resumes), request.handoff
         ),
+        most_usd=settings.budget_usd if "budget_usd" in settings.locked else None,
         max_turns=request.max_turns if request.max_turns is not None else wanted.budget.turns,
         resume=goes_on.word,
         follows=goes_on,
@@ -525,7 +534,9 @@ def _box_limits(settings: Settings) -> BoxLimits:
 
 
 def login_name() -> str:
-    """Who this process runs as."""
+    """Who this process runs as: JupyterHub's word where it has started it, for there all may have one account."""
+    if named := os.environ.get("JUPYTERHUB_USER"):
+        return named
     try:
         return getpass.getuser()
     except (OSError, KeyError):

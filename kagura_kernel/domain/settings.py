@@ -1,10 +1,11 @@
 """What a user may set: the one place of each setting's name, default, unit, bounds and meaning.
 
 Settings come from the user's own configuration file and from `KAGURA_…` variables, never from a project: a project
-that was cloned from somewhere must not be able to widen what is allowed in it. What other modules fall back to is
-`DEFAULTS`. `docs/settings.md` is made from this file by `dev/settings_page.py`. The file is read and checked as a
-whole, so that every wrong field is told at once. What is not right as it stands goes through pydantic, which tells it;
-it is imported then.
+that was cloned from somewhere must not be able to widen what is allowed in it. Below them lie the shared settings, by
+which the administrator of a machine says what holds for everybody, and what nobody else may change. What other modules
+fall back to is `DEFAULTS`. `docs/settings.md` is made from this file by `dev/settings_page.py`. The file is read and
+checked as a whole, so that every wrong field is told at once. What is not right as it stands goes through pydantic,
+which tells it; it is imported then.
 """
 
 from __future__ import annotations
@@ -114,6 +115,12 @@ class Settings:
         "", "the [agent](agents.md) of a cell that names none, a reference; empty is `default`", label="usual agent"
     )
     box: str = _setting("auto", "the back-end of boxes, or `auto`", label="kind of box")
+    boxes: tuple[str, ...] = _setting(
+        (),
+        "the back-ends that `auto` tries, the first one first, and no others; empty for the "
+        "[usual ones](boxes.md#the-back-ends)",
+        label="order in which kinds of box are tried",
+    )
     ssh_host: str = _setting(
         "",
         "the machine that `--box ssh` makes [boxes](boxes.md#boxes-on-another-machine) on, as `ssh` takes it",
@@ -418,6 +425,29 @@ class Settings:
     classify_model: str = _setting(
         "", "the model that is asked so; empty is that of the chat's brain", label="model that is asked so"
     )
+    quota_boxes: int = _setting(
+        0,
+        "how many boxes one person has at once, in all processes together; 0 for any number; see "
+        "[quotas](hub.md#quotas)",
+        ge=0,
+        label="boxes of a person at once",
+    )
+    quota_cpus: float = _setting(0.0, "how many cores they have together; 0 for any", ge=0, label="their cores")
+    quota_memory_mib: int = _setting(
+        0, "how much memory they have together; 0 for any", unit="MiB", ge=0, label="their memory"
+    )
+    quota_usd_per_day: float = _setting(
+        0.0,
+        "what the runs of one person may cost in a day of UTC, in all processes together; 0 for no limit",
+        unit="USD",
+        ge=0,
+        label="budget of a person for a day",
+    )
+    locked: tuple[str, ...] = _setting(
+        (),
+        "settings that nobody may change whom the [shared settings](#shared-settings) are for; counts there alone",
+        label="settings that only the shared settings say",
+    )
 
 
 _UNITS = frozenset({"usd", "seconds", "minutes", "mib", "tokens", "days"})
@@ -454,30 +484,66 @@ _LIFTED = frozenset(name for name, kind in _TYPES.items() if type(None) in get_a
 _NOT_SETTINGS = frozenset({"KAGURA_HOME", "KAGURA_CONFIG", "KAGURA_API_KEY"})
 
 
+@dataclass(frozen=True, slots=True)
+class SharedSettings:
+    """What the administrator of a machine says for everybody on it."""
+
+    source: str = ""  # Its file; empty where there is none
+    values: Mapping[str, Any] = field(default_factory=dict)  # What stands there, checked
+    settings: Settings = DEFAULTS  # The same
+
+    @property
+    def locked(self) -> tuple[str, ...]:
+        """Names of settings that nobody else may change."""
+        return self.settings.locked
+
+    def why(self) -> str:
+        """Why one of these cannot be changed, for people."""
+        return f"The administrator of this machine says so for everybody, in {self.source}."
+
+
+NOTHING_SHARED = SharedSettings()
+
+Check = Callable[[Settings], "Sequence[Problem]"]
+"""Finds what cannot be seen in the settings alone; asked about the fields that are right as far as can be seen."""
+
+
+def parse_shared(toml: str, source: str, check: Check = lambda _: ()) -> SharedSettings:
+    """Shared settings from a TOML text.
+
+    Raises:
+        ConfigurationError: with every problem.
+    """
+    values = _read(toml, source)
+    settings, problems = validated(values)
+    problems += check(settings)
+    unknown = [name for name in settings.locked if name not in _TYPES or name == "locked"]
+    problems += [("locked", f"there is no setting {name[:40]!r} that could be locked") for name in unknown]
+    if problems:
+        raise ConfigurationError(source, tuple(dict.fromkeys(f"{name or 'it'}: {why}" for name, why in problems)))
+    return SharedSettings(source, values, settings)
+
+
 def parse_settings(
     toml: str,
     environ: Mapping[str, str],
     source: str = "the configuration",
-    check: Callable[[Settings], Sequence[Problem]] = lambda _: (),
+    check: Check = lambda _: (),
+    shared: SharedSettings = NOTHING_SHARED,
 ) -> Settings:
-    """Settings from a TOML text, overridden by `KAGURA_…` variables.
+    """Settings from a TOML text, overridden by `KAGURA_…` variables, over those that are shared.
 
     Args:
         toml: The text; may be empty.
         environ: Variables.
         source: Where the text comes from, for errors.
-        check: Finds what cannot be seen here; asked about the fields that are right as far as can be seen.
+        check: Finds what cannot be seen here.
+        shared: What holds where neither says anything, and what they cannot change.
 
     Raises:
         ConfigurationError: with every problem; values are never repeated, since one might be a secret.
     """
-    import tomllib
-
-    try:
-        values: dict[str, Any] = tomllib.loads(toml)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(source, [f"it is not TOML: {error}"]) from error
-    values, given, problems = given_settings(values, environ)
+    values, given, problems = given_settings(_read(toml, source), environ, shared)
     settings, wrong = validated(values)
     problems += [*wrong, *check(settings)]
     if not problems:
@@ -490,10 +556,22 @@ def parse_settings(
     raise ConfigurationError(source if from_file else "the environment", tuple(lines))
 
 
+def _read(toml: str, source: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(toml)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(source, [f"it is not TOML: {error}"]) from error
+
+
 def given_settings(
-    values: Mapping[str, Any], environ: Mapping[str, str]
+    values: Mapping[str, Any], environ: Mapping[str, str], shared: SharedSettings = NOTHING_SHARED
 ) -> tuple[dict[str, Any], dict[str, str], list[Problem]]:
-    """What a file's values become with the variables, the variable of each setting that one gives, and its problems."""
+    """What a file's values become with the variables and over what is shared.
+
+    Beside them: the variable of each setting that one gives, and what is wrong.
+    """
     values = dict(values)
     variables = {name: PREFIX + name.upper() for name in (one.name for one in fields(Settings))}
     given = {name: variable for name, variable in variables.items() if variable in environ}
@@ -510,7 +588,37 @@ def given_settings(
             problems.append((variable, f"no variable can hold this table: write [{name}] into the file"))
         elif variable not in _NOT_SETTINGS:
             values[name] = _from_variable(environ[variable], name)
-    return values, given, problems
+    if "locked" in values:
+        problems.append(("locked", "it counts in the shared settings alone: take it out here"))
+        del values["locked"]
+    problems += [
+        (name, f"it cannot be changed here, so take it out. {shared.why().removesuffix('.')}")
+        for name in shared.locked
+        if name in values and _differs(name, values[name], shared)
+    ]
+    return _over(shared, values), given, problems
+
+
+def _differs(name: str, value: Any, shared: SharedSettings) -> bool:
+    said, wrong = validated({name: value})
+    return bool(wrong) or getattr(said, name) != getattr(shared.settings, name)
+
+
+def _over(shared: SharedSettings, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A person's values over those that are shared: tables row by row, and nothing over what is locked."""
+    own = {name: value for name, value in values.items() if name not in shared.locked}
+    below = dict(shared.values)
+    if (
+        "model" not in own
+        and "model" not in shared.locked
+        and own.get("brain", below.get("brain")) != below.get("brain")
+    ):
+        # The shared model was set for the shared brain.
+        below.pop("model", None)
+    for name in TABLES & own.keys() & below.keys():
+        if isinstance(own[name], dict):
+            own[name] = {**below[name], **own[name]}
+    return {**below, **own}
 
 
 def validated(values: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:

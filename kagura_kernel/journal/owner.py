@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import RunLost
 from kagura_kernel.journal.encoding import moment
-from kagura_kernel.journal.schema import approvals, runs
+from kagura_kernel.journal.schema import approvals, claims, runs
 from kagura_kernel.journal.views import unfinished
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def lose(journal: Journal, run_id: str, why: str, clock: Clock = _SYSTEM) -> boo
 
 
 def _finish_lost(writing: Writing, run_id: str, clock: Clock, why: str = "") -> bool:
-    from sqlalchemy import select
+    from sqlalchemy import delete, select
 
     from kagura_kernel.domain.events import ApprovalDecided, RunFinished
 
@@ -121,6 +121,7 @@ def _finish_lost(writing: Writing, run_id: str, clock: Clock, why: str = "") -> 
                 waited=max(0.0, (now - moment(asked.requested_at)).total_seconds()),
             )
         )
+    writing.connection.execute(delete(claims).where(claims.c.run_id == run_id))
     error = RunLost(run_id, why or f"its process ({row.owner}) is gone")
     writing.append(
         RunFinished(

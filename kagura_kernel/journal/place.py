@@ -1,18 +1,21 @@
-"""Where the journal lies: as the settings say, or at its usual place; and where the settings lie."""
+"""Where the journal lies: as the settings say, or at its usual place; and where settings lie, shared ones and own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
-    from kagura_kernel.domain.settings import Problem, Settings
+    from kagura_kernel.domain.settings import Check, Settings, SharedSettings
 
 FILE_NAME = "journal.db"
 """The journal's file in its directory."""
+
+SHARED_FILE = Path("/etc/kagura-kernel/shared.toml")
+"""What the administrator says for everybody. No variable leads past it, and the system lets nobody else write there."""
 
 
 def data_home(environ: Mapping[str, str]) -> Path:
@@ -37,6 +40,35 @@ def settings_file(environ: Mapping[str, str]) -> Path:
     return Path(platformdirs.user_config_dir("kagura-kernel", appauthor=False)) / "config.toml"
 
 
+def shared_file(environ: Mapping[str, str]) -> Path | None:
+    """Where the shared settings are; None where there are none.
+
+    `KAGURA_SHARED_CONFIG` names a file for a machine that has none at the usual place. It counts for nothing where
+    there is one, so that nobody can be rid of it by a variable.
+    """
+    try:
+        SHARED_FILE.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        named = environ.get("KAGURA_SHARED_CONFIG")
+        return Path(named).expanduser() if named else None
+    except OSError:
+        # It may be there, and whoever reads it says why it cannot be.
+        pass
+    return SHARED_FILE
+
+
+def read_shared(environ: Mapping[str, str], check: Check = lambda _: ()) -> SharedSettings:
+    """What the administrator says for everybody.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is wrong; with every problem.
+    """
+    from kagura_kernel.domain.settings import NOTHING_SHARED, parse_shared
+
+    path = shared_file(environ)
+    return NOTHING_SHARED if path is None else parse_shared(text_of(path), str(path), check)
+
+
 def text_of(path: Path) -> str:
     """What is in a file of settings.
 
@@ -52,10 +84,8 @@ def text_of(path: Path) -> str:
         raise ConfigurationError(str(path), [f"it cannot be read: {(error.strerror or str(error)).lower()}"]) from error
 
 
-def read_settings(
-    environ: Mapping[str, str], check: Callable[[Settings], Sequence[Problem]] = lambda _: ()
-) -> Settings:
-    """The settings in that file, overridden by `KAGURA_…` variables.
+def read_settings(environ: Mapping[str, str], check: Check = lambda _: ()) -> Settings:
+    """The settings in a person's file, overridden by `KAGURA_…` variables, over the shared ones.
 
     Args:
         environ: Variables.
@@ -68,7 +98,8 @@ def read_settings(
 
     path = settings_file(environ)
     text = text_of(path) if path.exists() else ""
-    return parse_settings(text, environ, str(path) if text else "the environment", check)
+    shared = read_shared(environ, check)
+    return parse_settings(text, environ, str(path) if text else "the environment", check, shared)
 
 
 def place_in_use(environ: Mapping[str, str]) -> str | Path:

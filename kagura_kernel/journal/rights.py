@@ -45,6 +45,7 @@ _ROWS: dict[Table, _Rights] = {
     schema.heard: _Rights(_but(schema.heard), ("run_id", "done_at"), delete=True),
     schema.posts: _Rights(_but(schema.posts), _but(schema.posts, "transport", "subject"), delete=True),
     schema.checkpoints: _Rights(_but(schema.checkpoints), ("body",), delete=True),
+    schema.claims: _Rights(_but(schema.claims), ("until",), delete=True),
     schema.leases: _Rights(_but(schema.leases), _but(schema.leases, "id", "lease_id", "run_id", "session_id")),
 }
 _IN_ORDER = {schema.events: "seq", schema.runs: "first_seq", schema.approvals: "requested_at, id"}

@@ -4,8 +4,8 @@
 questions in `journal_approvals` are projections of the events, kept so that views are fast, and rebuilt from the events
 by `views.rebuild`. Decisions and messages that another process leaves are the mailbox. `journal_heard` is what chats
 have said, and `journal_posts` what was posted there, so that a restart forgets neither. `journal_leases` is the book of
-credentials that have to be given back. `journal_checkpoints` is where runs stood: no events, since what grew from a
-memory is erased with it.
+credentials that have to be given back, and `journal_claims` what of somebody's quota is taken. `journal_checkpoints` is
+where runs stood: no events, since what grew from a memory is erased with it.
 
 A step is never edited once it has been released; a change of the tables is a new step at the end.
 
@@ -258,6 +258,19 @@ leases = Table(
     Index("journal_leases_state", "state"),
 )
 
+claims = Table(
+    "journal_claims",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("run_id", Text, nullable=False),
+    Column("user_name", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("cpus", Float, nullable=False),
+    Column("memory_mib", BigInteger, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("until", Text, nullable=False),
+)
+
 
 Filling = Callable[[Connection], None]
 
@@ -387,7 +400,12 @@ _STEP_6 = (
         PRIMARY KEY (transport, subject))""",
     """CREATE INDEX journal_posts_closed ON journal_posts (transport, closed_at)""",
 )
-_STEPS: tuple[tuple[str | Filling, ...], ...] = (_STEP_1, _STEP_2, _STEP_3, _STEP_4, _STEP_5, _STEP_6)
+_STEP_7 = (
+    """CREATE TABLE journal_claims (
+        id TEXT PRIMARY KEY, run_id TEXT NOT NULL, user_name TEXT NOT NULL, owner TEXT NOT NULL,
+        cpus DOUBLE PRECISION NOT NULL, memory_mib BIGINT NOT NULL, at TEXT NOT NULL, until TEXT NOT NULL)""",
+)
+_STEPS: tuple[tuple[str | Filling, ...], ...] = (_STEP_1, _STEP_2, _STEP_3, _STEP_4, _STEP_5, _STEP_6, _STEP_7)
 KNOWN_VERSION = len(_STEPS)
 """The newest schema that this version of the package can read."""
 

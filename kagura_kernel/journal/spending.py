@@ -14,7 +14,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, and_, case, func, select
 
 from kagura_kernel.domain.cost import Cost
-from kagura_kernel.journal.encoding import moment, stamp
+from kagura_kernel.domain.errors import QuotaReached
+from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.rows import CostRow
 from kagura_kernel.journal.schema import approvals, runs
 from kagura_kernel.journal.store import Journal
@@ -29,6 +30,7 @@ _SUMS = (
     func.count().label("many"),
     func.sum(case((_UNPRICED, 1), else_=0)).label("unpriced"),
 )
+_DEAREST = 3
 _DAY = func.substr(runs.c.started_at, 1, 10).label("day")
 
 
@@ -58,6 +60,43 @@ class BudgetUse:
     run_id: str
     usd_limit: float
     usd_spent: float | None  # What is known of its cost; None while nothing is
+
+
+@dataclass(frozen=True, slots=True)
+class DayBudget:
+    """What the runs of one person may cost in a day of UTC, in all processes together.
+
+    Those count that began on this day, and those that still go on: one that goes on past midnight counts for both days
+    while it does.
+    """
+
+    journal: Journal
+    usd: float  # The whole
+    user: str = ""  # Whose; empty for all that the journal shows
+
+    @property
+    def left_usd(self) -> float:
+        """What remains of it now."""
+        return max(0.0, self.usd - self.spent_usd)
+
+    @property
+    def spent_usd(self) -> float:
+        """What counts now."""
+        return sum(usd for _, usd in self._costs())
+
+    def check(self) -> None:
+        """Raises `QuotaReached` once it is spent."""
+        costs = self._costs()
+        if (spent_usd := sum(usd for _, usd in costs)) >= self.usd:
+            dearest = sorted(costs, key=lambda one: -one[1])[:_DEAREST]
+            raise QuotaReached.of_day(self.usd, spent_usd, dearest)
+
+    def _costs(self) -> list[tuple[str, float]]:
+        today = runs.c.started_at >= self.journal.clock.now().date().isoformat()
+        query = select(runs.c.run_id, _USD.label("usd")).where(today | (runs.c.status == "running"), _USD > 0)
+        if self.user:
+            query = query.where(runs.c.user_name == as_text(self.user))
+        return [(row.run_id, float(row.usd)) for row in self.journal.read(query)]
 
 
 def spent(journal: Journal, *, day: date | None = None, notebook: str = "", session_id: str = "") -> Spending:

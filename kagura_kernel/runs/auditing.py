@@ -19,6 +19,7 @@ from kagura_kernel.domain.events import Noted, PluginAudited, RunStarted
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.variables import CellPlace
+from kagura_kernel.journal.spending import DayBudget
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.plugins.audit import MAX_ANSWER, deep_audit, static_audit
@@ -82,6 +83,7 @@ class AuditParts:
     # Finds secrets in what is told of it; None takes none out. The auditor itself is shown the very bytes that would
     # run: what looks like a secret could be what is to be hidden from it.
     redactor: Redactor | None = None
+    day: DayBudget | None = None  # What limits all runs of its person; None where nothing does
 
 
 class AuditRun(QuestionRun):

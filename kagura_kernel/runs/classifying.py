@@ -52,6 +52,7 @@ class ClassifyingOrder:
     budget_usd: float | None = None  # Limit in USD; None is none
     origin: str = ""  # Where it was said
     by: str = ""  # Who said it
+    user: str = ""  # Login name
     owner: str = ""  # The process that runs it
 
 
@@ -77,7 +78,7 @@ class ClassifyingRun(QuestionRun):
             write_mode="none",
             budget_usd=order.budget_usd,
             origin=order.origin,
-            user=order.by,
+            user=order.user,
             started_by=order.by,
             owner=order.owner,
             headless=True,

@@ -24,7 +24,7 @@ from kagura_kernel.brain.provider import (
 )
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.commands import OutputChunk, OutputListener
-from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BudgetExhausted, TurnsExhausted, UsageError
+from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, TurnsExhausted, UsageError
 from kagura_kernel.domain.events import (
     BrainSigned,
     OutputStreamed,
@@ -327,7 +327,7 @@ def _turn(context: RunContext, toolbox: Toolbox, results: Results, toolsets: str
         tools=specs,
         call_tool=call_tool,
         model=order.model,
-        budget_usd=context.account.budget_usd,
+        budget_usd=context.account.left_usd,
         max_turns=order.max_turns,
         resume=order.resume,
         sentences=context.hearing.sentences,
@@ -462,9 +462,7 @@ def _done(context: RunContext, done: BrainDone) -> Ending:
     account = context.account
     if done.stopped == "budget":
         spent = account.cost.usd or 0.0
-        return Ending(
-            "stopped", done.text, BudgetExhausted(spent, account.budget_usd or 0.0), brain_session=done.session
-        )
+        return Ending("stopped", done.text, account.exhausted(spent), brain_session=done.session)
     if done.stopped == "turns":
         return Ending("stopped", done.text, TurnsExhausted(done.turns), brain_session=done.session)
     return Ending("done", done.text, brain_session=done.session)

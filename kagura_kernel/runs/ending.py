@@ -16,6 +16,7 @@ from kagura_kernel.domain.errors import (
     JournalError,
     KaguraError,
     PluginRefused,
+    QuotaReached,
     RunKilled,
     SandboxDied,
     TurnsExhausted,
@@ -56,7 +57,7 @@ def ending_of(error: BaseException) -> Ending:
     match error:
         case ApprovalAborted() | RunKilled():
             return Ending("killed", error=error)
-        case BudgetExhausted() | TurnsExhausted():
+        case BudgetExhausted() | TurnsExhausted() | QuotaReached(setting="quota_usd_per_day"):
             return Ending("stopped", error=error)
         case ApprovalDenied() | ApprovalRequired() | PluginRefused():
             return Ending("denied", error=error)

@@ -87,6 +87,7 @@ class KeptBox:
     untrusted: bool = False  # Whether one of them was shown memories that are not trusted
     record: RecordFact | None = None  # Where the last run's events go
     free: Callable[[], None] = lambda: None  # Lets go of what it shows of the host
+    give_back: Callable[[], None] = lambda: None  # Gives back what it takes of a quota
 
     @property
     def name(self) -> str:
@@ -99,6 +100,7 @@ class KeptBox:
             await asyncio.shield(asyncio.ensure_future(self.box.close()))
         finally:
             self.free()
+            self.give_back()
             if self.record is not None:
                 # A journal that takes nothing any more takes no run either, and says so there.
                 with contextlib.suppress(JournalError):

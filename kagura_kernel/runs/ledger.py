@@ -8,8 +8,9 @@ from typing import Any
 from kagura_kernel.brain.provider import BrainDone
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Cost, Usage
-from kagura_kernel.domain.errors import BudgetExhausted, NotThisTime
+from kagura_kernel.domain.errors import BudgetExhausted, KaguraError, NotThisTime, QuotaReached
 from kagura_kernel.domain.events import TurnCounted
+from kagura_kernel.journal.spending import DayBudget
 from kagura_kernel.runs.order import Price
 from kagura_kernel.runs.recorder import Recorder
 
@@ -19,6 +20,7 @@ class Account:
     """What a run has used so far."""
 
     budget_usd: float | None = None  # Its limit; None is none
+    day: DayBudget | None = None  # What limits all runs of its person; None where nothing does
     usage: Usage = field(default_factory=Usage)  # Tokens of all turns
     computed_usd: float | None = None  # Price of the turns that have one; None until one has
     unpriced: int = 0  # How many turns used tokens of a model without a known price
@@ -52,22 +54,44 @@ class Account:
 
         Raises:
             BudgetExhausted: at the first turn that reaches the budget.
+            QuotaReached: at the first turn that reaches that of the day.
             NotThisTime: a budget was set and the model's price is not known.
         """
-        if self.budget_usd is None:
-            return
-        if self.unpriced:
-            raise NotThisTime(
-                f"A budget of ${self.budget_usd:g} cannot be kept: no price is known for model {self.model!r}. "
-                "Leave `--budget` out, or name another model with `--model`."
-            )
-        if self.spent_usd >= self.budget_usd:
-            raise BudgetExhausted(self.spent_usd, self.budget_usd)
+        if self.budget_usd is not None:
+            if self.unpriced:
+                raise NotThisTime(
+                    f"A budget of ${self.budget_usd:g} cannot be kept: no price is known for model {self.model!r}. "
+                    "Leave `--budget` out, or name another model with `--model`."
+                )
+            if self.spent_usd >= self.budget_usd:
+                raise BudgetExhausted(self.spent_usd, self.budget_usd)
+        if self.day is not None:
+            if self.unpriced:
+                raise NotThisTime(
+                    f"The quota of ${self.day.usd:g} a day cannot be kept: no price is known for model {self.model!r}. "
+                    "Name another model with `--model`."
+                )
+            self.day.check()
+
+    def exhausted(self, spent_usd: float) -> KaguraError:
+        """Why there is nothing left, for a brain that has stopped for want of money.
+
+        Args:
+            spent_usd: What the run has cost, as the brain says.
+        """
+        if self.day is not None:
+            try:
+                self.day.check()
+            except QuotaReached as reached:
+                return reached
+        return BudgetExhausted(spent_usd, self.budget_usd or 0.0)
 
     @property
     def left_usd(self) -> float | None:
-        """What remains of the budget; None without one."""
-        return None if self.budget_usd is None else max(0.0, self.budget_usd - self.spent_usd)
+        """What remains of the budget and of the day's; None without either."""
+        own = None if self.budget_usd is None else max(0.0, self.budget_usd - self.spent_usd)
+        limits = [own, None if self.day is None else self.day.left_usd]
+        return min((one for one in limits if one is not None), default=None)
 
     @property
     def spent_usd(self) -> float:

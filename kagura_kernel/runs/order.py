@@ -20,6 +20,7 @@ from kagura_kernel.domain.policy import CommandLimits, WriteMode
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.journal.rows import Conversation
+from kagura_kernel.journal.spending import DayBudget
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.definitions.references import ResolvedAgent
 from kagura_kernel.kit.definitions.toolsets import Toolset
@@ -41,12 +42,17 @@ Price = Callable[[Usage, str, datetime], tuple[float | None, str]]
 """Tokens, model and time to USD (None when unknown) and the price list's name and version."""
 
 
+def _nothing() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchedBox:
     """A box and why it is of this kind."""
 
     box: Box
     reason: str
+    free: Callable[[], None] = _nothing  # Gives back what it takes of a quota; for when it is closed
 
 
 StartBox = Callable[[str, BoxSpec], Awaitable[LaunchedBox]]
@@ -129,6 +135,7 @@ class RunOrder:
     write_mode: WriteMode = WriteMode.ASK  # How changes reach the project
     plans_only: bool = False  # Whether it changes nothing until a person lets it carry its plan out
     budget_usd: float | None = None  # Limit in USD
+    most_usd: float | None = None  # What nobody may raise that to on the way; None where a person may
     max_turns: int | None = None  # Limit of rounds
     limits: CommandLimits = field(default_factory=CommandLimits)  # Limits of each command
     resume: str = ""  # What the brain needs to go on from the session's last run
@@ -179,4 +186,6 @@ class RunParts:
     # Tells the memory's server what a run has cost; blocks. None where there is none to tell.
     push_cost: Callable[[str, Mapping[str, Any]], None] | None = None
     push_task: Callable[[str, Mapping[str, Any]], None] | None = None  # Likewise, how its task stands
+    # What limits the costs of all runs of its person in a day; None where nothing does
+    day: DayBudget | None = None
     tools: Sequence[ToolMaker] = ()  # What makes the tools that other packages bring and the settings name

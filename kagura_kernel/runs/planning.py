@@ -126,7 +126,8 @@ async def plan_run(
     if asks:
         fixes = await asyncio.to_thread(_fixes, memory.store, plan) if memory.store is not None else ()
         answer, decision = await _agreed(order, parts, approver, plan, fixes)
-        agreed, by = answer.budget_usd, decision.by
+        limits = (one for one in (answer.budget_usd, order.most_usd) if one is not None)
+        agreed, by = min(limits, default=None), decision.by
         record(RunPlanned, **facts, agreed_usd=agreed, by=by)
         if answer.with_lessons and memory.store is not None:
             lessons = await _trust(memory.store, plan, fixes, decision, record)

@@ -16,6 +16,7 @@ from kagura_kernel.domain.events import AnyEvent, RunFinished, TextStreamed, Tex
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.tools import ToolCall, ToolResult
+from kagura_kernel.journal.spending import DayBudget
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.membrane.leasing import Leasing
@@ -151,6 +152,7 @@ class QuestionParts:
     clock: Clock  # The time
     price: Price  # What tokens cost
     redactor: Redactor | None = field(default=None)  # Finds secrets in what is told of it; None takes none out
+    day: DayBudget | None = None  # What limits all runs of its person; None where nothing does
 
 
 class QuestionRun(ABC):
@@ -169,7 +171,7 @@ class QuestionRun(ABC):
         self._recorder = Recorder(parts.journal, parts.clock, order.run_id, order.session_id)
         self._redacting = Redacting(parts.redactor)
         self._recorder.redact = self._redacting.event
-        self._account = Account(order.budget_usd)
+        self._account = Account(order.budget_usd, parts.day)
         self._books = Books(self._account, self._recorder, parts.price, parts.clock)
         self._work = Work(order.run_id)
 

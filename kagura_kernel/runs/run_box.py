@@ -31,6 +31,7 @@ class RunBox:
         self._order, self._parts, self._record = order, parts, record
         self._keeps = order.keep_seconds > 0 and parts.kept is not None
         self._now: KeptBox | None = None
+        self._give_back: Callable[[], None] = lambda: None
         # Why there is no box that a brain's commands could run in; what is open then only carries the run
         self.fallback = ""
         self.box: Box | None = None  # As long as it is the run's
@@ -47,10 +48,10 @@ class RunBox:
         since = time.time()
         before, instead = await self._before(likeness)
         if before is not None:
-            self.box, reason = before.box, before.reason
+            self.box, reason, self._give_back = before.box, before.reason, before.give_back
         else:
             launched = await self._start(spec)
-            self.box, reason = launched.box, launched.reason
+            self.box, reason, self._give_back = launched.box, launched.reason, launched.free
         box = self.box
         self._record(
             BoxStarted,
@@ -71,7 +72,7 @@ class RunBox:
         if self._keeps:
             if not isinstance(box, KeepableBox):
                 raise SandboxUnsupported(box.backend, "boxes that stay for the next cell, so leave `--keep` out")
-            self._now = before or KeptBox(box, reason, likeness, since)
+            self._now = before or KeptBox(box, reason, likeness, since, give_back=self._give_back)
         return box, before
 
     async def _start(self, spec: BoxSpec) -> LaunchedBox:
@@ -138,3 +139,4 @@ class RunBox:
                     self._record(BoxClosed, box_id=box.id)
         finally:
             free()
+            self._give_back()

@@ -16,7 +16,7 @@ from kagura_kernel.brain.inside import SealedNeeds, ThinksInside
 from kagura_kernel.brain.provider import BrainToolCalled, BrainToolFinished
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Usage
-from kagura_kernel.domain.errors import BudgetExhausted, KaguraError, NotThisTime
+from kagura_kernel.domain.errors import KaguraError, NotThisTime
 from kagura_kernel.domain.events import ImageSent, ToolCalled, ToolFinished
 from kagura_kernel.domain.tools import CallTool, ToolCall, ToolResult, ToolSpec
 from kagura_kernel.membrane.credentials.secret import Secret
@@ -184,7 +184,7 @@ def _counting(context: RunContext) -> Counting:
             if answer is not None:
                 books.count(answer.usage, answer.model)
                 context.account.model = models.of_the_brain(answer.model) or context.order.model
-            elif context.account.budget_usd is not None:
+            elif context.account.left_usd is not None:
                 raise NotThisTime(
                     "A budget cannot be kept: the service does not say what an answer costs. Leave `--budget` out."
                 )
@@ -196,7 +196,7 @@ def _counting(context: RunContext) -> Counting:
         account = context.account
         if account.left_usd is None or account.left_usd > 0:
             return ""
-        return BudgetExhausted(account.spent_usd, account.budget_usd or 0.0).message
+        return str(account.exhausted(account.spent_usd))
 
     return Counting(counted, refused, models.refused)
 

@@ -21,7 +21,7 @@ from kagura_kernel.domain.policy import CommandLimits, WriteMode
 from kagura_kernel.membrane.egress.proxy import proxy_variables
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.runs.laying import lay_changes
-from kagura_kernel.runs.order import RunOrder, RunParts
+from kagura_kernel.runs.order import LaunchedBox, RunOrder, RunParts
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 
 VERIFY_SECONDS = 600.0
@@ -94,8 +94,10 @@ class Verification:
             return self._fact(why=f"the run's changes could not be brought out of its box: {self.why_lost}")
         began = time.monotonic()
         box: Box | None = None
+        launched: LaunchedBox | None = None
         try:
-            box = (await self._parts.start_box(self._order.box, fresh_spec(self._order.spec))).box
+            launched = await self._parts.start_box(self._order.box, fresh_spec(self._order.spec))
+            box = launched.box
             if self._order.write_mode is WriteMode.THROUGH:
                 # The project has the others already, and the box shows the project.
                 changes = [change for change in changes if change.state == "proposed"]
@@ -107,8 +109,11 @@ class Verification:
         except KaguraError as error:
             return self._fact(why=error.message, box=box, seconds=time.monotonic() - began)
         finally:
-            if box is not None:
-                await asyncio.shield(box.close())
+            if launched is not None:
+                try:
+                    await asyncio.shield(launched.box.close())
+                finally:
+                    launched.free()
         return self._fact(result, box=box, seconds=result.duration)
 
     def _fact(

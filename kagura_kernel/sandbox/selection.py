@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 
@@ -57,15 +57,17 @@ async def choose(
     image: str | None = None,
     image_required: bool = False,
     shared: bool = False,
+    order: Sequence[str] = (),
     probe: Callable[[SandboxBackend], Awaitable[Probe]] | None = None,
 ) -> Choice:
     """The back-end for `--box NAME`, of those that exist here.
 
     With `image_required`, `auto` leaves out the back-ends that have no images. A `shared` deployment refuses weaker
-    walls than gVisor's. `probe` finds out whether one works; None asks it.
+    walls than gVisor's. `order` names those that `auto` tries, in place of the usual ones. `probe` finds out whether
+    one works; None asks it.
 
     Raises:
-        UnknownName: no back-end has that name.
+        UnknownName: no back-end has that name, or one that the order names.
         IsolationTooWeak: the deployment is shared and the back-end's walls (with `auto`: all of them) are too weak.
         SandboxUnavailable: it does not work here; the text names what to install.
     """
@@ -75,7 +77,9 @@ async def choose(
 
     tried = probe or asked
     if name == AUTO:
-        return await _first_that_works(backends, tried, image, image_required=image_required, shared=shared)
+        candidates, failed = _candidates(backends, order, shared=shared)
+        without_images = WITHOUT_IMAGES if image_required else ()
+        return await _first_that_works(candidates, failed, tried, image, without_images, ordered=bool(order))
     if name not in backends:
         raise UnknownName("box", name, [AUTO, *_in_order(backends)])
     backend = backends[name]
@@ -87,37 +91,64 @@ async def choose(
     return Choice(backend, f"asked for; {found.reason}")
 
 
+_Failed = tuple[str, str, str]
+"""A back-end that is passed over, why, and what would mend it."""
+
+
+def _candidates(
+    backends: Mapping[str, SandboxBackend], order: Sequence[str], *, shared: bool
+) -> tuple[list[SandboxBackend], list[_Failed]]:
+    """Those that `auto` tries, and those that it passes over unseen.
+
+    Raises:
+        UnknownName: the order names one that does not exist.
+        IsolationTooWeak: all of them are too weak.
+    """
+    for name in order:
+        if name not in backends:
+            raise UnknownName("box", name, _in_order(backends))
+    # One that is not asked for is not even made.
+    names = order or [name for name in _in_order(backends) if shared or name not in BY_NAME]
+    candidates = [backends[name] for name in names]
+    if not shared or not candidates:
+        return candidates, []
+    strong = [backend for backend in candidates if backend.isolation >= SHARED_NEEDS]
+    if not strong:
+        _demand_walls(max(candidates, key=lambda backend: backend.isolation))
+    weak = [one for one in candidates if one not in strong] if order else []
+    return strong, [(one.name, f"{one.isolation.label} walls are too weak where others share", "") for one in weak]
+
+
 async def _first_that_works(
-    backends: Mapping[str, SandboxBackend],
+    candidates: Sequence[SandboxBackend],
+    failed: list[_Failed],
     tried: Callable[[SandboxBackend], Awaitable[Probe]],
     image: str | None,
+    without_images: Sequence[str],
     *,
-    image_required: bool,
-    shared: bool,
+    ordered: bool,
 ) -> Choice:
-    # One that is not asked for is not even made.
-    candidates = [backends[name] for name in _in_order(backends) if shared or name not in BY_NAME]
-    if shared and candidates:
-        strong = [backend for backend in candidates if backend.isolation >= SHARED_NEEDS]
-        if not strong:
-            _demand_walls(max(candidates, key=lambda backend: backend.isolation))
-        candidates = strong
-    failed: list[tuple[str, str, str]] = []
     for backend in candidates:
-        if image_required and backend.name in WITHOUT_IMAGES:
+        if backend.name in without_images:
             failed.append((backend.name, f"it has no images, and {image} was asked for", ""))
             continue
         found = await tried(backend)
         if found.ok:
-            # What was preferred and did not work is the better half of the reason.
-            why = failed[0][1] if failed else found.reason
-            return Choice(backend, why)
+            return Choice(backend, _why(failed, found, ordered=ordered))
         failed.append((backend.name, found.reason, found.install))
     if not failed:
         raise SandboxUnavailable("no back-end is registered")
     reasons = "; ".join(f"{name}: {reason}" for name, reason, _ in failed)
     installs = " ".join(f"For {name}: {install}" for name, _, install in failed if install)
     raise SandboxUnavailable(reasons, f"{installs} {_OTHERWISE}".lstrip())
+
+
+def _why(failed: Sequence[_Failed], found: Probe, *, ordered: bool) -> str:
+    """Why the one that was found; what was preferred and did not work is the better half of the reason."""
+    if not ordered:
+        return failed[0][1] if failed else found.reason
+    passed = [f"{name}: {reason}" for name, reason, _ in failed]
+    return "; ".join(["by the order in the settings", *passed]) if passed else f"first in the settings; {found.reason}"
 
 
 def _demand_walls(backend: SandboxBackend) -> None:

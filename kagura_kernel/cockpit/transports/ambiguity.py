@@ -18,7 +18,7 @@ from kagura_kernel.cockpit.transports.telling import one_line, question_text
 from kagura_kernel.cockpit.transports.transport import MOST_BUTTONS, Button, Clicked, Post
 from kagura_kernel.cockpit.understanding import Ambiguous, AnswerSaid, Meaning, SentenceSaid, StatusAsked, TaskSaid
 from kagura_kernel.domain.approvals import ApprovalKind
-from kagura_kernel.domain.errors import BrainError, UsageError
+from kagura_kernel.domain.errors import BrainError, QuotaReached, UsageError
 from kagura_kernel.render.figures import counted, money
 from kagura_kernel.runs.classifying import ClassifyingRun
 
@@ -90,7 +90,7 @@ class Ambiguities:
         asked = Message(ambiguous.text, questions, self.brain, self.transport, place.by)
         try:
             handle, run = await asyncio.to_thread(self.acting.cockpit.classify, asked)
-        except (BrainError, UsageError) as error:
+        except (BrainError, QuotaReached, UsageError) as error:
             return "", f"No brain was asked: {one_line(error.message, 200)}"
         await handle.wait()
         intent = run.intent or ""

@@ -16,6 +16,7 @@
     ├── ServedAlready                    ERR_SERVED_ALREADY
     ├── OutputUnwritable                 ERR_OUTPUT
     ├── BudgetExhausted                  ERR_BUDGET_EXHAUSTED
+    ├── QuotaReached                     ERR_QUOTA
     ├── ApprovalError
     │   ├── ApprovalRequired             ERR_APPROVAL_REQUIRED
     │   ├── ApprovalDenied               ERR_APPROVAL_DENIED
@@ -132,6 +133,7 @@ from kagura_kernel.domain.errors.base import (
     NotInstalled,
     NotThisTime,
     OutputUnwritable,
+    QuotaReached,
     ServedAlready,
     SessionBusy,
     SessionGone,
@@ -334,6 +336,7 @@ __all__ = [
     "PluginRefused",
     "PluginRepositoryError",
     "PluginTimeout",
+    "QuotaReached",
     "RedactionUnavailable",
     "ResumeRefused",
     "RunDenied",

@@ -165,6 +165,58 @@ class BudgetExhausted(KaguraError):
         self.budget_usd = budget_usd
 
 
+class QuotaReached(KaguraError):
+    """A person has, or has spent, in all their runs together what the administrator's quota allows."""
+
+    code = "ERR_QUOTA"
+
+    def __init__(self, setting: str, message: str) -> None:
+        super().__init__(message)
+        self.setting = setting
+
+    @classmethod
+    def of_boxes(
+        cls, setting: str, unit: str, most: float, used: float, more: float, runs: Sequence[str]
+    ) -> QuotaReached:
+        """There is no room for one more box.
+
+        Args:
+            setting: Which quota.
+            unit: Of its figures, with a blank before it; empty for none.
+            most: How much it allows.
+            used: How much of that is taken.
+            more: How much the box would take.
+            runs: The runs whose boxes take it.
+        """
+        by = f" by {', '.join(runs)}" if runs else ""
+        then = (
+            "Wait until one of them ends, stop one with `%kagura kill RUN`, or end a kept one with `%kagura box end`."
+            if runs
+            else "Ask the administrator for more."
+        )
+        return cls(
+            setting,
+            f"The quota `{setting}` is {most:g}{unit} for all your runs together. Of that {used:g}{unit} is taken{by}, "
+            f"and the box that this run needs takes {more:g}{unit}. {then}",
+        )
+
+    @classmethod
+    def of_day(cls, most: float, spent: float, runs: Sequence[tuple[str, float]]) -> QuotaReached:
+        """The day's money is spent.
+
+        Args:
+            most: USD that a day allows.
+            spent: USD that were spent.
+            runs: The dearest runs, each with what it cost.
+        """
+        by = ", ".join(f"{run} ${usd:.4f}" for run, usd in runs)
+        return cls(
+            "quota_usd_per_day",
+            f"Your runs have spent ${spent:.4f} today, and the quota `quota_usd_per_day` allows ${most:.4f} in a day "
+            f"of UTC{f'; the dearest: {by}' if by else ''}. Go on after midnight UTC, or ask the administrator.",
+        )
+
+
 def shorten(text: str, limit: int = 80) -> str:
     """Quote a command for a message: one line, at most `limit` characters."""
     line = " ".join(text.split())

@@ -591,6 +591,6 @@ class Settings(TypedDict):
     version: Annotated[str, says("Of the file; a change names the one that it was made of.")]
     form: Annotated[dict[str, Any], says("Each setting with its meaning, default and bounds, as JSON schema.")]
     values: Annotated[dict[str, Any], says("What each of them is now.")]
-    sources: Annotated[dict[str, str], says("Where that comes from: `default`, `file`, or the name of a variable.")]
+    sources: Annotated[dict[str, str], says("Where from: `default`, `shared`, `file`, or the name of a variable.")]
     locked: Annotated[dict[str, str], says("Why some cannot be changed here.")]
     problems: Annotated[dict[str, str], says("What is wrong with some; an empty name stands for the whole file.")]

@@ -23,18 +23,20 @@ from kagura_kernel.domain.settings import (
     FLAT_TABLES,
     TABLES,
     Settings,
+    SharedSettings,
     given_settings,
     label_of,
     parse_settings,
     settings_model,
     validated,
 )
-from kagura_kernel.journal.place import settings_file, text_of
+from kagura_kernel.journal.place import read_shared, settings_file, text_of
 from kagura_kernel.journal.settings_text import replace_file, with_setting
 from kagura_kernel.jupyter.server import models
 from kagura_kernel.jupyter.server.asking import Object, Text
 
-NAMES = tuple(one.name for one in fields(Settings) if one.name not in TABLES or one.name in FLAT_TABLES)
+_SHOWN = tuple(one.name for one in fields(Settings) if one.name != "locked")
+NAMES = tuple(name for name in _SHOWN if name not in TABLES or name in FLAT_TABLES)
 """What the form can change; the other tables are written into the file by hand."""
 
 _ROW = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -77,16 +79,17 @@ def change_settings(
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """The file as it is, and the variables of the server, which its kernels have too."""
+    """The file as it is, the variables of the server, which its kernels have too, and what is shared."""
 
     path: Path
     text: str
     environ: Mapping[str, str]
+    shared: SharedSettings
 
     @classmethod
     def at(cls, environ: Mapping[str, str]) -> _Looked:
         path = settings_file(environ)
-        return cls(path, text_of(path) if path.exists() else "", environ)
+        return cls(path, text_of(path) if path.exists() else "", environ, read_shared(environ))
 
     @property
     def version(self) -> str:
@@ -95,16 +98,17 @@ class _Looked:
     def told(self) -> models.Settings:
         """All of it, without secrets."""
         file, broken = self._file()
-        values, given, _ = given_settings(file, self.environ)
+        values, given, unfit = given_settings(file, self.environ, self.shared)
         found, wrong = validated({name: value for name, value in values.items() if name in NAMES})
-        problems = {"": broken} if broken else {field.partition(".")[0]: why for field, why in wrong}
-        now = {name: values.get(name) if name in problems else getattr(found, name) for name in NAMES}
+        bad = {field.partition(".")[0]: why for field, why in wrong}
+        problems = {"": broken} if broken else bad | {name: why for name, why in unfit if name in file}
+        now = {name: values.get(name) if name in bad else getattr(found, name) for name in NAMES}
         return {
             "path": str(self.path),
             "version": self.version,
             "form": _form(),
             "values": {name: _plain(value) for name, value in now.items() if value is not None},
-            "sources": {name: given.get(name) or ("file" if name in file else "default") for name in NAMES},
+            "sources": {name: self._source(name, file, given) for name in NAMES},
             "locked": self.locked(),
             "problems": problems,
         }
@@ -126,7 +130,12 @@ class _Looked:
         }
         if self.environ.get("JUPYTERHUB_USER"):
             locked["shared"] = "This server is one of JupyterHub's, so others share the machine."
-        return locked
+        return locked | {name: self.shared.why() for name in NAMES if name in self.shared.locked}
+
+    def _source(self, name: str, file: Mapping[str, Any], given: Mapping[str, str]) -> str:
+        if name in self.shared.locked:
+            return "shared"
+        return given.get(name) or ("file" if name in file else "shared" if name in self.shared.values else "default")
 
     def write(self, values: Mapping[str, Any]) -> dict[str, str]:
         """Write these into the file; or say what is wrong with them, by name."""
@@ -141,7 +150,7 @@ class _Looked:
                 return {name: "it is neither a text, a number, a truth nor a list of texts"}
             text = with_setting(text, name, value)
         try:
-            parse_settings(text, {}, str(self.path))
+            parse_settings(text, {}, str(self.path), shared=self.shared)
             replace_file(self.path, text.encode())
         except ConfigurationError as error:
             told = (problem.partition(": ") for problem in error.problems)
@@ -206,7 +215,7 @@ def _plain(value: Any) -> Any:
 def _form() -> dict[str, Any]:
     """The settings as a JSON schema: each with its label, its meaning, its default and its bounds."""
     whole = settings_model().model_json_schema()
-    return {"type": "object", "properties": {one.name: _field(one.name, whole) for one in fields(Settings)}}
+    return {"type": "object", "properties": {name: _field(name, whole) for name in _SHOWN}}
 
 
 def _field(name: str, whole: Mapping[str, Any]) -> dict[str, Any]:

@@ -891,7 +891,7 @@ export interface ISettings {
   readonly form: Readonly<Record<string, unknown>>;
   /** What each of them is now. */
   readonly values: Readonly<Record<string, unknown>>;
-  /** Where that comes from: `default`, `file`, or the name of a variable. */
+  /** Where from: `default`, `shared`, `file`, or the name of a variable. */
   readonly sources: Readonly<Record<string, string>>;
   /** Why some cannot be changed here. */
   readonly locked: Readonly<Record<string, string>>;

@@ -125,7 +125,9 @@ function shown(
       ? trans.__('Not changed here: %1', why)
       : told.sources[name] === 'file'
         ? trans.__('From the file.')
-        : '';
+        : told.sources[name] === 'shared'
+          ? trans.__('From the shared settings of this machine.')
+          : '';
     return [
       name,
       {

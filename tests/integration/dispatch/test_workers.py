@@ -1,5 +1,6 @@
 """A run hands work on to Dask workers, each a process with a cockpit and boxes of its own."""
 
+import itertools
 import os
 import pickle
 import signal
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.assembly import close_cockpit
-from kagura_kernel.assembly.dask_worker import Packet, packed, packet_of, run_child
+from kagura_kernel.assembly.dask_worker import RESOURCE, Packet, packed, packet_of, run_child
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.patterns import Handoff
@@ -158,6 +159,68 @@ def test_what_a_set_of_tasks_changed_elsewhere_can_be_applied_here(parent, proje
     cockpit.apply_changes(outcome.run_id, by="alice")
     assert (project / "made.txt").read_text() == "laid\n"
     assert (project / "data.csv").read_text() == "a,b\n1,2\n5,6\n"
+
+
+def test_children_go_to_workers_that_have_boxes(parent, project, workers, pids, tmp_path):
+    without, able = list(pids)
+    at(workers, without, take_down)
+    at(workers, without, set_up, str(tmp_path / "home"), {"broken": "bwrap is not installed"})
+    cockpit = parent(Together((hand_on("nothing"),) * 4), ".")
+    outcome = cockpit.launch(launch(project)).result(120)
+    ended = [event.child for event in events(cockpit, outcome.run_id, "child.ended")]
+    owners = {row.run_id: row.owner for row in cockpit.runs()}
+    assert {int(owners[child].split(":")[1]) for child in ended} == {pids[able]}
+    # With nobody left it says why of each, and begins nothing.
+    at(workers, able, take_down)
+    at(workers, able, set_up, str(tmp_path / "home"), {"broken": "no Docker daemon answers"})
+    cockpit = parent(hand_on("nothing"), ".")
+    before = len(cockpit.runs())
+    outcome = cockpit.launch(launch(project)).result(120)
+    text = told(cockpit, outcome)
+    assert "no worker there has a box" in text
+    assert f"{without}: " in text
+    assert "bwrap is not installed" in text
+    assert "no Docker daemon answers" in text
+    assert (len(cockpit.runs()), "ERR_WORKERS" in text) == (before + 1, True)
+
+
+def test_where_workers_say_how_many_boxes_they_have_children_go_there_as_so_many(parent, project, workers, pids):
+    chosen, other = list(pids)
+    declare(workers, chosen, 1)
+    try:
+        cockpit = parent(Together((hand_on("files"),) * 3), ".")
+        outcome = cockpit.launch(launch(project)).result(120)
+    finally:
+        declare(workers, chosen, 0)
+    owners = {row.run_id: row.owner for row in cockpit.runs()}
+    ended = [event.child for event in events(cockpit, outcome.run_id, "child.ended")]
+    assert ({int(owners[child].split(":")[1]) for child in ended}, len(ended)) == ({pids[chosen]}, 3)
+    # One box, so one after the other.
+    spans = sorted(
+        (events(cockpit, child, "run.started")[0].at, events(cockpit, child, "run.finished")[0].at) for child in ended
+    )
+    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(spans))
+    assert other != chosen
+
+
+def at(address: str, worker: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call this in one worker, in a thread of its own."""
+    from distributed import Client
+
+    with Client(address, set_as_default=False) as client:
+        return client.submit(function, *arguments, workers=[worker], pure=False).result(60)
+
+
+def declare(address: str, worker: str, boxes: int) -> None:
+    """Let a worker be as one that was started with this number of boxes."""
+    from distributed import Client
+
+    with Client(address, set_as_default=False) as client:
+        client.run(_declared, boxes, workers=[worker])
+
+
+async def _declared(boxes: int, dask_worker: Any) -> None:
+    await dask_worker.set_resources(**{RESOURCE: boxes})
 
 
 @pytest.mark.parametrize(("way", "why"), [("tcp", "nobody answers there"), ("tls", "has to name certificates")])

@@ -17,6 +17,7 @@ from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.memory.opening import open_memory
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.pool import WarmPool
+from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, Hang
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.credential_fake import FakeProvider
@@ -44,12 +45,12 @@ _here = _Here()
 def cockpit_at(home: str, settings: Mapping[str, Any], scripts: Mapping[str, Any] | None = None) -> Cockpit:
     """A cockpit with real boxes and a scripted brain."""
     values = dict(settings)
-    sweeps = bool(values.pop("sweeps", False))
+    sweeps, broken = bool(values.pop("sweeps", False)), str(values.pop("broken", ""))
     made = Settings(**values)
     memory = open_memory(made.memory, Path(home), {}, meaning=False)
     return fake_cockpit(
         Path(home),
-        backend=WarmPool(BubblewrapBackend(), size=made.pool_size),
+        backend=FakeBackend(broken=broken) if broken else WarmPool(BubblewrapBackend(), size=made.pool_size),
         brains=[TaskBrain({**SCRIPTS, **(scripts or {})})],
         settings=made,
         memory=memory,

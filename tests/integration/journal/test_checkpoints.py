@@ -224,7 +224,7 @@ def test_what_was_deleted_is_off_the_disk_while_others_have_the_journal_open(jou
 
 
 STEP = 3
-LAST = 6
+LAST = 7
 INDEXES = (
     "journal_runs_notebook",
     "journal_runs_started",
@@ -243,7 +243,7 @@ def make_old(journal: Journal) -> None:
     with journal.writing() as writing:
         for name in INDEXES:
             writing.connection.execute(text(f"DROP INDEX {name}"))
-        for name in ("checkpoints", "heard", "posts"):
+        for name in ("checkpoints", "claims", "heard", "posts"):
             writing.connection.execute(text(f"DROP TABLE journal_{name}"))
         writing.connection.execute(text("ALTER TABLE journal_approvals DROP COLUMN lineage"))
         for name in (*COLUMNS, *LATER):

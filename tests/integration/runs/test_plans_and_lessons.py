@@ -214,6 +214,14 @@ async def test_plans_that_were_not_agreed_to_are_no_runs_like_the_task(run):
     assert (planned.estimate.runs, planned.estimate.failed) == (1, 0)
 
 
+async def test_nobody_agrees_to_more_than_an_administrator_has_locked(run):
+    for answer, agreed in (("$5", 0.02), ("no budget", 0.02), ("$0.01", 0.01)):
+        approver = ScriptedApprover(Verdict.ALLOW, answer=answer)
+        terms = {"plan": PlanTerms(asked=True), "budget_usd": 0.02, "most_usd": 0.02}
+        ended = await run(FIRST, PLAIN, headless=False, approver=approver, **terms)
+        assert of(ended, RunPlanned)[-1].agreed_usd == agreed
+
+
 async def test_an_agreed_budget_stops_the_run(run):
     approver = ScriptedApprover(Verdict.ALLOW, answer="$0.01")
     ended = await run(FIRST, PLAIN, PLAIN, PLAIN, plan=PlanTerms(asked=True), headless=False, approver=approver)

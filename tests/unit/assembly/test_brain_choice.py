@@ -125,3 +125,12 @@ def test_without_a_keychain_nothing_is_written(environ, monkeypatch):
 
 def test_variables_that_say_otherwise_are_named():
     assert overriding({"KAGURA_BRAIN": "claude", "KAGURA_MODEL": ""}) == ["KAGURA_BRAIN"]
+
+
+def test_what_an_administrator_has_locked_is_not_written_over(environ, tmp_path):
+    (tmp_path / "shared.toml").write_text('brain = "claude"\nlocked = ["brain"]\n')
+    environ["KAGURA_SHARED_CONFIG"] = str(tmp_path / "shared.toml")
+    with pytest.raises(ConfigurationError, match="brain: it cannot be changed here"):
+        use_service(environ, "ollama", "qwen3:32b")
+    assert written(environ) == {}
+    assert load_settings(environ).brain == "claude"

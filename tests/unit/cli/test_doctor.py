@@ -262,6 +262,36 @@ def test_in_a_shared_deployment_a_weak_back_end_that_is_asked_for_needs_somebody
     assert {"box docker", "box gvisor"} <= findings.keys()
 
 
+@pytest.mark.parametrize(
+    ("order", "name", "state", "said"),
+    [
+        (
+            ["ssh", "docker"],
+            "box order",
+            "ok",
+            "`--box auto` takes docker, by the setting `boxes`; ssh: no machine is named",
+        ),
+        (["docker", "ssh"], "box order", "ok", "`--box auto` takes docker, by the setting `boxes`"),
+        (["ssh"], "boxes", "fail", "only docker starts one here, which no run takes unless it or the settings name it"),
+    ],
+)
+def test_what_an_administrator_says_has_a_row_and_which_box_comes_of_it_too(
+    order, name, state, said, tmp_path, monkeypatch, capsys
+):
+    async def probed(_: Settings) -> list[PartStatus]:
+        far = PartStatus("ssh", ok=False, reason="no machine is named", isolation="namespace")
+        return [PartStatus("docker", ok=True, reason="it works", isolation="container"), far]
+
+    monkeypatch.setattr(doctor, "_probed", probed)
+    shared = tmp_path / "shared.toml"
+    shared.write_text(f'boxes = {json.dumps(order)}\nrecall = 3\nlocked = ["boxes"]\n')
+    monkeypatch.setenv("KAGURA_SHARED_CONFIG", str(shared))
+    findings = found(capsys)
+    assert findings["shared settings"]["said"] == f"{shared} sets boxes, recall; nobody else changes boxes"
+    assert (findings[name]["state"], findings[name]["said"]) == (state, said)
+    assert len({"box order", "boxes"} & findings.keys()) == 1
+
+
 def told(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     """What it prints for a person, in lines."""
     main(["doctor", *words])

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import ConfigurationError
-from kagura_kernel.journal.place import data_home, is_url, shown
+from kagura_kernel.journal.place import data_home, is_url, read_settings, shared_file, shown
 
 
 def test_kagura_home_says_where(private_home):
@@ -38,3 +38,28 @@ def test_a_missing_driver_is_named_with_its_cure(monkeypatch):
     monkeypatch.setattr("kagura_kernel.journal.postgres.find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match=r"pip install 'kagura-kernel\[postgres\]'"):
         shown("postgresql://db/x")
+
+
+def test_shared_settings_lie_at_one_place_that_no_variable_leads_past(tmp_path, monkeypatch):
+    usual, other = tmp_path / "etc" / "shared.toml", tmp_path / "other.toml"
+    monkeypatch.setattr("kagura_kernel.journal.place.SHARED_FILE", usual)
+    other.write_text("pool_size = 7\n")
+    assert (shared_file({}), read_settings({}).pool_size) == (None, 1)
+    named = {"KAGURA_SHARED_CONFIG": str(other)}
+    assert (shared_file(named), read_settings(named).pool_size) == (other, 7)
+    usual.parent.mkdir()
+    usual.write_text('pool_size = 2\nlocked = ["pool_size"]\n')
+    assert (shared_file(named), read_settings(named).pool_size) == (usual, 2)
+    with pytest.raises(ConfigurationError, match="KAGURA_POOL_SIZE: it cannot be changed here"):
+        read_settings({"KAGURA_POOL_SIZE": "3"})
+
+
+def test_shared_settings_that_cannot_be_read_let_nobody_go_on(tmp_path, monkeypatch):
+    usual = tmp_path / "shared.toml"
+    monkeypatch.setattr("kagura_kernel.journal.place.SHARED_FILE", usual)
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_settings({"KAGURA_SHARED_CONFIG": str(tmp_path / "nothing.toml")})
+    # A loop is there and cannot be looked at, as a folder that is closed to this user.
+    usual.symlink_to(usual)
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_settings({})

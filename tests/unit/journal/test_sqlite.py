@@ -328,11 +328,12 @@ def test_a_step_that_fails_leaves_the_journal_as_it_was(with_rows, monkeypatch):
 
 
 def test_a_newer_journal_is_refused_and_left_alone(with_rows):
+    later = schema.KNOWN_VERSION + 1
     with sqlite3.connect(with_rows / "journal.db") as file:
-        file.execute("INSERT INTO journal_version VALUES (7, 'later')")
+        file.execute("INSERT INTO journal_version VALUES (?, 'later')", (later,))
     file.close()
     with pytest.raises(JournalTooNew) as caught:
         Journal.open(with_rows)
-    assert (caught.value.found, caught.value.known) == (7, schema.KNOWN_VERSION)
+    assert (caught.value.found, caught.value.known) == (later, schema.KNOWN_VERSION)
     assert "Upgrade kagura-kernel" in str(caught.value)
-    assert version_of(with_rows) == 7
+    assert version_of(with_rows) == later

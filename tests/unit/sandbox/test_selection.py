@@ -120,6 +120,33 @@ async def test_a_weak_name_is_refused_in_a_shared_deployment_though_a_strong_one
         await choose("docker", named(docker(), strong), shared=True)
 
 
+async def test_an_order_of_the_settings_is_what_auto_tries_and_nothing_else():
+    far = IdleBackend("ssh", probe=Probe(ok=False, reason="no machine is named"))
+    near, never = bubblewrap(), docker()
+    choice = await choose("auto", named(near, never, far), order=("ssh", "bubblewrap"))
+    assert (choice.backend, never.probed) == (near, [])
+    assert choice.reason == "by the order in the settings; ssh: no machine is named"
+    with pytest.raises(SandboxUnavailable) as told:
+        await choose("auto", named(near, docker(NO_DAEMON), far), order=("docker", "ssh"))
+    assert "docker: no Docker daemon answers; ssh: no machine is named. For docker: Install" in told.value.message
+    assert (await choose("docker", named(never, far), order=("ssh",))).backend is never
+
+
+async def test_an_order_passes_over_weak_walls_where_others_share_and_says_so():
+    strong = IdleBackend("gvisor", isolation=IsolationClass.GVISOR)
+    weak = docker()
+    choice = await choose("auto", named(weak, strong), order=("docker", "gvisor"), shared=True)
+    assert (choice.backend, weak.probed) == (strong, [])
+    assert choice.reason == "by the order in the settings; docker: container walls are too weak where others share"
+    with pytest.raises(IsolationTooWeak):
+        await choose("auto", named(weak, strong), order=("docker",), shared=True)
+
+
+async def test_a_misspelt_order_is_an_error():
+    with pytest.raises(UnknownName, match="no box 'dokcer'"):
+        await choose("auto", named(docker()), order=("dokcer",))
+
+
 async def test_no_back_end_at_all_is_an_error_and_never_the_host():
     with pytest.raises(SandboxUnavailable):
         await choose("auto", {})

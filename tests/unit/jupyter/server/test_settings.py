@@ -152,3 +152,19 @@ def test_the_first_change_makes_the_file_for_this_person_alone(tmp_path):
     environ = {"KAGURA_CONFIG": str(tmp_path / "new" / "config.toml")}
     assert change(environ, keep=True)["sources"]["keep"] == "file"
     assert (tmp_path / "new" / "config.toml").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_an_administrator_has_locked_is_shown_with_why_and_not_changed(environ, tmp_path):
+    shared = tmp_path / "shared.toml"
+    shared.write_text('box = "docker"\nrecall = 3\nquota_boxes = 2\nlocked = ["recall", "quota_boxes"]\n')
+    environ["KAGURA_SHARED_CONFIG"] = str(shared)
+    told = settings(environ)
+    assert [told["values"][name] for name in ("box", "recall", "quota_boxes", "budget_usd")] == ["docker", 3, 2, 2.5]
+    assert [told["sources"][name] for name in ("box", "recall", "budget_usd")] == ["shared", "shared", "file"]
+    assert told["locked"]["recall"] == f"The administrator of this machine says so for everybody, in {shared}."
+    assert set(told["locked"]) == {"recall", "quota_boxes"}
+    # A kernel refuses such a file, so the form says what is to be taken out of it.
+    assert "take it out" in told["problems"]["recall"]
+    with pytest.raises(UsageError, match="administrator"):
+        change(environ, quota_boxes=9)
+    assert "locked" not in told["form"]["properties"]

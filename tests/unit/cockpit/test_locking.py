@@ -1,0 +1,86 @@
+"""What an administrator has locked: a cell, a definition and a program may have less of it, never more."""
+
+from typing import Any
+
+import pytest
+
+from kagura_kernel.cockpit.locking import audit_budget
+from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.settings import Settings, WriteMode
+from kagura_kernel.runs.request import RunRequest
+from kagura_kernel.testing.box import FakeBackend
+from kagura_kernel.testing.brain import FakeBrain
+from kagura_kernel.testing.cockpit import fake_cockpit
+
+HELD: dict[str, Any] = {
+    "budget_usd": 2.0,
+    "command_timeout": 60.0,
+    "idle_timeout": 30.0,
+    "net": ("ask", "a.example"),
+    "workers": "",
+    "brain": "one",
+    "model": "m",
+}
+
+
+@pytest.fixture
+def launch(tmp_path, project):
+    cockpits = []
+
+    def launched(locked: str, **options: Any) -> str:
+        brains = [FakeBrain(["Done."], name=name) for name in ("one", "two")]
+        settings = Settings(**HELD, locked=(locked,))
+        home = tmp_path / f"home-{len(cockpits)}"
+        cockpit = fake_cockpit(
+            home, backend=FakeBackend(), brains=brains, settings=settings, prices=lambda *_: (0.01, "the test's")
+        )
+        cockpits.append(cockpit)
+        return cockpit.launch(RunRequest("do it", project=project, **options)).result(60).status
+
+    yield launched
+    for cockpit in cockpits:
+        cockpit.close()
+
+
+@pytest.mark.parametrize(
+    ("locked", "less", "more"),
+    [
+        ("budget_usd", {"budget_usd": 1.5}, {"budget_usd": 2.5}),
+        ("command_timeout", {"command_timeout": 10.0}, {"command_timeout": 0.0}),
+        ("idle_timeout", {"idle_timeout": 10.0}, {"idle_timeout": 31.0}),
+        ("net", {"net": ("none",)}, {"net": ("b.example",)}),
+        ("write", {"write_mode": WriteMode.NONE}, {"write_mode": WriteMode.THROUGH}),
+        ("write", {"mode": "default"}, {"mode": "acceptEdits"}),
+        ("policy", {"policy": "read_only"}, None),
+        ("keep", {}, {"keep": True}),
+        ("box", {"box": "auto"}, {"box": "fake"}),
+        ("image", {}, {"image": "python:3"}),
+        ("model", {"model": "m"}, {"model": "n"}),
+        ("workers", {"workers": ""}, {"workers": "tcp://10.0.0.1:8786"}),
+        ("context", {"context": "none"}, None),
+    ],
+)
+def test_an_option_makes_it_tighter_or_is_refused(launch, locked, less, more):
+    assert launch(locked, **less) == "done"
+    if more is not None:
+        with pytest.raises(UsageError, match=f"the setting `{locked}` says"):
+            launch(locked, **more)
+
+
+def test_what_is_not_locked_is_a_cell_s_to_say(launch):
+    assert launch("write", budget_usd=2.5) == "done"
+
+
+def test_a_definition_has_no_more_than_a_cell(launch, project):
+    (project / "agent.yaml").write_text("name: other\nbrain: two\n")
+    assert launch("write", agent=str(project / "agent.yaml")) == "done"
+    with pytest.raises(UsageError, match="the setting `brain` says"):
+        launch("brain", agent=str(project / "agent.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("said", "locked", "usd"), [(None, True, 2.0), (1.0, True, 1.0), (5.0, True, 2.0), (5.0, False, 5.0)]
+)
+def test_an_audit_costs_no_more_than_is_locked(said, locked, usd):
+    settings = Settings(budget_usd=2.0, locked=("budget_usd",) if locked else ())
+    assert audit_budget(said, settings) == usd
