@@ -56,7 +56,6 @@ from kagura_kernel.runs.run_box import RunBox
 from kagura_kernel.runs.variables import Brought, collect_outputs, make_exchange
 from kagura_kernel.runs.verifying import Verification
 from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.sandbox.output import make_spill_directory
 
 CALL_ID = "cell"
 _CODE = "The cell's code"
@@ -83,7 +82,6 @@ async def run_cell(context: RunContext) -> Ending:
     exchange = context.exchange = context.plugins.laid(await make_exchange(context, for_shell=language == "bash"))
     command = await _command(context, exchange)
     await context.redacting.ready()
-    make_spill_directory(context.spill_dir)
     context.tool_calls = 1
     context.recorder.record(ToolCalled, call_id=CALL_ID, tool=language, arguments={"code": code}, offered=True)
     result = await _run(context, exchange, command)
@@ -459,7 +457,7 @@ class Run:
             await giving_back
 
     def _drop_empty_outputs(self) -> None:
-        # The folder for long outputs is made before anybody knows how long they will be.
+        # Outputs that were given up, when the disk was full, have left their folder behind.
         with contextlib.suppress(OSError):
             (self._parts.spill_root / self.order.run_id).rmdir()
 
