@@ -128,7 +128,7 @@ async def _command(context: RunContext, exchange: ExchangeDirectory) -> Command:
     modules = [context.box.files.root] if is_python else []
     leasing = context.membrane.leasing
     return Command(
-        exchange.python(path, CALL_ID, first=exchange.scratch) if is_python else ("bash", path),
+        await exchange.python(path, CALL_ID, first=exchange.scratch) if is_python else ("bash", path),
         env=exchange.environment(CALL_ID, modules),
         limits=context.order.limits,
         spill_dir=context.spill_dir,
@@ -232,6 +232,7 @@ class Run:
             self._give_back()
             self._brought = await self._bring_back(ending)
             ending = await self._settle(ending)
+            self._box.begin_close(self._given_back)
             changes = self._context.changes.left
             await self._learn(ending, self._context.changes.as_files)
             self._why_not = "its changes could not all be brought out" if self._is_cut else ""
@@ -443,10 +444,13 @@ class Run:
             self._giving_back = asyncio.create_task(closing, name=f"give back {self.order.run_id}")
         return self._giving_back
 
+    async def _given_back(self) -> None:
+        # What was injected leaves the box while there is one; a provider that hangs does not keep the box alive.
+        await asyncio.wait({self._give_back()}, timeout=GIVE_BACK_SECONDS)
+
     async def _free(self) -> None:
         giving_back = self._give_back()
-        # What was injected leaves the box while there is one; a provider that hangs does not keep the box alive.
-        await asyncio.wait({giving_back}, timeout=GIVE_BACK_SECONDS)
+        await self._given_back()
         context = self._context
         if not giving_back.done() or giving_back.exception() is not None:
             self._why_not = "what the run was granted could not be taken back in time"
