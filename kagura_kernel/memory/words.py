@@ -301,12 +301,17 @@ def query_terms(text: str) -> list[Term]:
     return _each_once([*(_word_term(word) for word in telling), *grams])
 
 
+def ascii_words(folded: str) -> list[str]:
+    """The words of a folded text that is all ASCII."""
+    return folded.encode().translate(_ASCII).decode().split()
+
+
 def _pieces(text: str) -> tuple[list[str], list[str]]:
     """The folded words of a text, and its runs of a script without spaces."""
     folded = fold(text)
     # Most texts need neither pattern; they cost many times what these do.
     if folded.isascii():
-        return folded.encode().translate(_ASCII).decode().split(), []
+        return ascii_words(folded), []
     if _IS_UNSPACED.search(folded) is None:
         return _SPACED_PIECE.findall(folded), []
     pieces = _PIECE.findall(folded)

@@ -147,7 +147,8 @@ class Hands:
             result = replace(result, text=f"{result.text}\n{shown.words}", images=(*result.images, *shown.images))
         if self._after is not None and (remark := await self._after()):
             result = replace(result, text=f"{result.text}\n{remark}")
-        result = replace(result, text=await self._shown_to_brain(result.text))
+        if (text := await self._shown_to_brain(result.text)) != result.text:
+            result = replace(result, text=text)
         self._recorder.record(
             ToolFinished,
             call_id=call.id,

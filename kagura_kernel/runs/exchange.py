@@ -73,6 +73,22 @@ class SearchPaths:
         return {"PATH": ":".join(self.programs), "PYTHONPATH": ":".join((*first, *modules, *rest))}
 
 
+class BoxRunner:
+    """What runs Python programs in one box. It is sent in with the first of them: many runs have none."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._there = False
+
+    async def lay_out(self, box: Box, folder: str) -> None:
+        """Send it in, unless it is there."""
+        async with self._lock:
+            if not self._there:
+                write = box.files.write
+                await asyncio.gather(*(write(f"{folder}/{path}", data) for path, data in inbox_files().items()))
+            self._there = True
+
+
 @dataclass(frozen=True, slots=True)
 class ExchangeDirectory:
     """A run's folder in its box."""
@@ -87,6 +103,7 @@ class ExchangeDirectory:
     # The cell, where its box stays for others: each has variables of its own, and tracebacks show which one it was
     cell: str = ""
     search: SearchPaths | None = None  # Where programs look beside the box's own places; None leaves it at those
+    runner: BoxRunner = field(default_factory=BoxRunner)  # What Python programs are run by
 
     @property
     def scratch(self) -> str:
@@ -108,11 +125,10 @@ class ExchangeDirectory:
         return f"{self.root}/shown/{_PLAIN.sub('_', call_id)[:64]}"
 
     async def lay_out(self) -> None:
-        """Send the box runner in."""
-        write = self.box.files.write
-        await asyncio.gather(*(write(f"{self.root}/lib/{path}", data) for path, data in inbox_files().items()))
+        """Send the box runner in, unless it is there."""
+        await self.runner.lay_out(self.box, f"{self.root}/lib")
 
-    def python(self, path: str, call_id: str, first: str = ".") -> tuple[str, ...]:
+    async def python(self, path: str, call_id: str, first: str = ".") -> tuple[str, ...]:
         """The command that runs a Python program.
 
         Args:
@@ -120,6 +136,7 @@ class ExchangeDirectory:
             call_id: The call it belongs to.
             first: Where it looks for modules first; `.` is the working directory.
         """
+        await self.lay_out()
         call = PurePosixPath(self.shown(call_id)).name
         given = (path, call, first, ",".join(self.inputs), ",".join(self.outputs), str(self.room))
         return (*self._runner, *given)
@@ -151,7 +168,7 @@ class ExchangeDirectory:
         """Put the code of a python call into the box; the command that runs it in the run's own Python session."""
         call = PurePosixPath(self.shown(call_id)).name
         path = str(PurePosixPath(self.root, "calls", self.cell, f"{call}.py"))
-        await self.box.files.write(path, code)
+        await asyncio.gather(self.lay_out(), self.box.files.write(path, code))
         given = (path, call, ",".join(self.inputs), self.cell)
         return Command(given, resident=(*self._runner, "--stay"), shows=self.shown(call_id))
 
@@ -167,9 +184,9 @@ class ExchangeDirectory:
             return False
         return True
 
-    @property
-    def keeping(self) -> Command:
+    async def keeping(self) -> Command:
         """What keeps the outputs of the Python session, when nothing more comes."""
+        await self.lay_out()
         return Command(("--keep", ",".join(self.outputs), str(self.room)), resident=(*self._runner, "--stay"))
 
     @property

@@ -122,7 +122,8 @@ class Redacting:
         """The fields of one event without secrets. Of a text that is streamed, what may be seen of it by now."""
         if self._idle:
             return dict(fields)
-        fields = {name: scrub_fields(self._held, value) for name, value in fields.items()}
+        if self._held.needles():
+            fields = {name: scrub_fields(self._held, value) for name, value in fields.items()}
         if kind is TextStreamed or (kind is BrainSigned and fields.get("what") == "thinking"):
             return {**fields, "text": self._spoken_on(kind, str(fields.get("text", "")))}
         if kind in (TextWritten, ToolCalled):

@@ -56,7 +56,6 @@ from kagura_kernel.runs.run_box import RunBox
 from kagura_kernel.runs.variables import Brought, collect_outputs, make_exchange
 from kagura_kernel.runs.verifying import Verification
 from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.sandbox.output import make_spill_directory
 
 CALL_ID = "cell"
 _CODE = "The cell's code"
@@ -83,7 +82,6 @@ async def run_cell(context: RunContext) -> Ending:
     exchange = context.exchange = context.plugins.laid(await make_exchange(context, for_shell=language == "bash"))
     command = await _command(context, exchange)
     await context.redacting.ready()
-    make_spill_directory(context.spill_dir)
     context.tool_calls = 1
     context.recorder.record(ToolCalled, call_id=CALL_ID, tool=language, arguments={"code": code}, offered=True)
     result = await _run(context, exchange, command)
@@ -130,7 +128,7 @@ async def _command(context: RunContext, exchange: ExchangeDirectory) -> Command:
     modules = [context.box.files.root] if is_python else []
     leasing = context.membrane.leasing
     return Command(
-        exchange.python(path, CALL_ID, first=exchange.scratch) if is_python else ("bash", path),
+        await exchange.python(path, CALL_ID, first=exchange.scratch) if is_python else ("bash", path),
         env=exchange.environment(CALL_ID, modules),
         limits=context.order.limits,
         spill_dir=context.spill_dir,
@@ -234,6 +232,7 @@ class Run:
             self._give_back()
             self._brought = await self._bring_back(ending)
             ending = await self._settle(ending)
+            self._box.begin_close(self._given_back)
             changes = self._context.changes.left
             await self._learn(ending, self._context.changes.as_files)
             self._why_not = "its changes could not all be brought out" if self._is_cut else ""
@@ -447,10 +446,13 @@ class Run:
             self._giving_back = asyncio.create_task(closing, name=f"give back {self.order.run_id}")
         return self._giving_back
 
+    async def _given_back(self) -> None:
+        # What was injected leaves the box while there is one; a provider that hangs does not keep the box alive.
+        await asyncio.wait({self._give_back()}, timeout=GIVE_BACK_SECONDS)
+
     async def _free(self) -> None:
         giving_back = self._give_back()
-        # What was injected leaves the box while there is one; a provider that hangs does not keep the box alive.
-        await asyncio.wait({giving_back}, timeout=GIVE_BACK_SECONDS)
+        await self._given_back()
         context = self._context
         if not giving_back.done() or giving_back.exception() is not None:
             self._why_not = "what the run was granted could not be taken back in time"
@@ -461,7 +463,7 @@ class Run:
             await giving_back
 
     def _drop_empty_outputs(self) -> None:
-        # The folder for long outputs is made before anybody knows how long they will be.
+        # Outputs that were given up, when the disk was full, have left their folder behind.
         with contextlib.suppress(OSError):
             (self._parts.spill_root / self.order.run_id).rmdir()
 

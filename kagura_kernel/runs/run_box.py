@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +36,7 @@ class RunBox:
         # Why there is no box that a brain's commands could run in; what is open then only carries the run
         self.fallback = ""
         self.box: Box | None = None  # As long as it is the run's
+        self._closing: asyncio.Task[None] | None = None
 
     async def open(self, spec: BoxSpec) -> tuple[Box, KeptBox | None]:
         """Have a box, and what is to be known of the runs before in it; None where there were none.
@@ -98,6 +100,20 @@ class RunBox:
             return None, ""
         return await kept.take(order.session_id, likeness)
 
+    def begin_close(self, ready: Callable[[], Awaitable[None]]) -> None:
+        """Begin to close a box that does not stay, which takes longer than most of what is done without one.
+
+        Args:
+            ready: Returns when nothing in the box is needed any more.
+        """
+
+        async def end(box: Box) -> None:
+            await ready()
+            await box.close()
+
+        if self.box is not None and self._now is None:
+            self._closing = asyncio.create_task(end(self.box), name=f"close {self.box.id}")
+
     async def close(
         self, changes: RunChanges, facts: Mapping[str, Any], *, why_not: str, free: Callable[[], None]
     ) -> None:
@@ -132,7 +148,7 @@ class RunBox:
                 return
         try:
             if box is not None:
-                await box.close()
+                await (self._closing or box.close())
                 with contextlib.suppress(JournalError):
                     if now is not None:
                         self._record(Noted, text=f"The box does not stay for the next cell: {why_not}")

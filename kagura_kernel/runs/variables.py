@@ -194,7 +194,6 @@ async def make_exchange(context: RunContext, *, for_shell: bool) -> ExchangeDire
         context.had_python = await exchange.had_session()
     index: dict[str, Any] = {}
     words: dict[str, str] = {}
-    await exchange.lay_out()
     for packed in order.request.inputs:
         file = f"{packed.name}.{_SUFFIXES.get(packed.form, 'bin')}"
         words[packed.name] = await _put(exchange, packed, f"{exchange.root}/in/{file}", for_shell=for_shell)
@@ -257,7 +256,7 @@ async def collect_outputs(context: RunContext, exchange: ExchangeDirectory) -> B
     if await exchange.had_session():
         # What takes too long is missing, and said to be.
         with contextlib.suppress(SandboxCommandTimeout, SandboxIdleTimeout):
-            await context.box.run(replace(exchange.keeping, limits=CommandLimits(CONVERT_SECONDS, None)))
+            await context.box.run(replace(await exchange.keeping(), limits=CommandLimits(CONVERT_SECONDS, None)))
     left = await _newest(exchange)
     found: list[PackedVariable] = []
     missing: list[tuple[str, str]] = []
@@ -334,6 +333,7 @@ async def _converted(context: RunContext, exchange: ExchangeDirectory, name: str
     target = f"{exchange.out}/{name}.kagura"
     program = f"{exchange.root}/lib/{BOXED_PACKAGE}/converting.py"
     limits = CommandLimits(CONVERT_SECONDS, None)
+    await exchange.lay_out()
     try:
         result = await context.box.run(
             Command(("python3", program, entry.path, target, str(exchange.room)), limits=limits)

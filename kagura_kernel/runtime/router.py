@@ -14,7 +14,6 @@ Without one every question ends in `ApprovalRequired`: nobody is there is not th
 from __future__ import annotations
 
 import base64
-import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,7 +41,6 @@ from kagura_kernel.runtime.files import HostFiles
 from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.routing import REQUESTED, SYSTEM_DIRECTORIES, Routing, ask_first, decide_route, judge
 from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.sandbox.output import make_spill_directory
 
 _APPROVER: ContextVar[Approver | None] = ContextVar("kagura_approver", default=None)
 
@@ -285,7 +283,6 @@ class Runtime:
         """
         self._refuse_when_closed()
         decision = self.decide(command, permission)
-        _make_private(spill_dir)
         line = shell_command(command, stdin=stdin, limits=limits, spill_dir=spill_dir)
         if decision.route is ExecutionRoute.SANDBOX and self.box is not None:
             if in_box is not None:
@@ -367,13 +364,6 @@ class Runtime:
     def _refuse_when_closed(self) -> None:
         if self._closed:
             raise SandboxUnavailable("the runtime was closed")
-
-
-def _make_private(directory: Path | None) -> None:
-    if directory is not None:
-        # Where it cannot be made, long outputs lose their middle and nothing else.
-        with contextlib.suppress(OSError):
-            make_spill_directory(directory)
 
 
 def _not_found_hint(result: CommandResult) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from kagura_kernel.domain.commands import Command, Output, OutputChunk, OutputListener, Stream
+from kagura_kernel.domain.commands import ByteFilter, Command, Output, OutputChunk, OutputListener, Stream
 
 SPILL_LIMIT = 2**30
 """Bytes that all files of one directory may take together; a run has one directory."""
@@ -59,16 +59,6 @@ def budget_of(directory: Path) -> SpillBudget:
         if budget is None:
             budget = _open_budgets[key] = SpillBudget(directory)
         return budget
-
-
-def make_spill_directory(directory: Path) -> None:
-    """Make the directory of one run's outputs, and the one above it that holds those of all runs, for us alone.
-
-    Raises:
-        OSError: it cannot be made.
-    """
-    for one in (directory.parent, directory):
-        one.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def leaves_free(file: int, size: int, free: int) -> bool:
@@ -137,10 +127,10 @@ _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 class OutputCapture:
     """One stream of one command.
 
-    Memory stays at about `keep_bytes`, however much is printed. The file is made in `spill_dir` (None makes none) when
-    more than that has come, is readable by its owner only, holds every byte from the first on, and stops to exist (as
-    does `Output.spill`) when all files there would take more than `spill_limit`, or leave less than `free_bytes` on the
-    disk: a file that only seems complete is worse than none.
+    Memory stays at about `keep_bytes`, however much is printed. The file is made in `spill_dir` (None makes none; a
+    missing one is made too) when more than that has come, is readable by its owner only, holds every byte from the
+    first on, and stops to exist (as does `Output.spill`) when all files there would take more than `spill_limit`, or
+    leave less than `free_bytes` on the disk: a file that only seems complete is worse than none.
     """
 
     def __init__(
@@ -224,6 +214,9 @@ class OutputCapture:
             self.discard()
 
     def _open(self, folder: Path) -> None:
+        # The directory of one run's outputs, and the one above it that holds those of all runs, for us alone.
+        for one in (folder.parent, folder):
+            one.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._budget = budget_of(folder)
         self._fd, path = tempfile.mkstemp(prefix=f"{self._name}-", suffix=".txt", dir=folder)
         self._path = Path(path)
@@ -248,13 +241,17 @@ class Printed:
     def __init__(self, command: Command, listener: OutputListener | None) -> None:
         self._listener = listener
         self._captures = {name: OutputCapture(command.keep_bytes, command.spill_dir, name) for name in _STREAMS}
-        make = command.output_filter
-        self._filters = {name: make() for name in _STREAMS} if make is not None else {}
+        # Most commands leave one stream empty, or both: a filter is made with the first that is printed.
+        self._make = command.output_filter
+        self._filters: dict[Stream, ByteFilter] = {}
 
     def add(self, stream: Stream, data: memoryview) -> None:
         """More was printed. What the listener or the filter raises comes through; then nothing of it was heard."""
-        if self._filters:
-            data = memoryview(self._filters[stream].feed(bytes(data)))
+        if self._make is not None:
+            one = self._filters.get(stream)
+            if one is None:
+                one = self._filters[stream] = self._make()
+            data = memoryview(one.feed(bytes(data)))
         self._pass_on(stream, data)
 
     def end(self) -> None:

@@ -200,7 +200,7 @@ class Toolbox:
             result = await tool.call(call.arguments, CallContext(call.id, on_output, self._spill_dir))
         except _FOR_THE_BRAIN as error:
             return _failed(f"{error.message} [{error.code}]")
-        return replace(result, text=_writable(result.text))
+        return result if _HALVES.search(result.text) is None else replace(result, text=_writable(result.text))
 
     def _unknown(self, name: str) -> str:
         near = get_close_matches(name, self._tools, n=1, cutoff=0.5)

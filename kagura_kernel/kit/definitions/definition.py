@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -349,8 +350,11 @@ class AgentDefinition(_Part):
         return tuple(dict.fromkeys((*self.grants.net, *remote)))
 
 
+@lru_cache(maxsize=16)
 def parse_definition(data: bytes, source: str, redactor: Redactor | None = None) -> AgentDefinition:
     """The definition in a document: YAML or TOML, told by the source's suffix, else by how the document begins.
+
+    The last few are remembered, since every run begins with one.
 
     Args:
         data: The document; UTF-8, at most 256 KiB.

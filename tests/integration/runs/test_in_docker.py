@@ -106,7 +106,7 @@ async def stage(docker_backend, request):
 async def run(stage, exchange: ExchangeDirectory, code: str):
     path = f"{exchange.scratch}/cell.py"
     await stage.box.files.write(path, code.encode())
-    return await stage.box.run(Command(exchange.python(path, "cell"), env=exchange.environment("cell")))
+    return await stage.box.run(Command(await exchange.python(path, "cell"), env=exchange.environment("cell")))
 
 
 async def test_plain_values_and_results_cross_without_any_package(stage, tmp_path):

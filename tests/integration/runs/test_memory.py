@@ -33,6 +33,7 @@ from kagura_kernel.domain.patterns import Checkpoint, Handoff
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang
 from kagura_kernel.testing.memory import FakeMemory
+from kagura_kernel.testing.patience import wait_until
 from tests.support.plugins import FakePlugins
 from tests.support.redactors import shared_redactor
 
@@ -438,6 +439,25 @@ async def test_of_a_run_that_was_stopped_nothing_is_learned(runs, memory):
     assert run.outcome.status == "killed"
     assert run.outcome.memories == ()
     assert isinstance(events[-1], RunFinished)
+
+
+async def test_its_box_is_gone_before_a_run_has_learned(run, runs, monkeypatch):
+    boxes, start = [], runs.backend.start
+
+    async def started(spec):
+        boxes.append(await start(spec))
+        return boxes[-1]
+
+    class Patient(FakeMemory):
+        def remember(self, draft):
+            wait_until(lambda: boxes[0].channel.closed)
+            return super().remember(draft)
+
+    monkeypatch.setattr(runs.backend, "start", started)
+    ended = await run(FakeBrain(did()), memory=Patient())
+    assert ended.outcome.memories
+    # It is said where it always was.
+    assert [event.kind for event in ended.events][-2:] == ["box.closed", "run.finished"]
 
 
 async def test_secrets_are_kept_in_no_memory(run, memory, redactor):

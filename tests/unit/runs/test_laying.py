@@ -293,7 +293,7 @@ async def test_a_python_program_of_a_box_shows_what_it_displays(stage):
     exchange = await make_exchange(stage, for_shell=False)
     path = f"{exchange.scratch}/cell.py"
     await stage.box.files.write(path, b"class A:\n    def _repr_markdown_(self): return '# hi'\nA()")
-    result = await stage.box.run(Command(exchange.python(path, "cell"), env=exchange.environment("cell")))
+    result = await stage.box.run(Command(await exchange.python(path, "cell"), env=exchange.environment("cell")))
     assert (result.exit_code, result.stdout.text, result.stderr.text) == (0, "", "")
     await Results(exchange, stage.recorder, stage.membrane.scrubber, Redacting(None)).collect("cell")
     [row] = stage.recorder.results

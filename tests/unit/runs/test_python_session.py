@@ -21,7 +21,6 @@ Program = Callable[..., Awaitable[CommandResult]]
 async def exchange() -> AsyncIterator[ExchangeDirectory]:
     backend = FakeBackend()
     made = ExchangeDirectory(await backend.start(BoxSpec()), outputs=("kept", "never"))
-    await made.lay_out()
     yield made
     await backend.close()
 
@@ -111,13 +110,13 @@ async def test_outputs_are_kept_at_the_end_unless_another_program_left_something
     async def kept() -> Any:
         return json.loads((await exchange.box.files.read(out)).partition(b"\n")[2])
 
-    await exchange.box.run(exchange.keeping)
+    await exchange.box.run(await exchange.keeping())
     assert await kept() == [1, 2]
     assert [one.path for one in await exchange.box.files.list_dir(exchange.out)] == [out]
     await exchange.box.files.write(f"{exchange.out}/kept.json", b"[3]")
     await program("kept.append(4)")
     await exchange.box.files.write(f"{exchange.out}/kept.json", b"[5]")
-    await exchange.box.run(exchange.keeping)
+    await exchange.box.run(await exchange.keeping())
     assert await kept() == [1, 2]
 
 

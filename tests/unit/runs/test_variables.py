@@ -40,7 +40,7 @@ async def test_variables_lie_in_the_box_before_anything_runs_and_are_recorded(st
     program = "print(n)"
     path = f"{exchange.scratch}/cell.py"
     await stage.box.files.write(path, program.encode())
-    result = await stage.box.run(Command(exchange.python(path, "cell"), env=exchange.environment("cell")))
+    result = await stage.box.run(Command(await exchange.python(path, "cell"), env=exchange.environment("cell")))
     assert (result.stdout.text, result.stderr.text) == ("3\n", "")
     rows = [(row.name, row.direction, row.form, row.bytes > 0) for row in stage.recorder.variables]
     assert rows == [("n", "in", "json", True), ("df", "in", "frame", True)]

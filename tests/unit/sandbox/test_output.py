@@ -15,7 +15,6 @@ from kagura_kernel.sandbox.output import (
     SPILL_LIMIT,
     OutputCapture,
     Printed,
-    make_spill_directory,
     prune_spilled,
 )
 
@@ -211,7 +210,9 @@ def test_a_filter_that_fails_lets_nothing_through():
 
 def test_outputs_are_kept_where_nobody_else_may_look(tmp_path):
     root = tmp_path / "home" / "outputs"
-    make_spill_directory(root / "run-1")
+    capture = OutputCapture(2, root / "run-1", "stdout", free_bytes=0)
+    capture.add(memoryview(b"long"))
+    assert capture.finish().spill is not None
     assert [stat.S_IMODE(one.stat().st_mode) for one in (root, root / "run-1")] == [0o700, 0o700]
     # One that an earlier version has made for everybody is closed at the next start.
     root.chmod(0o755)
