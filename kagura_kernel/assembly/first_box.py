@@ -27,12 +27,19 @@ def start_supervisor(settings: Settings, environ: Mapping[str, str]) -> None:
     """
     if sys.platform != "linux" or settings.box not in (_AUTO, _BUBBLEWRAP):
         return
-    if settings.box == _AUTO and (settings.shared or environ.get("JUPYTERHUB_USER") or _has_docker(environ)):
+    if settings.box == _AUTO and not _comes_first(settings, environ):
         return
     # Whatever is wrong is told by the box that needs it.
     with contextlib.suppress(OSError):
         if shutil.which("bwrap") is not None:
             launch_ahead(view_beside(Path.cwd()).as_setup(*NAMES))
+
+
+def _comes_first(settings: Settings, environ: Mapping[str, str]) -> bool:
+    """Whether `auto` will take bubblewrap where it works."""
+    if settings.shared or environ.get("JUPYTERHUB_USER"):
+        return False
+    return settings.boxes[0] == _BUBBLEWRAP if settings.boxes else not _has_docker(environ)
 
 
 def _has_docker(environ: Mapping[str, str]) -> bool:

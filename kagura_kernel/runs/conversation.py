@@ -41,7 +41,7 @@ from kagura_kernel.membrane.egress.hosts import ASK
 from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.delegating import delegation_tools
 from kagura_kernel.runs.ending import Ending
-from kagura_kernel.runs.exchange import Results, Shown
+from kagura_kernel.runs.exchange import ExchangeDirectory, Results, Shown
 from kagura_kernel.runs.images import WITH_THE_TASK, ModelImages
 from kagura_kernel.runs.ledger import Books
 from kagura_kernel.runs.notebook import notebook_tools, show_notebook
@@ -211,32 +211,12 @@ async def converse(context: RunContext) -> Ending:
         raise BrainNotConfigured("This run has no brain and no code of its own.")
     host = HostRunner(order.project, after=context.redacting.filter)
     runtime = _runtime(context, host)
-    longest = LONGEST_SECONDS if order.request.command_timeout is None else max(1, int(order.request.command_timeout))
-    times = ToolTimes(order.limits, longest)
     exchange = context.exchange = context.plugins.laid(await make_exchange(context, for_shell=True))
     scrubber = context.membrane.scrubber
     takes_images = order.brain.capabilities().images(order.model)
     show = ModelImages(exchange, context.recorder, scrubber).show if takes_images else None
     results = Results(exchange, context.recorder, scrubber, context.redacting, show)
-    programs = BoxPrograms(
-        exchange.environment,
-        exchange.python_call,
-        exchange.shown,
-        sees=takes_images,
-        remembers=context.had_python,
-    )
-    toolbox = standard_toolbox(
-        runtime, times=times, leases=_leases(context), programs=programs, spill_dir=context.spill_dir, show=show
-    )
-    if not order.spec.policy.walled:
-        context.kit.moved[WORKSPACE] = runtime.files.root
-    if context.kit.skills and runtime.has_files:
-        toolbox.add(SkillTool(runtime, context.kit.skills))
-    toolbox.add(
-        *_learned_tools(context, runtime),
-        *notebook_tools(context, runtime.asker, show),
-        *_planning_tools(context, runtime),
-    )
+    toolbox = _toolbox(context, runtime, exchange, show)
     if order.request.inputs:
         # What they are called and hold is told to the brain at once.
         await context.redacting.ready()
@@ -263,6 +243,37 @@ async def converse(context: RunContext) -> Ending:
         await toolsets.close()
         # Not the runtime: its box is still needed, to bring the changes out.
         await host.close()
+
+
+def _toolbox(context: RunContext, runtime: Runtime, exchange: ExchangeDirectory, show: ShowImage | None) -> Toolbox:
+    """Every tool of ours that this run has."""
+    order = context.order
+    longest = LONGEST_SECONDS if order.request.command_timeout is None else max(1, int(order.request.command_timeout))
+    programs = BoxPrograms(
+        exchange.environment,
+        exchange.python_call,
+        exchange.shown,
+        sees=show is not None,
+        remembers=context.had_python,
+    )
+    toolbox = standard_toolbox(
+        runtime,
+        times=ToolTimes(order.limits, longest),
+        leases=_leases(context),
+        programs=programs,
+        spill_dir=context.spill_dir,
+        show=show,
+    )
+    if not order.spec.policy.walled:
+        context.kit.moved[WORKSPACE] = runtime.files.root
+    if context.kit.skills and runtime.has_files:
+        toolbox.add(SkillTool(runtime, context.kit.skills))
+    toolbox.add(
+        *_learned_tools(context, runtime),
+        *notebook_tools(context, runtime.asker, show),
+        *_planning_tools(context, runtime),
+    )
+    return toolbox
 
 
 async def _pictures(order: RunOrder, show: ShowImage | None) -> tuple[Image, ...]:

@@ -287,9 +287,8 @@ class Runtime:
         if decision.route is ExecutionRoute.SANDBOX and self.box is not None:
             if in_box is not None:
                 line, shows = replace(in_box, limits=limits, spill_dir=spill_dir), in_box.shows
-            result = await self.box.run(
-                replace(line, env=box_env or {}, secret_env=secret_env or {}, shows=shows), on_output
-            )
+            line = replace(line, env=box_env or {}, secret_env=secret_env or {}, shows=shows)
+            result = await self.box.run(line, on_output)
             return Routed(result, decision, hint=_not_found_hint(result))
         if not decision.needs_approval and not self._full_control:
             # Nobody looks at a pre-approved line, so neither a profile nor a PATH that leads into the project may

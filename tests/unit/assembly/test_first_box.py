@@ -33,6 +33,7 @@ def test_it_is_set_up_as_the_first_box_of_this_folder_wants_it(started: list[Any
     [
         (Settings(box="docker"), {}),
         (Settings(shared=True), {}),
+        (Settings(boxes=("ssh", "bubblewrap")), {}),
         (Settings(), {"JUPYTERHUB_USER": "ada"}),
         (Settings(), {"DOCKER_HOST": "tcp://127.0.0.1:1"}),
     ],
