@@ -176,7 +176,8 @@ class Settings:
     )
     prepare: bool = _setting(
         True,
-        "import what the first cell needs while nobody runs one, once the extension is loaded",
+        "import what the first cell needs while nobody runs one, once the extension is loaded, and start what starts "
+        "boxes",
         label="prepare the first cell",
     )
     idle_timeout: float = _setting(
