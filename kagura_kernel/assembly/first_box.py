@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kagura_kernel.domain.policy import SandboxPolicy
 from kagura_kernel.sandbox.python_view import NAMES, view_beside
 from kagura_kernel.sandbox.supervisor.launched import launch_ahead
 
@@ -25,7 +26,7 @@ def start_supervisor(settings: Settings, environ: Mapping[str, str]) -> None:
 
     It looks through the packages of this Python meanwhile; `end_spare` ends one that nobody has asked for.
     """
-    if sys.platform != "linux" or settings.box not in (_AUTO, _BUBBLEWRAP):
+    if sys.platform != "linux" or settings.box not in (_AUTO, _BUBBLEWRAP) or not SandboxPolicy(settings.policy).walled:
         return
     if settings.box == _AUTO and not _comes_first(settings, environ):
         return

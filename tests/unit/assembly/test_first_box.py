@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.assembly import first_box
-from kagura_kernel.domain.settings import Settings
+from kagura_kernel.domain.settings import SandboxPolicyType, Settings
 from kagura_kernel.sandbox.bubblewrap import backend
 from kagura_kernel.sandbox.python_view import NAMES, view_beside
 
@@ -32,6 +32,7 @@ def test_it_is_set_up_as_the_first_box_of_this_folder_wants_it(started: list[Any
     ("settings", "environ"),
     [
         (Settings(box="docker"), {}),
+        (Settings(policy=SandboxPolicyType.DANGER_FULL), {}),
         (Settings(shared=True), {}),
         (Settings(boxes=("ssh", "bubblewrap")), {}),
         (Settings(), {"JUPYTERHUB_USER": "ada"}),
