@@ -197,14 +197,16 @@ class Database:
         with self._mark_lock:
             self._refuse_when_closed(JournalUnreadable)
             try:
-                if self._marker is None:
-                    self._marker = self.place.connect()
-                    # A mark says nothing beside that of another connection.
-                    self._marked += 1
-                return f"{self._marked}:{self.place.mark(self._marker)}"
+                try:
+                    return self._mark()
+                except SQLAlchemyError as error:
+                    if not self.place.is_lost(error):
+                        raise
+                # It fell asleep.
+                self._drop_marker()
+                return self._mark()
             except SQLAlchemyError as error:
-                _drop(self._marker)
-                self._marker = None
+                self._drop_marker()
                 raise JournalUnreadable(self.where, self.place.why(error)) from error
 
     def scour(self) -> None:
@@ -244,11 +246,21 @@ class Database:
             _drop(self._writer)
             self._writer = None
             with self._mark_lock:
-                _drop(self._marker)
-                self._marker = None
+                self._drop_marker()
             # One that reads just now is closed when it is done.
             self._drop_readers()
             self.place.close()
+
+    def _mark(self) -> str:
+        if self._marker is None:
+            self._marker = self.place.connect()
+            # A mark says nothing beside that of another connection.
+            self._marked += 1
+        return f"{self._marked}:{self.place.mark(self._marker)}"
+
+    def _drop_marker(self) -> None:
+        _drop(self._marker)
+        self._marker = None
 
     def _is_awake(self) -> bool:
         """Whether a transaction can be begun without looking first."""
