@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Executable, Row
 from sqlalchemy.exc import SQLAlchemyError
 
 from kagura_kernel.domain.errors import JournalLocked, JournalUnreadable, JournalUnwritable
+from kagura_kernel.journal.batch import BATCH
 from kagura_kernel.journal.chain import Chain
 from kagura_kernel.journal.statements import run_text
 
@@ -76,8 +77,8 @@ class Place(Protocol):
         """Take what was deleted off the disk too, as far as that can be done while others go on."""
         ...
 
-    def unblock(self, connection: Connection) -> None:
-        """Do what can be done about another one who has been writing for too long; raises nothing."""
+    def unblock(self) -> None:
+        """Do what can be done about another one who has kept us waiting for too long; raises nothing."""
         ...
 
     def why_gone(self) -> str:
@@ -159,8 +160,7 @@ class Database:
             kind = JournalUnwritable
             if self.place.is_busy(error):
                 kind = JournalLocked
-                if self._writer is not None:
-                    self.place.unblock(self._writer)
+                self.place.unblock()
             raise kind(self.where, self.place.why(error)) from error
         except BaseException:
             self._roll_back()
@@ -175,6 +175,8 @@ class Database:
         try:
             return self._fetch(statement, values)
         except SQLAlchemyError as error:
+            if self.place.is_busy(error):
+                self.place.unblock()
             if not self.place.is_lost(error):
                 raise JournalUnreadable(self.where, self.place.why(error)) from error
         # What fell asleep with this one has made the others that wait here useless too.
@@ -285,8 +287,9 @@ class Database:
     def _begun(self, *, flush: bool, wait: bool) -> Connection:
         if self._writer is None:
             self._writer = self.place.connect()
-        elif self.place.in_transaction(self._writer):
-            # An interrupt between two lines can leave one open, and everybody would wait for it.
+        # An interrupt between two lines can leave things half done: what is never sent, or what everybody waits for.
+        self._writer.info.pop(BATCH, None)
+        if self.place.in_transaction(self._writer):
             self._writer.exec_driver_sql("ROLLBACK")
         self.place.begin(self._writer, flush=flush, wait=wait)
         return self._writer
