@@ -286,7 +286,7 @@ def _chain(journal: Journal, *, full: bool) -> Finding:
     if journal.unwritable:
         return only_read(checked.where, journal.unwritable)
     note_row(home, checked, datetime.now(UTC))
-    rows = f"{checked.rows} rows" if checked.seen is None else f"your {checked.seen} rows up to row {checked.rows}"
+    rows = f"{checked.rows} rows" if checked.seen is None else f"your rows up to row {checked.rows}"
     said = f"{checked.where}: {rows}, last hash {checked.last_hash}"
     if noted.seq:
         said = f"{said}; the first {noted.seq} were checked on {noted.at[:10]} (`--full` checks all)"

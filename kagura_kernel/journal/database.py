@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Executable, Row
 from sqlalchemy.exc import SQLAlchemyError
 
 from kagura_kernel.domain.errors import JournalLocked, JournalUnreadable, JournalUnwritable
+from kagura_kernel.journal.batch import BATCH
 from kagura_kernel.journal.chain import Chain
 from kagura_kernel.journal.statements import run_text
 
@@ -76,8 +77,8 @@ class Place(Protocol):
         """Take what was deleted off the disk too, as far as that can be done while others go on."""
         ...
 
-    def unblock(self, connection: Connection) -> None:
-        """Do what can be done about another one who has been writing for too long; raises nothing."""
+    def unblock(self) -> None:
+        """Do what can be done about another one who has kept us waiting for too long; raises nothing."""
         ...
 
     def why_gone(self) -> str:
@@ -159,8 +160,7 @@ class Database:
             kind = JournalUnwritable
             if self.place.is_busy(error):
                 kind = JournalLocked
-                if self._writer is not None:
-                    self.place.unblock(self._writer)
+                self.place.unblock()
             raise kind(self.where, self.place.why(error)) from error
         except BaseException:
             self._roll_back()
@@ -175,6 +175,8 @@ class Database:
         try:
             return self._fetch(statement, values)
         except SQLAlchemyError as error:
+            if self.place.is_busy(error):
+                self.place.unblock()
             if not self.place.is_lost(error):
                 raise JournalUnreadable(self.where, self.place.why(error)) from error
         # What fell asleep with this one has made the others that wait here useless too.
@@ -197,14 +199,16 @@ class Database:
         with self._mark_lock:
             self._refuse_when_closed(JournalUnreadable)
             try:
-                if self._marker is None:
-                    self._marker = self.place.connect()
-                    # A mark says nothing beside that of another connection.
-                    self._marked += 1
-                return f"{self._marked}:{self.place.mark(self._marker)}"
+                try:
+                    return self._mark()
+                except SQLAlchemyError as error:
+                    if not self.place.is_lost(error):
+                        raise
+                # It fell asleep.
+                self._drop_marker()
+                return self._mark()
             except SQLAlchemyError as error:
-                _drop(self._marker)
-                self._marker = None
+                self._drop_marker()
                 raise JournalUnreadable(self.where, self.place.why(error)) from error
 
     def scour(self) -> None:
@@ -244,11 +248,21 @@ class Database:
             _drop(self._writer)
             self._writer = None
             with self._mark_lock:
-                _drop(self._marker)
-                self._marker = None
+                self._drop_marker()
             # One that reads just now is closed when it is done.
             self._drop_readers()
             self.place.close()
+
+    def _mark(self) -> str:
+        if self._marker is None:
+            self._marker = self.place.connect()
+            # A mark says nothing beside that of another connection.
+            self._marked += 1
+        return f"{self._marked}:{self.place.mark(self._marker)}"
+
+    def _drop_marker(self) -> None:
+        _drop(self._marker)
+        self._marker = None
 
     def _is_awake(self) -> bool:
         """Whether a transaction can be begun without looking first."""
@@ -273,8 +287,9 @@ class Database:
     def _begun(self, *, flush: bool, wait: bool) -> Connection:
         if self._writer is None:
             self._writer = self.place.connect()
-        elif self.place.in_transaction(self._writer):
-            # An interrupt between two lines can leave one open, and everybody would wait for it.
+        # An interrupt between two lines can leave things half done: what is never sent, or what everybody waits for.
+        self._writer.info.pop(BATCH, None)
+        if self.place.in_transaction(self._writer):
             self._writer.exec_driver_sql("ROLLBACK")
         self.place.begin(self._writer, flush=flush, wait=wait)
         return self._writer

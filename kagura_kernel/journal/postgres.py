@@ -86,12 +86,12 @@ class PostgresServer:
     @contextmanager
     def without_waiting(self, connection: Connection) -> Iterator[None]:
         """Every answer of a server costs a round trip: all are waited for together."""
-        connection.info[BATCH] = batch = Batch(connection, self._driver(connection))
         try:
+            connection.info[BATCH] = batch = Batch(connection, self._driver(connection))
             yield
             batch.send()
         finally:
-            del connection.info[BATCH]
+            connection.info.pop(BATCH, None)
         connection.info[_ANSWERED] = time.time()
 
     def is_awake(self, connection: Connection) -> bool:
@@ -133,10 +133,10 @@ class PostgresServer:
         """Free what was deleted; the server writes over it, and keeps its own log as long as it is told to."""
         connection.exec_driver_sql("VACUUM journal_checkpoints")
 
-    def unblock(self, connection: Connection) -> None:
-        """Have a journal that is shared end whoever has held its lock for long; others ask their administrator."""
-        if connection.info[_SHARED]:
-            with suppress(SQLAlchemyError):
+    def unblock(self) -> None:
+        """Have a journal that is shared end whoever has locked it for long; others ask their administrator."""
+        with suppress(SQLAlchemyError), self.connect() as connection:
+            if connection.info[_SHARED]:
                 connection.exec_driver_sql(f"SELECT {END_STALLED}()")
 
     def why_gone(self) -> str:

@@ -72,6 +72,7 @@ class SharedTables:
     def withdrawn(self, role: str) -> Iterator[str]:
         """What takes all of it from a role."""
         yield f"REVOKE ALL ON {', '.join(self._all())} FROM {self.quote(role)}"
+        yield f"REVOKE ALL ON FUNCTION {self._at(END_STALLED)}() FROM {self.quote(role)}"
 
     def _at(self, name: str) -> str:
         return f"{self.quote(self.namespace)}.{self.quote(name)}"
@@ -82,7 +83,8 @@ class SharedTables:
     def _rows(self, at: str, table: Table, rights: _Rights) -> Iterator[str]:
         users, auditors = self.quote(self.users), self.quote(self.auditors)
         # Those that are there already are the owner's.
-        yield f"ALTER TABLE {at} ADD COLUMN IF NOT EXISTS login name NOT NULL DEFAULT session_user"
+        yield f"ALTER TABLE {at} ADD COLUMN IF NOT EXISTS login name NOT NULL DEFAULT current_user"
+        yield f"ALTER TABLE {at} ALTER COLUMN login SET DEFAULT session_user"
         yield f"ALTER TABLE {at} ENABLE ROW LEVEL SECURITY"
         yield f"DROP POLICY IF EXISTS own_rows ON {at}"
         yield (

@@ -205,7 +205,7 @@ class SqliteFile:
         """Merge the log into the file, and empty it: what was deleted since stands in it until then."""
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def unblock(self, connection: Connection) -> None:
+    def unblock(self) -> None:
         """Nobody is ended: whoever writes a file is the same person."""
 
     def why_gone(self) -> str:

@@ -3,6 +3,7 @@
 Beside each figure stands the one of `last.md`, the table that was committed last; `--keep` writes it.
 
 python -m tests.bench [--samples N] [--only WORD] [--keep]
+python -m tests.bench scale
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from kagura_kernel.testing import false_home
+from tests.bench import scaling
 from tests.bench.browsing import answers_elsewhere, first_word, interrupting_a_run
 from tests.bench.clicking import click_to_going_on, proposal_to_screen
 from tests.bench.commands import command_in_a_warm_box, python_that_remembers
@@ -154,7 +156,10 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=20, help="measurements of each side")
     parser.add_argument("--only", default="", help="only rows whose names hold this word")
     parser.add_argument("--keep", action="store_true", help="keep the table in tests/bench/last.md, to be committed")
+    parser.add_argument("what", nargs="?", choices=("scale",), help="`scale`: a thousand users of one shared journal")
     options = parser.parse_args()
+    if options.what:
+        return scaling.main()
     with ExitStack() as stack:
         # Short, because sockets are made below it.
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kagura-bench-")))

@@ -1,7 +1,9 @@
 """What only a PostgreSQL server can do to a journal."""
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -31,6 +33,14 @@ def as_administrator(url: str, *statements: str) -> None:
         for statement in statements:
             connection.execute(text(statement))
     engine.dispose()
+
+
+def asked(url: str, query: str) -> list[Any]:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        found = list(connection.execute(text(query)))
+    engine.dispose()
+    return found
 
 
 def test_a_server_that_was_restarted_is_found_again_without_anyone_noticing(own_server):
@@ -80,6 +90,23 @@ def test_a_connection_that_the_server_ends_in_the_middle_of_a_transaction_leaves
             cut_off_between_two_rows()
         assert journal.append(RUN.noted()) == 1
         assert journal.verify().rows == 1
+    finally:
+        journal.close()
+
+
+def test_connections_that_a_server_ends_because_they_idle_are_made_anew(server):
+    url = server.new_database()
+    name = url.partition("?")[0].rpartition("/")[2]
+    as_administrator(url, f"ALTER DATABASE {name} SET idle_session_timeout = '100ms'")
+    journal = Journal.open(url)
+    try:
+        for number in range(1, 4):
+            assert journal.append(RUN.noted()) == number
+            assert len(journal.events()) == number
+            assert journal.mark()
+            while asked(server.url("postgres"), f"SELECT pid FROM pg_stat_activity WHERE datname = '{name}'"):
+                time.sleep(0.02)
+        assert journal.verify().rows == 3
     finally:
         journal.close()
 

@@ -6,7 +6,7 @@ The journal's owner is no superuser, and the hostile user says to the server wha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
@@ -18,6 +18,7 @@ from kagura_kernel.domain.errors import (
     ApprovalUnknown,
     JournalLocked,
     JournalTampered,
+    JournalUnreadable,
     JournalUnwritable,
     RunUnknown,
     UsageError,
@@ -500,8 +501,10 @@ def test_a_file_is_not_shared(tmp_path, refuses):
 def test_what_a_superuser_shares_has_no_superusers_rights(roles):
     url = roles.new_database()
     tell(url, "GRANT CREATE ON SCHEMA public TO keeper")
-    Journal.open(url.replace("kagura@", "keeper@")).close()
+    with closing(Journal.open(url.replace("kagura@", "keeper@"))) as journal:
+        journal.append(ADA.started())
     assert main(["journal", "share", "--url", url]) == 0
+    assert tell(url, "SELECT login FROM journal_events") == [("keeper",)]
     owners = "SELECT DISTINCT pg_get_userbyid(proowner) FROM pg_proc WHERE proname LIKE 'journal_%'"
     assert tell(url, owners) == [("keeper",)]
 
@@ -557,6 +560,33 @@ def holding(url: str, *statements: str) -> Iterator[psycopg.Connection[Any]]:
             connection.execute(statement.encode())
         yield connection
         connection.rollback()
+
+
+def test_whoever_keeps_the_others_from_reading_for_long_is_ended(told, monkeypatch):
+    monkeypatch.setattr("kagura_kernel.journal.rights.STALLED_SECONDS", 0)
+    tell(told.of("kagura"), "GRANT pg_signal_backend, pg_read_all_stats TO keeper")
+    assert main(["journal", "share", "--url", told.url]) == 0
+    monkeypatch.setattr("kagura_kernel.journal.postgres.LOCK_SECONDS", 0.2)
+    mailbox = Mailbox(told.open("ada"))
+    with psycopg.connect(told.of("bob").replace("+psycopg", "")) as connection:
+        connection.execute("LOCK TABLE journal_messages IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(JournalUnreadable):
+            mailbox.take(["run-ada"])
+        assert mailbox.take(["run-ada"]) == []
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute("SELECT 1")
+    tell(told.of("kagura"), "REVOKE pg_signal_backend, pg_read_all_stats FROM keeper")
+
+
+def test_many_rows_at_once_are_one_chain(told):
+    many = "FROM generate_series(1, 3) n"
+    row = f"INSERT INTO journal_events ({CONTENT}) SELECT '', 'x', 'run-bob', '', '{{}}' {many}"
+    assert tell(told.of("bob"), f"{row} ON CONFLICT DO NOTHING RETURNING seq, login") == [
+        (11, "bob"),
+        (12, "bob"),
+        (13, "bob"),
+    ]
+    assert told.open("ivy").verify().rows == 13
 
 
 @pytest.mark.parametrize(
