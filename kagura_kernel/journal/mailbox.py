@@ -34,8 +34,8 @@ from kagura_kernel.journal.rows import Message, Word
 from kagura_kernel.journal.schema import approvals, messages, runs
 from kagura_kernel.journal.store import Journal
 
-PAUSE_SECONDS, LONGEST_PAUSE = 0.05, 0.5
-"""Between two glances: the second where the journal is far away."""
+PAUSE_SECONDS, SERVER_PAUSE, LONGEST_PAUSE = 0.05, 0.2, 0.5
+"""Between two glances: at a file, at a server that many glance at, and at one that is far away."""
 
 ANYWAY_SECONDS = 2.0
 """After so long it is worth it whatever the journal says."""
@@ -61,10 +61,12 @@ class Glance:
     @property
     def pause(self) -> float:
         """Seconds until the next one: glances at a server that is far away take a small part of the time too."""
-        if not self._is_server or len(self._took) < _ENOUGH:
+        if not self._is_server:
             return PAUSE_SECONDS
+        if len(self._took) < _ENOUGH:
+            return SERVER_PAUSE
         # The quickest of the last ones: what a busy machine adds now and then says nothing about the way.
-        return min(max(PAUSE_SECONDS, 20 * min(self._took)), LONGEST_PAUSE)
+        return min(max(SERVER_PAUSE, 20 * min(self._took)), LONGEST_PAUSE)
 
     def news(self) -> str | None:
         """What to say to `seen` after the look; None when there is nothing to look for.
