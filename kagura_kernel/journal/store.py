@@ -85,8 +85,7 @@ class Journal:
         try:
             database = Database(_place(where, create=create))
             with _closed_on_error(database):
-                if migrate(database, clock.now(), create=create) and is_url(where):
-                    _renew_rights(database)
+                migrate(database, clock.now(), _renew_rights, create=create)
                 if create:
                     from kagura_kernel.journal.verification import verify_tail
 
@@ -234,12 +233,11 @@ class Journal:
             raise JournalUnreadable(self.where, f"row {row.seq} is no event") from error
 
 
-def _renew_rights(database: Database) -> None:
+def _renew_rights(connection: Connection, where: str) -> None:
     """Give tables that were just brought up the rights of those before them, if the journal is shared."""
     from kagura_kernel.journal.sharing import renew
 
-    with database.writing(flush=True) as connection:
-        renew(connection, database.where)
+    renew(connection, where)
 
 
 @contextmanager

@@ -5,7 +5,9 @@ The journal's owner is no superuser, and the hostile user says to the server wha
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +25,7 @@ from kagura_kernel.domain.errors import (
     UsageError,
 )
 from kagura_kernel.journal import checkpoints, schema, views
-from kagura_kernel.journal.chain import LOCK
+from kagura_kernel.journal.chain import END_STALLED, LOCK
 from kagura_kernel.journal.exporting import ExportPart, export_lines
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
@@ -549,6 +551,29 @@ def test_only_the_owner_brings_the_tables_up_and_the_others_are_told(told, newer
     assert told.open("ivy").verify().rows == 11
 
 
+def test_what_a_superuser_brings_up_stays_the_owners(told, newer):
+    newer()
+    told.open("kagura")
+    owner = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 'journal_more'"
+    assert tell(told.url, owner) == [("keeper",)]
+    assert main(["journal", "share", "--url", told.url]) == 0
+    assert told.open("ada").verify().seen == 5
+
+
+def test_tables_are_brought_up_with_their_rights_or_not_at_all(told, newer, monkeypatch):
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    newer()
+    with monkeypatch.context() as patched:
+        patched.setattr("kagura_kernel.journal.sharing.renew", dies)
+        with pytest.raises(KeyboardInterrupt):
+            told.open("keeper")
+    assert tell(told.url, "SELECT max(version) FROM journal_version") == [(schema.KNOWN_VERSION - 1,)]
+    told.open("keeper")
+    assert told.open("ada").verify().seen == 5
+
+
 @contextmanager
 def holding(url: str, *statements: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection in the midst of a transaction."""
@@ -565,8 +590,9 @@ def holding(url: str, *statements: str) -> Iterator[psycopg.Connection[Any]]:
         f"INSERT INTO journal_events ({CONTENT}) VALUES ('', 'x', 'run-bob', '', '{{}}')",
         f"SELECT pg_advisory_lock({LOCK})",
         "LOCK TABLE journal_messages IN ACCESS EXCLUSIVE MODE",
+        "SELECT FROM journal_heartbeat FOR NO KEY UPDATE",
     ],
-    ids=["a row", "the lock of a session", "a table"],
+    ids=["a row", "the lock of a session", "a table", "the heartbeat"],
 )
 def test_whoever_keeps_the_others_from_writing_for_long_is_ended(told, monkeypatch, held):
     monkeypatch.setattr("kagura_kernel.journal.rights.STALLED_SECONDS", 0)
@@ -575,15 +601,63 @@ def test_whoever_keeps_the_others_from_writing_for_long_is_ended(told, monkeypat
     monkeypatch.setattr("kagura_kernel.journal.postgres.LOCK_SECONDS", 0.2)
     ada = told.open("ada")
     mailbox = Mailbox(ada)
+
+    def use() -> None:
+        ada.check_writable()
+        mailbox.send("run-ada", "kill", by="ada")
+
     with psycopg.connect(told.of("bob").replace("+psycopg", "")) as connection:
         connection.execute(held.encode())
         with pytest.raises(JournalLocked):
-            mailbox.send("run-ada", "kill", by="ada")
-        mailbox.send("run-ada", "kill", by="ada")
+            use()
+        use()
         with pytest.raises(psycopg.OperationalError):
             connection.execute("SELECT 1")
     tell(told.of("kagura"), "REVOKE pg_signal_backend, pg_read_all_stats FROM keeper")
     assert told.open("ivy").verify().rows == 10
+
+
+def test_a_lock_is_not_kept_by_seeming_busy(told, monkeypatch):
+    # Whoever has it does something else, and something new, all the time.
+    monkeypatch.setattr("kagura_kernel.journal.rights.STALLED_SECONDS", 1.0)
+    tell(told.of("kagura"), "GRANT pg_signal_backend, pg_read_all_stats TO keeper")
+    assert main(["journal", "share", "--url", told.url]) == 0
+    monkeypatch.setattr("kagura_kernel.journal.postgres.LOCK_SECONDS", 0.2)
+    ada = told.open("ada")
+    with psycopg.connect(told.of("bob").replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(f"SELECT pg_advisory_lock({LOCK})".encode())
+
+        def be_busy() -> None:
+            while True:
+                connection.execute("SELECT 1")
+
+        with ThreadPoolExecutor() as pool:
+            busy = pool.submit(be_busy)
+            with pytest.raises(JournalLocked):
+                ada.append(ADA.noted())
+            assert ada.append(ADA.noted()) == 11
+            assert isinstance(busy.exception(), psycopg.OperationalError)
+    tell(told.of("kagura"), "REVOKE pg_signal_backend, pg_read_all_stats FROM keeper")
+
+
+def test_nobody_is_ended_for_writing_much(told, monkeypatch):
+    tell(told.of("kagura"), "GRANT pg_signal_backend, pg_read_all_stats TO keeper")
+    monkeypatch.setattr("kagura_kernel.journal.rights.STALLED_SECONDS", 0.5)
+    assert main(["journal", "share", "--url", told.url]) == 0
+    ada, over = told.open("ada"), threading.Event()
+
+    def write() -> int:
+        while not over.is_set():
+            ada.append(ADA.noted())
+        return ada.append(ADA.noted())
+
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(write)
+        for _ in range(20):
+            tell(told.of("bob"), f"SELECT {END_STALLED}()")
+        over.set()
+        assert writing.result() > 11
+    tell(told.of("kagura"), "REVOKE pg_signal_backend, pg_read_all_stats FROM keeper")
 
 
 def test_whoever_holds_the_lock_keeps_nobody_from_reading(told):
