@@ -50,6 +50,8 @@ _ROWS: dict[Table, _Rights] = {
 }
 _IN_ORDER = {schema.events: "seq", schema.runs: "first_seq", schema.approvals: "requested_at, id"}
 """In which order people look through their own rows."""
+_BY_CHAT = (schema.heard, schema.posts)
+"""What is known by a name that a chat has given: two people may each have the same chat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,11 @@ class SharedTables:
             yield f"GRANT UPDATE ({', '.join(map(self.quote, rights.change))}) ON {at} TO {users}"
         if rights.delete:
             yield f"GRANT DELETE ON {at} TO {users}"
+        if table in _BY_CHAT:
+            # Otherwise whoever has noted a message first keeps the others from hearing it.
+            keys = ", ".join(map(self.quote, ("login", *(column.name for column in table.primary_key))))
+            yield f"CREATE UNIQUE INDEX IF NOT EXISTS {self.quote(f'{table.name}_login')} ON {at} ({keys})"
+            yield f"ALTER TABLE {at} DROP CONSTRAINT IF EXISTS {self.quote(f'{table.name}_pkey')}"
         if table in _IN_ORDER:
             index = f"{self.quote(f'{table.name}_login')} ON {at}"
             yield f"CREATE INDEX IF NOT EXISTS {index} (login, {_IN_ORDER[table]})"

@@ -26,6 +26,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.journal import checkpoints, schema, views
 from kagura_kernel.journal.chain import END_STALLED, LOCK
+from kagura_kernel.journal.chats import ChatBook, KeptPost, TakenMessage
 from kagura_kernel.journal.exporting import ExportPart, export_lines
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
@@ -213,6 +214,17 @@ def test_nobody_reaches_what_is_anothers(told):
         Mailbox(bob).post(ADA.request("app-other"))
     assert told.open("ada").verify().seen == 5
     assert told.open("ivy").verify().rows == 10
+
+
+def test_what_one_has_heard_in_a_chat_the_other_hears_too(told):
+    message = TakenMessage("C1:7", "C1", "ses-1", "U1", "host:1:2")
+    post = KeptPost("said:C1:7", "C1", "", "C1:8", "token")
+    for role in ("bob", "ada"):
+        book = ChatBook(told.open(role), "slack")
+        assert [book.take(message), book.take(message)] == [True, False]
+        book.keep(post)
+        book.close(post.subject)
+        assert len(book.interrupted(lambda _: False)) == 1
 
 
 def test_an_auditor_changes_nothing_and_opens_it_all_the_same(told):
