@@ -163,6 +163,7 @@ class SharedTables:
 DECLARE
     place record;
     whose name;
+    owns boolean;
     digest text;
 BEGIN
     PERFORM pg_advisory_xact_lock({LOCK});
@@ -180,9 +181,13 @@ BEGIN
     END IF;
     NEW.hash := digest;
     NEW.login := session_user;
+    owns := pg_has_role(session_user, current_user, 'USAGE');
+    IF NOT owns AND pg_has_role(session_user, {_text(self.auditors)}, 'MEMBER') THEN
+        RAISE insufficient_privilege USING MESSAGE = 'an auditor keeps no runs';
+    END IF;
     IF NEW.run_id <> '' THEN
         whose := ({self._first_login()});
-        IF whose <> session_user AND NOT pg_has_role(session_user, current_user, 'USAGE') THEN
+        IF whose <> session_user AND NOT owns THEN
             RAISE insufficient_privilege USING MESSAGE = 'the run is another user''s';
         END IF;
         NEW.login := coalesce(whose, session_user);

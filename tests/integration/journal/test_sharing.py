@@ -5,6 +5,7 @@ The journal's owner is no superuser, and the hostile user says to the server wha
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,9 +25,11 @@ from kagura_kernel.domain.errors import (
     RunUnknown,
     UsageError,
 )
+from kagura_kernel.domain.events import EgressDecided, Event
 from kagura_kernel.journal import checkpoints, schema, views
 from kagura_kernel.journal.chain import END_STALLED, LOCK
 from kagura_kernel.journal.chats import ChatBook, KeptPost, TakenMessage
+from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.exporting import ExportPart, export_lines
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
@@ -418,6 +421,75 @@ def test_nonsense_of_one_user_is_named_and_keeps_nobody_from_checking(told, prin
     assert views.runs(ada)[0].live
     assert [one.id for one in Mailbox(ada).pending()] == ["app-ada"]
     assert told.open("ivy").verify().odd == (11, 12, 14)
+
+
+def nonsense(event: Event) -> Iterator[str]:
+    """Bodies that are such an event and that no table can hold, or no sum."""
+    told = json.loads(event.model_dump_json())
+    for name, value in told.items():
+        if name in {"kind", "run_id"}:
+            continue
+        for odd in ("\0", "\ud800", 2**31, 10**18 - 1, 2**63, 10**30, 1e308, -1e308, "0001-01-01T00:00:00+23:59"):
+            yield json.dumps(told | {name: odd}, separators=(",", ":"))
+        if isinstance(value, int | float):
+            for odd in ("NaN", "Infinity", "1e999"):
+                yield json.dumps(told | {name: "ODD"}, separators=(",", ":")).replace('"ODD"', odd)
+
+
+def test_no_event_that_no_table_can_hold_keeps_anybody_from_checking_or_from_making_the_tables_anew(told):
+    at = "2026-01-01T00:00:00.000000Z"
+    add = f"INSERT INTO journal_events ({CONTENT}) VALUES (%s, %s, %s, 'ses-bob', %s)"
+    kinds = (BOB.started(), BOB.asked("app-bob"), BOB.counted(), BOB.finished(), BOB.decided("app-bob"))
+    with psycopg.connect(told.of("bob").replace("+psycopg", "")) as connection:
+        for number, (event, body) in enumerate((one, body) for one in kinds for body in nonsense(one)):
+            run = f"run-odd-{number}"
+            rows = [(BOB.started().kind, BOB.started().model_dump_json()), *[(event.kind, body)] * 2]
+            if event.kind == "run.started":
+                del rows[0]
+            for kind, text in rows:
+                renamed = text.replace("run-bob", run).replace("app-bob", f"app-{number}")
+                connection.execute(add, (at, kind, run, renamed))
+    views.rebuild(told.open("keeper"))
+    checked = told.open("ivy").verify()
+    assert len(checked.odd) > 100
+    assert [row.run_id for row in views.runs(told.open("ada"))] == ["run-ada"]
+    assert len(views.runs(told.open("ivy"))) > 2
+    assert told.open("bob").verify().odd == checked.odd
+
+
+def test_nobody_is_said_to_have_done_what_another_has_written(told):
+    ivy = told.open("ivy")
+    forged = EgressDecided.model_validate(
+        {
+            **ADA.noted().model_dump(include={"run_id", "session_id", "at"}),
+            "connection_id": "1",
+            "host": "evil.example",
+            "port": 443,
+            "allowed": True,
+            "rule": "",
+            "reason": "",
+        }
+    )
+    add = f"INSERT INTO journal_events ({CONTENT}) VALUES ('{stamp(forged.at)}', '{forged.kind}', 'run-bob', '', "
+    tell(told.of("bob"), f"{add}'{forged.model_dump_json()}')")
+    tell(told.of("bob"), f"{add}'{{')")
+    assert views.egress(ivy) == []
+    assert {row.event.run_id for row in ivy.events()} == {"run-ada", "run-bob"}
+    assert len(ivy.events()) == 10
+    told.open("bob").append(forged.model_copy(update={"run_id": "run-bob"}))
+    assert [row.run_id for row in views.egress(ivy)] == ["run-bob"]
+
+
+def test_an_auditor_keeps_no_runs_even_as_a_user(told):
+    # Otherwise what others write would count as hers: their plugins' approvals, and what is taken of a quota.
+    tell(told.of("kagura"), "GRANT kagura_auditors TO bob")
+    try:
+        with pytest.raises(JournalUnwritable, match="has no right to it"):
+            told.open("bob").append(BOB.noted())
+        assert len(views.runs(told.open("bob"))) == 2
+    finally:
+        tell(told.of("kagura"), "REVOKE kagura_auditors FROM bob")
+    assert told.open("bob").append(BOB.noted()) == 11
 
 
 def test_whose_a_run_is_says_its_first_event(told):
