@@ -207,7 +207,7 @@ class LeaseLedger:
 
     def open_rows(self) -> list[LeaseRow]:
         """Everything that is not gone, the oldest first, of all runs in all processes."""
-        return [_row(found) for found in self._journal.read(_OPEN)]
+        return self._journal.readable(self._journal.read(_OPEN), _row)
 
     def row(self, key: str) -> LeaseRow | None:
         """One row; None when there is none."""
@@ -220,7 +220,7 @@ class LeaseLedger:
         if run_ids:
             query = query.where(leases.c.run_id.in_(run_ids))
         query = query.order_by(leases.c.began_at.desc(), leases.c.id.desc()).limit(limit)
-        return [_row(found) for found in self._journal.read(query)]
+        return self._journal.readable(self._journal.read(query), _row)
 
     def _change(self, statement: Any, values: Mapping[str, Any], *, flush: bool = False) -> bool:
         with self._journal.writing(flush=flush) as writing:

@@ -394,7 +394,7 @@ def latest_audits(journal: Journal, owner: str) -> dict[str, AuditRunRow]:
     """The latest audit that a process has run of each plugin, by the plugin's name; raises like `find_session`."""
     query = RUNS.where(runs.c.owner == owner, runs.c.flavour == "audit").limit(_AUDITS)
     found: dict[str, RunRow] = {}
-    for row in map(run_row, journal.read(query)):
+    for row in journal.readable(journal.read(query), run_row):
         found.setdefault(_audited(row.task), row)
     failed = [row.run_id for row in found.values() if row.error_code]
     errors = _errors(journal, failed) if failed else {}

@@ -239,9 +239,14 @@ def _asked(journal: Journal, ids: Iterable[str]) -> Mapping[str, list[tuple[date
     named = sorted(ids)
     for start in range(0, len(named), _AT_ONCE):
         some = named[start : start + _AT_ONCE]
-        for row in journal.read(_ANSWERED.where(approvals.c.run_id.in_(some))):
-            found[row.run_id].append((moment(row.requested_at), moment(row.decided_at)))
+        rows = journal.read(_ANSWERED.where(approvals.c.run_id.in_(some)))
+        for run_id, since, until in journal.readable(rows, _answered):
+            found[run_id].append((since, until))
     return found
+
+
+def _answered(row: Row[Any]) -> tuple[str, datetime, datetime]:
+    return row.run_id, moment(row.requested_at), moment(row.decided_at)
 
 
 def _below(span: Span, rows: Sequence[Row[Any]], asked: Mapping[str, list[tuple[datetime, datetime]]]) -> Below:

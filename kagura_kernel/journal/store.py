@@ -8,9 +8,9 @@ of processes may have the same one open.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, Executable, Row, bindparam, func, select, update
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 FLUSHED = frozenset({"approval.decided", "changes.collected", "changes.settled", "run.finished"})
 """Kinds whose row has reached the disk when `append` returns, with all rows before it: see `sqlite`."""
+
+_Made = TypeVar("_Made")
 
 _SYSTEM = SystemClock()
 _BEAT = update(heartbeat).where(heartbeat.c.id == 1).values(at=bindparam("now"))
@@ -173,6 +175,20 @@ class Journal:
                     raise JournalUnreadable(self.where, f"row {row.seq} is no event") from error
             else:
                 yield row, event
+
+    def readable(self, rows: Iterable[Row[Any]], make: Callable[[Row[Any]], _Made]) -> list[_Made]:
+        """What is made of rows of the tables, for a list.
+
+        In a journal that is shared anybody may have filled their own: those that nothing can be made of are passed by,
+        and `verify` names the first.
+        """
+        if not self.shared:
+            return [make(row) for row in rows]
+        found = []
+        for row in rows:
+            with suppress(ValueError, TypeError, OverflowError, RecursionError):
+                found.append(make(row))
+        return found
 
     @property
     def shared(self) -> bool:

@@ -130,7 +130,7 @@ def approvals(journal: Journal, *, limit: int = 100, pending_only: bool = False)
     query = APPROVALS.limit(limit)
     if pending_only:
         query = query.where(schema.approvals.c.verdict.is_(None))
-    return [approval_row(row) for row in journal.read(query)]
+    return journal.readable(journal.read(query), approval_row)
 
 
 def costs(journal: Journal, *, limit: int = 1000, run_ids: Sequence[str] | None = None) -> list[CostRow]:
@@ -138,7 +138,7 @@ def costs(journal: Journal, *, limit: int = 1000, run_ids: Sequence[str] | None 
     query = RUNS.limit(limit)
     if run_ids is not None:
         query = query.where(schema.runs.c.run_id.in_(run_ids))
-    return [cost_row(row) for row in journal.read(query)]
+    return journal.readable(journal.read(query), cost_row)
 
 
 def answered_as(journal: Journal, brain: str, *, limit: int = 200) -> dict[str, str]:
@@ -416,4 +416,4 @@ def _renew_question(connection: Connection, seq: int, event: ApprovalRequested) 
 
 
 def _run_rows(journal: Journal, query: Select[Any]) -> list[RunRow]:
-    return [run_row(row) for row in journal.read(query)]
+    return journal.readable(journal.read(query), run_row)

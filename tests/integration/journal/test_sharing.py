@@ -34,7 +34,8 @@ from kagura_kernel.journal.exporting import ExportPart, export_lines
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import mark_lost
-from kagura_kernel.journal.pages import Watch
+from kagura_kernel.journal.pages import Watch, approval_page, run_page
+from kagura_kernel.journal.spending import with_children
 from kagura_kernel.journal.store import Journal
 from tests.support.postgres_network import PostgresServer, postgres_server, why_not
 from tests.support.sample_run import SampleRun
@@ -478,6 +479,37 @@ def test_nobody_is_said_to_have_done_what_another_has_written(told):
     assert len(ivy.events()) == 10
     told.open("bob").append(forged.model_copy(update={"run_id": "run-bob"}))
     assert [row.run_id for row in views.egress(ivy)] == ["run-bob"]
+
+
+ODD_QUESTION = (
+    f"INSERT INTO journal_approvals ({', '.join(schema.approvals.c.keys())}) "
+    "SELECT 'app-odd', run_id, session_id, 'x', title, '{', reason, '[[', '1', call_id, content_hash, 'x', 'NaN', 'x', "
+    "owner, NULL, NULL, NULL, NULL, NULL, 'null' FROM journal_approvals"
+)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE journal_runs SET started_at = 'x'",
+        "UPDATE journal_runs SET started_at = '0001-01-01T00:00:00.000000Z', duration = 'NaN', status = 'x'",
+        "UPDATE journal_runs SET started_at = '9999-12-31T23:59:59.999999Z', duration = 1e308, computed_usd = 'inf'",
+        "UPDATE journal_runs SET lineage = 'run-ada', resumes = 'run-ada', user_name = 'ada', turns = 2147483647",
+        f"{ODD_QUESTION}; UPDATE journal_runs SET status = 'done'",
+        "UPDATE journal_approvals SET verdict = 'x', decided_at = 'x'; UPDATE journal_runs SET lineage = 'run-ada'",
+    ],
+)
+def test_rows_of_one_user_that_nobody_can_read_keep_no_list_from_the_auditor(told, change):
+    bob, ivy = told.of("bob"), told.open("ivy")
+    tell(bob, change)
+    assert "run-ada" in [row.run_id for row in views.runs(ivy)]
+    assert "run-ada" in [row.run_id for row in run_page(ivy).items]
+    assert "run-ada" in [row.run_id for row in with_children(ivy, views.costs(ivy))]
+    assert "app-ada" in [row.id for row in views.approvals(ivy)]
+    assert "app-ada" in [row.id for row in approval_page(ivy).items]
+    assert "app-ada" in [one.id for one in Mailbox(ivy).pending()]
+    with pytest.raises(JournalTampered, match="run-bob"):
+        ivy.verify()
 
 
 def test_an_auditor_keeps_no_runs_even_as_a_user(told):
