@@ -5,6 +5,7 @@ Unknown is never 0. A run whose price is unknown is counted beside the sum, and 
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import QuotaReached
 from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.rows import CostRow
-from kagura_kernel.journal.schema import approvals, runs
+from kagura_kernel.journal.schema import approvals, events, runs
 from kagura_kernel.journal.store import Journal
 
 _USD = func.coalesce(runs.c.reported_usd, runs.c.computed_usd)
@@ -95,8 +96,19 @@ class DayBudget:
         today = runs.c.started_at >= self.journal.clock.now().date().isoformat()
         query = select(runs.c.run_id, _USD.label("usd")).where(today | (runs.c.status == "running"), _USD > 0)
         if self.user:
-            query = query.where(runs.c.user_name == as_text(self.user))
+            query = query.where((runs.c.user_name == as_text(self.user)) | _asked_for_at(self.user))
         return [(row.run_id, float(row.usd)) for row in self.journal.read(query)]
+
+
+def _asked_for_at(user: str) -> ColumnElement[bool]:
+    """Whether somebody has asked for a run in a chat, or another place, that a person's own server has open.
+
+    The tables say then who asked, as in `slack:U123`, and the first event whose server it was.
+    """
+    begun = select(events.c.body).where(events.c.seq == runs.c.first_seq).scalar_subquery()
+    # Within a text of the event its quotes would be escaped.
+    said = json.dumps({"user": as_text(user)}, ensure_ascii=False, separators=(",", ":"))[1:-1]
+    return runs.c.user_name.contains(":") & begun.contains(said, autoescape=True)
 
 
 def spent(journal: Journal, *, day: date | None = None, notebook: str = "", session_id: str = "") -> Spending:
