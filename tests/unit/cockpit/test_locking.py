@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from kagura_kernel.cockpit.classifying import Message
 from kagura_kernel.cockpit.locking import audit_budget, check_locked_audit
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.settings import EndpointSettings, Settings, WriteMode
+from kagura_kernel.journal import views
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import FakeBrain
@@ -114,6 +116,16 @@ def test_nobody_else_audits_than_is_locked(locked, brain, model):
     check_locked_audit(brain, model, Settings(brain="one", model="m", endpoint="vllm"), str)
     with pytest.raises(UsageError, match=f"the setting `{locked}` says"):
         check_locked_audit(brain, model, settings, str)
+
+
+@pytest.mark.parametrize(("locked", "asked"), [(("brain",), "one"), ((), "two")])
+def test_a_chat_s_text_is_put_to_no_other_brain_than_is_locked(tmp_path, locked, asked):
+    brains = [FakeBrain(["{}"], name=name) for name in ("one", "two")]
+    settings = Settings(brain="one", locked=locked)
+    with closing(fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=brains, settings=settings)) as cockpit:
+        handle, _ = cockpit.classify(Message("what is this?", brain="two"))
+        handle.result(60)
+        assert views.runs(cockpit.journal)[0].brain == asked
 
 
 @pytest.mark.parametrize(("model", "goes"), [("m", True), ("vllm:m", True), ("ollama:m", False), ("other:m", False)])
