@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, case, func, select
+from sqlalchemy import ColumnElement, Row, and_, case, exists, func, select
 
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import QuotaReached
@@ -67,8 +67,8 @@ class BudgetUse:
 class DayBudget:
     """What the runs of one person may cost in a day of UTC, in all processes together.
 
-    Those count that began on this day, and those that still go on: one that goes on past midnight counts for both days
-    while it does.
+    Those count that began on this day, and those that still go on and have done anything on it: one that goes on past
+    midnight counts for both days while it does. One whose process is gone where nobody sees it does nothing more.
     """
 
     journal: Journal
@@ -93,8 +93,10 @@ class DayBudget:
             raise QuotaReached.of_day(self.usd, spent_usd, dearest)
 
     def _costs(self) -> list[tuple[str, float]]:
-        today = runs.c.started_at >= self.journal.clock.now().date().isoformat()
-        query = select(runs.c.run_id, _USD.label("usd")).where(today | (runs.c.status == "running"), _USD > 0)
+        midnight = self.journal.clock.now().date().isoformat()
+        does = exists().where(events.c.run_id == runs.c.run_id, events.c.at >= midnight)
+        counts = (runs.c.started_at >= midnight) | ((runs.c.status == "running") & does)
+        query = select(runs.c.run_id, _USD.label("usd")).where(counts, _USD > 0)
         if self.user:
             query = query.where((runs.c.user_name == as_text(self.user)) | _asked_for_at(self.user))
         return [(row.run_id, float(row.usd)) for row in self.journal.read(query)]
