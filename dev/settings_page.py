@@ -38,7 +38,7 @@ person's rows come to the shared ones.
 
 ```toml
 # /etc/kagura-kernel/shared.toml
-boxes = ["kubernetes", "docker"]     # what --box auto tries, in this order
+boxes = ["kubernetes", "docker"]     # what --box auto tries, in this order; locked, nothing else has a box
 kubernetes_runtime_class = "gvisor"
 budget_usd = 2.0
 quota_boxes = 3

@@ -36,7 +36,7 @@ def classifying_order(message: Message, choices: Choices) -> ClassifyingOrder:
     from kagura_kernel.runs.classifying import ClassifyingOrder
 
     settings = choices.settings
-    name = message.brain or settings.brain
+    name = settings.brain if "brain" in settings.locked else message.brain or settings.brain
     # There is no box to think in; without tools the same program can do nothing outside of one either.
     brain, reason = choices.choose_brain(CLAUDE if name == SEALED else name)
     usual = usual_model(settings, brain.name, lambda: choices.choose_brain(AUTO)[0].name)

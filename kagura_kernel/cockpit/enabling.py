@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.brain.provider import AUTO, REPLAY, usual_model
 from kagura_kernel.cockpit import plugin_talk
-from kagura_kernel.cockpit.locking import audit_budget
+from kagura_kernel.cockpit.locking import audit_budget, check_locked_audit
 from kagura_kernel.cockpit.ordering import login_name
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.errors import BrainNotConfigured, KaguraError, PluginRefused
@@ -63,6 +63,7 @@ def auditor_for(intent: AuditPlugin, choices: Choices) -> Auditor:
 
     Raises:
         BrainError: the brain, or the cassette, that is named cannot be used.
+        UsageError: an administrator has locked another brain, or model.
     """
     if intent.static:
         return Auditor(None, "only the scan was asked for")
@@ -76,6 +77,8 @@ def auditor_for(intent: AuditPlugin, choices: Choices) -> Auditor:
         if intent.brain is not None or intent.record is not None:
             raise
         return Auditor(None, "none is configured")
+    model = intent.model or _usual_model(brain, choices)
+    check_locked_audit(brain.name, model, choices.settings, lambda name: choices.choose_brain(name)[0].name)
     return Auditor(choices.record(brain, intent.record) if intent.record is not None else brain, reason)
 
 
@@ -84,10 +87,10 @@ def was_played(audit: PluginAudit) -> bool:
     return audit.auditor.partition(" ")[0] == REPLAY
 
 
-def _model(auditor: Auditor, choices: Choices) -> str:
-    if auditor.brain is None:
+def _usual_model(brain: BrainProvider | None, choices: Choices) -> str:
+    if brain is None:
         return ""
-    return usual_model(choices.settings, auditor.brain.name, lambda: choices.choose_brain(AUTO)[0].name)
+    return usual_model(choices.settings, brain.name, lambda: choices.choose_brain(AUTO)[0].name)
 
 
 async def run_audit(
@@ -168,7 +171,7 @@ def _order(
         scan=examined.scan,
         brain=None if known is not None else auditor.brain,
         brain_reason="" if known is not None else auditor.reason,
-        model=intent.model or _model(auditor, choices),
+        model=intent.model or _usual_model(auditor.brain, choices),
         by=intent.by,
         headless=intent.headless,
         recorded=auditor.recorded,

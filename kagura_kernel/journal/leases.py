@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sqlalchemy import Row, bindparam, insert, or_, select, text, update
 
 from kagura_kernel.domain.errors import LeaseEnded, RunUnknown, UnknownName
-from kagura_kernel.journal.encoding import as_text, decode, moment, stamp
+from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.schema import events, leases, runs
 from kagura_kernel.journal.store import Journal
@@ -207,7 +207,7 @@ class LeaseLedger:
 
     def open_rows(self) -> list[LeaseRow]:
         """Everything that is not gone, the oldest first, of all runs in all processes."""
-        return [_row(found) for found in self._journal.read(_OPEN)]
+        return self._journal.readable(self._journal.read(_OPEN), _row)
 
     def row(self, key: str) -> LeaseRow | None:
         """One row; None when there is none."""
@@ -220,7 +220,7 @@ class LeaseLedger:
         if run_ids:
             query = query.where(leases.c.run_id.in_(run_ids))
         query = query.order_by(leases.c.began_at.desc(), leases.c.id.desc()).limit(limit)
-        return [_row(found) for found in self._journal.read(query)]
+        return self._journal.readable(self._journal.read(query), _row)
 
     def _change(self, statement: Any, values: Mapping[str, Any], *, flush: bool = False) -> bool:
         with self._journal.writing(flush=flush) as writing:
@@ -264,7 +264,7 @@ _STATES: dict[str, LeaseState] = {
 }
 # The kind stands there as a word and not as a value: only then the index of these rows is used.
 _OF_LIVE_RUNS = (
-    select(events.c.body)
+    select(events.c.seq, events.c.kind, events.c.run_id, events.c.body)
     .where(text("kind = 'lease.changed'"))
     .where(events.c.run_id.in_(select(runs.c.run_id).where(runs.c.status == "running")))
     .order_by(events.c.seq)
@@ -318,7 +318,7 @@ def leases_out(journal: Journal) -> list[LeaseView]:
     rows: dict[str, list[LeaseRow]] = {}
     for row in LeaseLedger(journal).open_rows():
         rows.setdefault(row.lease_id, []).append(row)
-    held = lease_views(decode(row.body) for row in journal.read(_OF_LIVE_RUNS))
+    held = lease_views(event for _, event in journal.told(journal.read(_OF_LIVE_RUNS)))
     told = {view.lease_id for view in held}
     return [
         *(_with_ledger(view, rows.get(view.lease_id, [])) for view in held),

@@ -216,7 +216,7 @@ class Mailbox:
 
     def pending(self) -> list[ApprovalRequest]:
         """What waits for a person, the oldest first, of all runs in all processes."""
-        return [_request(row) for row in self._journal.read(_PENDING)]
+        return self._journal.readable(self._journal.read(_PENDING), _request)
 
     def asked(self, approval_id: str) -> ApprovalRequest | None:
         """What was asked under this id, answered or not; None where nothing was."""

@@ -109,7 +109,7 @@ def run_page(
     rows = journal.read(query)
     shown = rows[:limit]
     more = str(shown[-1].first_seq) if len(rows) > limit else None
-    return Page(tuple(map(run_row, shown)), more)
+    return Page(tuple(journal.readable(shown, run_row)), more)
 
 
 def one_run(journal: Journal, run_id: str) -> RunRow:
@@ -141,7 +141,7 @@ def approval_page(
     rows = journal.read(query)
     shown = rows[:limit]
     more = f"{shown[-1].requested_at},{shown[-1].id}" if len(rows) > limit else None
-    return Page(tuple(map(approval_row, shown)), more)
+    return Page(tuple(journal.readable(shown, approval_row)), more)
 
 
 def one_approval(journal: Journal, approval_id: str) -> ApprovalRow:

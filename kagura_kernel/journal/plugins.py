@@ -19,7 +19,6 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, select
 
-from kagura_kernel.domain.errors import JournalUnreadable
 from kagura_kernel.domain.events import Event, PluginAudited, PluginCalled, PluginChanged, PluginSeen, RunFinished
 from kagura_kernel.domain.plugins import PluginAudit, PluginPlace, PluginState
 from kagura_kernel.journal.encoding import as_text, decode
@@ -33,7 +32,7 @@ from kagura_kernel.journal.store import Journal
 _SAYS_NOTHING = (PluginState.DISCOVERED, PluginState.AUDITED, PluginState.QUARANTINED)
 _FACTS = ("plugin.audited", "plugin.changed", "plugin.seen")
 _ALL = (*_FACTS, "plugin.called")
-_ROWS = select(events.c.seq, events.c.body).where(PLUGINS)
+_ROWS = select(events.c.seq, events.c.kind, events.c.run_id, events.c.body).where(PLUGINS)
 _CHUNK = 500
 # Behind so many calls of other plugins nobody looks for one of this.
 _FAR = 20_000
@@ -219,8 +218,8 @@ class PluginHistory:
         """What the events add up to now, for the block alone."""
         with self._lock:
             rows = self._journal.read(_of_kinds(_FACTS).where(events.c.seq > self._seq).order_by(events.c.seq))
-            for row in rows:
-                self._fold.take(_event(self._journal, row))
+            for row, event in self._journal.told(rows):
+                self._fold.take(event)
                 self._seq = row.seq
             yield self._fold
 
@@ -248,18 +247,11 @@ def _newest(journal: Journal) -> Iterator[Event]:
     rows = journal.read(query)
     looked_at = 0
     while rows:
-        for row in rows:
-            yield _event(journal, row)
+        for _, event in journal.told(rows):
+            yield event
         looked_at += len(rows)
         done = len(rows) < _CHUNK or looked_at >= _FAR
         rows = () if done else journal.read(query.where(events.c.seq < rows[-1].seq))
-
-
-def _event(journal: Journal, row: Row[Any]) -> Event:
-    try:
-        return decode(row.body)
-    except ValueError as error:
-        raise JournalUnreadable(journal.where, f"row {row.seq} is no event") from error
 
 
 def _line(event: Event, name: str) -> PluginLogLine | None:
@@ -402,7 +394,7 @@ def latest_audits(journal: Journal, owner: str) -> dict[str, AuditRunRow]:
     """The latest audit that a process has run of each plugin, by the plugin's name; raises like `find_session`."""
     query = RUNS.where(runs.c.owner == owner, runs.c.flavour == "audit").limit(_AUDITS)
     found: dict[str, RunRow] = {}
-    for row in map(run_row, journal.read(query)):
+    for row in journal.readable(journal.read(query), run_row):
         found.setdefault(_audited(row.task), row)
     failed = [row.run_id for row in found.values() if row.error_code]
     errors = _errors(journal, failed) if failed else {}

@@ -97,7 +97,7 @@ def estimated(journal: Journal, *, limit: int = 1000, run_ids: Sequence[str] | N
     query = RUNS.where(runs.c.status != "running", had_one).limit(limit)
     if run_ids is not None:
         query = query.where(runs.c.run_id.in_(run_ids))
-    return with_children(journal, [cost_row(row) for row in journal.read(query)])
+    return with_children(journal, journal.readable(journal.read(query), cost_row))
 
 
 def _whole(row: Precedent, found: Below) -> Precedent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Row, case, exists, select
@@ -12,6 +13,7 @@ from kagura_kernel.journal.encoding import as_text, moment
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
 from kagura_kernel.journal.schema import approvals, runs
 
+_DAY = timedelta(days=1)
 _waits = exists().where(approvals.c.run_id == runs.c.run_id, approvals.c.verdict.is_(None))
 _STATUS = case(((runs.c.status == "running") & _waits, "awaiting_approval"), else_=runs.c.status).label("status_now")
 
@@ -37,7 +39,7 @@ def run_row(row: Row[Any]) -> RunRow:
         brain=row.brain,
         model=row.model,
         box=row.box,
-        started_at=moment(row.started_at),
+        started_at=_began(row),
         duration=row.duration,
         tool_calls=row.tool_calls,
         cost_usd=Cost(row.reported_usd, row.computed_usd).usd,
@@ -55,6 +57,13 @@ def run_row(row: Row[Any]) -> RunRow:
         verified=None if row.verified is None else bool(row.verified),
         untrusted=bool(row.untrusted),
     )
+
+
+def _began(row: Row[Any]) -> datetime:
+    """When a run began; raises `ValueError` or `OverflowError` where a day around it, or its end, is no time."""
+    began = moment(row.started_at)
+    _ = began - _DAY, began + timedelta(seconds=row.duration or 0.0) + _DAY
+    return began
 
 
 def approval_row(row: Row[Any]) -> ApprovalRow:
@@ -89,7 +98,7 @@ def cost_row(row: Row[Any]) -> CostRow:
     return CostRow(
         run_id=row.run_id,
         session_id=row.session_id,
-        at=moment(row.started_at),
+        at=_began(row),
         brain=row.brain,
         model=row.model,
         input_tokens=row.input_tokens,

@@ -254,6 +254,50 @@ def question_values(event: ApprovalRequested) -> dict[str, Any]:
     }
 
 
+_SMALL = frozenset({"turns", "tool_calls", "changed_files"})
+_MOST_SMALL, MOST = 10**9, 10**12
+"""What a number in an event may be: so many of them overflow no column that they are added to."""
+
+
+def check_values(event: Event) -> None:
+    """Raise `ValueError` for an event that the tables cannot hold, nor sums over as many as there ever are.
+
+    None of ours is so; in a journal that is shared anybody may write one.
+    """
+    try:
+        values = _values(event)
+    except OverflowError as error:
+        raise ValueError("it is of no time that there is") from error
+    for name, value in values.items():
+        if isinstance(value, str):
+            fits = as_text(value) == value
+        else:
+            fits = value is None or abs(value) <= (_MOST_SMALL if name in _SMALL else MOST)
+        if not fits:
+            raise ValueError(f"its {name} fits no table")
+
+
+def _values(event: Event) -> dict[str, Any]:
+    """What an event sets in the tables."""
+    found: dict[str, Any] = {}
+    match event:
+        case RunStarted():
+            found = new_run(0, event)
+        case RunFinished():
+            found = blank_run(0, event) | ledger_values(event)
+        case RunPlanned():
+            found = {"budget_usd": event.agreed_usd}
+        case BoxStarted():
+            found = {"box": event.backend}
+        case TurnCounted():
+            found = turn_values(event)
+        case ApprovalRequested():
+            found = question_values(event)
+        case ApprovalDecided():
+            found = {"id": event.approval_id, **answer_values(event)}
+    return found
+
+
 def answer_values(event: ApprovalDecided) -> dict[str, Any]:
     """The five columns that a decision sets."""
     return {

@@ -20,8 +20,8 @@ SHARING = "journal_sharing"
 """The table that says with whom a journal is shared; where it is not, there is none."""
 
 
-STALLED_SECONDS = 5
-"""How long a session may hold the journal's lock, or lock a table of it whole, once somebody waits."""
+STALLED_SECONDS = 5.0
+"""How long a session may hold the journal's lock, or write to a table of it or lock one, once somebody waits."""
 
 
 class _Rights(NamedTuple):
@@ -50,6 +50,8 @@ _ROWS: dict[Table, _Rights] = {
 }
 _IN_ORDER = {schema.events: "seq", schema.runs: "first_seq", schema.approvals: "requested_at, id"}
 """In which order people look through their own rows."""
+_BY_CHAT = (schema.heard, schema.posts)
+"""What is known by a name that a chat has given: two people may each have the same chat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,11 @@ class SharedTables:
             yield f"GRANT UPDATE ({', '.join(map(self.quote, rights.change))}) ON {at} TO {users}"
         if rights.delete:
             yield f"GRANT DELETE ON {at} TO {users}"
+        if table in _BY_CHAT:
+            # Otherwise whoever has noted a message first keeps the others from hearing it.
+            keys = ", ".join(map(self.quote, ("login", *(column.name for column in table.primary_key))))
+            yield f"CREATE UNIQUE INDEX IF NOT EXISTS {self.quote(f'{table.name}_login')} ON {at} ({keys})"
+            yield f"ALTER TABLE {at} DROP CONSTRAINT IF EXISTS {self.quote(f'{table.name}_pkey')}"
         if table in _IN_ORDER:
             index = f"{self.quote(f'{table.name}_login')} ON {at}"
             yield f"CREATE INDEX IF NOT EXISTS {index} (login, {_IN_ORDER[table]})"
@@ -132,16 +139,17 @@ class SharedTables:
 
     def _functions(self) -> Iterator[str]:
         """They run as the tables' owner, so they look for nothing in places that others can write to."""
-        for name, gives, body in (
-            ("added", "trigger", self._added()),
-            ("of_run", "trigger", self._of_run()),
-            ("kept", "trigger", _KEPT),
-            ("end_stalled", "void", self._end_stalled()),
+        waits = f" SET lock_timeout = '{max(1, round(STALLED_SECONDS * 1000))}ms'"
+        for name, gives, more, body in (
+            ("added", "trigger", "", self._added()),
+            ("of_run", "trigger", "", self._of_run()),
+            ("kept", "trigger", "", _KEPT),
+            ("end_stalled", "void", waits, self._end_stalled()),
         ):
             at = f"{self._at(f'journal_{name}')}()"
             yield (
                 f"CREATE OR REPLACE FUNCTION {at} RETURNS {gives} LANGUAGE plpgsql SECURITY DEFINER "
-                f"SET search_path = pg_catalog, pg_temp AS $journal${body}$journal$"
+                f"SET search_path = pg_catalog, pg_temp{more} AS $journal${body}$journal$"
             )
             # Whoever could put one on a table of her own would move the head.
             yield f"REVOKE ALL ON FUNCTION {at} FROM PUBLIC"
@@ -157,6 +165,7 @@ class SharedTables:
 DECLARE
     place record;
     whose name;
+    owns boolean;
     digest text;
 BEGIN
     PERFORM pg_advisory_xact_lock({LOCK});
@@ -174,9 +183,13 @@ BEGIN
     END IF;
     NEW.hash := digest;
     NEW.login := session_user;
+    owns := pg_has_role(session_user, current_user, 'USAGE');
+    IF NOT owns AND pg_has_role(session_user, {_text(self.auditors)}, 'MEMBER') THEN
+        RAISE insufficient_privilege USING MESSAGE = 'an auditor keeps no runs';
+    END IF;
     IF NEW.run_id <> '' THEN
         whose := ({self._first_login()});
-        IF whose <> session_user AND NOT pg_has_role(session_user, current_user, 'USAGE') THEN
+        IF whose <> session_user AND NOT owns THEN
             RAISE insufficient_privilege USING MESSAGE = 'the run is another user''s';
         END IF;
         NEW.login := coalesce(whose, session_user);
@@ -187,19 +200,42 @@ END
 """  # noqa: S608 - names are quoted
 
     def _end_stalled(self) -> str:
+        """Ends sessions that write, or lock more than readers do, for too long.
+
+        Of a session's lock that outlives transactions nobody says how long it is held. But those that wait get it in
+        turn: whoever has it when one begins to wait, and still when that one gives up, has not given it back meanwhile.
+        """
         tables = ", ".join(_text(self._at(table.name)) for table in schema.metadata.sorted_tables)
+        lock = f"(l.locktype, l.classid, l.objid, l.objsubid) = ('advisory', {LOCK >> 32}, {LOCK & 0xFFFFFFFF}, 1)"
+        stalls = (
+            f"coalesce(a.xact_start, a.state_change) < clock_timestamp() - interval '{STALLED_SECONDS} seconds' "
+            f"AND ({lock} OR l.relation = ANY (ARRAY[{tables}]::regclass[]) AND l.mode <> 'AccessShareLock')"
+        )
         return f"""
+DECLARE
+    holders integer[];
+    ended integer;
 BEGIN
-    PERFORM pg_terminate_backend(s.pid) FROM (
-        SELECT DISTINCT a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid) JOIN pg_roles r ON r.oid = a.usesysid
-        WHERE l.granted AND a.datname = current_database() AND r.rolname <> current_user AND NOT r.rolsuper
-            AND coalesce(a.xact_start, a.state_change) < clock_timestamp() - interval '{STALLED_SECONDS} seconds'
-            AND (
-                (l.locktype, l.classid, l.objid, l.objsubid) = ('advisory', {LOCK >> 32}, {LOCK & 0xFFFFFFFF}, 1)
-                OR l.relation = ANY (ARRAY[{tables}]::regclass[])
-                    AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
-            )
-    ) s;
+    IF NOT pg_has_role('pg_signal_backend', 'USAGE') THEN
+        RETURN;
+    END IF;
+    {_end(stalls)}
+    GET DIAGNOSTICS ended = ROW_COUNT;
+    IF ended > 0 THEN
+        RETURN;
+    END IF;
+    holders := ARRAY(SELECT l.pid FROM pg_locks l WHERE l.granted AND {lock});
+    BEGIN
+        PERFORM pg_advisory_xact_lock({LOCK});
+        -- So that it is given back at once.
+        RAISE lock_not_available USING MESSAGE = 'free';
+    EXCEPTION WHEN lock_not_available THEN
+        IF SQLERRM = 'free' THEN
+            RETURN;
+        END IF;
+    END;
+    PERFORM pg_stat_clear_snapshot();
+    {_end(f"l.pid = ANY (holders) AND {lock}")}
 END
 """  # noqa: S608 - names are quoted
 
@@ -220,6 +256,15 @@ BEGIN
     RAISE insufficient_privilege USING MESSAGE = 'what has happened is never changed';
 END
 """
+
+
+def _end(whom: str) -> str:
+    """Ends sessions that hold such locks `l`; neither the owner's nor a superuser's."""
+    return f"""
+    PERFORM pg_terminate_backend(s.pid) FROM (
+        SELECT DISTINCT a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid) JOIN pg_roles r ON r.oid = a.usesysid
+        WHERE l.granted AND a.datname = current_database() AND r.rolname <> current_user AND NOT r.rolsuper AND {whom}
+    ) s;"""  # noqa: S608 - words of our own
 
 
 def _text(value: str) -> str:

@@ -272,6 +272,9 @@ claims = Table(
 )
 
 
+Then = Callable[[Connection, str], None]
+"""What is given a connection, and the journal's place for messages."""
+
 Filling = Callable[[Connection], None]
 
 _CHUNK = 500
@@ -421,8 +424,14 @@ FROM pg_class WHERE oid = 'journal_version'::regclass
 _VERSION = select(func.max(version.c.version))
 
 
-def migrate(database: Database, now: datetime, *, create: bool = True) -> bool:
-    """Bring the journal to `KNOWN_VERSION`; several processes may do it at once. Whether anything had to be done.
+def migrate(database: Database, now: datetime, then: Then, *, create: bool = True) -> None:
+    """Bring the journal to `KNOWN_VERSION`; several processes may do it at once.
+
+    Args:
+        database: It.
+        now: The time.
+        then: What belongs to new tables of one on a server, in the same transaction.
+        create: Whether to make one where there is none.
 
     Raises:
         JournalTooNew: a newer version of the package wrote it; it is left as it is.
@@ -431,14 +440,15 @@ def migrate(database: Database, now: datetime, *, create: bool = True) -> bool:
         JournalUnwritable: it cannot be reached or written; it is left as it was.
     """
     if is_url(database.where) and _is_done(database):
-        return False
+        return
     try:
-        return _bring_up(database, now, create=create, wait=create)
+        _bring_up(database, now, then, create=create, wait=create)
     except JournalLocked:
         if create:
             raise
         # Whoever only reads needs no lock, unless there is something to be done first.
-        return not _is_done(database) and _bring_up(database, now, create=create, wait=True)
+        if not _is_done(database):
+            _bring_up(database, now, then, create=create, wait=True)
 
 
 def _is_done(database: Database) -> bool:
@@ -451,14 +461,14 @@ def _is_done(database: Database) -> bool:
         return False
 
 
-def _bring_up(database: Database, now: datetime, *, create: bool, wait: bool) -> bool:
+def _bring_up(database: Database, now: datetime, then: Then, *, create: bool, wait: bool) -> None:
     # With the write lock held, so that whoever waits for it finds the work done.
     with database.writing(flush=True, wait=wait) as connection:
         found = _found(connection, database.where)
         if not found and not create:
             raise no_journal(database.where)
         if 0 < found < KNOWN_VERSION:
-            _check_owner(connection, database.where, found)
+            _become_owner(connection, database.where, found)
         for number in range(found, KNOWN_VERSION):
             words = _WORDS[connection.dialect.name]
             for statement in _STEPS[number]:
@@ -467,11 +477,15 @@ def _bring_up(database: Database, now: datetime, *, create: bool, wait: bool) ->
                 else:
                     statement(connection)
             connection.execute(insert(version), {"version": number + 1, "applied_at": stamp(now)})
-        return found < KNOWN_VERSION
+        if found < KNOWN_VERSION and connection.dialect.name == "postgresql":
+            then(connection, database.where)
 
 
-def _check_owner(connection: Connection, where: str, found: int) -> None:
-    """Refuse to bring up tables that somebody else owns; in a file they are everybody's who can write it."""
+def _become_owner(connection: Connection, where: str, found: int) -> None:
+    """Refuse to bring up tables that somebody else owns; in a file they are everybody's who can write it.
+
+    A superuser, or a member of the owner's role, goes on as the owner, so that new tables belong to the same role.
+    """
     if connection.dialect.name != "postgresql":
         return
     tables: Any = connection.exec_driver_sql(_OWNER).one()
@@ -481,6 +495,8 @@ def _check_owner(connection: Connection, where: str, found: int) -> None:
             f"its tables have version {found}, this kagura-kernel needs {KNOWN_VERSION}, and only their owner may "
             f"change them: {tables.owner} has to open it once, as by `kagura-kernel journal verify`",
         )
+    quote = connection.dialect.identifier_preparer.quote_identifier
+    connection.exec_driver_sql(f"SET LOCAL ROLE {quote(tables.owner)}")
 
 
 def is_known(connection: Connection, where: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Row, func, select
@@ -53,7 +54,9 @@ def last_run(journal: Journal, session_id: str) -> LastRun | None:
     """
     over = (runs.c.session_id == session_id) & (runs.c.brain != "") & (runs.c.status != "running")
     for row in journal.read(select(runs).where(over).order_by(runs.c.first_seq.desc()).limit(_MOST_LOOKED_AT)):
-        last = _last(journal, row)
+        last = next(iter(journal.readable([row], partial(_last, journal))), None)
+        if last is None:
+            continue
         began = row.turns or row.tool_calls or last.outcome or last.pending is not None
         if began or row.status not in _BEFORE_IT_BEGAN:
             return last

@@ -5,19 +5,20 @@ Unknown is never 0. A run whose price is unknown is counted beside the sum, and 
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, case, func, select
+from sqlalchemy import ColumnElement, Row, and_, case, exists, func, select
 
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import QuotaReached
 from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.rows import CostRow
-from kagura_kernel.journal.schema import approvals, runs
+from kagura_kernel.journal.schema import approvals, events, runs
 from kagura_kernel.journal.store import Journal
 
 _USD = func.coalesce(runs.c.reported_usd, runs.c.computed_usd)
@@ -66,8 +67,8 @@ class BudgetUse:
 class DayBudget:
     """What the runs of one person may cost in a day of UTC, in all processes together.
 
-    Those count that began on this day, and those that still go on: one that goes on past midnight counts for both days
-    while it does.
+    Those count that began on this day, and those that still go on and have done anything on it: one that goes on past
+    midnight counts for both days while it does. One whose process is gone where nobody sees it does nothing more.
     """
 
     journal: Journal
@@ -92,11 +93,24 @@ class DayBudget:
             raise QuotaReached.of_day(self.usd, spent_usd, dearest)
 
     def _costs(self) -> list[tuple[str, float]]:
-        today = runs.c.started_at >= self.journal.clock.now().date().isoformat()
-        query = select(runs.c.run_id, _USD.label("usd")).where(today | (runs.c.status == "running"), _USD > 0)
+        midnight = self.journal.clock.now().date().isoformat()
+        does = exists().where(events.c.run_id == runs.c.run_id, events.c.at >= midnight)
+        counts = (runs.c.started_at >= midnight) | ((runs.c.status == "running") & does)
+        query = select(runs.c.run_id, _USD.label("usd")).where(counts, _USD > 0)
         if self.user:
-            query = query.where(runs.c.user_name == as_text(self.user))
+            query = query.where((runs.c.user_name == as_text(self.user)) | _asked_for_at(self.user))
         return [(row.run_id, float(row.usd)) for row in self.journal.read(query)]
+
+
+def _asked_for_at(user: str) -> ColumnElement[bool]:
+    """Whether somebody has asked for a run in a chat, or another place, that a person's own server has open.
+
+    The tables say then who asked, as in `slack:U123`, and the first event whose server it was.
+    """
+    begun = select(events.c.body).where(events.c.seq == runs.c.first_seq).scalar_subquery()
+    # Within a text of the event its quotes would be escaped.
+    said = json.dumps({"user": as_text(user)}, ensure_ascii=False, separators=(",", ":"))[1:-1]
+    return runs.c.user_name.contains(":") & begun.contains(said, autoescape=True)
 
 
 def spent(journal: Journal, *, day: date | None = None, notebook: str = "", session_id: str = "") -> Spending:
@@ -239,9 +253,14 @@ def _asked(journal: Journal, ids: Iterable[str]) -> Mapping[str, list[tuple[date
     named = sorted(ids)
     for start in range(0, len(named), _AT_ONCE):
         some = named[start : start + _AT_ONCE]
-        for row in journal.read(_ANSWERED.where(approvals.c.run_id.in_(some))):
-            found[row.run_id].append((moment(row.requested_at), moment(row.decided_at)))
+        rows = journal.read(_ANSWERED.where(approvals.c.run_id.in_(some)))
+        for run_id, since, until in journal.readable(rows, _answered):
+            found[run_id].append((since, until))
     return found
+
+
+def _answered(row: Row[Any]) -> tuple[str, datetime, datetime]:
+    return row.run_id, moment(row.requested_at), moment(row.decided_at)
 
 
 def _below(span: Span, rows: Sequence[Row[Any]], asked: Mapping[str, list[tuple[datetime, datetime]]]) -> Below:

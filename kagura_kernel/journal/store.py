@@ -7,10 +7,10 @@ of processes may have the same one open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, Executable, Row, bindparam, func, select, update
 
@@ -18,7 +18,7 @@ from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import JournalLocked, JournalUnreadable, JournalUnwritable
 from kagura_kernel.journal.chain import Chain, Content, Number
 from kagura_kernel.journal.database import Database, Place
-from kagura_kernel.journal.encoding import as_text, decode, encode, stamp
+from kagura_kernel.journal.encoding import as_text, decode, decode_told, encode, stamp
 from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.rows import NOTHING, NotedRow, StoredEvent, Verification
 from kagura_kernel.journal.schema import check_version, events, heartbeat, is_known, migrate
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 FLUSHED = frozenset({"approval.decided", "changes.collected", "changes.settled", "run.finished"})
 """Kinds whose row has reached the disk when `append` returns, with all rows before it: see `sqlite`."""
+
+_Made = TypeVar("_Made")
 
 _SYSTEM = SystemClock()
 _BEAT = update(heartbeat).where(heartbeat.c.id == 1).values(at=bindparam("now"))
@@ -64,6 +66,7 @@ class Journal:
         # Why it can only be read, half a sentence; empty where it was opened to be written
         self.unwritable = unwritable
         self._database = database
+        self._shared: bool | None = None
         self._listeners: tuple[Callable[[Event], None], ...] = ()
 
     @classmethod
@@ -85,8 +88,7 @@ class Journal:
         try:
             database = Database(_place(where, create=create))
             with _closed_on_error(database):
-                if migrate(database, clock.now(), create=create) and is_url(where):
-                    _renew_rights(database)
+                migrate(database, clock.now(), _renew_rights, create=create)
                 if create:
                     from kagura_kernel.journal.verification import verify_tail
 
@@ -146,14 +148,60 @@ class Journal:
         Raises:
             JournalUnreadable: they cannot be read, or one of them is no event.
         """
-        query = select(events.c.seq, events.c.body, events.c.hash).where(events.c.seq > after)
+        query = select(events).where(events.c.seq > after)
         if run_id is not None:
             query = query.where(events.c.run_id == run_id)
         if session_id is not None:
             query = query.where(events.c.session_id == session_id)
         if kinds:
             query = query.where(events.c.kind.in_(kinds))
-        return [self._stored(row) for row in self.read(query.order_by(events.c.seq).limit(limit))]
+        rows = self.read(query.order_by(events.c.seq).limit(limit))
+        return [StoredEvent(row.seq, event, row.hash) for row, event in self.told(rows)]
+
+    def told(self, rows: Iterable[Row[Any]]) -> Iterator[tuple[Row[Any], Event]]:
+        """What rows with `seq`, `kind`, `run_id` and `body` say.
+
+        In a journal that is shared anybody may have written them: those that are no event, or another one than their
+        columns say, are passed by, and `verify` names them.
+
+        Raises:
+            JournalUnreadable: one of them is no event.
+        """
+        for row in rows:
+            try:
+                event = decode_told(row.body, row.kind, row.run_id) if self.shared else decode(row.body)
+            except ValueError as error:
+                if not self.shared:
+                    raise JournalUnreadable(self.where, f"row {row.seq} is no event") from error
+            else:
+                yield row, event
+
+    def readable(self, rows: Iterable[Row[Any]], make: Callable[[Row[Any]], _Made]) -> list[_Made]:
+        """What is made of rows of the tables, for a list.
+
+        In a journal that is shared anybody may have filled their own: those that nothing can be made of are passed by,
+        and `verify` names the first.
+        """
+        if not self.shared:
+            return [make(row) for row in rows]
+        found = []
+        for row in rows:
+            with suppress(ValueError, TypeError, OverflowError, RecursionError):
+                found.append(make(row))
+        return found
+
+    @property
+    def shared(self) -> bool:
+        """Whether it is one that people share, as it was when this was first asked."""
+        if self._shared is None:
+            from kagura_kernel.journal.sharing import sharing
+
+            if not is_url(self.where):
+                self._shared = False
+            else:
+                with self.snapshot() as connection:
+                    self._shared = sharing(connection) is not None
+        return self._shared
 
     def last_seq(self) -> int:
         """The number of the newest row; 0 when there is none."""
@@ -227,19 +275,12 @@ class Journal:
             for listener in self._listeners:
                 listener(event)
 
-    def _stored(self, row: Row[Any]) -> StoredEvent:
-        try:
-            return StoredEvent(row.seq, decode(row.body), row.hash)
-        except ValueError as error:
-            raise JournalUnreadable(self.where, f"row {row.seq} is no event") from error
 
-
-def _renew_rights(database: Database) -> None:
+def _renew_rights(connection: Connection, where: str) -> None:
     """Give tables that were just brought up the rights of those before them, if the journal is shared."""
     from kagura_kernel.journal.sharing import renew
 
-    with database.writing(flush=True) as connection:
-        renew(connection, database.where)
+    renew(connection, where)
 
 
 @contextmanager

@@ -14,16 +14,14 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import select, text
 
-from kagura_kernel.domain.errors import JournalUnreadable
-from kagura_kernel.domain.events import Event, LeaseChanged, TrustChanged
-from kagura_kernel.journal.encoding import decode
+from kagura_kernel.domain.events import LeaseChanged, TrustChanged
 from kagura_kernel.journal.schema import LEARNED, events
 from kagura_kernel.journal.store import Journal
 
 SIGNALS = frozenset({"exit-code", "verification", "human"})
 """What proves a success; an agent can forge none of them."""
 
-_ROWS = select(events.c.seq, events.c.body)
+_ROWS = select(events.c.seq, events.c.kind, events.c.run_id, events.c.body)
 _TRUST = _ROWS.where(LEARNED, events.c.kind == "trust.changed")
 # In the order of its index; by number alone every row of the journal would be looked at.
 _LEASES = _ROWS.where(text("kind = 'lease.changed'")).order_by(events.c.run_id, events.c.seq)
@@ -195,8 +193,7 @@ class TrustHistory:
         """
         with self._lock:
             rows = self._journal.read(_LEASES.where(events.c.seq > self._held_seq))
-            for row in rows:
-                event = _event(self._journal, row.seq, row.body)
+            for row, event in self._journal.told(rows):
                 if isinstance(event, LeaseChanged) and event.change == "acquired":
                     name = f"{event.provider}:{event.scope}"
                     self._held[name] = min(row.seq, self._held.get(name, row.seq))
@@ -204,16 +201,9 @@ class TrustHistory:
             return frozenset(name for name, seq in self._held.items() if before is None or seq < before)
 
     def _catch_up(self) -> None:
-        for row in self._journal.read(_TRUST.where(events.c.seq > self._seq).order_by(events.c.seq)):
-            event = _event(self._journal, row.seq, row.body)
+        rows = self._journal.read(_TRUST.where(events.c.seq > self._seq).order_by(events.c.seq))
+        for row, event in self._journal.told(rows):
             if isinstance(event, TrustChanged):
                 self._fold.take(event)
                 self._changes.append(event)
             self._seq = row.seq
-
-
-def _event(journal: Journal, seq: int, body: str) -> Event:
-    try:
-        return decode(body)
-    except ValueError as error:
-        raise JournalUnreadable(journal.where, f"row {seq} is no event") from error

@@ -31,9 +31,11 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.journal.encoding import FIRST, check_columns, decode, stored_hash
 from kagura_kernel.journal.projection import (
+    MOST,
     UNDECIDED,
     answer_values,
     blank_run,
+    check_values,
     ledger_values,
     new_run,
     question_values,
@@ -67,7 +69,8 @@ _ADDED = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tok
 class Recount:
     """The tables as the events so far make them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, anybodys: bool = False) -> None:
+        self._anybodys = anybodys  # Whether anybody may have written these rows, and not this program alone
         self.runs: dict[str, dict[str, Any]] = {}  # Rows of `journal_runs` by run id
         # Rows of `journal_approvals` by approval id, undecided unless an event decided them
         self.approvals: dict[str, dict[str, Any]] = {}
@@ -89,11 +92,16 @@ class Recount:
             datetime.fromisoformat(at)
             if run_id.encode() != row[3]:
                 raise ValueError("the row is not what its columns say")
+            tokens, usd = [*map(int, counts)], None if price == "null" else float(price)
+            if self._anybodys and max(map(abs, (*tokens, usd or 0.0))) > MOST:
+                raise ValueError("its numbers fit no table")
             if (run := self.runs.get(run_id)) is not None:
-                _add_turn(run, map(int, counts), None if price == "null" else float(price), model, source)
+                _add_turn(run, tokens, usd, model, source)
         elif bytes(kind) in _KINDS:
             event = decode(body.decode("utf-8", "surrogateescape"))
             check_columns(event, kind.decode("utf-8", "surrogateescape"), row[3].decode("utf-8", "surrogateescape"))
+            if self._anybodys:
+                check_values(event)
             self._event(row[0], event)
 
     def may_hold_a_decision(self, run_id: str) -> bool:
@@ -207,10 +215,11 @@ def verify(connection: Connection, where: str, noted: NotedRow = NOTHING) -> Ver
         JournalTampered: with the first row, or the first entry of a table, that does not fit.
         JournalUnreadable: a row that was written so is no event.
     """
-    counted = Recount()
+    shared = sharing(connection) is not None
+    counted = Recount(anybodys=shared)
     odd: list[int] = []
     # One user's nonsense must not keep the others from knowing that theirs holds.
-    add = counted.add if sharing(connection) is None else partial(_add_or_note, counted, odd)
+    add = partial(_add_or_note, counted, odd) if shared else counted.add
     if noted.seq:
         for row in _EARLIER.stored(connection, {"noted": noted.seq}):
             add(row)

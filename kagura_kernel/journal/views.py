@@ -14,12 +14,11 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Row, Select, delete, func, select, update
+from sqlalchemy import Connection, Select, delete, func, select, update
 
-from kagura_kernel.domain.errors import JournalUnreadable
 from kagura_kernel.domain.identity import SESSION_PREFIX
 from kagura_kernel.journal import schema
-from kagura_kernel.journal.encoding import as_text, check_columns, decode, moment, stamp
+from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.projected import APPROVALS, RUNS, approval_row, cost_row, run_row
 from kagura_kernel.journal.rows import (
     ApprovalRow,
@@ -31,7 +30,6 @@ from kagura_kernel.journal.rows import (
     RunRow,
     StoredEvent,
 )
-from kagura_kernel.journal.sharing import sharing
 from kagura_kernel.journal.store import Journal
 
 if TYPE_CHECKING:
@@ -132,7 +130,7 @@ def approvals(journal: Journal, *, limit: int = 100, pending_only: bool = False)
     query = APPROVALS.limit(limit)
     if pending_only:
         query = query.where(schema.approvals.c.verdict.is_(None))
-    return [approval_row(row) for row in journal.read(query)]
+    return journal.readable(journal.read(query), approval_row)
 
 
 def costs(journal: Journal, *, limit: int = 1000, run_ids: Sequence[str] | None = None) -> list[CostRow]:
@@ -140,7 +138,7 @@ def costs(journal: Journal, *, limit: int = 1000, run_ids: Sequence[str] | None 
     query = RUNS.limit(limit)
     if run_ids is not None:
         query = query.where(schema.runs.c.run_id.in_(run_ids))
-    return [cost_row(row) for row in journal.read(query)]
+    return journal.readable(journal.read(query), cost_row)
 
 
 def answered_as(journal: Journal, brain: str, *, limit: int = 200) -> dict[str, str]:
@@ -222,7 +220,8 @@ def lease_uses(
 
 def _newest(journal: Journal, kind: str, run_id: str | None, since: datetime | None) -> Iterator[Event]:
     """Events of one kind, the newest first, read a part at a time."""
-    query = select(schema.events.c.seq, schema.events.c.body).where(schema.events.c.kind == kind)
+    columns = (schema.events.c[name] for name in ("seq", "kind", "run_id", "body"))
+    query = select(*columns).where(schema.events.c.kind == kind)
     if run_id is not None:
         query = query.where(schema.events.c.run_id == run_id)
     if since is not None:
@@ -230,8 +229,8 @@ def _newest(journal: Journal, kind: str, run_id: str | None, since: datetime | N
     query = query.order_by(schema.events.c.seq.desc()).limit(_CHUNK)
     rows = journal.read(query)
     while rows:
-        for row in rows:
-            yield _event(journal, row)
+        for _, event in journal.told(rows):
+            yield event
         rows = journal.read(query.where(schema.events.c.seq < rows[-1].seq)) if len(rows) == _CHUNK else ()
 
 
@@ -290,13 +289,6 @@ def _lease_use_row(used: LeaseUsed) -> LeaseUseRow:
         why=used.why,
         times=used.times,
     )
-
-
-def _event(journal: Journal, row: Row[Any]) -> Event:
-    try:
-        return decode(row.body)
-    except ValueError as error:
-        raise JournalUnreadable(journal.where, f"row {row.seq} is no event") from error
 
 
 def session_conversation(journal: Journal, session_id: str, *, brain: str = "") -> Conversation:
@@ -361,6 +353,7 @@ def rebuild(journal: Journal) -> int:
     from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested
     from kagura_kernel.journal.projection import project
 
+    shared = journal.shared
     done = 0
     asked: set[str] = set()
     decided: set[str] = set()
@@ -371,31 +364,31 @@ def rebuild(journal: Journal) -> int:
             after = schema.events.c.seq > done
             rows = connection.execute(select(schema.events).where(after).order_by(schema.events.c.seq).limit(_CHUNK))
             chunk = rows.fetchall()
-            for seq, event in _told(journal, connection, chunk):
+            for row, event in journal.told(chunk):
+                if shared and not _fits(event):
+                    continue
                 if isinstance(event, ApprovalDecided) and event.approval_id in asked:
                     decided.add(event.approval_id)
                 if isinstance(event, ApprovalRequested) and event.approval_id not in asked:
                     asked.add(event.approval_id)
-                    _renew_question(connection, seq, event)
+                    _renew_question(connection, row.seq, event)
                 else:
-                    project(connection, partial(int, seq), event)
+                    project(connection, partial(int, row.seq), event)
             done = chunk[-1].seq if chunk else done
             if len(chunk) < _CHUNK:
                 _clear_approvals(connection, asked, decided)
                 return done
 
 
-def _told(journal: Journal, connection: Connection, rows: Sequence[Row[Any]]) -> Iterator[tuple[int, Event]]:
-    """What rows say; in a journal that is shared without those that are no event, which `verify` names."""
-    for row in rows:
-        try:
-            event = decode(row.body)
-            check_columns(event, row.kind, row.run_id)
-        except (ValueError, RecursionError) as error:
-            if sharing(connection) is None:
-                raise JournalUnreadable(journal.where, f"row {row.seq} is no event") from error
-        else:
-            yield row.seq, event
+def _fits(event: Event) -> bool:
+    """Whether the tables can hold it; `verify` names those rows that they cannot."""
+    from kagura_kernel.journal.projection import check_values
+
+    try:
+        check_values(event)
+    except ValueError:
+        return False
+    return True
 
 
 def _clear_approvals(connection: Connection, asked: set[str], decided: set[str]) -> None:
@@ -423,4 +416,4 @@ def _renew_question(connection: Connection, seq: int, event: ApprovalRequested) 
 
 
 def _run_rows(journal: Journal, query: Select[Any]) -> list[RunRow]:
-    return [run_row(row) for row in journal.read(query)]
+    return journal.readable(journal.read(query), run_row)

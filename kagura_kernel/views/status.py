@@ -65,7 +65,7 @@ def status_words(view: RunView) -> str:
         return f"Exit code {finished.exit_code}"
     if finished is not None and finished.status == "done" and finished.verified is False:
         return NOT_VERIFIED
-    return STATUS_WORDS[status]
+    return STATUS_WORDS.get(status, status)
 
 
 def ended_badly(view: RunView) -> bool:

@@ -52,21 +52,21 @@ def _engine(url: str, *, creator: Callable[[], Any], **options: Any) -> Engine:
     return engine
 
 
-def _migrated(database: Database, now: datetime, *, create: bool = True) -> bool:
+def _migrated(database: Database, now: datetime, then: schema.Then, *, create: bool = True) -> None:
     """Lay a copy of an empty journal into a new file; a file with anything in it is brought up as always."""
     place = database.place
     if create and not Journals.anew and isinstance(place, sqlite.SqliteFile):
         with _lock:
             if not place.path.stat().st_size:
                 place.path.write_bytes(_empty_journal())
-    return _migrate(database, now, create=create)
+    _migrate(database, now, then, create=create)
 
 
 def _empty_journal() -> bytes:
     if not _empty:
         with tempfile.TemporaryDirectory() as folder:
             made = Database(sqlite.SqliteFile(Path(folder)))
-            _migrate(made, datetime.now(UTC))
+            _migrate(made, datetime.now(UTC), lambda *_: None)
             made.scour()
             made.close()
             _empty.append((Path(folder) / FILE_NAME).read_bytes())

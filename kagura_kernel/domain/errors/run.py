@@ -144,9 +144,11 @@ class JournalTooNew(JournalError):
     code = "ERR_JOURNAL_TOO_NEW"
 
     def __init__(self, where: str, found: int, known: int) -> None:
+        on_server = "://" in where
+        elsewhere = "name another one in KAGURA_JOURNAL_URL" if on_server else "set KAGURA_HOME to another directory"
         super().__init__(
             f"The journal {where} has schema version {found}; this kagura-kernel knows {known}. "
-            "Upgrade kagura-kernel, or set KAGURA_HOME to another directory."
+            f"Upgrade kagura-kernel, or {elsewhere}."
         )
         self.where = where
         self.found = found

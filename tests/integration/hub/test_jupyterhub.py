@@ -49,7 +49,8 @@ SHARED = """
 boxes = ["bubblewrap", "gvisor"]
 pool_size = 0
 quota_boxes = 1
-locked = ["box", "boxes", "pool_size", "quota_boxes"]
+journal_url = "JOURNAL"
+locked = ["box", "boxes", "pool_size", "quota_boxes", "journal_url"]
 """
 CASSETTE = [
     {"kagura_cassette": 1},
@@ -65,6 +66,11 @@ class Shared:
 
     server: PostgresServer
     port: int
+
+    @property
+    def everybodys(self) -> str:
+        """Its URL for those whose role and password are variables."""
+        return f"postgresql://127.0.0.1:{self.port}/{DATABASE}"
 
     def url(self, role: str, password: str = "") -> str:
         secret = f":{password}" if password else ""
@@ -133,12 +139,9 @@ def scene() -> Iterator[Scene]:
         # Boxes are made by others than whoever runs the tests.
         folder.chmod(0o755)
         journal = stack.enter_context(shared_journal())
-        (folder / "shared.toml").write_text(SHARED)
+        (folder / "shared.toml").write_text(SHARED.replace("JOURNAL", journal.everybodys))
         roles = {name: role_of(journal, name) for name in ("ana", "ben")}
-        people = {
-            name: {"KAGURA_JOURNAL_URL": journal.url(role), "PGPASSWORD": password}
-            for name, (role, password) in roles.items()
-        }
+        people = {name: {"PGUSER": role, "PGPASSWORD": password} for name, (role, password) in roles.items()}
         hub = stack.enter_context(jupyterhub(folder, {"KAGURA_SHARED_CONFIG": str(folder / "shared.toml")}, people))
         with ThreadPoolExecutor() as pool:
             ana, ben = pool.map(hub.person, people)
@@ -195,6 +198,8 @@ def test_what_the_administrator_has_locked_holds_on_both_servers(scene):
     said = scene.kernels["ben"].run("%%sandbox bash --box bubblewrap\ntrue")
     assert "UsageError" in said
     assert "the setting `box`" in said
+    elsewhere = scene.kernels["ben"].run("!KAGURA_JOURNAL_URL= kagura-kernel run --replay c.jsonl Go.")
+    assert "KAGURA_JOURNAL_URL: it cannot be changed here" in elsewhere
     told = scene.ben.kagura("GET", "settings").json
     assert "administrator" in told["locked"]["quota_boxes"]
     answer = scene.ben.kagura("POST", "settings", {"version": told["version"], "values": {"quota_boxes": 9}})

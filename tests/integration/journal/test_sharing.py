@@ -5,7 +5,10 @@ The journal's owner is no superuser, and the hostile user says to the server wha
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -23,13 +26,17 @@ from kagura_kernel.domain.errors import (
     RunUnknown,
     UsageError,
 )
+from kagura_kernel.domain.events import EgressDecided, Event
 from kagura_kernel.journal import checkpoints, schema, views
-from kagura_kernel.journal.chain import LOCK
+from kagura_kernel.journal.chain import END_STALLED, LOCK
+from kagura_kernel.journal.chats import ChatBook, KeptPost, TakenMessage
+from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.exporting import ExportPart, export_lines
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import mark_lost
-from kagura_kernel.journal.pages import Watch
+from kagura_kernel.journal.pages import Watch, approval_page, run_page
+from kagura_kernel.journal.spending import with_children
 from kagura_kernel.journal.store import Journal
 from tests.support.postgres_network import PostgresServer, postgres_server, why_not
 from tests.support.sample_run import SampleRun
@@ -212,6 +219,17 @@ def test_nobody_reaches_what_is_anothers(told):
         Mailbox(bob).post(ADA.request("app-other"))
     assert told.open("ada").verify().seen == 5
     assert told.open("ivy").verify().rows == 10
+
+
+def test_what_one_has_heard_in_a_chat_the_other_hears_too(told):
+    message = TakenMessage("C1:7", "C1", "ses-1", "U1", "host:1:2")
+    post = KeptPost("said:C1:7", "C1", "", "C1:8", "token")
+    for role in ("bob", "ada"):
+        book = ChatBook(told.open(role), "slack")
+        assert [book.take(message), book.take(message)] == [True, False]
+        book.keep(post)
+        book.close(post.subject)
+        assert len(book.interrupted(lambda _: False)) == 1
 
 
 def test_an_auditor_changes_nothing_and_opens_it_all_the_same(told):
@@ -407,6 +425,106 @@ def test_nonsense_of_one_user_is_named_and_keeps_nobody_from_checking(told, prin
     assert told.open("ivy").verify().odd == (11, 12, 14)
 
 
+def nonsense(event: Event) -> Iterator[str]:
+    """Bodies that are such an event and that no table can hold, or no sum."""
+    told = json.loads(event.model_dump_json())
+    for name, value in told.items():
+        if name in {"kind", "run_id"}:
+            continue
+        for odd in ("\0", "\ud800", 2**31, 10**18 - 1, 2**63, 10**30, 1e308, -1e308, "0001-01-01T00:00:00+23:59"):
+            yield json.dumps(told | {name: odd}, separators=(",", ":"))
+        if isinstance(value, int | float):
+            for odd in ("NaN", "Infinity", "1e999"):
+                yield json.dumps(told | {name: "ODD"}, separators=(",", ":")).replace('"ODD"', odd)
+
+
+def test_no_event_that_no_table_can_hold_keeps_anybody_from_checking_or_from_making_the_tables_anew(told):
+    at = "2026-01-01T00:00:00.000000Z"
+    add = f"INSERT INTO journal_events ({CONTENT}) VALUES (%s, %s, %s, 'ses-bob', %s)"
+    kinds = (BOB.started(), BOB.asked("app-bob"), BOB.counted(), BOB.finished(), BOB.decided("app-bob"))
+    with psycopg.connect(told.of("bob").replace("+psycopg", "")) as connection:
+        for number, (event, body) in enumerate((one, body) for one in kinds for body in nonsense(one)):
+            run = f"run-odd-{number}"
+            rows = [(BOB.started().kind, BOB.started().model_dump_json()), *[(event.kind, body)] * 2]
+            if event.kind == "run.started":
+                del rows[0]
+            for kind, text in rows:
+                renamed = text.replace("run-bob", run).replace("app-bob", f"app-{number}")
+                connection.execute(add, (at, kind, run, renamed))
+    views.rebuild(told.open("keeper"))
+    checked = told.open("ivy").verify()
+    assert len(checked.odd) > 100
+    assert [row.run_id for row in views.runs(told.open("ada"))] == ["run-ada"]
+    assert len(views.runs(told.open("ivy"))) > 2
+    assert told.open("bob").verify().odd == checked.odd
+
+
+def test_nobody_is_said_to_have_done_what_another_has_written(told):
+    ivy = told.open("ivy")
+    forged = EgressDecided.model_validate(
+        {
+            **ADA.noted().model_dump(include={"run_id", "session_id", "at"}),
+            "connection_id": "1",
+            "host": "evil.example",
+            "port": 443,
+            "allowed": True,
+            "rule": "",
+            "reason": "",
+        }
+    )
+    add = f"INSERT INTO journal_events ({CONTENT}) VALUES ('{stamp(forged.at)}', '{forged.kind}', 'run-bob', '', "
+    tell(told.of("bob"), f"{add}'{forged.model_dump_json()}')")
+    tell(told.of("bob"), f"{add}'{{')")
+    assert views.egress(ivy) == []
+    assert {row.event.run_id for row in ivy.events()} == {"run-ada", "run-bob"}
+    assert len(ivy.events()) == 10
+    told.open("bob").append(forged.model_copy(update={"run_id": "run-bob"}))
+    assert [row.run_id for row in views.egress(ivy)] == ["run-bob"]
+
+
+ODD_QUESTION = (
+    f"INSERT INTO journal_approvals ({', '.join(schema.approvals.c.keys())}) "
+    "SELECT 'app-odd', run_id, session_id, 'x', title, '{', reason, '[[', '1', call_id, content_hash, 'x', 'NaN', 'x', "
+    "owner, NULL, NULL, NULL, NULL, NULL, 'null' FROM journal_approvals"
+)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE journal_runs SET started_at = 'x'",
+        "UPDATE journal_runs SET started_at = '0001-01-01T00:00:00.000000Z', duration = 'NaN', status = 'x'",
+        "UPDATE journal_runs SET started_at = '9999-12-31T23:59:59.999999Z', duration = 1e308, computed_usd = 'inf'",
+        "UPDATE journal_runs SET lineage = 'run-ada', resumes = 'run-ada', user_name = 'ada', turns = 2147483647",
+        f"{ODD_QUESTION}; UPDATE journal_runs SET status = 'done'",
+        "UPDATE journal_approvals SET verdict = 'x', decided_at = 'x'; UPDATE journal_runs SET lineage = 'run-ada'",
+    ],
+)
+def test_rows_of_one_user_that_nobody_can_read_keep_no_list_from_the_auditor(told, change):
+    bob, ivy = told.of("bob"), told.open("ivy")
+    tell(bob, change)
+    assert "run-ada" in [row.run_id for row in views.runs(ivy)]
+    assert "run-ada" in [row.run_id for row in run_page(ivy).items]
+    assert "run-ada" in [row.run_id for row in with_children(ivy, views.costs(ivy))]
+    assert "app-ada" in [row.id for row in views.approvals(ivy)]
+    assert "app-ada" in [row.id for row in approval_page(ivy).items]
+    assert "app-ada" in [one.id for one in Mailbox(ivy).pending()]
+    with pytest.raises(JournalTampered, match="run-bob"):
+        ivy.verify()
+
+
+def test_an_auditor_keeps_no_runs_even_as_a_user(told):
+    # Otherwise what others write would count as hers: their plugins' approvals, and what is taken of a quota.
+    tell(told.of("kagura"), "GRANT kagura_auditors TO bob")
+    try:
+        with pytest.raises(JournalUnwritable, match="has no right to it"):
+            told.open("bob").append(BOB.noted())
+        assert len(views.runs(told.open("bob"))) == 2
+    finally:
+        tell(told.of("kagura"), "REVOKE kagura_auditors FROM bob")
+    assert told.open("bob").append(BOB.noted()) == 11
+
+
 def test_whose_a_run_is_says_its_first_event(told):
     bob = told.open("bob")
     bob.append(SampleRun("run-new", "ses-ada").noted())
@@ -552,6 +670,29 @@ def test_only_the_owner_brings_the_tables_up_and_the_others_are_told(told, newer
     assert told.open("ivy").verify().rows == 11
 
 
+def test_what_a_superuser_brings_up_stays_the_owners(told, newer):
+    newer()
+    told.open("kagura")
+    owner = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 'journal_more'"
+    assert tell(told.url, owner) == [("keeper",)]
+    assert main(["journal", "share", "--url", told.url]) == 0
+    assert told.open("ada").verify().seen == 5
+
+
+def test_tables_are_brought_up_with_their_rights_or_not_at_all(told, newer, monkeypatch):
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    newer()
+    with monkeypatch.context() as patched:
+        patched.setattr("kagura_kernel.journal.sharing.renew", dies)
+        with pytest.raises(KeyboardInterrupt):
+            told.open("keeper")
+    assert tell(told.url, "SELECT max(version) FROM journal_version") == [(schema.KNOWN_VERSION - 1,)]
+    told.open("keeper")
+    assert told.open("ada").verify().seen == 5
+
+
 @contextmanager
 def holding(url: str, *statements: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection in the midst of a transaction."""
@@ -595,8 +736,9 @@ def test_many_rows_at_once_are_one_chain(told):
         f"INSERT INTO journal_events ({CONTENT}) VALUES ('', 'x', 'run-bob', '', '{{}}')",
         f"SELECT pg_advisory_lock({LOCK})",
         "LOCK TABLE journal_messages IN ACCESS EXCLUSIVE MODE",
+        "SELECT FROM journal_heartbeat FOR NO KEY UPDATE",
     ],
-    ids=["a row", "the lock of a session", "a table"],
+    ids=["a row", "the lock of a session", "a table", "the heartbeat"],
 )
 def test_whoever_keeps_the_others_from_writing_for_long_is_ended(told, monkeypatch, held):
     monkeypatch.setattr("kagura_kernel.journal.rights.STALLED_SECONDS", 0)
@@ -605,15 +747,63 @@ def test_whoever_keeps_the_others_from_writing_for_long_is_ended(told, monkeypat
     monkeypatch.setattr("kagura_kernel.journal.postgres.LOCK_SECONDS", 0.2)
     ada = told.open("ada")
     mailbox = Mailbox(ada)
+
+    def use() -> None:
+        ada.check_writable()
+        mailbox.send("run-ada", "kill", by="ada")
+
     with psycopg.connect(told.of("bob").replace("+psycopg", "")) as connection:
         connection.execute(held.encode())
         with pytest.raises(JournalLocked):
-            mailbox.send("run-ada", "kill", by="ada")
-        mailbox.send("run-ada", "kill", by="ada")
+            use()
+        use()
         with pytest.raises(psycopg.OperationalError):
             connection.execute("SELECT 1")
     tell(told.of("kagura"), "REVOKE pg_signal_backend, pg_read_all_stats FROM keeper")
     assert told.open("ivy").verify().rows == 10
+
+
+def test_a_lock_is_not_kept_by_seeming_busy(told, monkeypatch):
+    # Whoever has it does something else, and something new, all the time.
+    monkeypatch.setattr("kagura_kernel.journal.rights.STALLED_SECONDS", 1.0)
+    tell(told.of("kagura"), "GRANT pg_signal_backend, pg_read_all_stats TO keeper")
+    assert main(["journal", "share", "--url", told.url]) == 0
+    monkeypatch.setattr("kagura_kernel.journal.postgres.LOCK_SECONDS", 0.2)
+    ada = told.open("ada")
+    with psycopg.connect(told.of("bob").replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(f"SELECT pg_advisory_lock({LOCK})".encode())
+
+        def be_busy() -> None:
+            while True:
+                connection.execute("SELECT 1")
+
+        with ThreadPoolExecutor() as pool:
+            busy = pool.submit(be_busy)
+            with pytest.raises(JournalLocked):
+                ada.append(ADA.noted())
+            assert ada.append(ADA.noted()) == 11
+            assert isinstance(busy.exception(), psycopg.OperationalError)
+    tell(told.of("kagura"), "REVOKE pg_signal_backend, pg_read_all_stats FROM keeper")
+
+
+def test_nobody_is_ended_for_writing_much(told, monkeypatch):
+    tell(told.of("kagura"), "GRANT pg_signal_backend, pg_read_all_stats TO keeper")
+    monkeypatch.setattr("kagura_kernel.journal.rights.STALLED_SECONDS", 0.5)
+    assert main(["journal", "share", "--url", told.url]) == 0
+    ada, over = told.open("ada"), threading.Event()
+
+    def write() -> int:
+        while not over.is_set():
+            ada.append(ADA.noted())
+        return ada.append(ADA.noted())
+
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(write)
+        for _ in range(20):
+            tell(told.of("bob"), f"SELECT {END_STALLED}()")
+        over.set()
+        assert writing.result() > 11
+    tell(told.of("kagura"), "REVOKE pg_signal_backend, pg_read_all_stats FROM keeper")
 
 
 def test_whoever_holds_the_lock_keeps_nobody_from_reading(told):

@@ -4,7 +4,15 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from kagura_kernel.journal.spending import BudgetUse, DaySpending, Spending, budget_in_use, spent, spent_by_day
+from kagura_kernel.journal.spending import (
+    BudgetUse,
+    DayBudget,
+    DaySpending,
+    Spending,
+    budget_in_use,
+    spent,
+    spent_by_day,
+)
 from tests.support.sample_run import SampleRun
 
 MONDAY, TUESDAY = date(2026, 1, 5), date(2026, 1, 6)
@@ -89,3 +97,15 @@ def test_the_budget_in_use_is_that_of_the_newest_run_that_goes_on(journal):
     assert budget_in_use(journal, notebook="2.ipynb") is None
     journal.append(run(1, MONDAY).finished())
     assert budget_in_use(journal) == BudgetUse("run-0", 1.0, None)
+
+
+def test_a_day_s_budget_is_of_one_person_with_what_chats_have_their_server_do(journal):
+    today = journal.clock.now().date()
+    for number, user, by in ((1, "ada", ""), (2, "bob", ""), (3, "ada", "slack:U1"), (4, "bob", "slack:U1")):
+        told = run(number, today)
+        task = 'What is "user":"ada"?'
+        journal.append(told.started().model_copy(update={"user": user, "started_by": by, "task": task}))
+        journal.append(told.counted(computed_usd=float(number)))
+    assert DayBudget(journal, 100.0, "ada").spent_usd == 4.0
+    assert DayBudget(journal, 100.0, "bob").spent_usd == 6.0
+    assert DayBudget(journal, 100.0).spent_usd == 10.0

@@ -1,12 +1,15 @@
 """What an administrator has locked: a cell, a definition and a program may have less of it, never more."""
 
+from contextlib import closing
 from typing import Any
 
 import pytest
 
-from kagura_kernel.cockpit.locking import audit_budget
+from kagura_kernel.cockpit.classifying import Message
+from kagura_kernel.cockpit.locking import audit_budget, check_locked_audit
 from kagura_kernel.domain.errors import UsageError
-from kagura_kernel.domain.settings import Settings, WriteMode
+from kagura_kernel.domain.settings import EndpointSettings, Settings, WriteMode
+from kagura_kernel.journal import views
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import FakeBrain
@@ -76,6 +79,67 @@ def test_a_definition_has_no_more_than_a_cell(launch, project):
     assert launch("write", agent=str(project / "agent.yaml")) == "done"
     with pytest.raises(UsageError, match="the setting `brain` says"):
         launch("brain", agent=str(project / "agent.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("boxes", "locked", "goes"),
+    [
+        (("docker",), ("boxes",), False),
+        (("docker",), ("boxes", "box"), False),
+        (("docker", "fake"), ("boxes",), True),
+        ((), ("boxes",), True),
+        (("docker",), (), True),
+    ],
+)
+def test_a_box_by_name_is_of_those_that_are_tried(tmp_path, project, boxes, locked, goes):
+    settings = Settings(boxes=boxes, locked=locked)
+    request = RunRequest("true", "bash", project=project, box="fake")
+    with closing(fake_cockpit(tmp_path / "home", backend=FakeBackend(), settings=settings)) as cockpit:
+        if goes:
+            assert cockpit.launch(request).result(60).status == "done"
+            return
+        with pytest.raises(UsageError, match=r"the setting `box(es)?` says.*Leave `--box` out"):
+            cockpit.launch(request)
+
+
+@pytest.mark.parametrize(
+    ("locked", "brain", "model"),
+    [
+        ("brain", "two", "m"),
+        ("model", "one", "n"),
+        ("endpoint", "pydantic_ai", "openai:m"),
+    ],
+)
+def test_nobody_else_audits_than_is_locked(locked, brain, model):
+    settings = Settings(brain="one", model="m", endpoint="vllm", locked=(locked,))
+    check_locked_audit("one", "m", settings, str)
+    check_locked_audit(brain, model, Settings(brain="one", model="m", endpoint="vllm"), str)
+    with pytest.raises(UsageError, match=f"the setting `{locked}` says"):
+        check_locked_audit(brain, model, settings, str)
+
+
+@pytest.mark.parametrize(("locked", "asked"), [(("brain",), "one"), ((), "two")])
+def test_a_chat_s_text_is_put_to_no_other_brain_than_is_locked(tmp_path, locked, asked):
+    brains = [FakeBrain(["{}"], name=name) for name in ("one", "two")]
+    settings = Settings(brain="one", locked=locked)
+    with closing(fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=brains, settings=settings)) as cockpit:
+        handle, _ = cockpit.classify(Message("what is this?", brain="two"))
+        handle.result(60)
+        assert views.runs(cockpit.journal)[0].brain == asked
+
+
+@pytest.mark.parametrize(("model", "goes"), [("m", True), ("vllm:m", True), ("ollama:m", False), ("other:m", False)])
+def test_a_model_names_no_other_endpoint_than_is_locked(tmp_path, project, model, goes):
+    endpoints = {"other": EndpointSettings(url="http://127.0.0.1:9/v1")}
+    settings = Settings(brain="pydantic_ai", endpoint="vllm", endpoints=endpoints, locked=("endpoint",))
+    brains = [FakeBrain(["Done."], name="pydantic_ai")]
+    with closing(fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=brains, settings=settings)) as cockpit:
+        request = RunRequest("do it", project=project, model=model)
+        if goes:
+            assert cockpit.launch(request).result(60).status == "done"
+            return
+        with pytest.raises(UsageError, match="the setting `endpoint` says"):
+            cockpit.launch(request)
 
 
 @pytest.mark.parametrize(

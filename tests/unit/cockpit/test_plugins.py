@@ -174,6 +174,13 @@ def test_a_risk_that_was_accepted_beforehand_needs_no_question(desk, accept, ris
     assert not any(isinstance(step, PluginAsked) for step in talk.steps)
 
 
+def test_an_audit_is_by_nobody_else_than_is_locked(desk, jails):
+    cockpit = desk("LOW", settings=Settings(locked=("model",)))
+    with pytest.raises(UsageError, match="the setting `model` says"):
+        enable(cockpit, model="dearer").result(30)
+    assert not jails.started
+
+
 def test_an_unknown_risk_counts_as_medium(desk):
     talk = enable(desk(), accept=Risk.LOW, headless=True, static=True)
     with pytest.raises(PluginRefused, match=r"its risk, UNKNOWN, is above the LOW accepted"):

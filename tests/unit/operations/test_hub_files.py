@@ -18,6 +18,7 @@ from kagura_kernel.assembly import check_settings_text
 from kagura_kernel.cockpit.lines.parsing import parse_words
 from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.domain.settings import parse_settings, parse_shared
+from kagura_kernel.journal.postgres import parse_url
 from kagura_kernel.sandbox.kubernetes.pods import isolation_of
 from kagura_kernel.sandbox.selection import SHARED_NEEDS
 
@@ -132,10 +133,14 @@ def test_what_binds_a_person_has_the_figures_of_what_binds_their_kernel(hub):
 def test_each_person_has_a_place_an_account_a_role_and_a_key_of_their_own(hub):
     ana, ben = prepared(hub, "ana"), prepared(hub, "Ben O'Neil")
     assert ana.environment["OURS"] == "1"
-    assert ana.environment["KAGURA_JOURNAL_URL"] == "postgresql://hub_ana@db.example.org/kagura"
+    assert ana.environment["PGUSER"] == "hub_ana"
     assert (ana.environment["PGPASSWORD"], ana.environment["ANTHROPIC_AUTH_TOKEN"]) == ("password of ana", "sk-ana")
     assert ana.service_account != ben.service_account
-    assert ben.environment["KAGURA_JOURNAL_URL"] == "postgresql://hub_Ben%20O%27Neil@db.example.org/kagura"
+    assert ben.environment["PGUSER"] == "hub_Ben O'Neil"
+    # Nobody's server can keep its runs elsewhere by a variable or a file.
+    settings = parse_settings(SHARED["stringData"].replace("locked", "safe_commands"), {})
+    assert parse_url(settings.journal_url).username is None
+    assert {"journal_url", "shared"} <= {*settings.safe_commands}
     for one in (ana, ben):
         assert re.fullmatch(r"boxes-[a-z0-9]([a-z0-9-]*[a-z0-9])?", one.environment["KAGURA_KUBERNETES_NAMESPACE"])
         assert len(one.environment["KAGURA_KUBERNETES_NAMESPACE"]) < 64
