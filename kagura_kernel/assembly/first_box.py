@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import sys
 from collections.abc import Mapping
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
     from kagura_kernel.domain.settings import Settings
 
 _AUTO, _BUBBLEWRAP = "auto", "bubblewrap"
-_DAEMON = "/var/run/docker.sock"
+_SOCKET = "unix://"
+_DAEMON = f"{_SOCKET}/var/run/docker.sock"
 
 
 def start_supervisor(settings: Settings, environ: Mapping[str, str]) -> None:
@@ -44,4 +44,5 @@ def _comes_first(settings: Settings, environ: Mapping[str, str]) -> bool:
 
 
 def _has_docker(environ: Mapping[str, str]) -> bool:
-    return bool(environ.get("DOCKER_HOST")) or os.path.exists(_DAEMON)  # noqa: PTH110 - as quick as can be
+    where = environ.get("DOCKER_HOST") or _DAEMON
+    return not where.startswith(_SOCKET) or Path(where.removeprefix(_SOCKET)).exists()

@@ -17,7 +17,7 @@ from kagura_kernel.sandbox.python_view import NAMES, view_beside
 def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     found: list[Any] = []
     monkeypatch.setattr(first_box, "launch_ahead", found.append)
-    monkeypatch.setattr(first_box, "_DAEMON", str(tmp_path / "docker.sock"))
+    monkeypatch.setattr(first_box, "_DAEMON", f"unix://{tmp_path}/docker.sock")
     monkeypatch.chdir(tmp_path)
     return found
 
@@ -51,6 +51,11 @@ def test_a_docker_daemon_comes_first_unless_bubblewrap_is_named(started: list[An
     first_box.start_supervisor(Settings(), {})
     assert started == []
     first_box.start_supervisor(Settings(box="bubblewrap"), {})
+    assert len(started) == 1
+
+
+def test_a_daemon_that_is_named_and_not_there_is_none(started: list[Any], tmp_path: Path) -> None:
+    first_box.start_supervisor(Settings(), {"DOCKER_HOST": f"unix://{tmp_path}/none"})
     assert len(started) == 1
 
 
