@@ -122,7 +122,10 @@ async def click_and_wait(page: Page, went_on: Path, times: int) -> list[float]:
     await _run_all(page, WATCH_CLICKS)
     waited = []
     for number in range(times):
-        await page.get_by_role("button", name="Allow once").last.click()
+        allow = page.get_by_role("button", name="Allow once").last
+        # It takes a click once all that is asked has been on screen.
+        await allow.scroll_into_view_if_needed()
+        await allow.click()
         ran = await _line(went_on, number)
         clicked = await page.evaluate("() => window.clicks.at(-1)")
         waited.append(ran - clicked)
