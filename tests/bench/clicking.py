@@ -122,8 +122,8 @@ async def click_and_wait(page: Page, went_on: Path, times: int) -> list[float]:
     await _run_all(page, WATCH_CLICKS)
     waited = []
     for number in range(times):
-        allow = page.get_by_role("button", name="Allow once").last
-        # It takes a click once all that is asked has been on screen.
+        # The one that was pressed before is disabled. This one takes a click once all that is asked has been on screen.
+        allow = page.locator("[data-act=allow]:not([disabled])").last
         await allow.scroll_into_view_if_needed()
         await allow.click()
         ran = await _line(went_on, number)
