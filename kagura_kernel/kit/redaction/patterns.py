@@ -309,6 +309,18 @@ def _gate(*, nearby: bool) -> _Gate:
         return _only_gate(nearby=nearby)
 
 
+@cache
+def in_lines(pattern: Lazy) -> Any:
+    """A pattern for a text of many lines: it is found where that one is found in any of them, and perhaps elsewhere."""
+    import re2
+
+    return re2.compile(f"(?m:{pattern.shortened(_SHORT)})".encode(), _options(ignore_case=False))
+
+
+_SHORT = 8
+"""How far a pattern counts that only says where another one is worth a try."""
+
+
 def _options(*, ignore_case: bool) -> Any:
     import re2
 

@@ -19,7 +19,7 @@ from kagura_kernel.kit.redaction.engine import KnownFormats
 from kagura_kernel.kit.redaction.files import redacted_file, without_foreign_secrets
 from kagura_kernel.kit.redaction.formats import PIECE
 from kagura_kernel.kit.redaction.names import Says, kind_of, says, secret
-from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.patterns import Lazy, in_lines
 from kagura_kernel.kit.redaction.places import Finding, Put, Redacted, RedactedFile, moved, put_markers, says_something
 from kagura_kernel.kit.redaction.rules.keys import is_seed_word
 from kagura_kernel.kit.redaction.visible import as_shown, plainly_harmless
@@ -150,8 +150,11 @@ class RedactedStream:
         if end:
             whole = "".join([*self._partial, text[:end]])
             self._partial, self._partial_size = [], 0
-            for line in _LINES.findall(whole):
-                self._line(line)
+            if not self._open and _stand_alone(whole):
+                self._due.append(whole)
+            else:
+                for line in _LINES.findall(whole):
+                    self._line(line)
         if end < len(text):
             self._partial.append(text[end:])
             self._partial_size += len(text) - end
@@ -248,6 +251,16 @@ class RedactedStream:
 def _goes_on(line: bytes) -> bool:
     """Whether the next lines may belong to this one, and something in it speaks of a secret."""
     return _GOES_ON.search(line) is not None and says_something(line)
+
+
+def _stand_alone(lines: str) -> bool:
+    """Whether no line may belong to another; looking at them one by one would take many times as long."""
+    if "\r" in lines:
+        return False
+    data = lines.encode("utf-8", "surrogatepass")
+    if as_shown(data) is not None or in_lines(_LONG).search(data) is not None:
+        return False
+    return in_lines(_GOES_ON).search(data) is None or not says_something(data)
 
 
 class RedactedBytes:

@@ -1,11 +1,15 @@
 """Texts in pieces, and files in the encodings they have."""
 
 import gzip
+import random
+from itertools import pairwise
 
 import pytest
 import yaml
 
+from kagura_kernel.kit.redaction import redactor
 from kagura_kernel.kit.redaction.redactor import RedactedStream
+from tests.support.redaction_corpus import LOOK_ALIKES, SECRETS
 from tests.support.redactors import shared_redactor
 
 TOKEN = "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"
@@ -57,6 +61,30 @@ def test_bytes_in_any_pieces_come_out_as_the_whole_does(size):
     out = b"".join(stream.feed(data[at : at + size]) for at in range(0, len(data), size)) + stream.finish()
     assert out == shared_redactor().redact(text).text.encode() + b"\xff\xfe raw\n"
     assert TOKEN.encode() not in out
+
+
+def test_lines_that_are_looked_at_together_come_out_as_one_by_one(monkeypatch):
+    chance = random.Random(20)
+    texts = [one.text for one in (*SECRETS, *LOOK_ALIKES)]
+    together = []
+
+    def pieces(text: str) -> list[str]:
+        cuts = sorted(chance.choices(range(len(text) + 1), k=chance.randrange(4)))
+        return [text[start:end] for start, end in pairwise([0, *cuts, len(text)])]
+
+    def given(parts: list[str]) -> list[str]:
+        stream = shared_redactor().stream()
+        return [*(stream.feed(part) for part in parts), stream.finish()]
+
+    for _ in range(150):
+        plain = "".join(f"{number} of 9 files\n" for number in range(chance.randrange(9)))
+        parts = pieces("\n".join((plain, *chance.choices(texts, k=2), plain)))
+        with monkeypatch.context() as patched:
+            patched.setattr(redactor, "_stand_alone", lambda _: False)
+            one_by_one = given(parts)
+        assert given(parts) == one_by_one
+        together += [redactor._stand_alone(part) for part in parts]
+    assert together.count(True) > 20
 
 
 def test_until_the_rules_are_ready_a_stream_gives_out_what_is_harmless_and_holds_the_rest():
