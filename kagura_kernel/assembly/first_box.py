@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.policy import SandboxPolicy
+from kagura_kernel.sandbox.docker_endpoint import endpoint_from
 from kagura_kernel.sandbox.python_view import NAMES, view_beside
+from kagura_kernel.sandbox.selection import AUTO, is_shared
 from kagura_kernel.sandbox.supervisor.launched import launch_ahead
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.settings import Settings
 
-_AUTO, _BUBBLEWRAP = "auto", "bubblewrap"
-_SOCKET = "unix://"
-_DAEMON = f"{_SOCKET}/var/run/docker.sock"
+_BUBBLEWRAP = "bubblewrap"
 
 
 def start_supervisor(settings: Settings, environ: Mapping[str, str]) -> None:
@@ -26,9 +26,9 @@ def start_supervisor(settings: Settings, environ: Mapping[str, str]) -> None:
 
     It looks through the packages of this Python meanwhile; `end_spare` ends one that nobody has asked for.
     """
-    if sys.platform != "linux" or settings.box not in (_AUTO, _BUBBLEWRAP) or not SandboxPolicy(settings.policy).walled:
+    if sys.platform != "linux" or settings.box not in (AUTO, _BUBBLEWRAP) or not SandboxPolicy(settings.policy).walled:
         return
-    if settings.box == _AUTO and not _comes_first(settings, environ):
+    if settings.box == AUTO and not _comes_first(settings, environ):
         return
     # Whatever is wrong is told by the box that needs it.
     with contextlib.suppress(OSError):
@@ -38,11 +38,11 @@ def start_supervisor(settings: Settings, environ: Mapping[str, str]) -> None:
 
 def _comes_first(settings: Settings, environ: Mapping[str, str]) -> bool:
     """Whether `auto` will take bubblewrap where it works."""
-    if settings.shared or environ.get("JUPYTERHUB_USER"):
+    if is_shared(settings.shared or None, environ.get("JUPYTERHUB_USER")):
         return False
     return settings.boxes[0] == _BUBBLEWRAP if settings.boxes else not _has_docker(environ)
 
 
 def _has_docker(environ: Mapping[str, str]) -> bool:
-    where = environ.get("DOCKER_HOST") or _DAEMON
-    return not where.startswith(_SOCKET) or Path(where.removeprefix(_SOCKET)).exists()
+    socket = endpoint_from(environ).socket_path
+    return socket is None or Path(socket).exists()

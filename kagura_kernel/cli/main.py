@@ -134,18 +134,16 @@ def _run(words: list[str]) -> int:
 def call(parsed: Parsed) -> int:
     """Call a command's function; the exit code."""
     name = parsed.command.name
-    warming = import_module("kagura_kernel.cli.warming") if name in _STARTING else None
-    if warming is not None:
-        # It works beside all that follows, as what the next lines begin does.
-        warming.prepare_box()
+    values = SimpleNamespace(**parsed.values, action=name.split()[-1])
+    if name not in _STARTING:
+        return handler_of(name)(values)
+    warming = import_module("kagura_kernel.cli.warming")
+    # What begins here works beside the imports of all else.
+    with warming.prepared_box():
         if name in _REDACTING:
-            # The first words of a run wait for the rules of redaction, which are read beside the imports of all else.
+            # The first words of a run wait for the rules of redaction.
             warming.warm()
-    try:
-        return handler_of(name)(SimpleNamespace(**parsed.values, action=name.split()[-1]))
-    finally:
-        if warming is not None:
-            warming.forget_box()
+        return handler_of(name)(values)
 
 
 def handler_of(name: str) -> Callable[[SimpleNamespace], int]:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.journal.place import data_home
 
 
-def prepare_box() -> None:
-    """Start the process that will start boxes, and look through the packages they show meanwhile."""
+@contextlib.contextmanager
+def prepared_box() -> Iterator[None]:
+    """Start the process that will start boxes, which looks through what they show; end it where no box was started."""
     from kagura_kernel.assembly.first_box import start_supervisor
     from kagura_kernel.journal.place import read_settings
+    from kagura_kernel.sandbox.supervisor.launched import end_spare
 
     # Wrong settings are told by the command.
     with contextlib.suppress(KaguraError):
         start_supervisor(read_settings(os.environ), os.environ)
-
-
-def forget_box() -> None:
-    """End that process where no box was started after all."""
-    from kagura_kernel.sandbox.supervisor.launched import end_spare
-
-    end_spare()
+    try:
+        yield
+    finally:
+        end_spare()
 
 
 def warm() -> None:

@@ -98,26 +98,24 @@ INSERT INTO journal_events ({", ".join(_COLUMNS)}) SELECT {", ".join(_COLUMNS)} 
 """  # noqa: S608 - names of our own
 
 
-class ChainOnServer:
-    """Rows are numbered and hashed by PostgreSQL: nobody waits for its answers while holding the lock."""
-
-    def add(self, connection: Connection, content: Content) -> Number:
-        """Add a row, and move the head; what a missing head raises is an error of the driver."""
-        found = run_text(connection, _ADD_ON_SERVER, content._asdict())
-        # Asked for twice it is one answer.
-        return cache(lambda: _number(found))
-
-
 _NAMES, _VALUES = (", ".join(form.format(name) for name in Content._fields) for form in ("{}", "%({})s"))
 _ADD_SHARED = f"INSERT INTO journal_events ({_NAMES}) VALUES ({_VALUES}) RETURNING seq"  # noqa: S608 - names of our own
 
 
-class ChainOfOthers:
-    """Rows are numbered and hashed by a journal that is shared: see `rights`."""
+class ChainOnServer:
+    """Rows are numbered and hashed by PostgreSQL: nobody waits for its answers while holding the lock.
+
+    Args:
+        shared: Whether the journal is shared, and adds its rows by itself: see `rights`.
+    """
+
+    def __init__(self, *, shared: bool) -> None:
+        self._add = _ADD_SHARED if shared else _ADD_ON_SERVER
 
     def add(self, connection: Connection, content: Content) -> Number:
-        """Add a row; the head moves by itself."""
-        found = run_text(connection, _ADD_SHARED, content._asdict())
+        """Add a row, and move the head; what a missing head raises is an error of the driver."""
+        found = run_text(connection, self._add, content._asdict())
+        # Asked for twice it is one answer.
         return cache(lambda: _number(found))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -82,21 +82,7 @@ def export_lines(journal: Journal, part: ExportPart) -> Iterator[str]:
         last_hash = _check(connection, journal.where, first, last, prev_hash)
         if part.until is None and book != {"rows": last, "last_hash": last_hash}:
             raise JournalTampered(journal.where, last + 1, "what was written last is not there")
-        yield _line({"export": FORMAT, "seq": first, "prev_hash": prev_hash, "run_id": part.run_id})
-        count, skipped = 0, False
-        for row in _rows(connection, first, last):
-            prev_hash = row.hash
-            if part.run_id is not None and row.run_id != part.run_id:
-                skipped_to, skipped = row.seq, True
-                continue
-            if skipped:
-                yield _line({"skipped_to": skipped_to, "hash": row.prev_hash})
-                skipped = False
-            count += 1
-            yield _line(dict(row._mapping))  # noqa: SLF001 - SQLAlchemy's public name for a row as a mapping
-        if skipped:
-            yield _line({"skipped_to": skipped_to, "hash": prev_hash})
-        yield _line({"end": last, "hash": prev_hash, "rows": count, "journal": book})
+        yield from _lines(connection, part, book, (first, prev_hash), (last, last_hash))
 
 
 def _own_run(connection: Connection, where: str, part: ExportPart) -> Iterator[str]:
@@ -107,19 +93,36 @@ def _own_run(connection: Connection, where: str, part: ExportPart) -> Iterator[s
         )
     check_some(stored_rows(connection, 0), where, 0, FIRST)
     book = _head(connection)
-    yield _line({"export": FORMAT, "seq": 1, "prev_hash": FIRST, "run_id": part.run_id})
-    seq, last_hash, count = 0, FIRST, 0
-    for row in _rows(connection, 1, int(book["rows"])):
-        if row.run_id != part.run_id:
+    yield from _lines(connection, part, book, (1, FIRST), (int(book["rows"]), book["last_hash"]))
+
+
+def _lines(
+    connection: Connection, part: ExportPart, book: Mapping[str, Any], begin: tuple[int, str], end: tuple[int, str]
+) -> Iterator[str]:
+    """The lines of rows that were checked.
+
+    Args:
+        connection: The journal.
+        part: Which of them are told.
+        book: Its record of its last row.
+        begin: Number of the first, and the hash of the row before it.
+        end: Number and hash of the last.
+    """
+    first, at = begin
+    last, last_hash = end
+    yield _line({"export": FORMAT, "seq": first, "prev_hash": at, "run_id": part.run_id})
+    seq, count = first - 1, 0
+    for row in _rows(connection, first, last):
+        if part.run_id is not None and row.run_id != part.run_id:
             continue
         if row.seq != seq + 1:
             yield _line({"skipped_to": row.seq - 1, "hash": row.prev_hash})
-        seq, last_hash, count = row.seq, row.hash, count + 1
+        seq, at, count = row.seq, row.hash, count + 1
         yield _line(dict(row._mapping))  # noqa: SLF001 - SQLAlchemy's public name for a row as a mapping
-    if seq < book["rows"]:
-        seq, last_hash = book["rows"], book["last_hash"]
-        yield _line({"skipped_to": seq, "hash": last_hash})
-    yield _line({"end": seq, "hash": last_hash, "rows": count, "journal": book})
+    if seq < last:
+        at = last_hash
+        yield _line({"skipped_to": last, "hash": at})
+    yield _line({"end": last, "hash": at, "rows": count, "journal": book})
 
 
 def _bounds(connection: Connection, part: ExportPart) -> tuple[int, int]:

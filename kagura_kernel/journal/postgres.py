@@ -21,7 +21,7 @@ from sqlalchemy.pool import NullPool
 
 from kagura_kernel.domain.errors import ConfigurationError, NotInstalled
 from kagura_kernel.journal.batch import BATCH, Batch
-from kagura_kernel.journal.chain import END_STALLED, LOCK, NO_HEAD, Chain, ChainOfOthers, ChainOnServer
+from kagura_kernel.journal.chain import END_STALLED, LOCK, NO_HEAD, Chain, ChainOnServer
 from kagura_kernel.journal.statements import run_text
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class PostgresServer:
 
     def chain(self, connection: Connection) -> Chain:
         """On the server; one that is shared has a way of its own."""
-        return ChainOfOthers() if connection.info[_SHARED] else ChainOnServer()
+        return ChainOnServer(shared=connection.info[_SHARED])
 
     def begin_reading(self, connection: Connection) -> None:
         """Start a transaction that sees one moment."""

@@ -6,12 +6,12 @@ The owner of its tables shares it, and may do so again at any time; whoever only
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection
 
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.journal.rights import SHARING, SharedTables
+from kagura_kernel.journal.schema import become, owner_of
 from kagura_kernel.journal.statements import run_text
 
 USERS, AUDITORS = "kagura_users", "kagura_auditors"
@@ -24,10 +24,6 @@ _MAY_MAKE = "SELECT FROM pg_roles WHERE rolname = current_user AND (rolcreaterol
 _MAY_SEE = "SELECT WHERE has_schema_privilege(%(role)s, %(namespace)s, 'USAGE')"
 _MAY_MAKE_IN = "SELECT WHERE has_schema_privilege(%(role)s, %(namespace)s, 'CREATE')"
 _IS_KEPT = "SELECT WHERE row_security_active('journal_events')"
-_TABLES = """
-SELECT pg_get_userbyid(c.relowner) AS owner, pg_has_role(c.relowner, 'USAGE') AS ours, n.nspname AS namespace
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = 'journal_events'::regclass
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,7 @@ def renew(connection: Connection, where: str) -> None:
 
 
 def _share(connection: Connection, where: str, now: Sharing, before: Sharing) -> None:
-    found: Any = connection.exec_driver_sql(_TABLES).one()
+    found = owner_of(connection)
     if not found.ours:
         raise UsageError(f"The tables of {where} belong to {found.owner}: only that role can share them.")
     roles = [now.users, now.auditors, found.owner]
@@ -89,7 +85,7 @@ def _share(connection: Connection, where: str, now: Sharing, before: Sharing) ->
         _see_to_role(connection, role)
         _see_to_schema(connection, role, found.namespace)
     # Whoever shares it as a superuser leaves no function behind that has a superuser's rights.
-    connection.exec_driver_sql(f"SET LOCAL ROLE {quote(found.owner)}")
+    become(connection, found.owner)
     tables = SharedTables(found.namespace, now.users, now.auditors, quote)
     for statement in tables.statements():
         run_text(connection, statement)

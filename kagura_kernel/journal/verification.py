@@ -321,11 +321,11 @@ def verify_tail(connection: Connection, where: str) -> None:
     seq, prev_hash = 0, FIRST
     if not (whole := sees_all(connection)):
         seq, prev_hash, _ = check_some(rows, where, seq, prev_hash)
-        _check_head(connection, where, seq, prev_hash, whole=whole)
-        return
-    if rows and isinstance(rows[0][0], int) and isinstance(rows[0][-2], bytearray):
-        seq, prev_hash = rows[0][0] - 1, rows[0][-2].decode("utf-8", "surrogateescape")
-    _check_head(connection, where, *check_rows(rows, where, seq, prev_hash), whole=whole)
+    else:
+        if rows and isinstance(rows[0][0], int) and isinstance(rows[0][-2], bytearray):
+            seq, prev_hash = rows[0][0] - 1, rows[0][-2].decode("utf-8", "surrogateescape")
+        seq, prev_hash = check_rows(rows, where, seq, prev_hash)
+    _check_head(connection, where, seq, prev_hash, whole=whole)
 
 
 def _check_head(connection: Connection, where: str, seq: int, last_hash: str, *, whole: bool) -> None:

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from kagura_kernel.assembly.first_box import start_supervisor
 from kagura_kernel.domain.imports import trusted_path
 from kagura_kernel.journal.place import data_home, read_settings
 from kagura_kernel.sandbox.supervisor.launched import end_spare
@@ -139,6 +138,8 @@ class Preparation:
             if not settings.prepare:
                 return
             # It works beside the cell that loads us, and beside the first one where that follows at once.
+            from kagura_kernel.assembly.first_box import start_supervisor
+
             start_supervisor(settings, self._environ)
             if self._over.is_set():
                 end_spare()

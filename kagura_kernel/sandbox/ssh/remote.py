@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 from kagura_kernel.sandbox.guest.changes import unpack
 from kagura_kernel.sandbox.guest.files import INPUT
 from kagura_kernel.sandbox.namespaces import read_facts
-from kagura_kernel.sandbox.python_view import current_view
+from kagura_kernel.sandbox.python_view import NAMES, PythonView, current_view
 from kagura_kernel.sandbox.supervisor import main as supervisor
 from kagura_kernel.sandbox.supervisor.seed import receive
 from kagura_kernel.sandbox.supervisor.stage import SENT
@@ -122,8 +122,8 @@ class _Relay:
     def serve(self, sent_bytes: int) -> None:
         """Until the box is gone, or the host."""
         facts = _facts()
-        view = facts["view"] | {"shims": [[name, facts["view"]["python"]] for name in ("python", "python3")]}
-        self._kernel.send(json.dumps({"op": "setup", "python": view, "sent_bytes": sent_bytes}).encode())
+        setup = PythonView(**facts["view"]).as_setup(*NAMES)
+        self._kernel.send(json.dumps({"op": "setup", "python": setup, "sent_bytes": sent_bytes}).encode())
         answer = self._answer()
         if answer["op"] != "ready":
             raise _Refused(answer["why"])

@@ -58,37 +58,39 @@ def launch(python: str, options: str, view: Mapping[str, Any]) -> Launched:
     Raises:
         OSError: the interpreter does not start.
     """
-    global _spare
-    setup = _setup(view)
-    with _lock:
-        spare, _spare = _spare, None
-    if spare is not None and spare.of_process == os.getpid():
-        if spare.wanted == (python, options, setup) and spare.launched.process.poll() is None:
+    wanted = (python, options, _setup(view))
+    if (spare := _taken()) is not None:
+        if spare.wanted == wanted and spare.launched.process.poll() is None:
             return spare.launched
         spare.launched.end()
-    return _start(python, options, setup)
+    return _start(*wanted)
 
 
-def launch_ahead(view: Mapping[str, Any], options: str = "", python: str = sys.executable) -> None:
+def launch_ahead(view: Mapping[str, Any]) -> None:
     """Start the supervisor that the first box will most likely ask for; there is one such at most.
 
     Raises:
         OSError: the interpreter does not start.
     """
-    global _spare  # noqa: PLW0603 - as in `launch`
+    global _spare  # noqa: PLW0603 - one for the process, whichever of its loops asks first
     with _lock:
         if _spare is None:
-            wanted = (python, options or options_of(), _setup(view))
+            wanted = (sys.executable, options_of(), _setup(view))
             _spare = _Spare(wanted, os.getpid(), _start(*wanted))
 
 
 def end_spare() -> None:
     """End the supervisor that was started ahead, where none has asked for it; may be called twice."""
+    if (spare := _taken()) is not None:
+        spare.launched.end()
+
+
+def _taken() -> _Spare | None:
+    """The one that was started ahead, which is nobody else's from now on; None where there is none of this process."""
     global _spare
     with _lock:
         spare, _spare = _spare, None
-    if spare is not None and spare.of_process == os.getpid():
-        spare.launched.end()
+    return spare if spare is not None and spare.of_process == os.getpid() else None
 
 
 def options_of(mapping: object = (), *, gvisor: bool = False) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from kagura_kernel.assembly import first_box
 from kagura_kernel.domain.settings import SandboxPolicyType, Settings
+from kagura_kernel.sandbox import docker_endpoint
 from kagura_kernel.sandbox.bubblewrap import backend
 from kagura_kernel.sandbox.python_view import NAMES, view_beside
 
@@ -17,7 +18,7 @@ from kagura_kernel.sandbox.python_view import NAMES, view_beside
 def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     found: list[Any] = []
     monkeypatch.setattr(first_box, "launch_ahead", found.append)
-    monkeypatch.setattr(first_box, "_DAEMON", f"unix://{tmp_path}/docker.sock")
+    monkeypatch.setattr(docker_endpoint, "DEFAULT_HOST", f"unix://{tmp_path}/docker.sock")
     monkeypatch.chdir(tmp_path)
     return found
 
