@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import threading
 import uuid
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from tornado import httpserver, netutil, web, websocket
 from kagura_kernel.sandbox.kubernetes.pods import POD_NOTE
 from kagura_kernel.sandbox.supervisor import cgroups
 from tests.support.control_groups import here
+from tests.support.tls import authority, serving
 
 NAMESPACE = "boxes"
 TOKEN = "a-token-of-the-tests"
@@ -119,7 +121,8 @@ class Cluster:
         self._thread.start()
         ready.wait()
         user = {"name": "tester", "user": {"token": TOKEN}}
-        where = {"name": "tests", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}
+        trusted = {"certificate-authority-data": b64encode(authority()).decode()}
+        where = {"name": "tests", "cluster": {"server": f"https://127.0.0.1:{self.port}", **trusted}}
         context = {"name": "tests", "context": {"cluster": "tests", "user": "tester", "namespace": NAMESPACE}}
         lists = {"users": [user], "clusters": [where], "contexts": [context], "current-context": "tests"}
         self.config.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **lists}))
@@ -220,7 +223,7 @@ class Cluster:
         assert self._application is not None
         sockets = netutil.bind_sockets(self.port, "127.0.0.1")
         self.port = sockets[0].getsockname()[1]
-        self._server = httpserver.HTTPServer(self._application)
+        self._server = httpserver.HTTPServer(self._application, ssl_options=serving("127.0.0.1"))
         self._server.add_sockets(sockets)
 
     async def _cut(self) -> None:

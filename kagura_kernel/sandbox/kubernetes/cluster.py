@@ -11,7 +11,9 @@ import contextlib
 import json
 import os
 import re
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent import futures
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +28,7 @@ T = TypeVar("T")
 INSTALL = "Install the client: `pip install 'kagura-kernel[kubernetes]'`."
 RIGHTS = "Ask whoever runs the cluster for the rights in docs/operations/kubernetes.yaml."
 TRUST = "`certificate-authority-data` in your kubeconfig names the authority that signed it: get the file anew."
+PROXY = "A proxy or load balancer before the cluster may let no WebSockets through: `kubectl exec` tells."
 LOG_IN = "Log in to the cluster again; `kubectl get pods` shows whether that has worked."
 
 _TOKEN_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -67,7 +70,7 @@ class Cluster:
         """Make a pod. Raises `SandboxUnavailable` where the cluster refuses."""
         # Whoever is cancelled removes it, by its name.
         making = self._asked(lambda core: core.create_namespaced_pod(self._namespace, body, **_RAW))
-        return await self._made(making, _heard)
+        return await self._made(making)
 
     async def pod(self, name: str) -> dict[str, Any] | None:
         """A pod as it is now; None where it is gone."""
@@ -91,7 +94,7 @@ class Cluster:
     async def create_claim(self, body: Mapping[str, Any]) -> None:
         """Claim a pod of a warm pool. Raises `SandboxUnavailable` where the cluster refuses, or has no such thing."""
         making = self._call(lambda core: _custom(core).create_namespaced_custom_object(*self._claims, body, **_TIMED))
-        await self._made(making, _heard)
+        await self._made(making)
 
     async def claimed_pod(self, name: str) -> tuple[str, str]:
         """The pod that a claim was given, or an empty text, and why there is none yet, in the cluster's words.
@@ -129,14 +132,11 @@ class Cluster:
         """The stream to a command that is started in a container; what passes there is kept by nobody."""
 
         def connect(core: Any) -> Any:
-            import websocket
             from kubernetes.client import ApiClient, CoreV1Api
             from kubernetes.stream import stream
 
             # The client turns all of its calls into streams while it opens one: this one is for nothing else.
             alone: Any = CoreV1Api(ApiClient(core.api_client.configuration))
-            # It knows no time limit for a stream; a server that says nothing would hold its thread for ever.
-            websocket.setdefaulttimeout(_SECONDS)
             return stream(
                 alone.connect_get_namespaced_pod_exec,
                 name,
@@ -151,16 +151,35 @@ class Cluster:
                 _preload_content=False,
             ).sock
 
-        return await self._made(self._call(connect), _shut)
+        connecting: futures.Future[Any] = futures.Future()
+        connecting.set_running_or_notify_cancel()
 
-    async def _made(self, making: Awaitable[T], undo: Callable[[asyncio.Future[T]], None]) -> T:
+        def work() -> None:
+            try:
+                connecting.set_result(self._ask(connect))
+            except BaseException as error:  # noqa: BLE001 - handed on
+                connecting.set_exception(error)
+
+        # The client knows no time limit for a stream: one that nobody answers may not keep this process from its end.
+        threading.Thread(target=work, name="kagura-pod-stream", daemon=True).start()
+        try:
+            async with asyncio.timeout(_SECONDS):
+                return await asyncio.wrap_future(connecting)
+        except TimeoutError as error:
+            connecting.add_done_callback(_shut)
+            raise SandboxUnavailable(f"the cluster opens no stream to {name} in {_SECONDS:.0f} s", PROXY) from error
+        except asyncio.CancelledError:
+            connecting.add_done_callback(_shut)
+            raise
+
+    async def _made(self, making: Awaitable[T]) -> T:
         """What a thread makes; it cannot be called back, so whoever is cancelled waits for it, and undoes it."""
         future = asyncio.ensure_future(making)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             await asyncio.wait([future], timeout=_SECONDS)
-            future.add_done_callback(undo)
+            future.add_done_callback(_heard)
             raise
 
     def close(self) -> None:
@@ -298,9 +317,9 @@ def _heard(made: asyncio.Future[Any]) -> None:
         made.exception()
 
 
-def _shut(connecting: asyncio.Future[Any]) -> None:
-    if not connecting.cancelled() and connecting.exception() is None:
-        connecting.result().shutdown()
+def _shut(connected: futures.Future[Any]) -> None:
+    if connected.exception() is None:
+        connected.result().shutdown()
 
 
 _TIMED = {"_request_timeout": _SECONDS}

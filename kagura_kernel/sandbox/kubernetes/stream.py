@@ -1,6 +1,7 @@
 """The pipe to a guest in a pod: the API's WebSocket, whose messages begin with the number of a channel.
 
-The official client reads and writes it with calls that block, so each direction has a thread.
+The official client connects it and takes its frames apart. The loop alone reads and writes the connection: TLS takes
+no two threads at once.
 """
 
 from __future__ import annotations
@@ -8,16 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import queue
-import socket
-import threading
-import time
-from typing import TYPE_CHECKING, Any
+import ssl
+from collections import deque
+from typing import Any
 
 from kagura_kernel.sandbox.pipe import LOW, Buffer, PipeSink
-
-if TYPE_CHECKING:
-    from websocket import WebSocket
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255
 _V5 = "v5.channel.k8s.io"
@@ -28,27 +24,31 @@ _PING_SECONDS = 20.0
 _SILENCE = 60.0
 _PATIENCE = 2.0
 _LAST_WORDS = 4096
-# Messages that wait to be taken by the loop; each is as large as the server makes them.
-_UNDER_WAY = 16
+# Frames read at once, so that a loud guest does not keep the loop from the others.
+_FRAMES = 16
+_NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError)
 
 
 class ExecPipe:
-    """A `Pipe` over one exec stream."""
+    """A `Pipe` over one exec stream: a `websocket.WebSocket`, connected already. It closes it."""
 
-    def __init__(self, stream: WebSocket) -> None:
-        self._socket: Any = stream
-        # Ends a write that nobody takes, and notices a line that is silent though it is asked.
-        stream.settimeout(_SILENCE)
+    # What the client says of its types is not all of them.
+    def __init__(self, stream: Any) -> None:
+        self._socket = stream
+        self._socket.settimeout(0)
+        self._fd: int = self._socket.fileno()
+        self._loop = asyncio.get_running_loop()
         self._sink: PipeSink | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._out: deque[memoryview] = deque()
         self._backlog = 0
         self._room = asyncio.Event()
         self._room.set()
-        self._under_way = threading.Semaphore(_UNDER_WAY)
-        self._closed = threading.Event()
-        self._threads: list[threading.Thread] = []
-        self._ping_at = time.monotonic() + _PING_SECONDS
+        self._fragments = bytearray()
+        self._heard = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing = False
+        self._closed = False
+        self._gone = False
         self.words = ""  # The last of standard error, and of what the server says of the stream
 
     @property
@@ -59,21 +59,22 @@ class ExecPipe:
     def start(self, sink: PipeSink) -> None:
         """Begin to read; called once, on the running loop."""
         self._sink = sink
-        self._loop = asyncio.get_running_loop()
-        for work in (self._read, self._write):
-            thread = threading.Thread(target=work, name=f"kagura-pod-{work.__name__}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        self._heard = self._loop.time()
+        self._timer = self._loop.call_later(_PING_SECONDS, self._ask)
+        self._loop.add_reader(self._fd, self._turn)
+        # TLS may have taken the first messages off the socket together with the handshake.
+        self._loop.call_soon(self._turn)
 
     def write(self, *parts: Buffer) -> None:
         """Send all of `parts`, in order; never blocks, never raises for a pipe that is gone."""
-        if self._closed.is_set():
+        if self._closed or self._gone:
             return
         data = b"".join(parts)
-        self._backlog += len(data)
+        for begin in range(0, len(data), _PIECE):
+            self._say(bytes((_STDIN,)) + data[begin : begin + _PIECE])
         if self._backlog > LOW:
             self._room.clear()
-        self._out.put(data)
+        self._push()
 
     async def drained(self) -> None:
         """Return when the backlog is small (again), or the pipe is gone."""
@@ -81,103 +82,149 @@ class ExecPipe:
 
     def close(self) -> None:
         """Stop reading and writing and free the connection; may be called twice."""
-        if self._closed.is_set():
+        if self._closed:
             return
-        self._closed.set()
-        self._room.set()
-        self._out.put(None)
-        self._under_way.release()
-        if not self._threads or self._loop is None or self._loop.is_closed():
-            self._shut()
-        else:
-            # Should the other end take nothing, so that what is to be said last cannot be.
-            self._loop.call_later(_PATIENCE, self._shut)
-
-    # ---------------------------------------------------------------- threads
-
-    def _write(self) -> None:
-        last_words = True
-        try:
-            while (data := self._next()) is not None:
-                for begin in range(0, len(data), _PIECE):
-                    self._socket.send_binary(bytes((_STDIN,)) + data[begin : begin + _PIECE])
-                self._on_loop(self._sent, len(data))
-        # Whatever breaks the connection, the reading side says so.
-        except Exception:  # noqa: BLE001
-            last_words = False
-        if last_words and self._socket.getsubprotocol() == _V5:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._gone:
             # The guest reads the end of its input before the connection is gone.
-            with contextlib.suppress(Exception):
-                self._socket.send_binary(bytes((_CLOSE, _STDIN)))
-        self._shut()
-
-    def _next(self) -> bytes | None:
-        """What is to be sent; now and then the other end is asked whether it is there."""
-        while True:
-            if time.monotonic() > self._ping_at:
-                self._socket.ping()
-                self._ping_at = time.monotonic() + _PING_SECONDS
-            with contextlib.suppress(queue.Empty):
-                return self._out.get(timeout=_PING_SECONDS)
-
-    def _read(self) -> None:
-        why = "its connection ended"
-        try:
-            while not self._closed.is_set():
-                code, frame = self._socket.recv_data_frame(True)  # noqa: FBT003 - control frames too
-                if code == _CLOSING:
-                    break
-                if code in (_TEXT, _BINARY) and frame.data:
-                    self._take(frame.data[0], frame.data[1:])
-        # The client raises what sockets, TLS and its own reader raise.
-        except Exception as error:  # noqa: BLE001
-            why = f"its connection broke ({error})" if str(error) else why
-        self._on_loop(self._end, why)
-
-    def _take(self, channel: int, data: bytes) -> None:
-        if channel == _STDOUT and data:
-            # The server waits, and with it the guest, when the loop is slow.
-            self._under_way.acquire()
-            self._on_loop(self._feed, data)
-        elif channel == _STDERR:
-            self.words = (self.words + data.decode("utf-8", "replace"))[-_LAST_WORDS:]
-        elif channel == _ERROR:
-            with contextlib.suppress(ValueError):
-                told: Any = json.loads(data)
-                if isinstance(told, dict) and told.get("status") != "Success":
-                    self.words = f"{self.words}\n{told.get('message', '')}"[-_LAST_WORDS:]
-
-    def _on_loop(self, call: Any, *arguments: Any) -> None:
-        # The loop may have ended before its threads have.
-        with contextlib.suppress(RuntimeError):
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(call, *arguments)
-
-    def _shut(self) -> None:
-        """Free the connection; the thread that reads wakes up at its end."""
-        with contextlib.suppress(Exception):
-            self._socket.send_close()
-        if (plain := self._socket.sock) is not None:
-            with contextlib.suppress(OSError):
-                plain.shutdown(socket.SHUT_RDWR)
-        self._socket.shutdown()
+            if self._socket.getsubprotocol() == _V5:
+                self._say(bytes((_CLOSE, _STDIN)))
+            self._say(b"", _CLOSING)
+            self._push()
+        self._room.set()
+        if self._out and not self._loop.is_closed():
+            self._loop.call_later(_PATIENCE, self._shut)
+        else:
+            self._shut()
 
     # ------------------------------------------------------------ on the loop
 
-    def _feed(self, data: bytes) -> None:
-        self._under_way.release()
-        if self._sink is not None and not self._closed.is_set():
-            self._sink.feed(data)
+    def _turn(self) -> None:
+        """Take what has come, and send what waits: TLS may need either for the other."""
+        if self._gone:
+            return
+        try:
+            blocked = self._pull()
+        # The client raises what sockets, TLS and its own reader raise.
+        except Exception as error:  # noqa: BLE001
+            self._end(f"its connection broke ({error})" if str(error) else "its connection ended")
+            return
+        self._push(also=blocked)
 
-    def _sent(self, count: int) -> None:
-        self._backlog -= count
+    def _pull(self) -> bool:
+        """Take the frames that have come; whether TLS has to write before it can read on."""
+        for _ in range(_FRAMES):
+            try:
+                frame = self._socket.recv_frame()
+            except _NOTHING_YET:
+                return False
+            except ssl.SSLWantWriteError:
+                return True
+            self._heard = self._loop.time()
+            if frame.opcode == _CLOSING:
+                self._end("its connection ended")
+            elif frame.opcode == _PING:
+                self._say(frame.data, _PONG)
+            elif frame.opcode in (_MORE, _TEXT, _BINARY):
+                self._fragments += frame.data
+                if frame.fin:
+                    message, self._fragments = self._fragments, bytearray()
+                    self._take(message)
+            if self._gone:
+                return False
+        # What TLS holds already is not seen by who waits for the socket.
+        self._loop.call_soon(self._turn)
+        return False
+
+    def _take(self, message: bytearray) -> None:
+        if self._closed or not message:
+            return
+        channel, data = message[0], memoryview(message)[1:]
+        if channel == _STDOUT and self._sink is not None and data:
+            self._sink.feed(data)
+        elif channel == _STDERR:
+            self.words = (self.words + bytes(data).decode("utf-8", "replace"))[-_LAST_WORDS:]
+        elif channel == _ERROR:
+            with contextlib.suppress(ValueError):
+                told: Any = json.loads(bytes(data))
+                if isinstance(told, dict) and told.get("status") != "Success":
+                    self.words = f"{self.words}\n{told.get('message', '')}"[-_LAST_WORDS:]
+
+    def _say(self, data: bytes, code: int | None = None) -> None:
+        from websocket import ABNF
+
+        frame = ABNF.create_frame(data, _BINARY if code is None else code).format()
+        self._out.append(memoryview(frame))
+        self._backlog += len(frame)
+
+    def _push(self, *, also: bool = False) -> None:
+        """Send what the connection takes; wait for it if something is left, or TLS asks for it `also`."""
+        wait = also
+        try:
+            while self._out:
+                sent = self._socket.sock.send(self._out[0])
+                self._backlog -= sent
+                if sent < len(self._out[0]):
+                    self._out[0] = self._out[0][sent:]
+                else:
+                    self._out.popleft()
+        except (BlockingIOError, ssl.SSLWantWriteError):
+            wait = True
+        except ssl.SSLWantReadError:
+            pass
+        except OSError:
+            # The reading side hears of the end too, with all that was sent before it.
+            self._drop()
         if self._backlog <= LOW:
             self._room.set()
+        self._watch_out(on=wait)
+        if self._closed and not self._out:
+            self._shut()
+
+    def _watch_out(self, *, on: bool) -> None:
+        if on is self._writing or self._loop.is_closed():
+            return
+        self._writing = on
+        if on:
+            self._loop.add_writer(self._fd, self._turn)
+        else:
+            self._loop.remove_writer(self._fd)
+
+    def _ask(self) -> None:
+        """Ask the other end now and then whether it is there; a line that is silent though it is asked has broken."""
+        if self._closed or self._gone:
+            return
+        if self._loop.time() - self._heard > _SILENCE:
+            self._end(f"its connection broke (nothing came for {_SILENCE:.0f} seconds)")
+            return
+        self._say(b"", _PING)
+        self._push()
+        self._timer = self._loop.call_later(_PING_SECONDS, self._ask)
 
     def _end(self, why: str) -> None:
-        self._room.set()
-        if self._sink is not None and not self._closed.is_set():
+        told = self._closed
+        self._shut()
+        if self._sink is not None and not told:
             self._sink.ended(why)
 
+    def _drop(self) -> None:
+        self._out.clear()
+        self._backlog = 0
+        self._room.set()
 
-_TEXT, _BINARY, _CLOSING = 0x1, 0x2, 0x8
+    def _shut(self) -> None:
+        """Free the connection."""
+        if self._gone:
+            return
+        self._gone = True
+        self._drop()
+        self._watch_out(on=False)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop.remove_reader(self._fd)
+        self._socket.shutdown()
+
+
+_MORE, _TEXT, _BINARY, _CLOSING, _PING, _PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import shutil
@@ -156,6 +157,19 @@ class TestWhatAPersonIsTold:
         config = tmp_path / "config"
         config.write_text(ours.config.read_text().replace("a-token", "another"))
         assert "does not know who asks" in await refused(KubernetesBackend(Cluster(config=str(config))))
+
+    async def test_a_cluster_whose_authority_is_not_trusted(self, ours: OurCluster, tmp_path: Path) -> None:
+        """Neither its answers nor a stream of a box."""
+        told = json.loads(ours.config.read_text())
+        del told["clusters"][0]["cluster"]["certificate-authority-data"]
+        config = tmp_path / "config"
+        config.write_text(json.dumps(told))
+        assert "the cluster's certificate is not trusted" in await refused(
+            KubernetesBackend(Cluster(config=str(config)))
+        )
+        cluster = Cluster(config=str(config))
+        with pytest.raises(SandboxUnavailable, match="certificate is not trusted"):
+            await cluster.execute("box", "box", ("true",))
 
     async def test_nobody_answers(self, ours: OurCluster, tmp_path: Path) -> None:
         config = tmp_path / "config"
