@@ -31,12 +31,14 @@ if "kagura_kernel" in shell.extension_manager.loaded:
     shell.extension_manager.unload_extension("kagura_kernel")
 if "ipywidgets" in sys.modules:
     sys.modules["ipywidgets"].Widget.close_all()
-# Tests put their own functions in the place of its.
 if "kagura_kernel.assembly" in sys.modules:
-    sys.modules["kagura_kernel.assembly"].close_cockpit()
-for name in ("kagura_kernel.assembly.services", "kagura_kernel.assembly"):
-    if name in sys.modules:
-        importlib.reload(sys.modules[name])
+    assembly = sys.modules["kagura_kernel.assembly"]
+    # Tests put their own functions in the place of its, which it looks up anew each time.
+    for name in assembly._HOMES:
+        vars(assembly).pop(name, None)
+    assembly.close_cockpit()
+if "kagura_kernel.assembly.services" in sys.modules:
+    importlib.reload(sys.modules["kagura_kernel.assembly.services"])
 with open("/proc/self/environ", encoding="utf-8", errors="surrogateescape") as begun:
     before = dict(line.split("=", 1) for line in begun.read().split("\\0") if "=" in line)
 for name in [name for name in os.environ if name.startswith("KAGURA") and name not in before]:

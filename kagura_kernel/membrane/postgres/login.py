@@ -93,6 +93,8 @@ class TlsStream(SocketStream):
 
     def __init__(self, connection: socket.socket, context: ssl.SSLContext, host: str) -> None:
         super().__init__(connection)
+        # Python 3.11.2, which is Debian's, takes a connection that broke for one whose end was said.
+        context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
         self._received = ssl.MemoryBIO()
         self._to_send = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._received, self._to_send, server_hostname=host)
