@@ -176,7 +176,7 @@ Skills = Literal["workspace", "local", "none"] | tuple[str, ...]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 def _as_tuple(value: Any) -> Any:

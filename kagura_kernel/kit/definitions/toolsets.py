@@ -131,7 +131,7 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(_as_texts)]
 class _Toolset(BaseModel):
     """What every toolset has."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     name: str  # Kebab-case, unique in its definition; the brain sees it before the names of its tools
     # What is started in the box: a bare name that is looked for there, or an absolute path in the box
