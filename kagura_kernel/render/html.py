@@ -317,7 +317,7 @@ def drawn(blocks: Iterable[ui.Block], label: str) -> dict[str, Any]:
     return {"text/plain": "\n".join(lines_of(whole)), "text/html": framed(html_of(whole), label)}
 
 
-STYLE_FILE = Path(__file__).with_name("style.css")
+_STYLE_FILE = Path(__file__).with_name("style.css")
 
 NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
 """Classes of what is no Markdown: two prices would otherwise be taken for a formula between dollar signs."""
@@ -328,7 +328,7 @@ def style() -> str:
     """The style sheet of all cards, without comments and line ends."""
     import re
 
-    text = re.sub(r"/\*.*?\*/", "", STYLE_FILE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = re.sub(r"/\*.*?\*/", "", _STYLE_FILE.read_text(encoding="utf-8"), flags=re.DOTALL)
     return re.sub(r"\s*([{}:;,>])\s*", r"\1", " ".join(text.split())).strip()
 
 

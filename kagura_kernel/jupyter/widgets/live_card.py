@@ -11,7 +11,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from kagura_kernel.render.html import STYLE_FILE
+from kagura_kernel.render.html import style
 
 SCRIPTS = ("redraw.js", "live_card.js")
 """Joined into one, in this order."""
@@ -37,7 +37,7 @@ class LiveCard(anywidget.AnyWidget):
         ]
     )
     # Its text: of a file anywidget would tell every card of the process when it changes, and so keep them all.
-    _css = STYLE_FILE.read_text("utf-8")
+    _css = style()
     label = traitlets.Unicode().tag(sync=True)
     parts = traitlets.Dict().tag(sync=True)
 
