@@ -139,10 +139,10 @@ def call(parsed: Parsed) -> int:
         return handler_of(name)(values)
     warming = import_module("kagura_kernel.cli.warming")
     # What begins here works beside the imports of all else.
+    if name in _REDACTING:
+        # The first words of a run wait for the rules of redaction.
+        warming.warm()
     with warming.prepared_box():
-        if name in _REDACTING:
-            # The first words of a run wait for the rules of redaction.
-            warming.warm()
         return handler_of(name)(values)
 
 

@@ -27,7 +27,7 @@ def prepared_box() -> Iterator[None]:
 
 
 def warm() -> None:
-    """Begin to read the rules of redaction, which takes a second of its own; does nothing where that was begun."""
-    from kagura_kernel.kit.redaction.redactor import redactor_in
+    """Begin to read the rules of redaction, or to compile them; does nothing where that was begun."""
+    from kagura_kernel.kit.redaction.known_rules import FOLDER, begin
 
-    redactor_in(data_home(os.environ)).warm()
+    begin(data_home(os.environ) / FOLDER)

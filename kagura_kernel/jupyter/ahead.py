@@ -24,13 +24,11 @@ from weakref import WeakKeyDictionary
 
 from kagura_kernel.domain.imports import trusted_path
 from kagura_kernel.journal.place import data_home, read_settings
+from kagura_kernel.kit.redaction.known_rules import FOLDER, begin, has_rules, is_taken, scanner
 from kagura_kernel.sandbox.supervisor.launched import end_spare
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
-
-FOLDER = "redaction"
-"""Where compiled rules are kept in a data directory; the same as `kit.redaction.redactor`."""
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _PROGRAM = """import json, sys
@@ -137,7 +135,8 @@ class Preparation:
             settings = read_settings(self._environ)
             if not settings.prepare:
                 return
-            # It works beside the cell that loads us, and beside the first one where that follows at once.
+            # Both work beside the cell that loads us, and beside the first one where that follows at once.
+            self._read_rules()
             from kagura_kernel.assembly.first_box import start_supervisor
 
             start_supervisor(settings, self._environ)
@@ -159,7 +158,7 @@ class Preparation:
                 self._free.wait()
             if self._over.is_set():
                 return
-            self._warm()
+            self._read_rules()
 
     def _imported(self, name: str) -> bool:
         """Whether it is, or nothing is to be imported any more; False while a cell has its turn."""
@@ -170,12 +169,14 @@ class Preparation:
                 import_module(name)
             return True
 
-    def _warm(self) -> None:
-        """Have the rules read, which takes as long as the imports, beside them; those that are still compiled wait."""
-        places = sys.modules.get("kagura_kernel.assembly.places")
-        home = data_home(self._environ)
-        if places is not None and has_rules(home / FOLDER):
-            places.redactor_of(home).warm()
+    def _read_rules(self) -> None:
+        """Begin to read the rules, which takes as long as a third of the imports, beside them.
+
+        Those that are still compiled wait for the next look.
+        """
+        folder = data_home(self._environ) / FOLDER
+        if has_rules(folder):
+            begin(folder)
 
 
 def compile_ahead(environ: Mapping[str, str]) -> threading.Thread:
@@ -185,15 +186,7 @@ def compile_ahead(environ: Mapping[str, str]) -> threading.Thread:
     return thread
 
 
-def has_rules(folder: Path) -> bool:
-    """Whether rules were compiled there by anybody. Those of an older release count: runs make them anew."""
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        return any(not entry.name.startswith(".") for entry in entries)
-    return False
-
-
 def _look_and_compile(environ: Mapping[str, str]) -> None:
-
     # Whatever stands against it is told by the run that needs the rules, which compiles them itself then.
     with contextlib.suppress(OSError, RuntimeError):
         folder = data_home(environ) / FOLDER
@@ -215,13 +208,10 @@ def _look_and_compile(environ: Mapping[str, str]) -> None:
 
 def main(folder: str) -> None:
     """What the process does: compile, unless another one is at it, and end as soon as the kernel has."""
-    from kagura_kernel.kit.redaction.engine import is_taken
-    from kagura_kernel.kit.redaction.redactor import Redactor
-
     os.nice(_NICENESS)
     threading.Thread(target=_end_with_kernel, daemon=True).start()
     if not is_taken(Path(folder)):
-        Redactor(Path(folder)).wait()
+        scanner(Path(folder))
 
 
 def _end_with_kernel() -> None:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import re
 import threading
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -19,6 +15,7 @@ from kagura_kernel.domain.errors import RedactionUnavailable
 from kagura_kernel.kit.redaction.false_positives import false_positive, named_openly
 from kagura_kernel.kit.redaction.files import decoded_text
 from kagura_kernel.kit.redaction.formats import fitted_to_json, fitted_to_lines, inner_texts, json_documents
+from kagura_kernel.kit.redaction.known_rules import scanner
 from kagura_kernel.kit.redaction.patterns import Lazy, Nearby, Text
 from kagura_kernel.kit.redaction.places import (
     Span,
@@ -257,57 +254,6 @@ def _login(data: bytes, at: int, text: bytes) -> bool:
     )
 
 
-LOCK = ".compiling"
-_LOOK_SECONDS = 0.05
-
-
-@contextlib.contextmanager
-def turn(folder: Path, patience: float) -> Iterator[None]:
-    """Let another process finish what it compiles in this folder, so that its rules are found; then it is our turn.
-
-    Args:
-        folder: Where compiled rules are kept; it is there.
-        patience: Seconds. A slow one is not waited for longer: compiling twice does no harm. Nor does a folder
-            without locks.
-    """
-    descriptor = _opened(folder)
-    try:
-        end = time.monotonic() + patience
-        while descriptor is not None and not _taken(descriptor) and time.monotonic() < end:
-            time.sleep(_LOOK_SECONDS)
-        yield
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-def is_taken(folder: Path) -> bool:
-    """Whether a process compiles there now; makes nothing."""
-    if not (folder / LOCK).exists() or (descriptor := _opened(folder)) is None:
-        return False
-    try:
-        return not _taken(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _opened(folder: Path) -> int | None:
-    with contextlib.suppress(OSError):
-        return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    return None
-
-
-def _taken(descriptor: int) -> bool:
-    """Take the lock; False while another process has it. A file system without locks counts as taken by us."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
 _NOT_SECRET = re.compile(
     r"(?:client-id|user-api-id|access-id|account-id|key-id|token-id|app-id|application-id|tenant-id|account-name|cloud-name|token-name|"
     r"browserstack-username|-host|-url|-domain|-address|pub-key|public-key|pub-api-key|client-key|planetscale-id|service-account-id|"
@@ -330,8 +276,6 @@ _OURS = frozenset(
 _INNER = re.compile(rb"(?i);(?:sharedaccesskey|accountkey|password|pwd)=([^;\"'\s]+)")
 """What is secret in a connection string; some rules take all of it."""
 
-_PATIENCE = 6.0
-"""Seconds that another process which compiles the same rules is waited for; a little more than it takes."""
 _PIECE = 64 * 1024
 """Bytes that it is shown at once."""
 _MARGIN = 2 * 1024
@@ -383,36 +327,11 @@ class KnownFormats:
 
     def _compile(self) -> None:
         try:
-            self._scanner = _scanner(self._cache_dir)
+            self._scanner = scanner(self._cache_dir)
         # The library is native: whatever it raises, nothing may be shown without it.
         except Exception as error:  # noqa: BLE001
             self._failure = f"{type(error).__name__} while its rules were compiled"
         self._done.set()
-
-
-_kept: list[Any] = []
-_keeping = threading.Lock()
-
-
-def _scanner(cache_dir: Path | None) -> Any:
-    """The one of this process: its rules are the same wherever they are kept, and reading them again takes long."""
-    with _keeping:
-        if not _kept:
-            _kept.append(_compiled(cache_dir))
-        return _kept[0]
-
-
-def _compiled(cache_dir: Path | None) -> Any:
-    from kingfisher_sdk import Rules, Scanner
-
-    if cache_dir is None:
-        return Scanner(Rules(cache=False), base64=False)
-    cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # The library takes no rules from a place behind a link, and a person's data directory may be one.
-    place = os.path.realpath(cache_dir)
-    with turn(cache_dir, _PATIENCE):
-        # What base64 means is looked at here, with the rules for what a word nearby gives away.
-        return Scanner(Rules(cache_dir=place), base64=False)
 
 
 def _spans(scanner: Any, data: bytes) -> Iterator[Span]:

@@ -18,6 +18,7 @@ from kagura_kernel.kit.redaction.chance import remembered
 from kagura_kernel.kit.redaction.engine import KnownFormats
 from kagura_kernel.kit.redaction.files import redacted_file, without_foreign_secrets
 from kagura_kernel.kit.redaction.formats import PIECE
+from kagura_kernel.kit.redaction.known_rules import FOLDER
 from kagura_kernel.kit.redaction.names import Says, kind_of, says, secret
 from kagura_kernel.kit.redaction.patterns import Lazy, in_lines
 from kagura_kernel.kit.redaction.places import Finding, Put, Redacted, RedactedFile, moved, put_markers, says_something
@@ -444,10 +445,6 @@ def _findings(data: bytes, puts: list[Put]) -> tuple[Finding, ...]:
         findings.append(Finding(put.kind, line, characters, characters + put.end - put.start))
         at = put.start
     return tuple(findings)
-
-
-FOLDER = "redaction"
-"""Where compiled rules are kept in a data directory."""
 
 
 @cache

@@ -76,6 +76,20 @@ def test_it_begins_by_itself_where_no_cell_loads_the_extension(
     assert imports.done == ["one", "two"]
 
 
+def test_rules_that_are_there_are_read_beside_the_cell_that_loads_the_extension(
+    imports: Imports, shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Path] = []
+    read = threading.Event()
+    monkeypatch.setattr(ahead, "begin", lambda folder: (begun.append(folder), read.set()))
+    (tmp_path / "redaction").mkdir()
+    (tmp_path / "redaction" / "rules.vscdb").touch()
+    ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
+    assert read.wait(30)
+    assert begun == [tmp_path / "redaction"]
+    assert imports.done == []
+
+
 def test_an_extension_that_is_taken_away_imports_nothing_more(imports: Imports, shell: Any, tmp_path: Path) -> None:
     preparation = ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
     ahead.leave_be(shell)

@@ -1,15 +1,12 @@
 """One example of each carrier, what looks like it and is none, and what holds for every text."""
 
 import json
-import threading
 
 import pytest
 
 from kagura_kernel.domain.errors import RedactionUnavailable
 from kagura_kernel.kit.redaction import engine
-from kagura_kernel.kit.redaction.engine import LOCK, KnownFormats, is_taken, turn
 from kagura_kernel.kit.redaction.redactor import Redactor
-from kagura_kernel.testing.false_home import compiled_rules
 from tests.support.redactors import shared_redactor
 
 SECRETS = [
@@ -135,62 +132,10 @@ def test_nothing_passes_when_the_scanner_cannot_be_had_but_harmless_text(monkeyp
     def broken(_: object) -> None:
         raise OSError
 
-    monkeypatch.setattr(engine, "_scanner", broken)
+    monkeypatch.setattr(engine, "scanner", broken)
     redactor = Redactor(None)
     redactor.warm()
     assert redactor.redact("hello world").text == "hello world"
     with pytest.raises(RedactionUnavailable):
         redactor.redact("the password is Tr4ub0dor&9")
     assert not redactor.ready
-
-
-def test_rules_are_kept_for_the_next_process_also_behind_a_link(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "_kept", [])
-    kept, link = tmp_path / "kept", tmp_path / "link"
-    kept.mkdir(mode=0o700)
-    link.symlink_to(kept)
-    KnownFormats(link).scan(b"")
-    assert [one.suffix for one in kept.iterdir() if not one.name.startswith(".")] == [".vscdb"]
-
-
-def test_a_process_reads_its_rules_once_wherever_they_are_kept(tmp_path):
-    known = KnownFormats(compiled_rules())
-    known.scan(b"")
-    another = KnownFormats(tmp_path / "another")
-    another.scan(b"")
-    assert another._scanner is known._scanner
-    assert not (tmp_path / "another").exists()
-
-
-def test_a_second_one_begins_when_the_first_has_ended(tmp_path):
-    order: list[str] = []
-    begun = threading.Event()
-
-    def second():
-        begun.set()
-        with turn(tmp_path, patience=60):
-            order.append("second")
-
-    with turn(tmp_path, patience=0):
-        assert is_taken(tmp_path)
-        other = threading.Thread(target=second)
-        other.start()
-        assert begun.wait(60)
-        other.join(0.2)
-        order.append("first")
-    other.join()
-    assert order == ["first", "second"]
-    assert not is_taken(tmp_path)
-
-
-def test_nobody_waits_longer_than_their_patience(tmp_path):
-    with turn(tmp_path, patience=60), turn(tmp_path, patience=0.01):
-        assert is_taken(tmp_path)
-
-
-def test_a_folder_without_locks_is_used_without_one(tmp_path):
-    (tmp_path / LOCK).symlink_to(tmp_path / "elsewhere")
-    with turn(tmp_path, patience=60):
-        assert not is_taken(tmp_path)
-    assert not (tmp_path / "elsewhere").exists()
-    assert not is_taken(tmp_path / "missing")

@@ -138,7 +138,7 @@ def test_a_long_text_is_not_shown_either_when_the_scanner_cannot_be_had(monkeypa
     def broken(_: object) -> None:
         raise OSError
 
-    monkeypatch.setattr(engine, "_scanner", broken)
+    monkeypatch.setattr(engine, "scanner", broken)
     with pytest.raises(RedactionUnavailable):
         Redactor(None).redact((LINE * 1000) + SECRETS[0])
 
