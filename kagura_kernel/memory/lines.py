@@ -14,8 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnknown
 from kagura_kernel.domain.memory import FIXES, PREVENTS, Author, Draft, Edge, Memory, Source, Tier
-from kagura_kernel.memory.drafts import MEMORY_ID, check_edge, memory_of
-from kagura_kernel.memory.store import MemoryStore
+from kagura_kernel.memory.store import MEMORY_ID, MemoryStore, check_edge, memory_of
 
 VERSION = 1
 MOST_TOLD = 50

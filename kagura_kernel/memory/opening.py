@@ -13,7 +13,7 @@ from kagura_kernel.domain.extensions import MEMORIES, Extension, installed, load
 from kagura_kernel.memory.store import MemoryStore
 
 if TYPE_CHECKING:
-    from kagura_kernel.memory.cloud.access import CloudAccess
+    from kagura_kernel.memory.cloud.wire import CloudAccess
     from kagura_kernel.memory.sqlite.meanings import TextEncoder
 
 FILE = "memory.sqlite3"
@@ -121,7 +121,7 @@ def cloud_access(where: str, environ: Mapping[str, str]) -> CloudAccess:
     Raises:
         MemoryUnavailable: there is no key or no context, or the address would show the key to others.
     """
-    from kagura_kernel.memory.cloud.access import Named, find_access
+    from kagura_kernel.memory.cloud.wire import Named, find_access
 
     url = "" if where == CLOUD else where
     return find_access(Named(url=url), environ, _person_home(environ))
@@ -182,7 +182,7 @@ def load_memory(extension: Extension) -> MakeMemory:
 
 
 def _problem_with_address(where: str) -> str:
-    from kagura_kernel.memory.cloud.access import check_address
+    from kagura_kernel.memory.cloud.wire import check_address
 
     try:
         check_address(where)

@@ -35,8 +35,7 @@ from kagura_kernel.domain.memory import (
 )
 from kagura_kernel.journal.precedents import Precedent, precedents, precedents_of, whole
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.memory.drafts import keepable
-from kagura_kernel.memory.store import MemoryStore
+from kagura_kernel.memory.store import MemoryStore, keepable
 from kagura_kernel.memory.words import Term, query_terms
 
 LEAST_LIKENESS = 0.5

@@ -14,7 +14,7 @@ from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.events import RunVerified
 from kagura_kernel.domain.memory import MOST_SUMMARY, NOTE, OUTCOME, Author, Draft, Source
 from kagura_kernel.domain.outcome import FileChange
-from kagura_kernel.memory.drafts import keepable
+from kagura_kernel.memory.store import keepable
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.tools.fences import shorten_middle

@@ -10,9 +10,8 @@ from kagura_kernel.domain.errors import MemoryUnknown
 from kagura_kernel.domain.events.memory import Shown
 from kagura_kernel.domain.memory import LESSON, Memory, Query, Recalled, Tier
 from kagura_kernel.journal.session_registry import LastRun
-from kagura_kernel.memory.drafts import keepable
 from kagura_kernel.memory.ranking import has_to_do_with
-from kagura_kernel.memory.store import MemoryStore
+from kagura_kernel.memory.store import MemoryStore, keepable
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.tools.briefing import LONGEST, LONGEST_BRIEFING, Told, age, memory_briefing, that_fit
 

@@ -23,8 +23,17 @@ from kagura_kernel.domain.memory import (
     Recalled,
     Tier,
 )
-from kagura_kernel.memory.drafts import check_edge, check_named, check_query, memories_of, memory_of
-from kagura_kernel.memory.store import Closing, check_walk, descendants, walk
+from kagura_kernel.memory.store import (
+    Closing,
+    check_edge,
+    check_named,
+    check_query,
+    check_walk,
+    descendants,
+    memories_of,
+    memory_of,
+    walk,
+)
 from kagura_kernel.memory.words import Term, index_terms, query_terms
 
 _NEIGHBOUR = 0.3

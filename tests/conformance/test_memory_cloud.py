@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kagura_kernel.memory.cloud.access import CloudAccess
 from kagura_kernel.memory.cloud.store import CloudMemory
+from kagura_kernel.memory.cloud.wire import CloudAccess
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.conformance.memory import MemoryConformance
 from kagura_kernel.testing.conformance.memory_rig import (

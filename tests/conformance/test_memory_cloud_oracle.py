@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.memory import Edge, Query, Tier
-from kagura_kernel.memory.cloud.access import CloudAccess
 from kagura_kernel.memory.cloud.store import CloudMemory
+from kagura_kernel.memory.cloud.wire import CloudAccess
 from kagura_kernel.testing.conformance.memory_rig import draft
 from tests.support.memory_cloud.server import CONTEXT, KEY, FakeMemoryCloudServer
 

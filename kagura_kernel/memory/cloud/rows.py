@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnknown
+from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.memory import EDGE_TYPES, MOST_SUMMARY, RELATED, Author, Draft, Edge, Memory, Source, Tier
 from kagura_kernel.memory.cloud.wire import CloudWire
 
@@ -46,16 +46,6 @@ def problems_of(draft: Draft) -> list[str]:
         f"the tag {tag!r} is the engine's own; call it otherwise" for tag in draft.tags if tag.startswith(OURS)
     ]
     return problems
-
-
-def check_draft(draft: Draft) -> None:
-    """Return when the cloud can keep it.
-
-    Raises:
-        MemoryInvalid: it cannot.
-    """
-    if problems := problems_of(draft):
-        raise MemoryInvalid("The memory", problems)
 
 
 def cloud_id(memory_id: str) -> str:

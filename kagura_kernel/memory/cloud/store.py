@@ -23,7 +23,6 @@ from kagura_kernel.domain.memory import (
     Recalled,
     Tier,
 )
-from kagura_kernel.memory.cloud.access import CloudAccess
 from kagura_kernel.memory.cloud.rows import (
     CLOUD_TYPE,
     TRUSTED,
@@ -31,16 +30,24 @@ from kagura_kernel.memory.cloud.rows import (
     CloudReading,
     asked_to_keep,
     changed,
-    check_draft,
     cloud_id,
     mark_of,
     our_id,
     problems_of,
     without,
 )
-from kagura_kernel.memory.cloud.wire import TIMEOUT, CloudWire
-from kagura_kernel.memory.drafts import check_edge, check_named, check_query, memories_of, memory_of
-from kagura_kernel.memory.store import Closing, check_walk, descendants, walk
+from kagura_kernel.memory.cloud.wire import TIMEOUT, CloudAccess, CloudWire
+from kagura_kernel.memory.store import (
+    Closing,
+    check_edge,
+    check_named,
+    check_query,
+    check_walk,
+    descendants,
+    memories_of,
+    memory_of,
+    walk,
+)
 from kagura_kernel.memory.words import index_terms, query_terms
 
 MEANING = "meaning"
@@ -71,9 +78,8 @@ def search(wire: CloudWire, reading: CloudReading, query: Query, now: datetime) 
         asked = min(_MOST, _GROWS * asked)
 
 
-def newest(wire: CloudWire, reading: CloudReading, query: Query, now: datetime) -> list[Recalled]:
+def newest(reading: CloudReading, query: Query, now: datetime) -> list[Recalled]:
     """The newest that fit, by when they were written."""
-    del wire
     found: list[Recalled] = []
     for memory in _by_age(reading):
         if _fits(memory, query, now):
@@ -181,7 +187,8 @@ class CloudMemory(Closing):
     def remember(self, draft: Draft) -> Memory:
         """Keep one. When the connection breaks meanwhile, the error says that it may have been kept."""
         memory = memory_of(draft, self._clock.now())
-        check_draft(draft)
+        if problems := problems_of(draft):
+            raise MemoryInvalid("The memory", problems)
         return self.reference(self._keep(memory))
 
     def remember_many(self, drafts: Iterable[Draft]) -> Sequence[str]:
@@ -208,8 +215,9 @@ class CloudMemory(Closing):
     def recall(self, query: Query) -> Sequence[Recalled]:
         """What the cloud finds, with the filters that it does not have applied to what it tells."""
         check_query(query)
-        find = search if query.text.strip() else newest
-        return find(self._wire, self._reading, query, self._clock.now())
+        if not query.text.strip():
+            return newest(self._reading, query, self._clock.now())
+        return search(self._wire, self._reading, query, self._clock.now())
 
     def reference(self, memory_id: str) -> Memory:
         """One by its id."""
@@ -280,8 +288,7 @@ class CloudMemory(Closing):
         """Remove it; the cloud purges it by its own settings."""
         with self._changing:
             self._reading.row(memory_id)
-            grown = descendants(memory_id, self._children_of) if cascade else ()
-            lost = grown or (memory_id,)
+            lost = descendants(memory_id, self._children_of) if cascade else (memory_id,)
             edges = self._edges_of(lost)
             for edge in edges:
                 self._wire.call("delete_edge", source_id=cloud_id(edge.source), target_id=cloud_id(edge.target))

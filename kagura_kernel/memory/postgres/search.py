@@ -18,14 +18,11 @@ from sqlalchemy import Connection, Row, text
 from kagura_kernel.domain.memory import Author, Memory, Query, Recalled, Source, Tier
 from kagura_kernel.memory.words import fold, index_terms, marks_in, marks_of, query_terms
 
-COLUMNS = (
-    "id, text, author, by_name, run_id, uri, tier, type, summary, tags, importance, scope, thread, speaker, at,"
-    " created_at, expires_at, pinned, data, promoted_by, helped, misled, forgotten_at"
-)
 _PLAIN = (
     "id, text, author, by_name, run_id, uri, tier, type, summary, tags, importance, scope, thread, speaker, at,"
     " created_at, expires_at, pinned, data"
 )
+COLUMNS = f"{_PLAIN}, promoted_by, helped, misled, forgotten_at"
 _NAMES = ", ".join(f":{name.strip()}" for name in _PLAIN.split(","))
 INSERT = (
     f"INSERT INTO kagura_memories ({_PLAIN}, own, search, folded)"  # noqa: S608 - names of columns alone

@@ -27,14 +27,21 @@ from kagura_kernel.domain.memory import (
     Recalled,
     Tier,
 )
-from kagura_kernel.memory.drafts import check_edge, check_named, check_query, memories_of, memory_of
 from kagura_kernel.memory.ranking import Weights
 from kagura_kernel.memory.sqlite import connections
 from kagura_kernel.memory.sqlite.connections import Connections
 from kagura_kernel.memory.sqlite.meanings import Meanings, TextEncoder
 from kagura_kernel.memory.sqlite.rows import COLUMNS, INSERT, as_json, indexed, is_turn, memory_of_row, micros, row_of
 from kagura_kernel.memory.sqlite.search import newest, search
-from kagura_kernel.memory.store import Closing
+from kagura_kernel.memory.store import (
+    Closing,
+    check_edge,
+    check_named,
+    check_query,
+    descendants,
+    memories_of,
+    memory_of,
+)
 
 _CHUNK = 400
 
@@ -79,18 +86,10 @@ def edges_between(connection: sqlite3.Connection, rows: Sequence[int], types: Se
     return edges
 
 
-def grown_from(connection: sqlite3.Connection, start: int) -> list[int]:
-    """The start and every row that came from it, over any number of steps, each once."""
-    found = {start: 0}
-    edge = [start]
-    while edge:
-        near: dict[int, None] = {}
-        for some in _chunks(edge):
-            sql = f"SELECT source FROM edge WHERE target IN ({_numbers(some)}) AND type = ?"  # noqa: S608 - numbers
-            near.update({row: None for (row,) in connection.execute(sql, (CAME_FROM,)) if row not in found})
-        edge = list(near)
-        found.update(dict.fromkeys(edge, 0))
-    return list(found)
+def children_of(connection: sqlite3.Connection, rows: Sequence[int]) -> list[int]:
+    """The rows that came from any of these."""
+    sql = "SELECT source FROM edge WHERE target IN ({}) AND type = ?"
+    return [row for some in _chunks(rows) for (row,) in connection.execute(sql.format(_numbers(some)), (CAME_FROM,))]
 
 
 def _beside(connection: sqlite3.Connection, rows: Sequence[int], types: Sequence[str]) -> list[int]:
@@ -440,7 +439,7 @@ class SqliteMemory(Closing):
         with self._connections.writing() as connection:
             connection.execute("PRAGMA secure_delete=ON")
             number, _ = _known(connection, memory_id)
-            rows = grown_from(connection, number) if cascade else [number]
+            rows = descendants(number, lambda rows: children_of(connection, rows)) if cascade else (number,)
             memories = _memories(connection, rows)
             edges = 0
             for row, memory in memories.items():

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.memory import Author, Draft, Query, Source, Tier, project_scope
-from kagura_kernel.memory.cloud.access import CloudAccess
 from kagura_kernel.memory.cloud.store import CloudMemory
+from kagura_kernel.memory.cloud.wire import CloudAccess
 from kagura_kernel.memory.postgres.store import PostgresMemory
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.memory.store import MemoryStore

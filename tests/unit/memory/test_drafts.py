@@ -7,9 +7,9 @@ import pytest
 
 from kagura_kernel.domain.errors.memory import MemoryInvalid
 from kagura_kernel.domain.memory import EDGE_TYPES, FIX, LESSON, Author, Draft, Edge, Query, Source, Tier
-from kagura_kernel.memory.drafts import check_edge, check_named, check_query, memories_of, memory_of
 from kagura_kernel.memory.lines import import_lines, read_lines, write_lines
 from kagura_kernel.memory.sqlite.store import SqliteMemory
+from kagura_kernel.memory.store import check_edge, check_named, check_query, memories_of, memory_of
 from kagura_kernel.patterns.lessons import lesson_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

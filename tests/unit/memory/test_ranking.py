@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.memory import Author, Draft, Query, Source
-from kagura_kernel.memory.drafts import memory_of
 from kagura_kernel.memory.ranking import (
     MEANING,
     NEIGHBOUR,
@@ -19,6 +18,7 @@ from kagura_kernel.memory.ranking import (
     rarity,
 )
 from kagura_kernel.memory.sqlite.store import SqliteMemory
+from kagura_kernel.memory.store import memory_of
 from tests.support.recall_corpus.making import LANGUAGES, make_corpus
 
 WEIGHTS = Weights()

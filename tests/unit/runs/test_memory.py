@@ -13,7 +13,7 @@ from kagura_kernel.domain.memory import LESSON, MOST_SUMMARY, MOST_TEXT, NOTE, O
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Checkpoint, Handoff
 from kagura_kernel.journal.session_registry import LastRun
-from kagura_kernel.memory.drafts import memory_of
+from kagura_kernel.memory.store import memory_of
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.memory_outcome import SUMMARY, Ended, outcome_of, words_of
 from kagura_kernel.runs.memory_start import memory_in, start_of

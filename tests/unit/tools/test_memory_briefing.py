@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kagura_kernel.domain.memory import Author, Draft, Source, Tier
-from kagura_kernel.memory.drafts import memory_of
+from kagura_kernel.memory.store import memory_of
 from kagura_kernel.tools.briefing import LONGEST, Told, age, as_data, memory_briefing, that_fit
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -27,7 +27,7 @@ from kagura_kernel.jupyter.memories import (
     memories_table,
     show_memories,
 )
-from kagura_kernel.memory.drafts import keepable
+from kagura_kernel.memory.store import keepable
 from kagura_kernel.patterns.attempts import Attempt, failures_of
 from kagura_kernel.patterns.lessons import Failure, fix_draft, lesson_draft, lesson_of
 from kagura_kernel.patterns.trust import proposal_text

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.errors import MemoryUnavailable
-from kagura_kernel.memory.cloud.access import CLOUD, CloudAccess, Named, find_access
+from kagura_kernel.memory.cloud.wire import CLOUD, CloudAccess, Named, find_access
 
 CONTEXT = "5f0c1d3a-7a54-4a7e-9a51-0f6d3b1a2c4d"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,9 +7,8 @@ import pytest
 
 from kagura_kernel.domain.errors import MemoryInvalid, MemoryUnavailable, MemoryUnknown
 from kagura_kernel.domain.memory import Query, Tier
-from kagura_kernel.memory.cloud.access import CloudAccess
 from kagura_kernel.memory.cloud.store import CloudMemory
-from kagura_kernel.memory.cloud.wire import CloudEvents, EventResource, EventRow
+from kagura_kernel.memory.cloud.wire import CloudAccess, CloudEvents, EventResource, EventRow
 from kagura_kernel.memory.store import ready
 from kagura_kernel.testing.conformance.memory_rig import draft
 from kagura_kernel.testing.credential_service import Trouble

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.memory.drafts import memory_of
 from kagura_kernel.memory.postgres.search import own_words, quoted
+from kagura_kernel.memory.store import memory_of
 from kagura_kernel.testing.conformance.memory_rig import draft
 
 NOW = datetime(2026, 3, 7, tzinfo=UTC)
