@@ -317,7 +317,7 @@ class KitDesk:
         """
         if not toolsets:
             return ToolHosts()
-        from kagura_kernel.kit.definitions.logins import Logins
+        from kagura_kernel.kit.definitions.oci import Logins
         from kagura_kernel.kit.packages.lookup import PackageLookUp
 
         settings = self._around.settings

@@ -17,8 +17,15 @@ from kagura_kernel.journal.place import data_home
 from kagura_kernel.kit.definitions.definition import AgentDefinition, as_yaml, digest_of, parse_definition, said
 from kagura_kernel.kit.definitions.document import MAX_BYTES
 from kagura_kernel.kit.definitions.fetching import Fetcher, NotFetched
-from kagura_kernel.kit.definitions.logins import Logins, is_github
-from kagura_kernel.kit.definitions.oci import PinnedDocuments, fetch_artifact, is_digest, parse_oci, sha256
+from kagura_kernel.kit.definitions.oci import (
+    Logins,
+    PinnedDocuments,
+    fetch_artifact,
+    is_digest,
+    is_github,
+    parse_oci,
+    sha256,
+)
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.redactor import Redactor

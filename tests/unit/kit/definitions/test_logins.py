@@ -6,7 +6,7 @@ import json
 import pytest
 
 from kagura_kernel.domain.errors import AgentNotFound, AgentUnavailable
-from kagura_kernel.kit.definitions.logins import Logins
+from kagura_kernel.kit.definitions.oci import Logins
 from kagura_kernel.kit.definitions.references import AgentPlaces, resolve_agent
 from tests.support.registry_server import TOKEN, Page, RegistryServer
 

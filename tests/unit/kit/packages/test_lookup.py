@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.kit.definitions.document import MAX_BYTES
-from kagura_kernel.kit.definitions.logins import Logins
+from kagura_kernel.kit.definitions.oci import Logins
 from kagura_kernel.kit.definitions.toolsets import McpToolset
 from kagura_kernel.kit.packages.hosts import Found, LookUpFailed, tool_hosts
-from kagura_kernel.kit.packages.lookup import MAX_KEPT, MAX_REDIRECTS, PackageLookUp
-from kagura_kernel.kit.packages.lookup_answers import (
+from kagura_kernel.kit.packages.lookup import (
+    MAX_KEPT,
+    MAX_REDIRECTS,
     NotFound,
+    PackageLookUp,
     Published,
     Unreadable,
     read_crate,
