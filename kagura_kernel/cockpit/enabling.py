@@ -333,7 +333,7 @@ class Enabling:
         )
 
     def _request(self, audit: PluginAudit) -> ApprovalRequest:
-        from kagura_kernel.plugins.differences import difference
+        from kagura_kernel.plugins.manifest import difference
 
         examined = self.examined
         manifest = examined.found.manifest

@@ -22,12 +22,10 @@ from kagura_kernel.render.figures import counted
 
 if TYPE_CHECKING:
     from kagura_kernel.plugins.content import PluginContent
-    from kagura_kernel.plugins.differences import Difference
     from kagura_kernel.plugins.manager import PluginManager
-    from kagura_kernel.plugins.manifest import Found
-    from kagura_kernel.plugins.repositories.index import Offer
+    from kagura_kernel.plugins.manifest import Difference, Found
     from kagura_kernel.plugins.repositories.publishing import Issue, Published
-    from kagura_kernel.plugins.repositories.trusted import RepositoryBook, RepositoryClient, TrustedRepository
+    from kagura_kernel.plugins.repositories.trusted import Offer, RepositoryBook, RepositoryClient, TrustedRepository
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +167,7 @@ class PluginRepositories:
             UsageError: none is trusted.
             PluginRepositoryError: one cannot be read, or is not to be believed.
         """
-        from kagura_kernel.plugins.repositories.index import matching
+        from kagura_kernel.plugins.repositories.trusted import matching
 
         installed = self._installed()
         return [
@@ -188,7 +186,7 @@ class PluginRepositories:
             PluginRepositoryError: one cannot be read, or is not to be believed.
             PluginInvalid, PluginRefused: as `PluginShelf.install`.
         """
-        from kagura_kernel.plugins.repositories.index import found
+        from kagura_kernel.plugins.repositories.trusted import found
 
         offers = self._offers(repository)
         places = sorted({offer.repository for offer in offers if offer.name == name})
@@ -207,8 +205,8 @@ class PluginRepositories:
             PluginRefused: it does not come from a trusted repository, or not as it is now.
             UsageError, PluginRepositoryError: as `search`.
         """
-        from kagura_kernel.plugins.differences import difference
-        from kagura_kernel.plugins.repositories.index import found, newest, precedence
+        from kagura_kernel.plugins.manifest import difference
+        from kagura_kernel.plugins.repositories.trusted import found, newest, precedence
 
         installed = self._installed()
         if name and name not in installed:

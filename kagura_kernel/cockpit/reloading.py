@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kagura_kernel.cockpit.enabling import PluginSurroundings
-    from kagura_kernel.plugins.differences import Trace
-    from kagura_kernel.plugins.manifest import Found
+    from kagura_kernel.plugins.manifest import Found, Trace
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +94,7 @@ class Reloading:
             await self._follow(key, off)
 
     async def _follow(self, key: tuple[str, str], off: _Off) -> None:
-        from kagura_kernel.plugins.differences import trace
+        from kagura_kernel.plugins.manifest import trace
 
         session_id, name = key
         if any(plugin.name == name for plugin in self._around.manager().enabled(session_id)):

@@ -15,9 +15,9 @@ from kagura_kernel.journal.mailbox import PluginWord, take_plugin_words
 from kagura_kernel.journal.plugins import PluginHistory, PluginLogLine, plugin_log
 from kagura_kernel.plugins.calling import EnabledPlugin
 from kagura_kernel.plugins.decisions import ApprovalRecord
-from kagura_kernel.plugins.differences import Trace, trace
 from kagura_kernel.plugins.enabling import CHANGED, Enabler, why_barred, why_outlived
 from kagura_kernel.plugins.library import Examined, Library, ManagerParts
+from kagura_kernel.plugins.manifest import Trace, trace
 from kagura_kernel.plugins.sessions import CONFIGURED, ITSELF, JailedPlugin, PluginSessions, Teller, after, shown_state
 from kagura_kernel.plugins.text import first_danger
 

@@ -22,8 +22,7 @@ from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.journal.spending import DayBudget
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.redaction.redactor import Redactor
-from kagura_kernel.plugins.audit import MAX_ANSWER, deep_audit, static_audit
-from kagura_kernel.plugins.audit_prompt import AuditPrompt, audit_prompt, replayed_ids
+from kagura_kernel.plugins.audit import MAX_ANSWER, AuditPrompt, audit_prompt, deep_audit, replayed_ids, static_audit
 from kagura_kernel.plugins.manifest import Found
 from kagura_kernel.plugins.scan.scanning import ScanResult
 from kagura_kernel.runs.asking import RecordedApprover

@@ -18,7 +18,7 @@ from typing import Any
 from kagura_kernel.assembly import services
 from kagura_kernel.brain.cassette import CassetteHeader, Spoken, entry_line, header_line
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
-from kagura_kernel.plugins.audit_prompt import audit_prompt, ids_in
+from kagura_kernel.plugins.audit import audit_prompt, ids_in
 from kagura_kernel.plugins.manifest import Found
 from kagura_kernel.plugins.scan.scanning import ScanResult
 from kagura_kernel.testing.brain import FakeBrain, Hang

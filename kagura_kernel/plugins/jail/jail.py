@@ -25,8 +25,7 @@ from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.plugins.calling import FunctionSpec
 from kagura_kernel.plugins.framing import FrameError
-from kagura_kernel.plugins.jail.output import Answer, JailLog, Table, Trouble
-from kagura_kernel.plugins.jail.running import Ending, Gone, JailParts, Running
+from kagura_kernel.plugins.jail.running import Answer, Ending, Gone, JailLog, JailParts, Running, Table, Trouble
 from kagura_kernel.plugins.jailer import ARGUMENTS, DEFECT, VALUE
 from kagura_kernel.plugins.sessions import JailOrder, RunningJail
 

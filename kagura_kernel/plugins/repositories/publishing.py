@@ -21,8 +21,7 @@ from kagura_kernel.domain.errors import PluginRefused, PluginRepositoryError
 from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.plugins.content import PluginContent
 from kagura_kernel.plugins.manifest import Found
-from kagura_kernel.plugins.repositories.index import Entry, custom, read_offer
-from kagura_kernel.plugins.repositories.trusted import FIRST_ROOT, INSTALL, METADATA, TARGETS
+from kagura_kernel.plugins.repositories.trusted import FIRST_ROOT, INSTALL, METADATA, TARGETS, Entry, custom, read_offer
 from kagura_kernel.plugins.signature import secret_key
 from kagura_kernel.plugins.text import first_danger, reason
 

@@ -17,7 +17,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.commands import Command, CommandResult, OutputChunk
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.policy import CommandLimits
-from kagura_kernel.plugins.jail.output import JailLog
+from kagura_kernel.plugins.jail.running import JailLog
 from kagura_kernel.sandbox.backend import Box, GuestStream, Listener
 from kagura_kernel.tools.toolsets.cutting import Breach
 

@@ -1,7 +1,6 @@
 import os
 
-from kagura_kernel.plugins.differences import difference, trace
-from kagura_kernel.plugins.manifest import load_found
+from kagura_kernel.plugins.manifest import difference, load_found, trace
 from tests.support.plugin_rig import write_plugin
 
 

@@ -2,8 +2,7 @@ import itertools
 
 import pytest
 
-from kagura_kernel.plugins.repositories.index import newest, precedence, read_offer
-from kagura_kernel.plugins.repositories.trusted import name_for, place_of
+from kagura_kernel.plugins.repositories.trusted import name_for, newest, place_of, precedence, read_offer
 
 ENTRY = {
     "name": "diary",

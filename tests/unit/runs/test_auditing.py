@@ -25,7 +25,7 @@ from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, Risk
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal import views
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.plugins.audit_prompt import audit_prompt, ids_in, replayed_ids
+from kagura_kernel.plugins.audit import audit_prompt, ids_in, replayed_ids
 from kagura_kernel.runs.auditing import ABORT, RETRY, SILENCE_SECONDS, STATIC, AuditOrder, AuditParts, AuditRun
 from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.testing.approver import ScriptedApprover

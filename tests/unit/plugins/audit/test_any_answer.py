@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, Risk
-from kagura_kernel.plugins.audit import Answer, Unreadable, deep_audit, parse_answer
-from kagura_kernel.plugins.audit_prompt import audit_prompt
+from kagura_kernel.plugins.audit import Answer, Unreadable, audit_prompt, deep_audit, parse_answer
 from tests.support.sample_plugin import sample_plugin
 
 KEYS = "riskLevel summary descriptionAccurate verdict findings injectionAttempts severity message".split()

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from kagura_kernel.domain.plugins import CanaryStatus
-from kagura_kernel.plugins.audit_prompt import ids_in, inject, recorded_ids, verify
+from kagura_kernel.plugins.audit import ids_in, inject, recorded_ids, verify
 from tests.support.sample_plugin import SAMPLE_SOURCE
 
 FOREIGN = "6f1d9c2b-7a4e-4d3f-9b1a-0c2d3e4f5a6b"

@@ -17,8 +17,7 @@ from kagura_kernel.domain.plugins import (
     Risk,
     Severity,
 )
-from kagura_kernel.plugins.audit import deep_audit, static_audit
-from kagura_kernel.plugins.audit_prompt import audit_prompt
+from kagura_kernel.plugins.audit import audit_prompt, deep_audit, static_audit
 from kagura_kernel.plugins.scan.scanning import ScanResult
 from tests.support.auditor import report
 from tests.support.sample_plugin import READS_ENVIRONMENT, SAMPLE_SOURCE, sample_plugin

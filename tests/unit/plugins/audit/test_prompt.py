@@ -8,7 +8,7 @@ import pytest
 
 from kagura_kernel.domain.errors import NotThisTime
 from kagura_kernel.domain.plugins import PluginFinding, Severity
-from kagura_kernel.plugins.audit_prompt import MAX_SHOWN, AuditPrompt, audit_prompt, ids_in, replayed_ids
+from kagura_kernel.plugins.audit import MAX_SHOWN, AuditPrompt, audit_prompt, ids_in, replayed_ids
 from tests.support.sample_plugin import SAMPLE_SOURCE, sample_plugin
 
 
