@@ -146,7 +146,7 @@ def plugin_disable(found: Cockpit, arguments: SimpleNamespace) -> int:
 @in_cockpit
 def plugin_approve(found: Cockpit, arguments: SimpleNamespace) -> int:
     """Approve its files as they are; 0."""
-    from kagura_kernel.cockpit.plugin_prompting import approved_text
+    from kagura_kernel.cockpit.plugin_talk import approved_text
 
     row = found.plugins.approve(arguments.name, by=person(), via=VIA)
     said = approved_text(row)

@@ -20,8 +20,17 @@ from typing import TYPE_CHECKING, Any, TextIO
 from kagura_kernel.cli.plugin import VIA, as_data, as_in, in_cockpit, live_sessions, named_session, wait_for
 from kagura_kernel.cli.printing import as_json, paragraph, terminal_width
 from kagura_kernel.cockpit.naming import working_directory
-from kagura_kernel.cockpit.plugin_prompting import TextSurface, enabled_text, talk_in_text
-from kagura_kernel.cockpit.plugin_talk import AuditDone, AuditPlugin, EnablePlugin, PluginEnabled, as_asked, as_typed
+from kagura_kernel.cockpit.plugin_talk import (
+    AuditDone,
+    AuditPlugin,
+    EnablePlugin,
+    PluginEnabled,
+    TextSurface,
+    as_asked,
+    as_typed,
+    enabled_text,
+    talk_in_text,
+)
 from kagura_kernel.domain.errors import PluginRefused, UsageError
 from kagura_kernel.domain.plugins import AuditReport, PluginAudit, PluginState, ReportFinding, Risk, Severity, report_of
 from kagura_kernel.journal.mailbox import LASTS, send_plugin_word

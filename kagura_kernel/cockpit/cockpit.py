@@ -18,9 +18,9 @@ from kagura_kernel.cockpit.controls import Controls, LazyPlugins
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.cockpit.locking import Quotas
 from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
 from kagura_kernel.cockpit.ordering import Choices, check_name, login_name, order_for, session_name
-from kagura_kernel.cockpit.quotas import Quotas
 from kagura_kernel.cockpit.records import Board, LeaseView, Records, held_elsewhere, lease_views, take_back, where_held
 from kagura_kernel.cockpit.sessions import Sessions
 from kagura_kernel.cockpit.settling import ChangeDesk

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kagura_kernel.cockpit.conflicts import without_secrets
+from kagura_kernel.cockpit.settling import without_secrets
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.commits import CommitState, CommittedBranch, Moved, branches_after
 from kagura_kernel.domain.errors import (

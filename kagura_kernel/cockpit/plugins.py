@@ -16,7 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kagura_kernel.cockpit.enabling import Auditor, Enabling, PluginSurroundings, auditor_for, run_audit, was_played
+from kagura_kernel.cockpit.enabling import (
+    Auditor,
+    Enabling,
+    PluginSurroundings,
+    Reloading,
+    auditor_for,
+    run_audit,
+    was_played,
+)
 from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.cockpit.plugin_repositories import PluginRepositories, split_version
 from kagura_kernel.cockpit.plugin_talk import (
@@ -28,7 +36,6 @@ from kagura_kernel.cockpit.plugin_talk import (
     PluginStep,
     PluginTalk,
 )
-from kagura_kernel.cockpit.reloading import Reloading
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.plugins import Severity

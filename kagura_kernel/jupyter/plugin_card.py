@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from kagura_kernel.cockpit import plugin_talk
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.plugin_prompting import TextSurface, enabled_text, talk_in_text
+from kagura_kernel.cockpit.plugin_talk import TextSurface, enabled_text, talk_in_text
 from kagura_kernel.domain.asked import plainly
 from kagura_kernel.domain.errors import KaguraError, PluginNotConfigured, RunKilled
 from kagura_kernel.domain.events import AnyEvent

@@ -12,19 +12,33 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from kagura_kernel.cockpit import understanding
 from kagura_kernel.cockpit.attaching import LiveFeed
 from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.committing import about_commits
 from kagura_kernel.cockpit.instead import stopped
-from kagura_kernel.cockpit.transports.changing import BUTTONS, Changing, Offer
-from kagura_kernel.cockpit.transports.followers import Followers
-from kagura_kernel.cockpit.transports.posting import Posting
+from kagura_kernel.cockpit.lines.parsing import parse_line
+from kagura_kernel.cockpit.transports.followers import Followers, Posting
 from kagura_kernel.cockpit.transports.telling import IN_FULL, cut, fits, listed, one_line, status_text, whole_file
-from kagura_kernel.cockpit.transports.transport import Clicked, Heard, Post, PostRefused, Said, SentFile, Turn, Turns
+from kagura_kernel.cockpit.transports.transport import (
+    Button,
+    Clicked,
+    Heard,
+    Post,
+    PostRefused,
+    Said,
+    SentFile,
+    Turn,
+    Turns,
+)
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.approvals import ApprovalRequest, Decision
+from kagura_kernel.domain.errors import ChangeConflict, NotThisTime, UnknownName
+from kagura_kernel.domain.events import ChangesSettled
+from kagura_kernel.domain.grammar import Surface
+from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.variables import MAX_VARIABLES, PackedVariable
 from kagura_kernel.domain.visible import printed
@@ -33,9 +47,128 @@ from kagura_kernel.journal.chats import ChatBook
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.journal.session_registry import sessions
 from kagura_kernel.runs.request import RunRequest
+from kagura_kernel.views.changes import numbered, sides_text
+from kagura_kernel.views.commits import commits_text, settled_text
 
-if TYPE_CHECKING:
-    from kagura_kernel.cockpit.cockpit import Cockpit
+SETTLING = ("apply", "discard", "undo")
+"""Commands that decide about changes, as everywhere."""
+
+BUTTONS = {"undo": "Undo", "mine": "Keep mine", "theirs": "Take theirs"}
+"""What buttons about changes do, with what stands on them."""
+
+
+class Offer(NamedTuple):
+    """Buttons below what became of a run's changes."""
+
+    run_id: str
+    undo: bool = False  # Whether anything can be taken back
+    seen: str = ""  # What the project has of the only file in conflict; empty where there is no such one
+
+    def buttons(self, token: str) -> tuple[Button, ...]:
+        """The buttons, each bearing this token."""
+        verbs = (["undo"] if self.undo else []) + (["mine", "theirs"] if self.seen else [])
+        tail = {"theirs": f":{self.seen}"}
+        return tuple(Button(BUTTONS[verb], f"{verb}:{self.run_id}:{token}{tail.get(verb, '')}") for verb in verbs)
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """Looks at changes and decides about them; all of it blocks."""
+
+    cockpit: Cockpit  # What is acted on
+
+    def states(self, run_id: str) -> list[str]:
+        """A line for each change, with how it is looked at and decided where it is more than one thing."""
+        return [_line(change) for change in self.cockpit.changes(run_id)]
+
+    def commits(self, run_id: str) -> list[str]:
+        """The lines that tell what a run committed, by branch, with how that is decided."""
+        branches = self.cockpit.commits_desk.branches(run_id).values()
+        how = ["/apply --commits, /discard --commits"] if any(one.waits for one in branches) else []
+        return [*commits_text(branches).splitlines(), *how]
+
+    def difference(self, run_id: str, path: str) -> str:
+        """One change in full, with the numbers of its hunks, or both sides of a conflict.
+
+        Raises:
+            UnknownName: the run changed no such file.
+        """
+        changes = {change.path: change for change in self.cockpit.changes(run_id)}
+        if path not in changes:
+            raise UnknownName("changed file", path, tuple(changes))
+        both = self.cockpit.changes_desk.both_sides(run_id).get(path)
+        return sides_text(changes[path], both) if both is not None else numbered(changes[path])
+
+    def settle(self, verb: str, line: str, run_id: str, by: str) -> tuple[list[str], Offer]:
+        """Do what a command says, with the options that it has everywhere: what is in which state now.
+
+        Raises:
+            KaguraError: as `ChangeDesk.settle` and `CommitDesk.settle`.
+        """
+        values = parse_line(f"{verb} {run_id} {line}", Surface.NOTEBOOK, prefix="/").values
+        if about_commits(values):
+            branch = values.get("branch", "")
+            told = self.cockpit.commits_desk.settle(verb, run_id, values["paths"], by=by, as_branch=branch)
+            return settled_text(told, "").splitlines(), self.offer(run_id)
+        hunks, conflict = values.get("hunk", ()), values.get("conflict")
+        try:
+            done = self.cockpit.changes_desk.settle(
+                verb, run_id, list(values["paths"]) or None, by=by, hunks=hunks, conflict=conflict
+            )
+        except ChangeConflict as error:
+            return [f"{path}: left alone" for path in error.paths], self.offer(run_id)
+        return _settled(done), self.offer(run_id)
+
+    def press(self, verb: str, run_id: str, seen: str, by: str) -> tuple[list[str], Offer]:
+        """Do what a button says; raises likewise."""
+        desk = self.cockpit.changes_desk
+        if verb == "undo":
+            done = desk.undo(run_id, None, by=by)
+        else:
+            path, _ = self._conflict(run_id)
+            if not path:
+                raise NotThisTime("There is no longer exactly one file in conflict: /changes tells which there are.")
+            keeps = verb == "mine"
+            done = (
+                desk.discard(run_id, [path], by=by) if keeps else desk.resolve(run_id, path, "theirs", by=by, seen=seen)
+            )
+        return _settled(done), self.offer(run_id)
+
+    def offer(self, run_id: str) -> Offer:
+        """What can be done by a button now."""
+        written = [change.path for change in self.cockpit.changes(run_id) if change.written]
+        undo = bool(written) and not self.cockpit.changes_desk.stuck(run_id)
+        return Offer(run_id, undo, self._conflict(run_id)[1])
+
+    def _conflict(self, run_id: str) -> tuple[str, str]:
+        """The only file in conflict and what stands for the project's; both empty where there is not exactly one."""
+        sides = self.cockpit.changes_desk.both_sides(run_id)
+        return next(((path, both.seen) for path, both in sides.items()), ("", "")) if len(sides) == 1 else ("", "")
+
+
+def _line(change: FileChange) -> str:
+    runs = f": runs by itself: {change.runs}" if change.runs else ""
+    how = ""
+    if change.state == "conflict" and not change.is_cell:
+        how = f" · /changes {change.path} shows both sides; /apply {change.path} --conflict theirs, merge or markers"
+    elif change.open_hunks and change.state == "proposed":
+        how = f" · {len(change.hunks)} hunks: /changes {change.path}, /apply {change.path} --hunk N"
+    return f"{change.status} {change.path} ({change.state}){runs}{how}"
+
+
+def _settled(done: ChangesSettled) -> list[str]:
+    named: dict[str, Sequence[str]] = {
+        "in the project": done.applied,
+        "given up": done.discarded,
+        "left alone": done.conflicts,
+        "taken back, and waits again": done.undone,
+    }
+    states = [f"{path}: {state}" for state, found in named.items() for path in found]
+    states += [
+        f"{one.path}, hunk {', '.join(map(str, one.hunks))}: in the project" for one in done.written if one.hunks
+    ]
+    states += [f"{one.path}, hunk {', '.join(map(str, one.numbers))}: given up" for one in done.discarded_hunks]
+    return states
 
 
 class Refused(Exception):

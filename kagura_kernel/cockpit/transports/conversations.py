@@ -22,20 +22,20 @@ from kagura_kernel.cockpit.instead import going_on
 from kagura_kernel.cockpit.transports.acting import (
     Acting,
     Begin,
+    Changing,
     Clicking,
     Copied,
     Deciding,
     Launching,
     NotBegun,
+    Offer,
     Offering,
     Place,
     Refused,
     ending,
 )
 from kagura_kernel.cockpit.transports.ambiguity import Ambiguities, Choice
-from kagura_kernel.cockpit.transports.changing import Changing, Offer
-from kagura_kernel.cockpit.transports.followers import Followers
-from kagura_kernel.cockpit.transports.posting import Posting
+from kagura_kernel.cockpit.transports.followers import Followers, Posting
 from kagura_kernel.cockpit.transports.telling import one_line, told
 from kagura_kernel.cockpit.transports.transport import (
     Clicked,

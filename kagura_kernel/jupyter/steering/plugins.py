@@ -50,7 +50,7 @@ def plugin_disable(asked: Asked) -> None:
 
 def plugin_approve(asked: Asked) -> None:
     """Trust a plugin's files in later sessions."""
-    from kagura_kernel.cockpit.plugin_prompting import approved_text
+    from kagura_kernel.cockpit.plugin_talk import approved_text
 
     row = asked.cockpit.plugins.approve(asked["name"], by=person(), via=VIA)
     say(approved_text(row))

@@ -2,8 +2,15 @@ import threading
 
 import pytest
 
-from kagura_kernel.cockpit.plugin_prompting import TextSurface, approved_text, enabled_text, talk_in_text
-from kagura_kernel.cockpit.plugin_talk import AuditPlugin, EnablePlugin, PluginEnabled
+from kagura_kernel.cockpit.plugin_talk import (
+    AuditPlugin,
+    EnablePlugin,
+    PluginEnabled,
+    TextSurface,
+    approved_text,
+    enabled_text,
+    talk_in_text,
+)
 from kagura_kernel.domain.errors import BrainLost, PluginRefused
 from kagura_kernel.domain.plugins import PluginState, Risk
 from kagura_kernel.domain.settings import Settings
@@ -80,7 +87,7 @@ def test_a_quick_audit_is_not_announced_and_a_slow_one_is(desk, monkeypatch):
     person = Person("r")
     with monkeypatch.context() as patience:
         # A loaded machine needs longer than the moment that a person waits for without a word.
-        patience.setattr("kagura_kernel.cockpit.plugin_prompting._POLL_SECONDS", 30.0)
+        patience.setattr("kagura_kernel.cockpit.plugin_talk._POLL_SECONDS", 30.0)
         with pytest.raises(PluginRefused):
             talk_in_text(enabling(desk(), static=True), person.surface())
     assert "Auditing …" not in person.said
