@@ -1,4 +1,4 @@
-"""`kagura-kernel completion SHELL`: what a shell has to be told once, so that it completes our words.
+"""`kagura-kernel help`, and `completion SHELL`: what a shell has to be told once, so that it completes our words.
 
 A shell asks `kagura-kernel __complete SHELL LINE` for what may stand at the end of a line; `complete_line` answers.
 """
@@ -10,7 +10,9 @@ import shlex
 from collections.abc import Sequence
 from types import SimpleNamespace
 
+from kagura_kernel.cli.printing import terminal_width
 from kagura_kernel.cockpit.lines.completing import Completion, Name, Names, complete_command
+from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.domain.grammar import Kind, Surface
 
 _BASH = """\
@@ -132,3 +134,22 @@ class _Names:
         from kagura_kernel.jupyter.completion.names import ShellNames
 
         return ShellNames(None, blink=PATIENCE).names(kind, prefix, given)
+
+
+_TOP = """\
+usage: kagura-kernel [--help] [--version] COMMAND …
+
+A Jupyter cell becomes an agent run that is safe by construction.
+
+"""
+
+
+def help(arguments: SimpleNamespace) -> int:  # noqa: A001 - a command is the function of its name
+    """Print it.
+
+    Raises:
+        UnknownName: there is no such command.
+    """
+    text = help_for(arguments.word, Surface.TERMINAL, width=terminal_width())
+    print(text if arguments.word else _TOP + text)
+    return 0

@@ -39,18 +39,8 @@ _HOMES = {
         ("runs", ("cost", "kill", "say", "sessions")),
         ("trust", ("graduation",)),
         ("memory", ("lessons", "recall")),
+        ("completion", ("help",)),
         ("plugin_enabling", ("plugin audit", "plugin enable")),
-        (
-            "plugin_repositories",
-            (
-                "plugin publish",
-                "plugin repository add",
-                "plugin repository list",
-                "plugin repository remove",
-                "plugin search",
-                "plugin update",
-            ),
-        ),
         ("leases", ("revoke",)),
     )
     for word in words

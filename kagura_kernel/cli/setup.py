@@ -20,9 +20,8 @@ from kagura_kernel.assembly.settings_file import KEYCHAIN, write_setting
 from kagura_kernel.brain.openai_compatible import KNOWN
 from kagura_kernel.cli import doctor
 from kagura_kernel.cli.doctor_rows import BRAIN, FAIL, MEMORY, OK, SANDBOX, TRANSPORT, Finding, brains, chats, laid_out
-from kagura_kernel.cli.setup_chats import WITHOUT_ASKING, set_up_chat
+from kagura_kernel.cli.setup_chats import WITHOUT_ASKING, Talk, set_up_chat
 from kagura_kernel.cli.status import look_at_memory
-from kagura_kernel.cli.talk import Talk
 from kagura_kernel.domain.errors import ConfigurationError, KaguraError
 from kagura_kernel.journal.place import place_in_use
 from kagura_kernel.membrane.credentials.secret import KeychainUnusable, keep_in_keychain

@@ -1,10 +1,14 @@
-"""What is asked, and written down, to set up a chat. A token goes into the keychain, or stays where it is."""
+"""How a person at a terminal is asked while something is set up, and what is asked and written down to set up a chat.
+
+A token goes into the keychain, or stays where it is.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import getpass
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +23,39 @@ from kagura_kernel.journal.settings_text import Value
 from kagura_kernel.membrane.credentials.secret import SOURCES, KeychainUnusable, keep_in_keychain, keychain_name
 
 if TYPE_CHECKING:
-    from kagura_kernel.cli.talk import Talk
     from kagura_kernel.cockpit.transports.transport import Heard
     from kagura_kernel.domain.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A talk with a person at a terminal."""
+
+    ask: Callable[[str], str] = input  # Reads one answer; raises EOFError at the end of the input
+    ask_secret: Callable[[str], str] = getpass.getpass  # Reads one that nobody sees
+    say: Callable[[str], None] = print  # Prints
+
+    def choose(self, question: str, ways: Sequence[str]) -> int:
+        """Which of them; an empty answer is the first. What is none of them is asked again."""
+        self.say(question)
+        for number, way in enumerate(ways, 1):
+            self.say(f"  {number}  {way}")
+        while True:
+            answer = self.ask(f"1 to {len(ways)} [1]: ").strip()
+            if not answer:
+                return 0
+            if answer.isdecimal() and 1 <= int(answer) <= len(ways):
+                return int(answer) - 1
+            self.say("That is none of them.")
+
+    def ask_until(self, question: str, problem: Callable[[str], str]) -> str:
+        """An answer that has no problem; one that has is told, and asked for again. An empty answer is one."""
+        while answer := self.ask(question).strip():
+            if not (wrong := problem(answer)):
+                return answer
+            self.say(wrong)
+        return ""
+
 
 WITHOUT_ASKING = """\
 A chat is a table of the settings; docs/transports.md says what app each of them needs.

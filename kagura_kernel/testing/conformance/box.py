@@ -29,9 +29,8 @@ from kagura_kernel.sandbox.backend import Box, BoxChange, BoxSpec, SandboxBacken
 from kagura_kernel.testing.conformance.box_crowds import BoxCrowdsConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
 from kagura_kernel.testing.conformance.box_fixtures import DESCRIPTORS, NO_LIMITS, BoxFixtures, begun, plain, sh
-from kagura_kernel.testing.conformance.box_keeping import BoxKeepingConformance
 from kagura_kernel.testing.conformance.box_output import BoxLimitsConformance, BoxOutputConformance
-from kagura_kernel.testing.conformance.box_residents import BoxResidentsConformance
+from kagura_kernel.testing.conformance.box_residents import BoxKeepingConformance, BoxResidentsConformance
 from kagura_kernel.testing.conformance.box_streams import BoxStreamsConformance
 from kagura_kernel.testing.patience import eventually
 

@@ -15,8 +15,7 @@ import pytest
 
 from kagura_kernel.assembly import load_settings
 from kagura_kernel.cli.setup import Walk
-from kagura_kernel.cli.setup_chats import _GUIDES
-from kagura_kernel.cli.talk import Talk
+from kagura_kernel.cli.setup_chats import _GUIDES, Talk
 from kagura_kernel.domain.errors import ConfigurationError
 
 pytest.importorskip("slack_bolt")
