@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import json
 import os
-import secrets
 import stat
 import threading
 from collections.abc import Callable, Iterator
@@ -36,6 +35,7 @@ from pydantic.alias_generators import to_camel
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ConfigurationError, SignatureInvalid
 from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginFinding, Risk, Severity
+from kagura_kernel.journal.settings_text import replace_file
 from kagura_kernel.plugins.content import PluginContent
 from kagura_kernel.plugins.manifest import Found
 from kagura_kernel.plugins.signature import SIGNATURE, check_author, check_key
@@ -43,7 +43,6 @@ from kagura_kernel.plugins.text import NotReadable, read_document, reason
 
 MAX_BYTES = 1 << 20
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -198,16 +197,7 @@ class Book(Generic[E]):
                 self._path.replace(self._path.with_name(f"{self._path.name}.unfit"))
         told = {name: entry.model_dump(mode="json", by_alias=True) for name, entry in sorted(entries.items())}
         text = json.dumps(told, indent=2, ensure_ascii=False) + "\n"
-        temporary = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}.tmp")
-        try:
-            with os.fdopen(os.open(temporary, _NEW, 0o600), "wb") as file:
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        replace_file(self._path, text.encode())
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

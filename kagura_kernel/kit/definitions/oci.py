@@ -12,9 +12,7 @@ import contextlib
 import hashlib
 import json
 import netrc
-import os
 import re
-import secrets
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kagura_kernel.domain.errors import AgentUnavailable, HostNotUnderstood
+from kagura_kernel.journal.settings_text import replace_file
 from kagura_kernel.kit.definitions.document import MAX_BYTES
 from kagura_kernel.kit.definitions.fetching import Answer, Fetcher, NotFetched, is_loopback
 from kagura_kernel.membrane.egress.hosts import HTTPS, Target, parse_target
@@ -171,15 +170,9 @@ class PinnedDocuments:
 
     def keep(self, data: bytes) -> None:
         """Keep a document under its digest; whoever reads meanwhile sees all of it or nothing."""
-        making = self._folder / f"making-{secrets.token_hex(8)}"
         # A full disk or a folder of somebody else costs the next fetch, not this one.
         with contextlib.suppress(OSError):
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            try:
-                making.write_bytes(data)
-                os.replace(making, self._folder / sha256(data))  # noqa: PTH105 - the two are in one folder
-            finally:
-                making.unlink(missing_ok=True)
+            replace_file(self._folder / sha256(data), data)
 
 
 SCHEME = "oci://"

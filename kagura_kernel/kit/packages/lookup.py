@@ -13,9 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -27,6 +25,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import HostNotUnderstood
+from kagura_kernel.journal.settings_text import replace_file
 from kagura_kernel.kit.definitions.fetching import Deadline, LeadsInside, NoClient, Redirects, http_client
 from kagura_kernel.kit.packages.hosts import Asset, Found, LookUpFailed, is_for_linux, parse_sums
 from kagura_kernel.kit.packages.registry import Package, Sources, may_ask, word_of
@@ -259,16 +258,9 @@ class PackageLookUp:
         if place is None:
             return
         text = json.dumps({"at": self._clock.now().isoformat(), "package": str(package), "found": asdict(found)})
-        making = place.with_name(f"{place.name}.{secrets.token_hex(4)}")
         # A disk that is full costs the next run a question and no more.
         with contextlib.suppress(OSError):
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            try:
-                with os.fdopen(os.open(making, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                    file.write(text)
-                making.replace(place)
-            finally:
-                making.unlink(missing_ok=True)
+            replace_file(place, text.encode())
             self._bound(place.parent)
 
     def _bound(self, folder: Path) -> None:

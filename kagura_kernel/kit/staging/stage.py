@@ -29,6 +29,7 @@ from kagura_kernel.kit.staging.versions import (
     LINK,
     MAKING,
     MANIFEST,
+    STATE,
     VERSIONS,
     Built,
     Hold,
@@ -150,7 +151,7 @@ def _left_behind(shelf: Shelf) -> Iterator[Path]:
         elif path.name.startswith(MAKING) and (held := hold_directory(path)) is not None:
             yield _renamed(path)
             held.let_go()
-    for path in shelf.folder.glob(".*.tmp"):
+    for path in (*shelf.folder.glob(f".{LINK}.*.tmp"), *shelf.folder.glob(f".{STATE}.*")):
         path.unlink(missing_ok=True)
 
 

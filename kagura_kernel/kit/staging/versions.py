@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import KitUnwritable
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill
+from kagura_kernel.journal.settings_text import replace_file
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -259,19 +260,6 @@ def sync(path: Path, *, time: int | None = None) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Put a file in another's place, never half of it; raises OSError."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        write_file(temporary, data)
-        sync(temporary)
-        temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
 
 
 def replace_link(path: Path, target: str) -> None:

@@ -408,13 +408,13 @@ def test_what_a_dead_process_was_making_is_taken_away_and_what_a_living_one_make
     shelf.prepare()
     half = rig.write(shelf.versions / "making-1-abcd/skills/one/SKILL.md", "half").parents[2]
     aside = rig.write(shelf.versions / "dead-1234/x", "x").parent
-    rig.write(shelf.folder / ".kit.0000.tmp", "x")
+    unfinished = [rig.write(shelf.folder / name, "x") for name in (".kit.0000.tmp", ".state.json.0000")]
     with shelf.making() as living:
         build(plan)
         assert living.is_dir()
     assert not half.exists()
     assert not aside.exists()
-    assert not (shelf.folder / ".kit.0000.tmp").exists()
+    assert not any(path.exists() for path in unfinished)
 
 
 def test_another_process_that_does_not_let_go_is_told(rig, build, monkeypatch):
