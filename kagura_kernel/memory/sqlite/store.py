@@ -31,8 +31,18 @@ from kagura_kernel.memory.ranking import Weights
 from kagura_kernel.memory.sqlite import connections
 from kagura_kernel.memory.sqlite.connections import Connections
 from kagura_kernel.memory.sqlite.meanings import Meanings, TextEncoder
-from kagura_kernel.memory.sqlite.rows import COLUMNS, INSERT, as_json, indexed, is_turn, memory_of_row, micros, row_of
-from kagura_kernel.memory.sqlite.search import newest, search
+from kagura_kernel.memory.sqlite.search import (
+    COLUMNS,
+    INSERT,
+    as_json,
+    indexed,
+    is_turn,
+    memory_of_row,
+    micros,
+    newest,
+    row_of,
+    search,
+)
 from kagura_kernel.memory.store import (
     Closing,
     check_edge,

@@ -1,6 +1,6 @@
 import pytest
 
-from kagura_kernel.memory.sqlite.rows import sounds_spoken, speaker_in
+from kagura_kernel.memory.sqlite.search import sounds_spoken, speaker_in
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.memory import EDGE_TYPES, Author, Draft, Edge, Source, Tier
-from kagura_kernel.memory.cloud.rows import CloudMemoryRow, asked_to_keep, edge_of, mark_of, memory_of_row, without
+from kagura_kernel.memory.cloud.store import CloudMemoryRow, asked_to_keep, edge_of, mark_of, memory_of_row, without
 from kagura_kernel.memory.store import memory_of
 
 ID = "00000000-0000-4000-8000-00000000000a"
