@@ -18,8 +18,7 @@ from importlib import import_module
 from types import SimpleNamespace
 
 from kagura_kernel import __version__
-from kagura_kernel.cli.printing import for_terminal
-from kagura_kernel.cli.streams import drop_output, flush_output, guard_streams
+from kagura_kernel.cli.printing import drop_output, flush_output, for_terminal, guard_streams
 from kagura_kernel.cockpit.lines.parsing import Parsed, parse_words
 from kagura_kernel.domain.errors import KaguraError, OutputUnwritable, UsageError
 from kagura_kernel.domain.grammar import Surface

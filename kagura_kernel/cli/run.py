@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly import close_cockpit, get_cockpit
 from kagura_kernel.cli import printing
+from kagura_kernel.cli.printing import drop_output, flush_output
 from kagura_kernel.cli.run_outcome import QuietProgress, as_data, exit_code, trouble
-from kagura_kernel.cli.streams import drop_output, flush_output
 from kagura_kernel.cli.warming import warm
 from kagura_kernel.domain.errors import KaguraError, OutputUnwritable, UsageError
 from kagura_kernel.domain.outcome import RunOutcome

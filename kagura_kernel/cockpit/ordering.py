@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.provider import AUTO, CLAUDE, SEALED, BrainProvider, usual_model
 from kagura_kernel.cockpit import agents
-from kagura_kernel.cockpit.lines.words import is_text
+from kagura_kernel.cockpit.lines.parsing import is_text
 from kagura_kernel.cockpit.locking import check_locked
 from kagura_kernel.cockpit.naming import here_of, working_directory
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget

@@ -9,8 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.lines.helping import cell_help, usage_lines
-from kagura_kernel.cockpit.lines.parsing import HELP_FLAGS, cell_magic, parse_cell_line
-from kagura_kernel.cockpit.lines.words import Word, unquoted, words_of
+from kagura_kernel.cockpit.lines.parsing import HELP_FLAGS, Word, cell_magic, parse_cell_line, unquoted, words_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.errors import calm, check
 from kagura_kernel.jupyter.follow import wait_in_thread

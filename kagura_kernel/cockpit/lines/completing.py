@@ -13,8 +13,7 @@ from typing import NamedTuple, Protocol
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS
 from kagura_kernel.cockpit.lines.helping import argument_help, cell_help, command_help, option_help, overview
-from kagura_kernel.cockpit.lines.parsing import find
-from kagura_kernel.cockpit.lines.words import Word, words_of
+from kagura_kernel.cockpit.lines.parsing import Word, find, words_of
 from kagura_kernel.domain.grammar import Argument, CellMagic, Command, Kind, Option, Surface
 
 _MARKER = re.compile(r"\s*#+\s*(NBVAL_\w+|PYTEST_VALIDATE_IGNORE_OUTPUT)\s*$")

@@ -11,8 +11,7 @@ from kagura_kernel.assembly import load_settings
 from kagura_kernel.assembly.local_services import LocalService
 from kagura_kernel.assembly.settings_file import write_setting, write_settings
 from kagura_kernel.cli.main import main
-from kagura_kernel.cli.setup import PARTS, Walk
-from kagura_kernel.cli.setup_chats import Talk
+from kagura_kernel.cli.setup import PARTS, Talk, Walk
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.journal.settings_text import with_setting
 from tests.support.openai_server import OpenAIServer

@@ -14,8 +14,7 @@ import keyring
 import pytest
 
 from kagura_kernel.assembly import load_settings
-from kagura_kernel.cli.setup import Walk
-from kagura_kernel.cli.setup_chats import _GUIDES, Talk
+from kagura_kernel.cli.setup import _GUIDES, Talk, Walk
 from kagura_kernel.domain.errors import ConfigurationError
 
 pytest.importorskip("slack_bolt")
@@ -56,7 +55,7 @@ def chain(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
     kept: dict[tuple[str, str], str] = {}
     monkeypatch.setattr(keyring, "set_password", lambda service, name, secret: kept.update({(service, name): secret}))
     monkeypatch.setattr(keyring, "get_password", lambda service, name: kept.get((service, name)))
-    for module in ("cli.setup_chats", "membrane.credentials.secret"):
+    for module in ("cli.setup", "membrane.credentials.secret"):
         monkeypatch.setattr(f"kagura_kernel.{module}.keychain_name", lambda: "a chain")
     return kept
 
@@ -208,7 +207,7 @@ def test_a_chat_without_its_tokens_is_not_written_down(walk, file):
 @pytest.mark.usefixtures("chain")
 def test_a_library_that_is_missing_is_named_and_nothing_is_tried(walk, file, monkeypatch):
     monkeypatch.setattr("kagura_kernel.assembly.chats.find_spec", lambda _: None)
-    monkeypatch.setattr("kagura_kernel.cli.setup_chats._try", pytest.fail)
+    monkeypatch.setattr("kagura_kernel.cli.setup._try", pytest.fail)
     assert "pip install 'kagura-kernel[discord]'" in walk("3", "900", "", secrets=("a-token",))
     assert table(file, "discord") == {
         "bot_token_keyring": "kagura-kernel/discord-bot_token",

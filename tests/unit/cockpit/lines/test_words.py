@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, KAGURA, SANDBOX
 from kagura_kernel.cockpit.lines.helping import cell_help, command_help, help_for, overview, usage_lines
-from kagura_kernel.cockpit.lines.words import (
+from kagura_kernel.cockpit.lines.parsing import (
     LARGEST_COUNT,
     LARGEST_USD,
     LONGEST_SECONDS,
