@@ -15,7 +15,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Self
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _HERE = "localhost"
 _REDIRECTS_LOOPBACK = ("127.0.0.1", "::1")
 _FOLLOWED = "and is followed to public hosts and its own alone"
+
+
+Watch = Callable[[str, Mapping[str, Any]], None]
+"""Hears of one step of a request, as the library that makes it tells it."""
 
 
 class LeadsInside(Exception):
@@ -58,16 +62,28 @@ class Redirects:
         self._check_address(name, name)
 
     def watch(self, host: str) -> Watch:
-        """What looks at the connections of one request to a host; see `Watch`."""
-        return Watch(self, _plain(host))
+        """What hears of the connections of a request to a host, and looks at those that go straight there.
 
-    def connected(self, host: str, address: str) -> None:
-        """Look at the address behind a host.
-
-        Raises:
-            LeadsInside: it is no public one.
+        Called with an event it raises `LeadsInside`: it was connected to what is no public address; nothing was said
+        there.
         """
-        self._check_address(_plain(host), address)
+        name = _plain(host)
+        straight = False
+
+        def hear(event: str, told: Mapping[str, Any]) -> None:
+            nonlocal straight
+            if event.endswith(".connect_tcp.started"):
+                to = told["host"]
+                straight = _plain(to.decode("ascii") if isinstance(to, bytes) else to) == name
+            elif straight and event.endswith(".connect_tcp.complete"):
+                stream = told["return_value"]
+                try:
+                    self._check_address(name, stream.get_extra_info("server_addr")[0])
+                except LeadsInside:
+                    stream.close()
+                    raise
+
+        return hear
 
     def _check_address(self, name: str, address: str) -> None:
         if name == self._asked:
@@ -78,37 +94,6 @@ class Redirects:
             return
         if why := why_refused(found):
             raise LeadsInside(f"it leads to an address that is not public ({why}), {_FOLLOWED}")
-
-
-class Watch:
-    """Hears of the connections of a request as the library tells them, and looks at those that go straight to its host.
-
-    Args:
-        redirects: What may be asked.
-        host: Whom the request is for.
-    """
-
-    def __init__(self, redirects: Redirects, host: str) -> None:
-        self._redirects = redirects
-        self._host = host
-        self._straight = False
-
-    def __call__(self, event: str, told: Mapping[str, Any]) -> None:
-        """Hear of one step.
-
-        Raises:
-            LeadsInside: it was connected to what is no public address; nothing was said there.
-        """
-        if event.endswith(".connect_tcp.started"):
-            host = told["host"]
-            self._straight = _plain(host.decode("ascii") if isinstance(host, bytes) else host) == self._host
-        elif self._straight and event.endswith(".connect_tcp.complete"):
-            stream = told["return_value"]
-            try:
-                self._redirects.connected(self._host, stream.get_extra_info("server_addr")[0])
-            except LeadsInside:
-                stream.close()
-                raise
 
 
 def _plain(host: str) -> str:
