@@ -108,7 +108,7 @@ def test_a_command_of_the_conversation_that_closes_what_it_opened_does_not_end_t
 def test_setup_asks_at_a_terminal_and_writes_down_what_was_chosen(shell):
     child = shell.terminal("setup", "sandbox")
     child.expect_exact("Which box should runs have?")
-    child.expect_exact("1 to 5 [1]: ")
+    child.expect_exact("1 to 7 [1]: ")
     child.sendline("4")
     child.expect_exact("box = 'bubblewrap' was written to")
     # The environment of this test names one too, and it would win.
