@@ -31,9 +31,9 @@ from kagura_kernel.domain import errors
 from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors.memory import MemoryStoreError
-from kagura_kernel.domain.events import ChangesSettled, RunFinished
+from kagura_kernel.domain.events import RunFinished
 from kagura_kernel.domain.identity import new_session_id
-from kagura_kernel.domain.notebook import ContextMode, WriteCells
+from kagura_kernel.domain.notebook import ContextMode
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.policy import SandboxPolicy
 from kagura_kernel.domain.sentences import Sentence
@@ -131,7 +131,7 @@ class Cockpit:
         self._desk = Desk(self._mailbox, parts.clock, self._redacted)
         self._sessions = Sessions()
         self._blobs = BlobStore(parts.home / "blobs")
-        self._changes = ChangeDesk(parts.journal, self._blobs, parts.clock)
+        self.changes_desk = ChangeDesk(parts.journal, self._blobs, parts.clock)  # Applies, gives up, takes back
         self.commits_desk = CommitDesk(parts.journal, self._blobs, parts.clock)  # Where what runs committed is settled
         self._lock = threading.Lock()
         self._handles: dict[str, RunHandle] = {}
@@ -477,22 +477,7 @@ class Cockpit:
 
     def changes(self, run_id: str) -> list[FileChange]:
         """A run's changes with their states; raises `RunUnknown`."""
-        return self._changes.changes(run_id)
-
-    @property
-    def changes_desk(self) -> ChangeDesk:
-        """Where changes are applied, given up and taken back."""
-        return self._changes
-
-    def apply_changes(
-        self, run_id: str, paths: Sequence[str] | None = None, *, by: str, write_cells: WriteCells | None = None
-    ) -> ChangesSettled:
-        """Bring changes into the project, and cells into their notebook; see `ChangeDesk.apply`."""
-        return self._changes.apply(run_id, paths, by=by, write_cells=write_cells)
-
-    def discard_changes(self, run_id: str, paths: Sequence[str] | None = None, *, by: str) -> ChangesSettled:
-        """Give changes up; see `ChangeDesk.discard`."""
-        return self._changes.discard(run_id, paths, by=by)
+        return self.changes_desk.changes(run_id)
 
     def _memory_trouble(self) -> str:
         """Why no run could start with the memory; empty where it is well, or there is none."""

@@ -217,7 +217,7 @@ class ChangeDesk:
         return (self.undo if act == "undo" else self.discard)(run_id, paths, by=by)
 
     def apply(
-        self, run_id: str, paths: Sequence[str] | None, *, by: str, write_cells: WriteCells | None = None
+        self, run_id: str, paths: Sequence[str] | None = None, *, by: str, write_cells: WriteCells | None = None
     ) -> ChangesSettled:
         """Bring changes into the project: all that are proposed, or those at `paths`.
 
@@ -282,7 +282,7 @@ class ChangeDesk:
         conflicts = tuple(cell_path(name, edit.cell) for edit in edits if edit.cell in refused)
         return self._record(started, applied=applied, conflicts=conflicts, by=by)
 
-    def discard(self, run_id: str, paths: Sequence[str] | None, *, by: str) -> ChangesSettled:
+    def discard(self, run_id: str, paths: Sequence[str] | None = None, *, by: str) -> ChangesSettled:
         """Give changes up: all that are proposed, or those at `paths`.
 
         Raises:

@@ -156,7 +156,7 @@ def test_what_a_set_of_tasks_changed_elsewhere_can_be_applied_here(parent, proje
     cockpit = parent()
     [outcome] = cockpit.session().dispatch(["files"], project=project, net=("none",)).result(120)
     assert sorted(outcome.changed_files) == ["data.csv", "made.txt"]
-    cockpit.apply_changes(outcome.run_id, by="alice")
+    cockpit.changes_desk.apply(outcome.run_id, by="alice")
     assert (project / "made.txt").read_text() == "laid\n"
     assert (project / "data.csv").read_text() == "a,b\n1,2\n5,6\n"
 

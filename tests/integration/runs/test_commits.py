@@ -71,7 +71,7 @@ def test_a_fast_forward_takes_branch_index_and_files_along_and_undo_brings_them_
 def test_commits_fit_over_files_that_were_applied_before_and_leave_what_was_not_committed(committing):
     repository = committing.repository
     run = committing.run(f"{TWO}; echo loose > loose.txt")
-    committing.cockpit.apply_changes(run.run_id, ["a.txt", "b.txt"], by="Ada")
+    committing.cockpit.changes_desk.apply(run.run_id, ["a.txt", "b.txt"], by="Ada")
     committing.settle("apply", run)
     assert (repository.subjects[0], repository.status) == ("third", "")
     assert committing.states(run) == {"a.txt": "applied", "b.txt": "applied", "loose.txt": "proposed"}
@@ -88,7 +88,7 @@ def test_what_was_changed_further_after_a_commit_is_proposed_from_there(committi
     assert change.diff.endswith("@@ -1 +1,3 @@\n one\n+two\n+three\n")
     assert (change.status, other.status) == ("modified", "added")
     committing.settle("apply", run)
-    committing.cockpit.apply_changes(run.run_id, by="Ada")
+    committing.cockpit.changes_desk.apply(run.run_id, by="Ada")
     assert (repository.subjects[0], repository.status) == ("third", "M a.txt\n M b.txt")
 
 

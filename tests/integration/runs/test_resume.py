@@ -254,7 +254,7 @@ def test_a_file_that_changed_in_the_project_meanwhile_stays_and_is_told(kernel, 
 def test_what_a_person_has_applied_meanwhile_is_not_laid_again(kernel):
     first = stopped_at(kernel([bash("echo agent > new.txt"), Hang()]), finished(1))
     fresh = kernel([bash("cat new.txt"), "Done."])
-    fresh.cockpit.apply_changes(first.outcome.run_id, by="ann")
+    fresh.cockpit.changes_desk.apply(first.outcome.run_id, by="ann")
     second = fresh.resume()
     assert "agent" in second.results[0]
     assert second.of(RunResumed)[0].restored_files == 0

@@ -121,10 +121,10 @@ def test_changes_wait_for_a_person_and_the_project_is_untouched_until_then(cockp
     assert (project / "data.csv").read_text() == "a,b\n1,2\n"
     assert not (project / "out").exists()
     assert "+3,4" in outcome.changes[0].diff
-    cockpit.apply_changes(outcome.run_id, ["out/new.txt"], by="ann")
+    cockpit.changes_desk.apply(outcome.run_id, ["out/new.txt"], by="ann")
     assert (project / "out" / "new.txt").read_text() == "hi\n"
     assert (project / "data.csv").read_text() == "a,b\n1,2\n"
-    cockpit.discard_changes(outcome.run_id, by="ann")
+    cockpit.changes_desk.discard(outcome.run_id, by="ann")
     assert [change.state for change in cockpit.changes(outcome.run_id)] == ["discarded", "applied"]
 
 
@@ -133,7 +133,7 @@ def test_a_file_that_changed_meanwhile_is_a_conflict_and_never_overwritten(cockp
     outcome = cockpit.launch(task(project)).result(60)
     (project / "data.csv").write_text("mine\n")
     with pytest.raises(ChangeConflict) as caught:
-        cockpit.apply_changes(outcome.run_id, by="ann")
+        cockpit.changes_desk.apply(outcome.run_id, by="ann")
     assert caught.value.paths == ("data.csv",)
     assert (project / "data.csv").read_text() == "mine\n"
 
@@ -160,7 +160,7 @@ def test_write_none_tells_changes_and_never_applies_them(cockpit_with, project):
     outcome = cockpit.launch(task(project, write_mode=WriteMode.NONE)).result(60)
     assert [(c.path, c.status, c.state) for c in outcome.changes] == [("data.csv", "deleted", "discarded")]
     with pytest.raises(UnknownName):
-        cockpit.apply_changes(outcome.run_id, ["data.csv"], by="ann")
+        cockpit.changes_desk.apply(outcome.run_id, ["data.csv"], by="ann")
     assert (project / "data.csv").exists()
 
 

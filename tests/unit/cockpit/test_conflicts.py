@@ -36,7 +36,7 @@ class Conflict:
         if not meanwhile:
             self.save(mine)
             with pytest.raises(ChangeConflict):
-                self.cockpit.apply_changes(self.run_id, by="ann")
+                self.cockpit.changes_desk.apply(self.run_id, by="ann")
 
     def save(self, text: str | None) -> None:
         if text is None:
@@ -103,7 +103,7 @@ def test_markers_are_written_for_whoever_asks_for_them_alone(cockpit_with, proje
 
 def test_the_projects_is_kept_by_discarding(cockpit_with, project):
     conflict = Conflict(cockpit_with, project, NEAR)
-    conflict.cockpit.discard_changes(conflict.run_id, ["a.txt"], by="ann")
+    conflict.cockpit.changes_desk.discard(conflict.run_id, ["a.txt"], by="ann")
     assert (conflict.file.read_text(), conflict.state) == (NEAR, "discarded")
 
 
@@ -164,5 +164,5 @@ def test_only_a_conflict_is_resolved_and_only_one_file_at_a_time(cockpit_with, p
         desk.settle("apply", conflict.run_id, None, by="ann", conflict="theirs")
     conflict.resolve("merge")
     conflict.undo()
-    conflict.cockpit.discard_changes(conflict.run_id, ["a.txt"], by="ann")
+    conflict.cockpit.changes_desk.discard(conflict.run_id, ["a.txt"], by="ann")
     assert desk.both_sides(conflict.run_id, str) == {}

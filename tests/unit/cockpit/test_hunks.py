@@ -90,7 +90,7 @@ def test_what_is_discarded_is_in_the_project_in_no_way(run, project):
     decide(run, "discard", 2)
     decide(run, "apply", 3)
     assert (project / "a.txt").read_text() == f"{OLD}last"
-    run[0].apply_changes(run[1], by="ann")
+    run[0].changes_desk.apply(run[1], by="ann")
     assert (project / "a.txt").read_text() == OLD.replace("line 3\n", "three\n") + "last"
     assert state(run) == "applied"
     decide(run, "undo")
@@ -107,7 +107,7 @@ def test_a_file_of_which_all_is_discarded_is_discarded(run, project):
 
 def test_a_part_that_is_in_the_project_stays_there_when_the_rest_is_given_up(run, project):
     decide(run, "apply", 1)
-    run[0].discard_changes(run[1], by="ann")
+    run[0].changes_desk.discard(run[1], by="ann")
     assert state(run) == "applied"
     decide(run, "undo")
     assert (project / "a.txt").read_text() == OLD

@@ -74,7 +74,7 @@ def test_an_agent_is_told_what_others_have_changed_since_its_box_began(cockpit_w
     brain = FakeBrain(["Seen."])
     cockpit = cockpit_with(brain)
     first = cell(cockpit, "open('ours.txt', 'w').write('1')")
-    cockpit.apply_changes(first.run_id, by="ann")
+    cockpit.changes_desk.apply(first.run_id, by="ann")
     for n in range(30):
         (project / f"theirs{n:02}.txt").write_text("2")
     cell(cockpit, "look", language="")
@@ -175,8 +175,8 @@ def test_changes_that_wait_are_proposed_once_and_what_is_changed_further_by_the_
     assert second.changed_files == ["b", "c"]
     states = {one.path: one.state for one in cockpit.changes(first.run_id)}
     assert states == {"a": "proposed", "b": "discarded"}
-    cockpit.apply_changes(first.run_id, by="ann")
-    cockpit.apply_changes(second.run_id, by="ann")
+    cockpit.changes_desk.apply(first.run_id, by="ann")
+    cockpit.changes_desk.apply(second.run_id, by="ann")
     assert [(project / name).read_text() for name in "abc"] == ["1", "12", "1"]
     third = cell(cockpit, "open('a', 'a').write('3')")
     assert [(one.path, one.state) for one in third.changes] == [("a", "proposed")]
@@ -185,7 +185,7 @@ def test_changes_that_wait_are_proposed_once_and_what_is_changed_further_by_the_
 def test_what_a_person_discarded_stays_in_the_box_and_is_not_proposed_again(cockpit_with, cell):
     cockpit = cockpit_with()
     first = cell(cockpit, "open('a', 'w').write('1')")
-    cockpit.discard_changes(first.run_id, by="ann")
+    cockpit.changes_desk.discard(first.run_id, by="ann")
     second = cell(cockpit, "print(open('a').read())")
     assert (second.text, second.changed_files) == ("1\n", [])
 
@@ -299,7 +299,7 @@ def test_what_a_later_cell_takes_back_waits_no_more_and_what_a_person_brought_in
 ):
     cockpit = cockpit_with()
     first = cell(cockpit, "for name in 'abc': open(name, 'w').write('1')")
-    cockpit.apply_changes(first.run_id, ["c"], by="ann")
+    cockpit.changes_desk.apply(first.run_id, ["c"], by="ann")
     (project / "b").write_text("1")
     second = cell(cockpit, "import os\nos.remove('a')")
     states = {one.path: one.state for one in cockpit.changes(first.run_id)}
@@ -312,13 +312,13 @@ def test_what_a_later_cell_takes_back_after_a_person_has_applied_it_is_proposed(
     cockpit = cockpit_with()
     (project / "a").write_text("1")
     first = cell(cockpit, "import os\nopen('a', 'w').write('2')\nopen('b', 'w').write('1')")
-    cockpit.apply_changes(first.run_id, by="ann")
+    cockpit.changes_desk.apply(first.run_id, by="ann")
     second = cell(cockpit, "open('a', 'w').write('1')\nos.remove('b')")
     assert [(one.path, one.status, one.state) for one in second.changes] == [
         ("a", "modified", "proposed"),
         ("b", "deleted", "proposed"),
     ]
-    cockpit.apply_changes(second.run_id, by="ann")
+    cockpit.changes_desk.apply(second.run_id, by="ann")
     assert ((project / "a").read_text(), (project / "b").exists()) == ("1", False)
     assert cell(cockpit, "pass").changes == ()
 
@@ -343,7 +343,7 @@ def test_cells_that_were_applied_are_taken_back_by_cells_and_a_persons_stay(cock
     file, cockpit = project / "work.ipynb", cockpit_with()
     file.write_text(before := book(a="1", b="2", c="3", d="4"))
     first = write(book(a="10", new="5", b="2", d="4"))
-    assert cockpit.apply_changes(first.run_id, by="ann").conflicts == ()
+    assert cockpit.changes_desk.apply(first.run_id, by="ann").conflicts == ()
     assert sources() == {"a": "10", "new": "5", "b": "2", "d": "4"}
     # A person changes a cell that no run has touched.
     file.write_text(file.read_text().replace('"4"', '"40"'))
@@ -356,7 +356,7 @@ def test_cells_that_were_applied_are_taken_back_by_cells_and_a_persons_stay(cock
         ("c", "added", "proposed"),
         ("new", "deleted", "proposed"),
     ]
-    assert cockpit.apply_changes(taken_back.run_id, by="ann").conflicts == ()
+    assert cockpit.changes_desk.apply(taken_back.run_id, by="ann").conflicts == ()
     assert sources() == {"a": "1", "b": "2", "c": "3", "d": "40"}
     assert cell(cockpit, "pass", place=CellPlace(str(project / place) if place else "")).changes == ()
 

@@ -126,7 +126,7 @@ def test_a_long_cell_is_mended_and_one_that_is_moved_stays_as_its_person_wrote_i
     ]
     cockpit, outcome, file, _ = proposing(cockpit_with, project, *script, notebook=around)
     assert sorted(change.state for change in outcome.changes) == ["proposed", "proposed"]
-    cockpit.apply_changes(outcome.run_id, by="ann")
+    cockpit.changes_desk.apply(outcome.run_id, by="ann")
     assert sources(file) == ["x = 2", LOAD.source, ""]
 
 
@@ -144,7 +144,7 @@ def test_proposed_cells_wait_and_are_written_into_the_file_where_no_front_end_is
     assert (change.path, change.kind, change.state) == ("work.ipynb#a", "code", "proposed")
     assert "+rows = [1]" in change.diff
     assert sources(file)[0] == LOAD.source
-    settled = cockpit.apply_changes(outcome.run_id, by="ann")
+    settled = cockpit.changes_desk.apply(outcome.run_id, by="ann")
     assert settled.applied == ("work.ipynb#a",)
     assert sources(file)[0] == "rows = [1]"
     assert "1 changed cell" in changes_text(RunView().apply_all(events).changes)
@@ -160,7 +160,7 @@ def test_what_a_person_has_changed_is_a_conflict_and_a_withdrawn_proposal_is_gon
     for _ in range(2):
         # Asked again, it is not that nothing was waiting.
         with pytest.raises(ChangeConflict, match=r"work\.ipynb#a"):
-            cockpit.apply_changes(outcome.run_id, by="ann")
+            cockpit.changes_desk.apply(outcome.run_id, by="ann")
     assert "reload()" in sources(file)[0]
 
 
@@ -176,7 +176,7 @@ def test_the_notebook_on_screen_comes_first_and_a_second_edit_fits_what_the_firs
 
     def meanwhile(_results):
         (cockpit,) = held
-        cockpit.apply_changes(cockpit.runs()[0].run_id, by="ann", write_cells=write)
+        cockpit.changes_desk.apply(cockpit.runs()[0].run_id, by="ann", write_cells=write)
         return Ask("edit_cell", {"cell": "a", "source": "rows = [1, 2]"})
 
     def keep(script):
@@ -185,7 +185,7 @@ def test_the_notebook_on_screen_comes_first_and_a_second_edit_fits_what_the_firs
 
     cockpit, outcome, file, _ = proposing(keep, project, MENDED, meanwhile)
     assert live["a"] == "rows = [1]"
-    cockpit.apply_changes(outcome.run_id, by="ann", write_cells=write)
+    cockpit.changes_desk.apply(outcome.run_id, by="ann", write_cells=write)
     assert live["a"] == "rows = [1, 2]"
     assert sources(file)[0] == LOAD.source
 
@@ -236,11 +236,11 @@ def test_a_notebook_that_cannot_be_read_stops_apply_before_a_file_is_written(coc
     whole = file.read_text()
     file.write_text(json.dumps(json.loads(whole) | {"nbformat_minor": None}))
     with pytest.raises(NotebookUnwritable, match="format 4"):
-        cockpit.apply_changes(outcome.run_id, by="ann")
+        cockpit.changes_desk.apply(outcome.run_id, by="ann")
     assert not (project / "new.txt").exists()
     assert {change.state for change in cockpit.changes(outcome.run_id)} == {"proposed"}
     file.write_text(whole)
-    assert set(cockpit.apply_changes(outcome.run_id, by="ann").applied) == {"new.txt", "work.ipynb#a"}
+    assert set(cockpit.changes_desk.apply(outcome.run_id, by="ann").applied) == {"new.txt", "work.ipynb#a"}
 
 
 def test_what_is_written_is_on_record_whatever_fails_after_it(cockpit_with, project, monkeypatch):
@@ -256,11 +256,11 @@ def test_what_is_written_is_on_record_whatever_fails_after_it(cockpit_with, proj
     monkeypatch.setattr(ProjectFiles, "replace", refuse)
     for last in ("b.txt", "work.ipynb"):
         with pytest.raises(WorkspaceError, match="No space left"):
-            cockpit.apply_changes(outcome.run_id, by="ann")
+            cockpit.changes_desk.apply(outcome.run_id, by="ann")
         full.remove(last)
         states = {change.path: change.state for change in cockpit.changes(outcome.run_id)}
         assert (states["a.txt"], states["b.txt"] == "applied") == ("applied", last == "work.ipynb")
-    assert cockpit.apply_changes(outcome.run_id, by="ann").applied == ("work.ipynb#a",)
+    assert cockpit.changes_desk.apply(outcome.run_id, by="ann").applied == ("work.ipynb#a",)
     assert sources(file)[0] == "rows = [1]"
 
 
@@ -271,7 +271,7 @@ def test_new_cells_are_told_as_proposed_and_any_of_them_can_be_applied_first(coc
     paths = [change.path for change in cockpit.changes(outcome.run_id)]
     assert [change.diff.splitlines()[-1] for change in cockpit.changes(outcome.run_id)] == ["+1", "+2", "+3"]
     for path in (paths[2], paths[0], paths[1]):
-        assert cockpit.apply_changes(outcome.run_id, [path], by="ann").applied == (path,)
+        assert cockpit.changes_desk.apply(outcome.run_id, [path], by="ann").applied == (path,)
     assert sources(file) == [LOAD.source, "1", "2", "3", ""]
 
 

@@ -84,7 +84,7 @@ def test_a_notebook_that_was_changed_as_a_file_is_told_and_applied_by_cells(run,
         (f"{name}#c", "deleted", "proposed"),
     ]
     assert changes[0].diff.splitlines()[-3:] == ["-a = 1", "+a = 2", "+a"]
-    cockpit.apply_changes(outcome.run_id, by="ann")
+    cockpit.changes_desk.apply(outcome.run_id, by="ann")
     assert sources(project / name) == [
         ("a", "a = 2\na"),
         ("n", "new = 1"),
@@ -103,7 +103,7 @@ def test_outputs_are_left_out_and_that_is_said(run, project, name):
         "what it changed beside sources of cells, such as outputs, was left out"
     }
     assert "such as outputs, was left out" in changes_text({change.path: change for change in changes})
-    cockpit.apply_changes(outcome.run_id, by="ann")
+    cockpit.changes_desk.apply(outcome.run_id, by="ann")
     assert "all tests passed" not in (project / name).read_text()
 
 
@@ -115,7 +115,7 @@ def test_of_the_notebook_that_asked_nothing_but_cells_leaves_the_box(run, projec
         cockpit, outcome, changes = run({"own.ipynb": text})
         assert told(changes) == [("own.ipynb", "modified", "protected")]
         assert "sources of cells alone" in changes[0].reason
-        cockpit.apply_changes(outcome.run_id, by="ann")
+        cockpit.changes_desk.apply(outcome.run_id, by="ann")
         assert (project / "own.ipynb").read_text() == before
     # Written anew and the same is no change.
     assert run({"own.ipynb": json.dumps(NOTEBOOK)})[2] == []
@@ -145,7 +145,7 @@ def test_what_a_person_saves_meanwhile_is_no_change_of_the_run(run, project):
     one["cells"][0]["source"] = "a = 2"
     cockpit, outcome, changes = run({"own.ipynb": one}, save)
     assert told(changes) == [("own.ipynb#a", "modified", "proposed")]
-    cockpit.apply_changes(outcome.run_id, by="ann")
+    cockpit.changes_desk.apply(outcome.run_id, by="ann")
     assert [source for _, source in sources(project / "own.ipynb")] == [
         "a = 2",
         "# T\nt",
@@ -160,7 +160,7 @@ def test_a_mark_in_the_place_of_a_secret_is_never_written_into_a_cell(run, proje
     marks = "sed -i \"s/a = 1/a = '[REDACTED:token]'/; s/b = 1/b = 2/\" other.ipynb"
     cockpit, outcome, changes = run({}, Ask("bash", {"command": marks}))
     assert told(changes) == [("other.ipynb#a", "modified", "protected"), ("other.ipynb#b", "modified", "proposed")]
-    cockpit.apply_changes(outcome.run_id, by="ann")
+    cockpit.changes_desk.apply(outcome.run_id, by="ann")
     assert [source for _, source in sources(project / "other.ipynb")][:3] == ["a = 1", "# T\nt", "b = 2"]
 
 
@@ -173,7 +173,7 @@ def test_with_write_through_they_wait_and_what_is_taken_back_waits_no_more(run, 
     assert json.loads((project / "other.ipynb").read_text()) == NOTEBOOK
     states = {change.path[-1]: change.state for change in changes}
     assert states == {"a": "proposed", "n": "discarded", "d": "discarded", "c": "discarded"}
-    cockpit.apply_changes(outcome.run_id, by="ann")
+    cockpit.changes_desk.apply(outcome.run_id, by="ann")
     assert sources(project / "other.ipynb")[0] == ("a", "a = 2\na")
 
 

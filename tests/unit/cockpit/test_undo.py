@@ -48,7 +48,7 @@ def states(cockpit: Cockpit | ChangeDesk, run_id: str) -> set[str]:
 def test_all_that_was_applied_comes_back_and_can_be_applied_again(cockpit_with, project):
     cockpit, run_id = changed(cockpit_with, project)
     before = contents(project)
-    paths = set(cockpit.apply_changes(run_id, by="ann").applied)
+    paths = set(cockpit.changes_desk.apply(run_id, by="ann").applied)
     after = contents(project)
     assert {"gone.txt", "out", "out/new.txt"} == before.keys() ^ after.keys()
     # Another process, which knows the journal and the contents alone.
@@ -56,7 +56,7 @@ def test_all_that_was_applied_comes_back_and_can_be_applied_again(cockpit_with, 
     assert set(desk.undo(run_id, None, by="ann").undone) == paths
     assert contents(project) == before
     assert states(desk, run_id) == {"proposed"}
-    cockpit.apply_changes(run_id, by="ann")
+    cockpit.changes_desk.apply(run_id, by="ann")
     assert contents(project) == after
     cockpit.changes_desk.undo(run_id, ["out/"], by="ann")
     assert not (project / "out").exists()
@@ -65,7 +65,7 @@ def test_all_that_was_applied_comes_back_and_can_be_applied_again(cockpit_with, 
 
 def test_a_file_that_changed_since_is_left_as_it_is_and_so_are_the_others(cockpit_with, project):
     cockpit, run_id = changed(cockpit_with, project)
-    cockpit.apply_changes(run_id, by="ann")
+    cockpit.changes_desk.apply(run_id, by="ann")
     (project / "data.csv").write_text("mine\n")
     before = contents(project)
     for paths in (None, ["data.csv"]):
@@ -79,7 +79,7 @@ def test_a_file_that_changed_since_is_left_as_it_is_and_so_are_the_others(cockpi
 @pytest.mark.parametrize("place", ["link in the way", "link to it", "folder"])
 def test_what_stands_in_the_way_is_not_followed(cockpit_with, project, place):
     cockpit, run_id = changed(cockpit_with, project, "mkdir out; echo hi > out/new.txt")
-    cockpit.apply_changes(run_id, by="ann")
+    cockpit.changes_desk.apply(run_id, by="ann")
     elsewhere = project.parent / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "new.txt").write_text("hi\n")
@@ -101,7 +101,7 @@ def test_there_is_nothing_to_take_back_before_anything_is_applied_nor_twice(cock
     cockpit, run_id = changed(cockpit_with, project)
     with pytest.raises(NotThisTime):
         cockpit.changes_desk.undo(run_id, None, by="ann")
-    cockpit.apply_changes(run_id, ["data.csv"], by="ann")
+    cockpit.changes_desk.apply(run_id, ["data.csv"], by="ann")
     cockpit.changes_desk.undo(run_id, ["data.csv"], by="ann")
     with pytest.raises(UnknownName):
         cockpit.changes_desk.undo(run_id, ["data.csv"], by="ann")
@@ -109,7 +109,7 @@ def test_there_is_nothing_to_take_back_before_anything_is_applied_nor_twice(cock
 
 def test_what_is_kept_no_more_cannot_come_back(cockpit_with, project):
     cockpit, run_id = changed(cockpit_with, project)
-    cockpit.apply_changes(run_id, by="ann")
+    cockpit.changes_desk.apply(run_id, by="ann")
     BlobStore(project.parent / "home" / "blobs").prune(older_than_days=-1)
     with pytest.raises(CannotUndo, match="kept no more"):
         cockpit.changes_desk.undo(run_id, ["data.csv"], by="ann")
@@ -136,10 +136,10 @@ def test_what_git_runs_since_the_run_began_is_left_out_and_told(cockpit_with, pr
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     cockpit, run_id = changed(cockpit_with, project, "mkdir tools; echo x > tools/pre-commit; echo 3,4 >> data.csv")
     subprocess.run(["git", "-C", str(project), "config", "core.hooksPath", "tools"], check=True)
-    assert cockpit.apply_changes(run_id, by="ann").applied == ("data.csv",)
+    assert cockpit.changes_desk.apply(run_id, by="ann").applied == ("data.csv",)
     assert not (project / "tools").exists()
     for paths in (None, ["tools/pre-commit"]):
         with pytest.raises(NotThisTime, match="tools/pre-commit was not applied: git runs it"):
-            cockpit.apply_changes(run_id, paths, by="ann")
+            cockpit.changes_desk.apply(run_id, paths, by="ann")
     subprocess.run(["git", "-C", str(project), "config", "--unset", "core.hooksPath"], check=True)
-    assert cockpit.apply_changes(run_id, by="ann").applied == ("tools/pre-commit",)
+    assert cockpit.changes_desk.apply(run_id, by="ann").applied == ("tools/pre-commit",)

@@ -106,7 +106,7 @@ def test_writing_through_lets_what_runs_by_itself_wait_for_a_word(tmp_path, proj
         assert "conftest.py" in told
         # What the box took back waits no more, and what waits is what it left.
         assert {c.path: c.state for c in cockpit.changes(outcome.run_id)} == {**states, "Makefile": "discarded"}
-        cockpit.apply_changes(outcome.run_id, None, by="a test")
+        cockpit.changes_desk.apply(outcome.run_id, None, by="a test")
         assert (project / "conftest.py").read_text() == "y\n"
         assert (project / ".vscode" / "tasks.json").exists()
     finally:
@@ -147,7 +147,7 @@ def test_a_bound_that_strikes_ends_the_run_with_a_failure_and_keeps_what_was_bro
     assert states(outcome.changes) == {"a": ("proposed", ""), "b": ("protected", LEFT), "c": ("protected", LEFT)}
     assert states(tuple(cockpit.changes(outcome.run_id))) == states(outcome.changes)
     assert cockpit.runs()[0].changed_files == 3
-    cockpit.apply_changes(outcome.run_id, by="ann")
+    cockpit.changes_desk.apply(outcome.run_id, by="ann")
     assert [(path.name, path.stat().st_size) for path in (tmp_path / "project").iterdir()] == [("a", 700_000)]
 
 
