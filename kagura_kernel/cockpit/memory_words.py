@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.memory import LESSON, Edge, Memory, MemoryCounts, Neighbourhood, Recalled, Source, Tier
+from kagura_kernel.render.figures import counted
 
 if TYPE_CHECKING:
     from kagura_kernel.memory.erasing import Erasure
@@ -140,9 +141,9 @@ def erased_counts(erasure: Erasure) -> str:
     """`2 memories, 3 edges, 1 checkpoint of run-…`."""
     runs = ", ".join(erasure.runs[:_NAMED]) + (f" and {len(erasure.runs) - _NAMED} more" * (len(erasure.runs) > _NAMED))
     parts = [
-        _counted(len(erasure.ids), "memory", "memories"),
-        _counted(erasure.edges, "edge"),
-        _counted(erasure.checkpoints, "checkpoint"),
+        counted(len(erasure.ids), "memory", "memories"),
+        counted(erasure.edges, "edge"),
+        counted(erasure.checkpoints, "checkpoint"),
     ]
     return ", ".join(parts) + (f" (of {runs})" if runs else "")
 
@@ -156,15 +157,15 @@ def _going_lines(erasure: Erasure, then: str) -> Iterator[str]:
 def imported_line(found: Imported, *, trusting: bool, prefix: str = "") -> str:
     """What an import gave: what is new, and what was here already and stayed as it was."""
     new, here = found.new, len(found.here)
-    held = _counted(new, "new memory", "new memories") if here else _counted(new, "memory", "memories")
+    held = counted(new, "new memory", "new memories") if here else counted(new, "memory", "memories")
     tier = "" if trusting or not new else "; those that are new are in quarantine until somebody promotes them"
     stays = "stays as it is" if here == 1 else "stay as they are"
     already = f" {here:,} already here, which {stays}." if here else ""
     left = (
-        f" {_counted(found.left_out, 'edge')} left out: without --trust a file says nothing for memories that are here "
+        f" {counted(found.left_out, 'edge')} left out: without --trust a file says nothing for memories that are here "
         "already."
     )
-    told = f"{held} and {_counted(found.edges, 'edge')} imported{tier}.{already}{left if found.left_out else ''}"
+    told = f"{held} and {counted(found.edges, 'edge')} imported{tier}.{already}{left if found.left_out else ''}"
     return f"{told}{_doubted_words(found.doubted, prefix)}" if found.doubted else told
 
 
@@ -194,10 +195,10 @@ def _doubted_words(doubted: Sequence[str], prefix: str) -> str:
 
 def counts_line(counts: MemoryCounts, where: str) -> str:
     """How much is remembered, and where."""
-    held = _counted(counts.memories, "memory", "memories")
+    held = counted(counts.memories, "memory", "memories")
     return (
         f"{held}, {counts.quarantined:,} of them in quarantine; {counts.forgotten:,} forgotten; "
-        f"{_counted(counts.edges, 'edge')}. They are kept in {where}."
+        f"{counted(counts.edges, 'edge')}. They are kept in {where}."
     )
 
 
@@ -262,7 +263,3 @@ def _on_one_line(text: str) -> str:
 
 def _indented(text: str) -> Iterator[str]:
     return (f"    {line}" for line in text.splitlines())
-
-
-def _counted(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"

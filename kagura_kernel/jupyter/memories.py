@@ -121,7 +121,7 @@ def _figures(lines: Sequence[MemoryLine]) -> str:
     if not lines:
         return NO_MEMORIES
     untrusted = sum(not line.trusted for line in lines)
-    found = f"{len(lines):,} {'memory' if len(lines) == 1 else 'memories'}"
+    found = counted(len(lines), "memory", "memories")
     return f"{found}, {untrusted:,} {UNTRUSTED}" if untrusted else found
 
 

@@ -74,6 +74,6 @@ def tokens(count: int) -> str:
     return str(count) if count < _THOUSAND else f"{count / _THOUSAND:.1f}k"
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 file`, `3 files`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, many: str = "") -> str:
+    """`1 file`, `3 files`; `many` is the word for several where it is not made with an s."""
+    return f"{number:,} {noun if number == 1 else many or f'{noun}s'}"

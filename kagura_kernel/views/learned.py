@@ -81,7 +81,7 @@ def course_line(event: ev.RunResumed | ev.PlanLeft) -> str:
         return f"{visible(event.by)} said that the plan shall be carried out."
     files = f", {event.restored_files:,} of its files restored" if event.restored_files else ""
     doubt = f", unsure of {', '.join(map(visible, event.doubtful))}" if event.doubtful else ""
-    steps = "1 finished step" if event.step == 1 else f"{event.step:,} finished steps"
+    steps = counted(event.step, "finished step")
     return f"It goes on from an earlier run, after {steps}{files}{doubt}."
 
 

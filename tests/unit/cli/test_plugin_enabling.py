@@ -114,14 +114,6 @@ def test_every_way_to_say_no(lines, end, typing, journal, jails, capsys):
     assert Mailbox(journal).pending() == []
 
 
-def test_what_is_no_answer_is_asked_again(typing, journal, prints):
-    typing("perhaps", "e")
-    out = prints(*ENABLE)
-    assert "That is none of the answers." in out
-    assert out.count("Enable greeter?") == 2
-    assert len(words(journal)) == 1
-
-
 @pytest.mark.parametrize("lines", [(), ("e",)], ids=["decision", "form"])
 def test_ctrl_c_calls_it_off_and_leaves_nothing_open(lines, typing, plugins, journal, jails, prints, refuses):
     write_plugin(plugins, source=ASKING)

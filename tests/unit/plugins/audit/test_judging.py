@@ -127,21 +127,12 @@ def test_an_answer_that_is_no_report_is_high_and_rejected(answer):
     assert len(audit.remark) < 200
 
 
-def test_half_of_an_honest_answer_is_no_report_either():
-    assert judged(lambda prompt: report()(prompt)[:-30]).risk is Risk.HIGH
-
-
 def test_a_description_that_is_not_accurate_is_a_danger_and_at_least_high():
     audit = judged(report(descriptionAccurate=False, descriptionMismatch="it sends what it reads"))
     assert (audit.risk, audit.verdict, audit.description_accurate) == (Risk.HIGH, AuditVerdict.REJECT, False)
     [danger] = [finding for finding in audit.findings if finding.severity is Severity.DANGER]
     assert danger.message.endswith(": it sends what it reads")
     assert judged(report(descriptionAccurate=False, riskLevel="CRITICAL")).risk is Risk.CRITICAL
-
-
-@pytest.mark.parametrize("word", ["HARMLESS", "unknown", None, 0])
-def test_an_unknown_risk_word_is_high(word):
-    assert judged(report(riskLevel=word)).risk is Risk.HIGH
 
 
 def test_missing_fields_are_taken_for_the_worst_and_the_report_says_which_they_were():
