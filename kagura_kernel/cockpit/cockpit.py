@@ -17,12 +17,11 @@ from kagura_kernel.cockpit.committing import CommitDesk
 from kagura_kernel.cockpit.controls import Controls, LazyPlugins
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.engine import Engine
-from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.cockpit.handles import RunHandle, Sessions
 from kagura_kernel.cockpit.locking import Quotas
 from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
 from kagura_kernel.cockpit.ordering import Choices, check_name, login_name, order_for, session_name
 from kagura_kernel.cockpit.records import Board, LeaseView, Records, held_elsewhere, lease_views, take_back, where_held
-from kagura_kernel.cockpit.sessions import Sessions
 from kagura_kernel.cockpit.settling import ChangeDesk
 from kagura_kernel.cockpit.status import PartStatus, StatusReport, spent
 from kagura_kernel.cockpit.sweeping import Sweep, Sweeping
@@ -130,9 +129,9 @@ class Cockpit:
         self._mailbox = Mailbox(parts.journal)
         self._desk = Desk(self._mailbox, parts.clock, self._redacted)
         self._sessions = Sessions()
-        self._blobs = BlobStore(parts.home / "blobs")
-        self.changes_desk = ChangeDesk(parts.journal, self._blobs, parts.clock)  # Applies, gives up, takes back
-        self.commits_desk = CommitDesk(parts.journal, self._blobs, parts.clock)  # Where what runs committed is settled
+        self.blobs = BlobStore(parts.home / "blobs")  # Where contents of changed files wait
+        self.changes_desk = ChangeDesk(parts.journal, self.blobs, parts.clock)  # Applies, gives up, takes back
+        self.commits_desk = CommitDesk(parts.journal, self.blobs, parts.clock)  # Where what runs committed is settled
         self._lock = threading.Lock()
         self._handles: dict[str, RunHandle] = {}
         self._powers: dict[str, SessionPowers] = {}
@@ -224,11 +223,6 @@ class Cockpit:
     def context(self) -> ContextMode:
         """What runs are shown of their notebook where their cell does not say so."""
         return self._parts.choices.settings.context
-
-    @property
-    def blobs(self) -> BlobStore:
-        """Where contents of changed files wait."""
-        return self._blobs
 
     def remembers(self, memory_id: str) -> bool:
         """Whether this memory is there; blocks.
@@ -683,7 +677,7 @@ class Cockpit:
             journal=parts.journal,
             clock=parts.clock,
             approver=approver,
-            blobs=self._blobs,
+            blobs=self.blobs,
             start_box=self._quotas.guarded(parts.start_box, order.run_id, order.user),
             kept=None if parts.one_run else self._kept,
             spill_root=parts.home / "outputs",

@@ -1,4 +1,4 @@
-"""A run as those outside the engine see it: to listen to, to wait for, to stop."""
+"""A run as those outside the engine see it: to listen to, to wait for, to stop; and which session is running which."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Union
 
 from kagura_kernel.cockpit.engine import Engine
+from kagura_kernel.domain.errors import SessionBusy
 from kagura_kernel.domain.events import (
     AnyEvent,
     EgressClosed,
@@ -250,3 +251,30 @@ class RunHandle:
             dropped = set(oldest)
             self._past = [past for at, past in enumerate(self._past) if at not in dropped]
             self._crossings = MAX_CROSSINGS
+
+
+class Sessions:
+    """Which session is running what; from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: dict[str, str] = {}
+
+    def enter(self, session_id: str, run_id: str, *, stopping: Callable[[str], bool]) -> str:
+        """Take a session for a run: the run that it has to wait for, because that one is being stopped, or nothing.
+
+        Raises:
+            SessionBusy: it has a run that goes on.
+        """
+        with self._lock:
+            before = self._running.get(session_id, "")
+            if before and not stopping(before):
+                raise SessionBusy(session_id, before)
+            self._running[session_id] = run_id
+            return before
+
+    def leave(self, session_id: str, run_id: str) -> None:
+        """Give a session back; nothing happens when another run has it."""
+        with self._lock:
+            if self._running.get(session_id) == run_id:
+                del self._running[session_id]
