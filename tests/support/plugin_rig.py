@@ -265,6 +265,11 @@ class PluginRig:
         self.journal.close()
 
 
+def names(rig: PluginRig, session: str = SESSION) -> list[str]:
+    """What is enabled in a session."""
+    return [plugin.name for plugin in rig.manager.enabled(session)]
+
+
 def _places(user: Path, project: Path | None) -> list[tuple[PluginPlace, Path]]:
     places: list[tuple[PluginPlace, Path]] = [("user", user)]
     return places if project is None else [*places, ("project", project / "plugins")]

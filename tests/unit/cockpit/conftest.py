@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.domain.approvals import ApprovalRequest
+from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -54,3 +56,18 @@ def await_question() -> Callable[[Cockpit], ApprovalRequest]:
 @pytest.fixture
 def jails():
     return FakeJails()
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    engine = Engine()
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Journal]:
+    """The journal as another process has it."""
+    journal = Journal.open(tmp_path / "home")
+    yield journal
+    journal.close()

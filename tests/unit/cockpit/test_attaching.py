@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,14 +28,6 @@ from tests.support.sample_run import SampleRun
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Iterator[Journal]:
-    """The journal as another process has it open."""
-    journal = Journal.open(tmp_path / "home")
-    yield journal
-    journal.close()
-
-
-@pytest.fixture
 def gone() -> str:
     """A process that has ended."""
     code = "from kagura_kernel.journal.owner import process_owner; print(process_owner())"
@@ -47,29 +38,29 @@ def kinds(events: list[Event]) -> list[str]:
     return [event.kind for event in events]
 
 
-async def test_a_run_of_another_process_is_told_from_its_first_row_on_and_as_it_goes(cockpit_with, other):
+async def test_a_run_of_another_process_is_told_from_its_first_row_on_and_as_it_goes(cockpit_with, elsewhere):
     run = SampleRun()
-    other.append(run.started(owner=process_owner()))
+    elsewhere.append(run.started(owner=process_owner()))
     feed = cockpit_with().attach("run-1")
     heard: list[Event] = []
     feed.subscribe(heard.append)
     await eventually(lambda: kinds(heard) == ["run.started"])
     assert (feed.here, feed.done) == (False, False)
-    other.append(run.said("Look."))
-    other.append(SampleRun("run-2").started(owner=process_owner()))
+    elsewhere.append(run.said("Look."))
+    elsewhere.append(SampleRun("run-2").started(owner=process_owner()))
     await eventually(lambda: kinds(heard) == ["run.started", "text.written"])
-    other.append(run.finished())
+    elsewhere.append(run.finished())
     assert await feed.ended() is None
     assert kinds(heard) == ["run.started", "text.written", "run.finished"]
     assert feed.done
 
 
-async def test_of_a_run_that_is_over_every_row_is_told_those_after_its_end_too(cockpit_with, other, monkeypatch):
+async def test_of_a_run_that_is_over_every_row_is_told_those_after_its_end_too(cockpit_with, elsewhere, monkeypatch):
     monkeypatch.setattr(attaching, "_ROWS_AT_ONCE", 7)
     run = SampleRun()
     told = [run.started(owner="elsewhere"), *(run.said(str(number)) for number in range(20)), run.finished()]
     for event in [*told, run.noted("settled")]:
-        other.append(event)
+        elsewhere.append(event)
     feed = cockpit_with().attach("run-1")
     heard: list[Event] = []
     feed.subscribe(heard.append)
@@ -77,9 +68,9 @@ async def test_of_a_run_that_is_over_every_row_is_told_those_after_its_end_too(c
     assert heard == [*told, run.noted("settled")]
 
 
-async def test_two_feeds_of_one_run_tell_all_of_it_each(cockpit_with, other):
+async def test_two_feeds_of_one_run_tell_all_of_it_each(cockpit_with, elsewhere):
     run = SampleRun()
-    other.append(run.started(owner=process_owner()))
+    elsewhere.append(run.started(owner=process_owner()))
     cockpit = cockpit_with()
     first: list[Event] = []
     second: list[Event] = []
@@ -88,14 +79,14 @@ async def test_two_feeds_of_one_run_tell_all_of_it_each(cockpit_with, other):
     two.subscribe(second.append)
     await eventually(lambda: first and second)
     stop()
-    other.append(run.finished())
+    elsewhere.append(run.finished())
     await two.ended()
     assert kinds(second) == ["run.started", "run.finished"]
     assert kinds(first) == ["run.started"]
 
 
-async def test_nothing_is_read_once_nobody_listens(cockpit_with, other, monkeypatch):
-    other.append(SampleRun().started(owner=process_owner()))
+async def test_nothing_is_read_once_nobody_listens(cockpit_with, elsewhere, monkeypatch):
+    elsewhere.append(SampleRun().started(owner=process_owner()))
     cockpit = cockpit_with()
     looks: list[int] = []
     look = Journal.last_seq
@@ -116,9 +107,9 @@ async def test_nothing_is_read_once_nobody_listens(cockpit_with, other, monkeypa
     await eventually(lambda: again)
 
 
-async def test_a_run_whose_process_is_gone_is_told_as_lost(cockpit_with, other, gone):
+async def test_a_run_whose_process_is_gone_is_told_as_lost(cockpit_with, elsewhere, gone):
     cockpit = cockpit_with()
-    other.append(SampleRun().started(owner=gone))
+    elsewhere.append(SampleRun().started(owner=gone))
     heard: list[Event] = []
     feed = cockpit.attach("run-1")
     feed.subscribe(heard.append)
@@ -128,12 +119,12 @@ async def test_a_run_whose_process_is_gone_is_told_as_lost(cockpit_with, other, 
     assert (last.status, last.error_code) == ("lost", "ERR_RUN_LOST")
 
 
-def test_a_process_that_ends_while_somebody_looks_on_makes_its_run_lost(cockpit_with, other, monkeypatch):
+def test_a_process_that_ends_while_somebody_looks_on_makes_its_run_lost(cockpit_with, elsewhere, monkeypatch):
     monkeypatch.setattr(attaching, "OWNER_SECONDS", 0.0)
     code = "from kagura_kernel.journal.owner import process_owner; print(process_owner(), flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as process:
         assert process.stdout is not None
-        other.append(SampleRun().started(owner=process.stdout.readline().strip()))
+        elsewhere.append(SampleRun().started(owner=process.stdout.readline().strip()))
         heard: list[Event] = []
         feed = cockpit_with().attach("run-1")
         feed.subscribe(heard.append)
@@ -149,8 +140,8 @@ def test_a_run_that_nobody_knows_is_refused(cockpit_with):
         cockpit_with().attach("run-none")
 
 
-async def test_a_journal_that_cannot_be_read_ends_the_feed_with_the_reason(cockpit_with, other, monkeypatch):
-    other.append(SampleRun().started(owner=process_owner()))
+async def test_a_journal_that_cannot_be_read_ends_the_feed_with_the_reason(cockpit_with, elsewhere, monkeypatch):
+    elsewhere.append(SampleRun().started(owner=process_owner()))
     feed = cockpit_with().attach("run-1")
 
     def broken(_: Journal) -> int:
@@ -181,11 +172,11 @@ async def test_a_run_of_this_process_is_heard_live(cockpit_with, project):
     assert kinds(again) == [event.kind for event in heard if event.durable]
 
 
-def test_a_lease_of_another_process_is_taken_back_from_here_and_extended_only_there(cockpit_with, other):
+def test_a_lease_of_another_process_is_taken_back_from_here_and_extended_only_there(cockpit_with, elsewhere):
     run = SampleRun()
-    other.append(run.started(owner=process_owner()))
-    ledger = LeaseLedger(other)
-    now = other.clock.now()
+    elsewhere.append(run.started(owner=process_owner()))
+    ledger = LeaseLedger(elsewhere)
+    now = elsewhere.clock.now()
     row = LeaseRow(
         id="lea-1",
         lease_id="lea-1",
@@ -209,7 +200,7 @@ def test_a_lease_of_another_process_is_taken_back_from_here_and_extended_only_th
     assert "run-1 in another kernel (process" in refused.value.message
     cockpit.revoke_lease("lea-1", by="ann")
     assert not ledger.is_live("lea-1")
-    (word,) = Mailbox(other).take(["run-1"], ("leases",))
+    (word,) = Mailbox(elsewhere).take(["run-1"], ("leases",))
     assert word.by == "ann"
     with pytest.raises(LeaseUnknown):
         cockpit.revoke_lease("lea-1", by="ann")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.status import CredentialStatus
 from kagura_kernel.cockpit.sweeping import Sweeping
@@ -30,14 +29,6 @@ from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.patience import wait_until
 
 GLANCES = 5
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[Journal]:
-    """The journal as another process has it."""
-    journal = Journal.open(tmp_path / "home")
-    yield journal
-    journal.close()
 
 
 @pytest.fixture
@@ -125,13 +116,6 @@ def ledger(tmp_path: Path) -> Iterator[LeaseLedger]:
     journal = Journal.open(tmp_path)
     yield LeaseLedger(journal)
     journal.close()
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    engine = Engine()
-    yield engine
-    engine.stop()
 
 
 def begin(ledger: LeaseLedger, key: str, owner: str) -> LeaseRow:

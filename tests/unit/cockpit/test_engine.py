@@ -4,16 +4,7 @@ import threading
 
 import pytest
 
-from kagura_kernel.cockpit.engine import Engine
-
 WORD: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="unset")
-
-
-@pytest.fixture
-def engine():
-    engine = Engine()
-    yield engine
-    engine.stop()
 
 
 async def where() -> str:

@@ -13,7 +13,6 @@ from kagura_kernel.domain.events import PersonHeard, PersonSaid
 from kagura_kernel.domain.sentences import LONGEST, Sentence
 from kagura_kernel.journal import sentences
 from kagura_kernel.journal.schema import messages
-from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.launching import successor, want
 from kagura_kernel.jupyter.slots import press
 from kagura_kernel.jupyter.surface import Surface
@@ -29,14 +28,6 @@ from tests.support.redactors import shared_redactor
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 LISTENING = [Listen(), "As you say."]
-
-
-@pytest.fixture
-def elsewhere(tmp_path):
-    """The journal as another process has it."""
-    journal = Journal.open(tmp_path / "home")
-    yield journal
-    journal.close()
 
 
 def begun(cockpit, project: Path, **fields) -> RunHandle:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +23,10 @@ from kagura_kernel.domain.plugins import PluginFinding, PluginState, Risk, Sever
 from kagura_kernel.plugins.sessions import JailOrder
 from kagura_kernel.testing.patience import eventually
 from tests.support.plugin_events import one_plugin
-from tests.support.plugin_rig import SESSION, SOURCE, PluginRig
+from tests.support.plugin_rig import SESSION, SOURCE, PluginRig, names
 
 OTHER = "ses-2"
 GOES_ON = "The one that is enabled goes on as it was."
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[PluginRig]:
-    rig = PluginRig(tmp_path)
-    yield rig
-    await rig.close()
-    assert rig.jails.open == []
-
-
-def names(rig: PluginRig, session: str = SESSION) -> list[str]:
-    return [plugin.name for plugin in rig.manager.enabled(session)]
 
 
 async def test_nothing_is_enabled_that_nobody_has_audited(rig: PluginRig) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,21 +19,9 @@ from kagura_kernel.domain.errors import (
 from kagura_kernel.domain.events import PluginAudited
 from kagura_kernel.domain.plugins import AuditVerdict, PluginFinding, PluginState, Risk, Severity
 from tests.support.plugin_events import one_plugin
-from tests.support.plugin_rig import SESSION, PluginRig
+from tests.support.plugin_rig import SESSION, PluginRig, names
 
 OTHER = "ses-2"
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[PluginRig]:
-    rig = PluginRig(tmp_path)
-    yield rig
-    await rig.close()
-    assert rig.jails.open == []
-
-
-def names(rig: PluginRig, session: str = SESSION) -> list[str]:
-    return [plugin.name for plugin in rig.manager.enabled(session)]
 
 
 async def test_a_plugin_goes_its_way_from_discovered_to_disabled(rig: PluginRig) -> None:

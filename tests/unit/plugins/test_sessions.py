@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +10,9 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import PluginChanged
 from kagura_kernel.journal.mailbox import send_plugin_word
-from tests.support.plugin_rig import SESSION, PluginRig
+from tests.support.plugin_rig import SESSION, PluginRig, names
 
 OTHER = "ses-2"
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[PluginRig]:
-    rig = PluginRig(tmp_path)
-    yield rig
-    await rig.close()
-    assert rig.jails.open == []
-
-
-def names(rig: PluginRig, session: str = SESSION) -> list[str]:
-    return [plugin.name for plugin in rig.manager.enabled(session)]
 
 
 def word(rig: PluginRig, deed: Any, **more: Any) -> None:
