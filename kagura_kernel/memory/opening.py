@@ -121,10 +121,9 @@ def cloud_access(where: str, environ: Mapping[str, str]) -> CloudAccess:
     Raises:
         MemoryUnavailable: there is no key or no context, or the address would show the key to others.
     """
-    from kagura_kernel.memory.cloud.wire import Named, find_access
+    from kagura_kernel.memory.cloud.wire import find_access
 
-    url = "" if where == CLOUD else where
-    return find_access(Named(url=url), environ, _person_home(environ))
+    return find_access("" if where == CLOUD else where, environ, _person_home(environ))
 
 
 def problem_with(where: str, *, setting: bool = False) -> str:

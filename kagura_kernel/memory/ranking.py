@@ -48,28 +48,27 @@ LONG_ENOUGH = 40
 """A turn of so many words is never held to be short."""
 
 
-@dataclass(frozen=True, slots=True)
 class Weights:
     """What counts how much; found on the tuning half of the benchmark's questions."""
 
-    saturation: float = 1.0  # How soon a word's repetition stops counting (k1 of BM25)
-    length: float = 0.05  # How much a long text is held against its words (b of BM25)
-    previous: float = 0.6  # What a word in the turn before, and after, counts beside one in the turn itself
-    after: float = 0.1
-    before_previous: float = 0.1  # Likewise for the turn before the one before
-    note: float = 0.02  # What those count where the two are not turns of a conversation
-    session: float = 0.2  # What a word anywhere in the same session counts
-    coverage: float = 0.5  # What it adds that a memory has all words of the question rather than one again and again
-    importance: float = 0.02  # The most that these add, as parts of the score; they break ties
-    feedback: float = 0.06
-    age: float = 0.005
+    saturation = 1.0  # How soon a word's repetition stops counting (k1 of BM25)
+    length = 0.05  # How much a long text is held against its words (b of BM25)
+    previous = 0.6  # What a word in the turn before, and after, counts beside one in the turn itself
+    after = 0.1
+    before_previous = 0.1  # Likewise for the turn before the one before
+    note = 0.02  # What those count where the two are not turns of a conversation
+    session = 0.2  # What a word anywhere in the same session counts
+    coverage = 0.5  # What it adds that a memory has all words of the question rather than one again and again
+    importance = 0.02  # The most that these add, as parts of the score; they break ties
+    feedback = 0.06
+    age = 0.005
     # What it adds, as a part of the score, that a turn is no shorter than most: few answers are a word or two
-    substance: float = 0.4
-    speaker: float = 2.5  # What a word counts that is the speaker's name, beside one in the text
-    mention: float = 0.2  # What a word counts in the text that is some speaker's name: mostly it says who is spoken to
-    date: float = 2.5  # What the date of a memory counts
-    dated: float = 0.5  # What a word of the question counts that belongs to a date
-    meaning: float = 0.4  # The part of the score that comes from meaning, where there is a model for it
+    substance = 0.4
+    speaker = 2.5  # What a word counts that is the speaker's name, beside one in the text
+    mention = 0.2  # What a word counts in the text that is some speaker's name: mostly it says who is spoken to
+    date = 2.5  # What the date of a memory counts
+    dated = 0.5  # What a word of the question counts that belongs to a date
+    meaning = 0.4  # The part of the score that comes from meaning, where there is a model for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,23 +110,20 @@ def rarity(rows: int, found: int) -> float:
     return math.log(1 + (max(rows, found) - found + 0.5) / (found + 0.5))
 
 
-def rank(
-    wanted: Sequence[Wanted], places: Mapping[int, Place], weights: Weights, most: int | None = None
-) -> list[Scored]:
+def rank(wanted: Sequence[Wanted], places: Mapping[int, Place], most: int | None = None) -> list[Scored]:
     """The memories in the order of their fit, the best `most` first; those that nothing matches are left out."""
     if not places:
         return []
-    return _Ranking(wanted, places, weights).best(most)
+    return _Ranking(wanted, places).best(most)
 
 
 class _Ranking:
-    def __init__(self, wanted: Sequence[Wanted], places: Mapping[int, Place], weights: Weights) -> None:
+    def __init__(self, wanted: Sequence[Wanted], places: Mapping[int, Place]) -> None:
         self._wanted = wanted
         self._places = places
-        self._weights = weights
         mean = max(8.0, sum(place.length for place in places.values()) / len(places))
         self._enough = min(mean, LONG_ENOUGH)
-        soon, longer = weights.saturation, weights.length
+        soon, longer = Weights.saturation, Weights.length
         # How many times a word has to be in each memory to count half of what it can.
         self._half = {row: soon * (1 + longer * (place.length / mean - 1)) for row, place in places.items()}
         self._total = sum(word.worth for word in wanted) or 1.0
@@ -140,24 +136,24 @@ class _Ranking:
 
     def best(self, most: int | None) -> list[Scored]:
         """The memories that something matches, in their order."""
-        weights, places, own, near = self._weights, self._places, self._own, self._near
+        places, own, near = self._places, self._own, self._near
         moments = [place.at for place in places.values()]
         oldest, span = min(moments), max(1, max(moments) - min(moments))
-        sums = weights.saturation + 1 + weights.session + weights.coverage
-        highest = self._total * sums * (1 + weights.importance + weights.feedback + weights.age + weights.substance)
+        sums = Weights.saturation + 1 + Weights.session + Weights.coverage
+        highest = self._total * sums * (1 + Weights.importance + Weights.feedback + Weights.age + Weights.substance)
         scored = []
         for row in own.keys() | near.keys():
             place = places[row]
             if row not in own and not place.turn:
                 continue
             covered = self._covered.get(row, 0.0)
-            fit = own.get(row, 0.0) + near.get(row, 0.0) + weights.coverage * covered * covered / self._total
+            fit = own.get(row, 0.0) + near.get(row, 0.0) + Weights.coverage * covered * covered / self._total
             if place.turn:
-                fit += weights.session * self._sessions.get(place.session, 0.0)
-            prior = 1 + weights.importance * (2 * place.importance - 1) + weights.age * (place.at - oldest) / span
-            prior += weights.substance * (min(1.0, place.length / self._enough) if place.turn else 1.0)
+                fit += Weights.session * self._sessions.get(place.session, 0.0)
+            prior = 1 + Weights.importance * (2 * place.importance - 1) + Weights.age * (place.at - oldest) / span
+            prior += Weights.substance * (min(1.0, place.length / self._enough) if place.turn else 1.0)
             if place.bias:
-                prior += weights.feedback * math.tanh(place.bias / 2)
+                prior += Weights.feedback * math.tanh(place.bias / 2)
             scored.append((fit * prior, place.at, row))
         scored.sort(reverse=True)
         return [Scored(row, min(1.0, score / highest), self._why(row)) for score, _, row in scored[:most]]
@@ -167,7 +163,7 @@ class _Ranking:
         held = [(word, word.rows[row]) for word in self._wanted if row in word.rows]
         parts = [(word.worth * times / (times + half), word) for word, times in held]
         labels = [(worth, word.label) for worth, word in parts]
-        near = self._near.get(row, 0.0) / (self._weights.saturation + 1)
+        near = self._near.get(row, 0.0) / (Weights.saturation + 1)
         # Who speaks, and when, is not what is said, so that it hides no neighbour.
         if near > sum(worth for worth, word in parts if word.spreads):
             labels.append((near, NEIGHBOUR))
@@ -176,7 +172,7 @@ class _Ranking:
     def _spread(self, word: Wanted) -> None:
         """Give what a word is worth to the memories that have it, to their neighbours, and to their sessions."""
         own = {row: word.rows[row] for row in self._places.keys() & word.rows.keys()}
-        worth = word.worth * (self._weights.saturation + 1)
+        worth = word.worth * (Weights.saturation + 1)
         for row, times in own.items():
             self._own[row] += worth * times / (times + self._half[row])
             self._covered[row] += word.worth
@@ -191,18 +187,18 @@ class _Ranking:
 
     def _around(self, own: Mapping[int, float]) -> dict[int, float]:
         """How often a word is in the neighbours of memories, by how much they count there."""
-        places, weights = self._places, self._weights
+        places = self._places
         times: defaultdict[int, float] = defaultdict(float)
         for row, held in own.items():
             place = places[row]
-            share = held if place.turn else held * weights.note
+            share = held if place.turn else held * Weights.note
             if place.prev in places:
-                times[place.prev] += share * weights.after
+                times[place.prev] += share * Weights.after
             following = places.get(place.after)
             if following is not None:
-                times[place.after] += share * weights.previous
+                times[place.after] += share * Weights.previous
                 if following.after in places:
-                    times[following.after] += share * weights.before_previous
+                    times[following.after] += share * Weights.before_previous
         return times
 
 

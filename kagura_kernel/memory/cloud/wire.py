@@ -58,39 +58,23 @@ class CloudAccess:
             raise unavailable(place_of(self.url), f"the key from {self.source} is no API key", _GET_A_KEY)
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
-    """What the caller names; everything is optional."""
-
-    url: str = ""  # See `CloudAccess`
-    context_id: str = ""
-    key: str = field(default="", repr=False)  # The API key; not shown
-
-
-def find_access(
-    named: Named,
-    environ: Mapping[str, str],
-    home: Path,
-    *,
-    project: Path | None = None,
-    now: datetime | None = None,
-) -> CloudAccess:
+def find_access(url: str, environ: Mapping[str, str], home: Path, *, now: datetime | None = None) -> CloudAccess:
     """How to reach the cloud, by the first source that has a key.
 
     Args:
-        named: What the caller names; its address and its context win whatever the key's source is.
+        url: The address that the caller names, see `CloudAccess`; it wins whatever the key's source is. May be empty.
         environ: `KAGURA_API_KEY`, `KAGURA_MCP_URL`, `KAGURA_CONTEXT_ID`, `KAGURA_PROFILE`.
-        home: The person's home directory.
-        project: Where a `.kagura.json` may be that is read before the home's.
+        home: The person's home directory. A project's `.kagura.json` is not read: it would choose who is told.
         now: For the profile's expiry; the machine's own time unless a test says otherwise.
 
     Raises:
         MemoryUnavailable: there is no key or no context, a file cannot be read, or the sign-in has expired.
     """
-    config, config_name = _config(home, project)
-    context = named.context_id or environ.get("KAGURA_CONTEXT_ID", "") or _text(config, "context_id")
-    url, key, source = _key(named, environ, home, (config, config_name), now or datetime.now(UTC))
-    url = named.url or url or CLOUD
+    file = home / ".kagura.json"
+    config = _object(file) if file.is_file() else {}
+    context = environ.get("KAGURA_CONTEXT_ID", "") or _text(config, "context_id")
+    found, key, source = _key(environ, home, config, now or datetime.now(UTC))
+    url = url or found or CLOUD
     if not key:
         raise unavailable(place_of(url), "there is no key for it", _GET_A_KEY)
     if not context:
@@ -129,17 +113,13 @@ def place_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def _key(
-    named: Named, environ: Mapping[str, str], home: Path, config: tuple[Mapping[str, Any], str], now: datetime
-) -> tuple[str, str, str]:
-    if named.key.strip():
-        return environ.get("KAGURA_MCP_URL", ""), named.key.strip(), "the given key"
+def _key(environ: Mapping[str, str], home: Path, config: Mapping[str, Any], now: datetime) -> tuple[str, str, str]:
     if key := environ.get("KAGURA_API_KEY", "").strip():
         return environ.get("KAGURA_MCP_URL", ""), key, "KAGURA_API_KEY"
     profile = _profile(home / ".kagura" / "credentials.json", environ.get("KAGURA_PROFILE", ""), now)
     if profile is not None:
         return _text(profile, "mcp_url"), _text(profile, "access_token"), "~/.kagura/credentials.json"
-    return _text(config[0], "mcp_url"), _text(config[0], "api_key"), config[1]
+    return _text(config, "mcp_url"), _text(config, "api_key"), ".kagura.json"
 
 
 def _profile(path: Path, wanted: str, now: datetime) -> Mapping[str, Any] | None:
@@ -165,14 +145,6 @@ def _profile(path: Path, wanted: str, now: datetime) -> Mapping[str, Any] | None
         why = f"the sign-in of the profile {name!r} has expired"
         raise unavailable("the cloud", why, "Run any `kagura` command to renew it, or set KAGURA_API_KEY")
     return profile
-
-
-def _config(home: Path, project: Path | None) -> tuple[Mapping[str, Any], str]:
-    for directory in (project, home):
-        path = directory / ".kagura.json" if directory else None
-        if path is not None and path.is_file():
-            return _object(path), ".kagura.json"
-    return {}, ""
 
 
 def _object(path: Path) -> Mapping[str, Any]:
@@ -463,8 +435,8 @@ class EventResource:
 class CloudEvents:
     """Pushes rows; one that is there already is replaced by itself."""
 
-    def __init__(self, access: CloudAccess, resource: EventResource, *, timeout: float = TIMEOUT) -> None:
-        self._wire = CloudWire(access, timeout=timeout)
+    def __init__(self, access: CloudAccess, resource: EventResource) -> None:
+        self._wire = CloudWire(access)
         self._resource = resource
 
     def push(self, rows: Iterable[EventRow]) -> int:

@@ -498,41 +498,40 @@ def search(
     connection: sqlite3.Connection,
     query: Query,
     now: int,
-    weights: Weights,
     broad: set[str],
     similarities: Similarities | None = None,
 ) -> list[Scored]:
     """The rows that fit best, at most `query.k`; `broad` is what `narrowing` learnt of this file so far."""
     total = connection.execute("SELECT coalesce(max(n), 0) FROM facet").fetchone()[0]
     index = Postings(connection, total, narrowing(connection, query, broad))
-    postings = index.read(_asks(query.text, weights))
+    postings = index.read(_asks(query.text))
     wanted = filters_of(query, now)
     rows = _first_look(postings, total)
     places = _candidates(connection, rows, wanted, max(CANDIDATES, 2 * query.k))
     _look_into(connection, postings, list(places)[: max(LOOKED_AT, query.k)], total)
     _add_neighbours(connection, places, wanted)
     most = query.k if similarities is None else None
-    scored = rank(_wanted(postings, total, weights), places, weights, most)
+    scored = rank(_wanted(postings, total), places, most)
     if similarities is not None:
-        scored = _with_meaning(connection, scored, similarities, wanted, query.k, weights)
+        scored = _with_meaning(connection, scored, similarities, wanted, query.k)
     return scored[: query.k]
 
 
-def _asks(text: str, weights: Weights) -> list[Ask]:
+def _asks(text: str) -> list[Ask]:
     marks = marks_in(fold(text))
-    asks = [Ask(f"date: {mark[1:]}", (date_mark(mark),), weights.date, "date") for mark in marks]
+    asks = [Ask(f"date: {mark[1:]}", (date_mark(mark),), Weights.date, "date") for mark in marks]
     for term in query_terms(text)[:MOST_TERMS]:
-        dated = weights.dated if marks and names_date(term.label) else 1.0
+        dated = Weights.dated if marks and names_date(term.label) else 1.0
         asks.append(Ask(term.label, term.forms, term.weight * dated))
         named = tuple(speaker_mark(form) for form in term.forms)
-        asks.append(Ask(term.label, named, term.weight * weights.speaker, "speaker"))
+        asks.append(Ask(term.label, named, term.weight * Weights.speaker, "speaker"))
     return asks
 
 
-def _wanted(postings: Sequence[Posting], total: int, weights: Weights) -> list[Wanted]:
+def _wanted(postings: Sequence[Posting], total: int) -> list[Wanted]:
     names = {posting.ask.label for posting in postings if posting.ask.kind == "speaker"}
     return [
-        posting.wanted(total, weights.mention if posting.ask.kind == "word" and posting.ask.label in names else 1.0)
+        posting.wanted(total, Weights.mention if posting.ask.kind == "word" and posting.ask.label in names else 1.0)
         for posting in postings
     ]
 
@@ -589,11 +588,10 @@ def _with_meaning(
     similarities: Similarities,
     wanted: Filters,
     k: int,
-    weights: Weights,
 ) -> list[Scored]:
     near = _places(connection, similarities.nearest(max(CANDIDATES, 4 * k)), wanted)
     rows = list(dict.fromkeys([*(found.number for found in scored), *near]))
-    return fused(scored, similarities.of(rows), weights.meaning)
+    return fused(scored, similarities.of(rows), Weights.meaning)
 
 
 def _places(connection: sqlite3.Connection, rows: Sequence[int], wanted: Filters) -> dict[int, Place]:

@@ -27,7 +27,6 @@ from kagura_kernel.domain.memory import (
     Recalled,
     Tier,
 )
-from kagura_kernel.memory.ranking import Weights
 from kagura_kernel.memory.sqlite import connections
 from kagura_kernel.memory.sqlite.connections import Connections
 from kagura_kernel.memory.sqlite.meanings import Meanings, TextEncoder
@@ -290,7 +289,6 @@ MOST_EXPLORED = 1_000
 DEEPEST = 32
 
 _SYSTEM = SystemClock()
-_WEIGHTS = Weights()
 
 
 class SqliteMemory(Closing):
@@ -299,7 +297,6 @@ class SqliteMemory(Closing):
     Args:
         path: The file; it and its directory are made, for their owner alone, when they are missing.
         clock: What says when something is remembered, and what has expired.
-        weights: What counts how much in `recall`.
         encoder: What knows the meaning of texts; None for words alone. See `Meanings` for when it is asked.
 
     Raises:
@@ -311,12 +308,10 @@ class SqliteMemory(Closing):
         path: str | Path,
         *,
         clock: Clock = _SYSTEM,
-        weights: Weights = _WEIGHTS,
         encoder: TextEncoder | None = None,
     ) -> None:
         self.path = Path(path).expanduser().absolute()
         self._clock = clock
-        self._weights = weights
         self._broad: set[str] = set()
         self._connections = Connections(self.path)
         try:
@@ -372,7 +367,7 @@ class SqliteMemory(Closing):
             if not query.text.strip():
                 listed = _memories(connection, newest(connection, query, self._now()))
                 return tuple(Recalled(memory, 0.0) for memory in listed.values())
-            found = search(connection, query, self._now(), self._weights, self._broad, similarities)
+            found = search(connection, query, self._now(), self._broad, similarities)
             memories = _memories(connection, [one.number for one in found])
         return tuple(_recalled(memories[one.number], one.score, one.why, query) for one in found)
 

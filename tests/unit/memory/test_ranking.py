@@ -11,7 +11,6 @@ from kagura_kernel.memory.ranking import (
     Place,
     Scored,
     Wanted,
-    Weights,
     fused,
     has_to_do_with,
     rank,
@@ -21,8 +20,6 @@ from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.memory.store import memory_of
 from tests.support.recall_corpus.making import LANGUAGES, make_corpus
 
-WEIGHTS = Weights()
-
 
 def _place(number: int, **changes: object) -> Place:
     place = Place(number, 0, 0, number, turn=False, length=10, at=0, importance=0.5, bias=0)
@@ -30,7 +27,7 @@ def _place(number: int, **changes: object) -> Place:
 
 
 def _order(wanted: list[Wanted], *places: Place) -> list[int]:
-    return [found.number for found in rank(wanted, {place.number: place for place in places}, WEIGHTS)]
+    return [found.number for found in rank(wanted, {place.number: place for place in places})]
 
 
 def test_a_rare_word_counts_more_than_a_common_one():
@@ -58,7 +55,7 @@ def test_a_turn_of_a_word_or_two_is_found_after_one_that_says_something(turn, or
 
 def test_the_turn_after_a_question_is_found_by_the_words_of_the_question():
     turns = [_place(1, turn=True, after=2, session=1), _place(2, turn=True, prev=1, session=1)]
-    found = rank([Wanted("pottery", 3.0, {1: 1.0})], {turn.number: turn for turn in turns}, WEIGHTS)
+    found = rank([Wanted("pottery", 3.0, {1: 1.0})], {turn.number: turn for turn in turns})
 
     assert [one.number for one in found] == [1, 2]
     assert found[1].why == (NEIGHBOUR,)
@@ -81,7 +78,7 @@ def test_importance_feedback_and_age_decide_between_equals_alone():
 def test_what_matched_is_told_the_strongest_first():
     wanted = [Wanted("weak", 1.0, {1: 1.0}), Wanted("strong", 5.0, {1: 1.0})]
 
-    assert rank(wanted, {1: _place(1)}, WEIGHTS)[0].why == ("strong", "weak")
+    assert rank(wanted, {1: _place(1)})[0].why == ("strong", "weak")
 
 
 @given(
@@ -94,7 +91,7 @@ def test_scores_lie_between_0_and_1_and_fall(words, turn):
         number: _place(number, turn=turn, prev=number - 1, after=(number + 1) % 7, session=1) for number in range(1, 7)
     }
 
-    scores = [found.score for found in rank(wanted, places, WEIGHTS)]
+    scores = [found.score for found in rank(wanted, places)]
 
     assert all(0 < score <= 1 for score in scores)
     assert scores == sorted(scores, reverse=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.errors import MemoryUnavailable
-from kagura_kernel.memory.cloud.wire import CLOUD, CloudAccess, Named, find_access
+from kagura_kernel.memory.cloud.wire import CLOUD, CloudAccess, find_access
 
 CONTEXT = "5f0c1d3a-7a54-4a7e-9a51-0f6d3b1a2c4d"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,45 +37,42 @@ def everything(home: Path) -> Path:
     return home
 
 
-def test_the_key_that_is_named_wins(everything):
-    named = Named("https://mine.example/mcp", "context-1", "key-named")
-    found = find_access(named, {"KAGURA_API_KEY": "key-environment"}, everything, now=NOW)
-    assert (found.key, found.url, found.context_id) == ("key-named", "https://mine.example/mcp", "context-1")
+def test_the_address_that_is_named_wins(everything):
+    found = find_access("https://mine.example/mcp", {"KAGURA_API_KEY": "key-environment"}, everything, now=NOW)
+    assert (found.key, found.url) == ("key-environment", "https://mine.example/mcp")
 
 
-def test_then_the_environment(everything):
+def test_the_environment_comes_first(everything):
     environ = {"KAGURA_API_KEY": " key-environment ", "KAGURA_CONTEXT_ID": "context-2"}
-    found = find_access(Named(), environ, everything, now=NOW)
+    found = find_access("", environ, everything, now=NOW)
     assert (found.key, found.url, found.context_id) == ("key-environment", CLOUD, "context-2")
     environ["KAGURA_MCP_URL"] = "https://other.example/mcp"
-    assert find_access(Named(), environ, everything, now=NOW).url == "https://other.example/mcp"
+    assert find_access("", environ, everything, now=NOW).url == "https://other.example/mcp"
 
 
 def test_then_the_profile_that_is_asked_for_or_the_usual_one(everything):
-    found = find_access(Named(key="  "), {"KAGURA_API_KEY": ""}, everything, now=NOW)
+    found = find_access("", {"KAGURA_API_KEY": ""}, everything, now=NOW)
     assert (found.key, found.url, found.context_id) == ("key-profile", "https://team.example/mcp", CONTEXT)
-    assert find_access(Named(), {"KAGURA_PROFILE": "work"}, everything, now=NOW).key == "key-work"
+    assert find_access("", {"KAGURA_PROFILE": "work"}, everything, now=NOW).key == "key-work"
 
 
 def test_then_the_file_in_the_home_directory(everything):
     (everything / ".kagura" / "credentials.json").unlink()
-    found = find_access(Named(), {}, everything, now=NOW)
+    found = find_access("", {}, everything, now=NOW)
     assert (found.key, found.url) == ("key-file", "https://file.example/mcp")
 
 
-def test_a_project_chooses_no_server_unless_it_is_named(everything, tmp_path, monkeypatch):
+def test_a_project_chooses_no_server(everything, tmp_path, monkeypatch):
     (everything / ".kagura" / "credentials.json").unlink()
     project = tmp_path / "project"
     write(project / ".kagura.json", {"api_key": "key-evil", "mcp_url": "https://evil.example/mcp"})
     monkeypatch.chdir(project)
-    assert find_access(Named(), {}, everything, now=NOW).key == "key-file"
-    found = find_access(Named(context_id=CONTEXT), {}, everything, project=project, now=NOW)
-    assert found.key == "key-evil"
+    assert find_access("", {}, everything, now=NOW).key == "key-file"
 
 
 def test_a_profile_that_is_not_there_is_not_replaced_by_another(everything):
     with pytest.raises(MemoryUnavailable, match="no profile 'play'"):
-        find_access(Named(), {"KAGURA_PROFILE": "play"}, everything, now=NOW)
+        find_access("", {"KAGURA_PROFILE": "play"}, everything, now=NOW)
 
 
 def test_a_sign_in_that_has_expired_says_how_to_renew_it(home):
@@ -84,22 +81,22 @@ def test_a_sign_in_that_has_expired_says_how_to_renew_it(home):
         {"profiles": {"default": profile("key-old", expires_at="2025-12-31T00:00:00Z")}},
     )
     with pytest.raises(MemoryUnavailable, match=r"has expired.*renew") as refusal:
-        find_access(Named(), {}, home, now=NOW)
+        find_access("", {}, home, now=NOW)
     assert "key-old" not in str(refusal.value)
 
 
 def test_without_a_key_or_a_context_it_says_how_to_get_one(home):
     with pytest.raises(MemoryUnavailable, match=r"no key for it.*KAGURA_API_KEY"):
-        find_access(Named(), {}, home, now=NOW)
+        find_access("", {}, home, now=NOW)
     with pytest.raises(MemoryUnavailable, match=r"no context is named.*KAGURA_CONTEXT_ID"):
-        find_access(Named(key="key-named"), {}, home, now=NOW)
+        find_access("", {"KAGURA_API_KEY": "key-named"}, home, now=NOW)
 
 
 @pytest.mark.parametrize("broken", ["{not json", "[1, 2]", '"key-text"'])
 def test_a_file_that_cannot_be_read_does_not_show_what_is_in_it(home, broken):
     write(home / ".kagura.json", broken)
     with pytest.raises(MemoryUnavailable, match="cannot be read as JSON") as refusal:
-        find_access(Named(), {}, home, now=NOW)
+        find_access("", {}, home, now=NOW)
     assert broken not in str(refusal.value)
 
 
@@ -135,4 +132,3 @@ def test_a_key_that_cannot_be_sent_is_refused_unseen(key):
 
 def test_a_key_is_not_shown():
     assert "key-secret" not in repr(CloudAccess(CLOUD, CONTEXT, "key-secret"))
-    assert "key-secret" not in repr(Named(key="key-secret"))
