@@ -349,7 +349,7 @@ def _as_in(view: PluginView | None, session: str, row: PluginRow) -> PluginRow:
     return replace(row, state=view.state(session), config=dict(use.config), opens=use.permissions)
 
 
-def wait_for(journal: Journal, session: str, done: Callable[[], str], *, seconds: float = _ANSWER_SECONDS) -> str:
+def wait_for(journal: Journal, session: str, done: Callable[[], str]) -> str:
     """What became of a word that was left for a session: what `done` says, as soon as it says something.
 
     Returns:
@@ -357,7 +357,7 @@ def wait_for(journal: Journal, session: str, done: Callable[[], str], *, seconds
     """
     if session not in live_sessions(journal):
         return ""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + _ANSWER_SECONDS
     while not (said := done()) and time.monotonic() < end:
         time.sleep(_LOOK_SECONDS)
     return said

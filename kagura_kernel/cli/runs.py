@@ -255,9 +255,7 @@ def _instead(journal: Journal, run_id: str, sentence: Sentence, *, as_json: bool
     return carry_out_here(going_on(journal, run_id, sentence.text), as_json=as_json)
 
 
-def contain(
-    journal: Journal, run_ids: Sequence[str], *, by: str, seconds: float, pause: Callable[[float], None] = time.sleep
-) -> list[Contained]:
+def contain(journal: Journal, run_ids: Sequence[str], *, by: str, seconds: float) -> list[Contained]:
     """Leave each run the word to stop, and wait until all are over or the time is up.
 
     A run whose process is gone cannot hear; it is marked as lost, and so is every other such run.
@@ -270,7 +268,7 @@ def contain(
     waiting = ask_to_stop(journal, run_ids, by=by)
     until = time.monotonic() + seconds
     while set(_going_on(journal)) & waiting.keys() and time.monotonic() < until:
-        pause(_GLANCE)
+        time.sleep(_GLANCE)
         if not all(map(owner_alive, waiting.values())):
             mark_lost(journal)
     return [_ended(journal, run_id, was_over=run_id not in before, seconds=seconds) for run_id in run_ids]

@@ -90,10 +90,10 @@ class Records:
             here=frozenset(here),
         )
 
-    def costs(self, session_id: str, *, days: int = COST_DAYS) -> CostReport:
+    def costs(self, session_id: str) -> CostReport:
         """What was spent today, by a session, under a budget, and in the last days."""
         today = self._clock.now().date()
-        since = today - timedelta(days=days - 1)
+        since = today - timedelta(days=COST_DAYS - 1)
         return CostReport(
             today=spending.spent(self._journal, day=today),
             session=spending.spent(self._journal, session_id=session_id),

@@ -234,7 +234,7 @@ class Enabler:
                     self._sessions.put(session_id, examined.name, standing)
                 put_off = partial(self._quarantine_soon, session_id, examined.found)
                 order = JailOrder(session_id, examined.found, plan, put_off)
-                plugin = JailedPlugin(order, self._parts.start_jail, self._parts.clock, self._parts.idle_seconds)
+                plugin = JailedPlugin(order, self._parts.start_jail, self._parts.clock)
                 await self._open(session_id, plugin, standing)
                 await self._enter(session_id, plugin, standing, by=by, via=via, anew=anew)
             except KaguraError as error:

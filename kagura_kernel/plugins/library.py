@@ -16,7 +16,6 @@ from kagura_kernel.domain.events import PluginSeen
 from kagura_kernel.domain.plugins import PluginPlace, Risk
 from kagura_kernel.journal.plugins import PluginHistory
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.plugins.calling import EnabledPlugin, plugin_briefing
 from kagura_kernel.plugins.configuration import Schema, read_schema
 from kagura_kernel.plugins.decisions import ApprovalBook, QuarantineBook
 from kagura_kernel.plugins.manifest import Discovery, Found, discover, load_found
@@ -170,8 +169,6 @@ def _project_of(place: PluginPlace, project: Path | None) -> str:
     return str(project) if place == "project" and project is not None else ""
 
 
-IDLE_SECONDS = 600.0
-
 Places = Callable[[Path | None], Sequence[tuple[PluginPlace, Path]]]
 """Where plugins lie for a project, or without one, the most trusted place first."""
 
@@ -196,9 +193,6 @@ class ManagerParts:
     trust: TrustBook  # Authors whose signatures count
     start_jail: StartJail  # Makes the jail of an enabled plugin
     max_risk: Risk = Risk.MEDIUM  # The highest risk at which a plugin may be enabled or approved
-    # How long a jail may be without a call until it is ended; the next call starts it again
-    idle_seconds: float = IDLE_SECONDS
-    brief: Callable[[Sequence[EnabledPlugin]], str] = plugin_briefing  # What a brain is told of enabled plugins
     # Takes secrets out of a text, a finding or a report: the same type comes back. A brain that audits is shown the
     # source as it is.
     redact: Callable[[Any], Any] = as_it_is

@@ -13,7 +13,7 @@ from kagura_kernel.domain.errors import KaguraError, PluginChangedSince
 from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginPermissions, PluginPlace, PluginState, Risk
 from kagura_kernel.journal.mailbox import PluginWord, take_plugin_words
 from kagura_kernel.journal.plugins import PluginHistory, PluginLogLine, plugin_log
-from kagura_kernel.plugins.calling import EnabledPlugin
+from kagura_kernel.plugins.calling import EnabledPlugin, plugin_briefing
 from kagura_kernel.plugins.decisions import ApprovalRecord
 from kagura_kernel.plugins.enabling import CHANGED, Enabler, why_barred, why_outlived
 from kagura_kernel.plugins.library import Examined, Library, ManagerParts
@@ -270,7 +270,7 @@ class PluginManager:
 
     def briefing(self, session_id: str) -> str:
         """What a brain is told of them."""
-        return self._parts.brief(self._sessions.running(session_id))
+        return plugin_briefing(self._sessions.running(session_id))
 
     async def hear(self, session_ids: Sequence[str]) -> tuple[PluginWord, ...]:
         """Take the words that other processes left for these sessions, and do those that nobody has to be asked about.

@@ -65,11 +65,14 @@ failed), `PluginTimeout`, `PluginJailBroken` (its process ended before it could 
 `WorkspaceError` (a path of the plan cannot be shown to it).
 """
 
+IDLE_SECONDS = 600.0
+"""How long a jail may be without a call until it is ended; the next call starts it again."""
+
 
 class JailedPlugin:
     """An `EnabledPlugin`; lives on the engine's loop."""
 
-    def __init__(self, order: JailOrder, start: StartJail, clock: Clock, idle_seconds: float) -> None:
+    def __init__(self, order: JailOrder, start: StartJail, clock: Clock) -> None:
         self.found = order.found  # What was loaded: name, place, manifest and bytes
         self.hints: Hints = order.found.manifest.hints  # What its author wants a brain to know
         # What guest code may import; empty before `open`
@@ -77,7 +80,6 @@ class JailedPlugin:
         self._order = order
         self._start = start
         self._clock = clock
-        self._idle = idle_seconds
         self._lock = asyncio.Lock()
         self._jail: RunningJail | None = None
         self._starting: asyncio.Future[RunningJail] | None = None
@@ -178,7 +180,7 @@ class JailedPlugin:
         """Ends the jail when it has not been called for a while."""
         while True:
             idle_since = self._clock.monotonic() if self._under_way else self._used
-            left = idle_since + self._idle - self._clock.monotonic()
+            left = idle_since + IDLE_SECONDS - self._clock.monotonic()
             if left > 0:
                 await self._clock.sleep(left)
                 continue

@@ -38,7 +38,6 @@ from kagura_kernel.plugins.signature import MAX_AUTHOR
 from kagura_kernel.plugins.text import reason, unseen
 
 if TYPE_CHECKING:
-    import httpx
     from tuf.ngclient import FetcherInterface, Updater
 
 
@@ -217,13 +216,13 @@ def _is_loopback(url: str) -> bool:
     return urlsplit(url).hostname in LOOPBACK
 
 
-def first_root(name: str, place: str, transport: httpx.BaseTransport | None = None) -> bytes:
+def first_root(name: str, place: str) -> bytes:
     """The first root that a repository shows; whether it is the right one is for its hash to tell.
 
     Raises `PluginRepositoryError`: it cannot be had.
     """
     try:
-        return _read(place, f"{_base(place)}{METADATA}/{FIRST_ROOT}", transport)
+        return _read(place, f"{_base(place)}{METADATA}/{FIRST_ROOT}")
     except NotUnpacked as error:
         raise PluginRepositoryError(name, f"shows no root: it {error}") from error
 
@@ -234,13 +233,11 @@ class RepositoryClient:
     Args:
         trusted: It.
         home: Where what was seen of repositories is kept, so that nobody can show something older later.
-        transport: Carries requests; for tests.
     """
 
-    def __init__(self, trusted: TrustedRepository, home: Path, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(self, trusted: TrustedRepository, home: Path) -> None:
         self._trusted = trusted
         self._seen = home / trusted.name
-        self._transport = transport
 
     def offers(self) -> list[Offer]:
         """Everything that it has now.
@@ -296,7 +293,7 @@ class RepositoryClient:
                     str(self._seen),
                     f"{base}{METADATA}/",
                     target_base_url=f"{base}{TARGETS}/",
-                    fetcher=_fetcher(self._trusted.url, self._transport),
+                    fetcher=_fetcher(self._trusted.url),
                     bootstrap=self._trusted.root,
                 )
         except (exceptions.RepositoryError, exceptions.DownloadError) as error:
@@ -342,14 +339,14 @@ def _base(place: str) -> str:
     return place if is_address(place) else f"{Path(place).as_uri()}/"
 
 
-def _fetcher(place: str, transport: httpx.BaseTransport | None) -> FetcherInterface:
+def _fetcher(place: str) -> FetcherInterface:
     from tuf.api.exceptions import DownloadError, DownloadHTTPError
     from tuf.ngclient import FetcherInterface
 
     class Fetcher(FetcherInterface):
         def _fetch(self, url: str) -> Iterator[bytes]:
             try:
-                return iter([_read(place, url, transport)])
+                return iter([_read(place, url)])
             except NotAnswered as error:
                 raise DownloadHTTPError(str(error), error.status) from error
             except NotUnpacked as error:
@@ -358,9 +355,9 @@ def _fetcher(place: str, transport: httpx.BaseTransport | None) -> FetcherInterf
     return Fetcher()
 
 
-def _read(place: str, url: str, transport: httpx.BaseTransport | None) -> bytes:
+def _read(place: str, url: str) -> bytes:
     if is_address(place):
-        return fetch_archive(url, transport, loopback=_is_loopback(place))
+        return fetch_archive(url, loopback=_is_loopback(place))
     root, path = Path(place).resolve(), Path(unquote(urlsplit(url).path)).resolve()
     if not path.is_relative_to(root):
         raise NotUnpacked("names a file that lies outside of its folder")

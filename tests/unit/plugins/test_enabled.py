@@ -8,13 +8,11 @@ import pytest
 
 from kagura_kernel.domain.errors import PluginCallRefused, PluginJailBroken, PluginRefused
 from kagura_kernel.plugins.permissions import JailPlan, NetRule, ShownPath
-from kagura_kernel.plugins.sessions import FAILED_STARTS, JailedPlugin, JailOrder
+from kagura_kernel.plugins.sessions import FAILED_STARTS, IDLE_SECONDS, JailedPlugin, JailOrder
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
 from tests.support.plugin_rig import FakeJail, FakeJails
 from tests.support.sample_plugin import sample_plugin
-
-IDLE = 600.0
 
 
 class Enabled:
@@ -26,7 +24,7 @@ class Enabled:
         self.jails = FakeJails()
         self.put_off: list[str] = []
         order = JailOrder("ses-1", self.found, plan or JailPlan(), self.put_off.append)
-        self.plugin = JailedPlugin(order, self.jails, self.clock, IDLE)
+        self.plugin = JailedPlugin(order, self.jails, self.clock)
 
     async def greet(self) -> Any:
         return await self.plugin.call("greeting", "greet", ["ada"], {})
@@ -51,10 +49,10 @@ async def test_it_is_what_was_loaded(one: Enabled) -> None:
 
 async def test_a_jail_that_nobody_calls_ends_and_the_next_call_starts_another_of_the_same_bytes(one: Enabled) -> None:
     await one.plugin.open()
-    await one.clock.advance(IDLE - 1)
+    await one.clock.advance(IDLE_SECONDS - 1)
     assert one.jails.open
     await one.greet()
-    await one.clock.advance(IDLE - 1)
+    await one.clock.advance(IDLE_SECONDS - 1)
     assert one.jails.open
     await one.clock.advance(2)
     assert one.jails.open == []
@@ -62,7 +60,7 @@ async def test_a_jail_that_nobody_calls_ends_and_the_next_call_starts_another_of
     assert await one.greet() == ["greeting", "greet", ["ada"], {}]
     first, second = one.jails.started
     assert second.order is first.order
-    await one.clock.advance(IDLE + 1)
+    await one.clock.advance(IDLE_SECONDS + 1)
     assert one.jails.open == []
 
 
@@ -76,7 +74,7 @@ async def test_a_jail_that_nobody_calls_ends_and_the_next_call_starts_another_of
 async def test_a_jail_that_writes_or_reaches_hosts_stays_since_another_would_begin_its_budgets_anew(plan):
     one = Enabled(plan)
     await one.plugin.open()
-    await one.clock.advance(3 * IDLE)
+    await one.clock.advance(3 * IDLE_SECONDS)
     assert one.jails.open
     await one.greet()
     assert len(one.jails.started) == 1
@@ -93,11 +91,11 @@ async def test_a_long_call_is_not_taken_for_idleness(one: Enabled) -> None:
     one.jails.answer = answering
     await one.plugin.open()
     call = asyncio.create_task(one.greet())
-    await one.clock.advance(3 * IDLE)
+    await one.clock.advance(3 * IDLE_SECONDS)
     assert one.jails.open
     answer.set_result("done")
     assert await call == "done"
-    await one.clock.advance(IDLE - 1)
+    await one.clock.advance(IDLE_SECONDS - 1)
     assert one.jails.open
     await one.clock.advance(2)
     assert one.jails.open == []
@@ -105,7 +103,7 @@ async def test_a_long_call_is_not_taken_for_idleness(one: Enabled) -> None:
 
 async def test_of_many_calls_at_once_to_one_that_rests_one_starts_the_jail(one: Enabled) -> None:
     await one.plugin.open()
-    await one.clock.advance(IDLE + 1)
+    await one.clock.advance(IDLE_SECONDS + 1)
     assert len(await asyncio.gather(*(one.greet() for _ in range(20)))) == 20
     assert len(one.jails.started) == 2
 
@@ -154,7 +152,7 @@ async def test_whoever_stops_waiting_for_a_start_ends_it_and_is_told_nothing_els
 
 async def test_one_that_does_not_come_up_again_and_again_is_put_off(one: Enabled) -> None:
     await one.plugin.open()
-    await one.clock.advance(IDLE + 1)
+    await one.clock.advance(IDLE_SECONDS + 1)
     one.jails.failing = [PluginJailBroken("greeter", "it ended") for _ in range(FAILED_STARTS + 1)]
     for number in range(1, FAILED_STARTS + 2):
         with pytest.raises(PluginJailBroken):
@@ -169,7 +167,7 @@ async def test_failed_starts_count_only_in_a_row(one: Enabled) -> None:
         with pytest.raises(PluginRefused):
             await one.greet()
         await one.greet()
-        await one.clock.advance(IDLE + 1)
+        await one.clock.advance(IDLE_SECONDS + 1)
     assert one.put_off == []
 
 
@@ -184,7 +182,7 @@ async def resting(one: Enabled) -> asyncio.Event:
     go_on = asyncio.Event()
     await one.plugin.open()
     one.jails.started[0].__class__ = Slow
-    await one.clock.advance(IDLE + 1)
+    await one.clock.advance(IDLE_SECONDS + 1)
     return go_on
 
 
