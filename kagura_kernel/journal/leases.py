@@ -23,6 +23,7 @@ from sqlalchemy import Row, bindparam, insert, or_, select, text, update
 from kagura_kernel.domain.errors import LeaseEnded, RunUnknown, UnknownName
 from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.rows import made_of
 from kagura_kernel.journal.schema import events, leases, runs
 from kagura_kernel.journal.store import Journal
 
@@ -228,27 +229,15 @@ class LeaseLedger:
 
 
 def _row(found: Row[Any]) -> LeaseRow:
-    return LeaseRow(
-        id=found.id,
-        lease_id=found.lease_id,
-        run_id=found.run_id,
-        session_id=found.session_id,
-        owner=found.owner,
-        provider=found.provider,
-        scope=found.scope,
+    return made_of(
+        LeaseRow,
+        found,
         began_at=moment(found.began_at),
         expires_at=moment(found.expires_at),
         dies_at=moment(found.dies_at),
-        total_seconds=found.total_seconds,
-        spent_seconds=found.spent_seconds,
-        renewals_left=found.renewals_left,
-        state=found.state,
-        handle=found.handle,
-        attempts=found.attempts,
         retry_at=moment(found.retry_at) if found.retry_at else None,
         claimed_by=found.claimed_by or "",
         ended_at=moment(found.ended_at) if found.ended_at else None,
-        why=found.why,
     )
 
 
@@ -377,17 +366,11 @@ def _with_ledger(view: LeaseView, rows: list[LeaseRow]) -> LeaseView:
 def _of_rows(rows: list[LeaseRow]) -> LeaseView:
     """The newest credential speaks for its lease."""
     row = next((row for row in reversed(rows) if row.state != "owed"), rows[-1])
-    return LeaseView(
-        lease_id=row.lease_id,
-        run_id=row.run_id,
-        session_id=row.session_id,
-        provider=row.provider,
-        scope=row.scope,
+    return made_of(
+        LeaseView,
+        row,
         state=row.state if row.state != "gone" else "released",
-        expires_at=row.expires_at,
         budget_left=max(0.0, row.total_seconds - row.spent_seconds),
-        renewals_left=row.renewals_left,
-        why=row.why,
         revocable=row.state != "owed",
     )
 
@@ -395,18 +378,5 @@ def _of_rows(rows: list[LeaseRow]) -> LeaseView:
 def _view(event: LeaseChanged, before: LeaseView | None, *, here: bool) -> LeaseView:
     # How it is used does not change, and is not said again while nothing is in the box.
     way, place = (event.way, event.place) if event.way or before is None else (before.way, before.place)
-    return LeaseView(
-        lease_id=event.lease_id,
-        run_id=event.run_id,
-        session_id=event.session_id,
-        provider=event.provider,
-        scope=event.scope,
-        state=_STATES[event.change],
-        expires_at=event.expires_at,
-        budget_left=event.seconds_left,
-        renewals_left=event.renewals_left,
-        way=way,
-        place=place,
-        why=event.why,
-        here=here,
-    )
+    state = _STATES[event.change]
+    return made_of(LeaseView, event, state=state, budget_left=event.seconds_left, way=way, place=place, here=here)

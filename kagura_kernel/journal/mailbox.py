@@ -30,8 +30,9 @@ from kagura_kernel.journal import views
 from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.owner import mark_lost, owner_alive
 from kagura_kernel.journal.place import is_url
-from kagura_kernel.journal.rows import Message, Word
-from kagura_kernel.journal.schema import approvals, messages, runs
+from kagura_kernel.journal.rows import Message, Word, made_of
+from kagura_kernel.journal.schema import DECISION, approvals, messages, runs
+from kagura_kernel.journal.statements import given
 from kagura_kernel.journal.store import Journal
 
 PAUSE_SECONDS, SERVER_PAUSE, LONGEST_PAUSE = 0.05, 0.2, 0.5
@@ -90,25 +91,10 @@ class Glance:
         self._wanted += 1
 
 
-_DECISION = select(
-    approvals.c.id,
-    approvals.c.verdict,
-    approvals.c.decided_by,
-    approvals.c.via,
-    approvals.c.decided_at,
-    approvals.c.answer,
-)
+_DECISION = select(approvals.c.id, *(approvals.c[name] for name in DECISION.split()))
 _ONE = _DECISION.where(approvals.c.id == bindparam("key"))
 _DECIDE = (
-    update(approvals)
-    .where(approvals.c.id == bindparam("key"), approvals.c.verdict.is_(None))
-    .values(
-        verdict=bindparam("verdict"),
-        decided_by=bindparam("decided_by"),
-        via=bindparam("via"),
-        decided_at=bindparam("decided_at"),
-        answer=bindparam("answer"),
-    )
+    update(approvals).where(approvals.c.id == bindparam("key"), approvals.c.verdict.is_(None)).values(given(DECISION))
 )
 _DECIDE_IN_TIME = _DECIDE.where(approvals.c.deadline_at >= bindparam("decided_at"))
 _PENDING = select(approvals).where(approvals.c.verdict.is_(None)).order_by(approvals.c.requested_at, approvals.c.id)
@@ -137,23 +123,9 @@ class Mailbox:
     def post(self, request: ApprovalRequest) -> None:
         """Make a question visible to others; may be called twice, the first text stands."""
         # Lists read approvals here, and import no events.
-        from kagura_kernel.journal.projection import approval_times, open_approval
+        from kagura_kernel.journal.projection import asked_values, open_approval
 
-        values = {
-            "id": request.id,
-            "run_id": request.run_id,
-            "session_id": request.session_id,
-            "kind": str(request.kind),
-            "title": as_text(request.title),
-            "detail": json.dumps(request.detail),
-            "reason": as_text(request.reason),
-            "arguments": json.dumps(dict(request.arguments), default=str),
-            "options": json.dumps(request.options),
-            "lineage": json.dumps(request.lineage),
-            "call_id": request.call_id,
-            "content_hash": request.content_hash,
-            **approval_times(request.requested_at, request.deadline),
-        }
+        values = asked_values(request, request.id, str(request.kind), request.requested_at)
         with self._journal.writing() as writing:
             open_approval(writing.connection, values)
 
@@ -261,18 +233,13 @@ def _decision(row: Row[Any]) -> Decision:
 
 
 def _request(row: Row[Any]) -> ApprovalRequest:
-    return ApprovalRequest(
-        id=row.id,
-        run_id=row.run_id,
-        session_id=row.session_id,
+    return made_of(
+        ApprovalRequest,
+        row,
         kind=ApprovalKind(row.kind),
-        title=row.title,
         detail=json.loads(row.detail),
         requested_at=moment(row.requested_at),
-        reason=row.reason,
         arguments=json.loads(row.arguments),
-        call_id=row.call_id,
-        deadline=row.deadline,
         options=tuple(json.loads(row.options)),
         lineage=tuple(json.loads(row.lineage)),
     )

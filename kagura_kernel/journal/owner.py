@@ -34,6 +34,11 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _OUTERMOST = "4026531836"
 """The pid namespace of a Linux machine itself, as every kernel numbers it."""
 _NO_TIME = "0"
+_KEPT = (
+    *("brain", "model", "brain_session", "turns", "tool_calls", "reported_usd", "computed_usd", "cost_source"),
+    *("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"),
+)
+"""What the end of a run that was lost repeats of what was counted so far."""
 
 
 def process_owner() -> str:
@@ -131,19 +136,8 @@ def _finish_lost(writing: Writing, run_id: str, clock: Clock, why: str = "") -> 
             status="lost",
             error_code=error.code,
             error=error.message,
-            brain=row.brain,
-            model=row.model,
-            turns=row.turns,
-            tool_calls=row.tool_calls,
-            input_tokens=row.input_tokens,
-            output_tokens=row.output_tokens,
-            cache_read_tokens=row.cache_read_tokens,
-            cache_write_tokens=row.cache_write_tokens,
-            reported_usd=row.reported_usd,
-            computed_usd=row.computed_usd,
-            cost_source=row.cost_source,
             duration=max(0.0, (now - moment(row.started_at)).total_seconds()),
-            brain_session=row.brain_session,
+            **{name: getattr(row, name) for name in _KEPT},
         )
     )
     return True

@@ -10,7 +10,7 @@ from sqlalchemy import Row, case, exists, select
 
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.journal.encoding import as_text, moment
-from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
+from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow, made_of
 from kagura_kernel.journal.schema import approvals, runs
 
 _DAY = timedelta(days=1)
@@ -30,30 +30,14 @@ APPROVALS = (
 
 def run_row(row: Row[Any]) -> RunRow:
     """A row of `RUNS`."""
-    return RunRow(
-        run_id=row.run_id,
-        session_id=row.session_id,
-        flavour=row.flavour,
+    return made_of(
+        RunRow,
+        row,
         status=row.status_now,
-        task=row.task,
-        brain=row.brain,
-        model=row.model,
-        box=row.box,
         started_at=_began(row),
-        duration=row.duration,
-        tool_calls=row.tool_calls,
         cost_usd=Cost(row.reported_usd, row.computed_usd).usd,
-        changed_files=row.changed_files,
-        error_code=row.error_code,
         user=row.user_name,
-        owner=row.owner,
-        project=row.project,
-        notebook=row.notebook,
-        kernel_id=row.kernel_id,
-        cell_id=row.cell_id,
-        budget_usd=row.budget_usd,
         lineage=tuple(row.lineage.split()),
-        resumes=row.resumes,
         verified=None if row.verified is None else bool(row.verified),
         untrusted=bool(row.untrusted),
     )
@@ -68,18 +52,12 @@ def _began(row: Row[Any]) -> datetime:
 
 def approval_row(row: Row[Any]) -> ApprovalRow:
     """A row of `APPROVALS`."""
-    return ApprovalRow(
-        id=row.id,
-        run_id=row.run_id,
-        session_id=row.session_id,
-        kind=row.kind,
-        title=row.title,
+    return made_of(
+        ApprovalRow,
+        row,
         detail=as_text(json.loads(row.detail)),
-        reason=row.reason,
-        content_hash=row.content_hash,
         requested_at=moment(row.requested_at),
         deadline_at=moment(row.deadline_at),
-        verdict=row.verdict,
         by=row.decided_by or "",
         via=row.via or "",
         decided_at=moment(row.decided_at) if row.decided_at else None,
@@ -95,22 +73,12 @@ def approval_row(row: Row[Any]) -> ApprovalRow:
 
 def cost_row(row: Row[Any]) -> CostRow:
     """What a row of `RUNS` says about money."""
-    return CostRow(
-        run_id=row.run_id,
-        session_id=row.session_id,
+    return made_of(
+        CostRow,
+        row,
         at=_began(row),
-        brain=row.brain,
-        model=row.model,
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        cache_read_tokens=row.cache_read_tokens,
-        cache_write_tokens=row.cache_write_tokens,
-        reported_usd=row.reported_usd,
-        computed_usd=row.computed_usd,
         source=row.cost_source,
         status=row.status_now,
         seconds=row.duration,
-        estimated_usd=row.estimated_usd,
-        estimated_seconds=row.estimated_seconds,
         verified=None if row.verified is None else bool(row.verified),
     )

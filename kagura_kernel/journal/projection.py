@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, bindparam, case, func, insert, select, update
 
@@ -23,13 +23,18 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.journal.chain import Number
 from kagura_kernel.journal.encoding import as_text, decode, stamp
-from kagura_kernel.journal.schema import approvals, runs
-from kagura_kernel.journal.statements import Statement
+from kagura_kernel.journal.schema import DECISION, approvals, runs
+from kagura_kernel.journal.statements import Statement, given
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.approvals import ApprovalRequest
 
 TASK_LENGTH = 500
 
-UNDECIDED = {"verdict": None, "decided_by": None, "via": None, "decided_at": None, "answer": None}
+UNDECIDED = dict.fromkeys(DECISION.split())
 """The columns of a question that a decision sets, before there is one."""
+
+TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 _HAS_RUN = Statement(select(runs.c.run_id).where(runs.c.run_id == bindparam("key")))
 _HAS_APPROVAL = Statement(select(approvals.c.id).where(approvals.c.id == bindparam("key")))
@@ -44,50 +49,27 @@ _COUNTED = Statement(
     _THIS_RUN.values(
         model=case((bindparam("model") == "", runs.c.model), else_=bindparam("model")),
         turns=runs.c.turns + 1,
-        input_tokens=runs.c.input_tokens + bindparam("input_tokens"),
-        output_tokens=runs.c.output_tokens + bindparam("output_tokens"),
-        cache_read_tokens=runs.c.cache_read_tokens + bindparam("cache_read_tokens"),
-        cache_write_tokens=runs.c.cache_write_tokens + bindparam("cache_write_tokens"),
         computed_usd=case(
             (runs.c.turns == 0, bindparam("computed_usd")), else_=runs.c.computed_usd + bindparam("computed_usd")
         ),
         cost_source=bindparam("cost_source"),
+        **{name: runs.c[name] + bindparam(name) for name in TOKENS},
     )
 )
 _FINISHED = Statement(
     _THIS_RUN.values(
-        status=bindparam("status"),
-        duration=bindparam("duration"),
         brain=case((bindparam("brain") == "", runs.c.brain), else_=bindparam("brain")),
         model=case((bindparam("model") == "", runs.c.model), else_=bindparam("model")),
-        turns=bindparam("turns"),
-        tool_calls=bindparam("tool_calls"),
-        input_tokens=bindparam("input_tokens"),
-        output_tokens=bindparam("output_tokens"),
-        cache_read_tokens=bindparam("cache_read_tokens"),
-        cache_write_tokens=bindparam("cache_write_tokens"),
-        reported_usd=bindparam("reported_usd"),
-        computed_usd=bindparam("computed_usd"),
-        cost_source=bindparam("cost_source"),
-        error_code=bindparam("error_code"),
-        brain_session=bindparam("brain_session"),
         changed_files=func.coalesce(bindparam("changed_files"), runs.c.changed_files),
-        estimated_usd=bindparam("estimated_usd"),
-        estimated_seconds=bindparam("estimated_seconds"),
-        verified=bindparam("verified"),
-        untrusted=bindparam("untrusted"),
+        **given("status duration turns tool_calls input_tokens output_tokens cache_read_tokens cache_write_tokens"),
+        **given("reported_usd computed_usd cost_source error_code brain_session"),
+        **given("estimated_usd estimated_seconds verified untrusted"),
     )
 )
 _DECIDED = Statement(
     update(approvals)
     .where(approvals.c.id == bindparam("key"), approvals.c.run_id == bindparam("run"))
-    .values(
-        verdict=bindparam("verdict"),
-        decided_by=bindparam("decided_by"),
-        via=bindparam("via"),
-        decided_at=bindparam("decided_at"),
-        answer=bindparam("answer"),
-    )
+    .values(given(DECISION))
 )
 _NEW_RUN = Statement(insert(runs))
 _NEW_APPROVAL = Statement(insert(approvals))
@@ -152,15 +134,6 @@ def open_approval(connection: Connection, values: dict[str, Any]) -> None:
         _NEW_APPROVAL.run(connection, {**values, "owner": found[0] if found else "", **UNDECIDED})
 
 
-def approval_times(requested_at: datetime, deadline: float) -> dict[str, Any]:
-    """The three columns that tell until when a question stands."""
-    return {
-        "requested_at": stamp(requested_at),
-        "deadline": deadline,
-        "deadline_at": stamp(requested_at + timedelta(seconds=deadline)),
-    }
-
-
 def new_run(seq: int, event: RunStarted) -> dict[str, Any]:
     """The row of a run that has just started."""
     return blank_run(seq, event) | {
@@ -215,12 +188,9 @@ def _open_run(connection: Connection, run_id: str, values: Callable[[], dict[str
         _NEW_RUN.run(connection, values())
 
 
-_OF_TURN = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "computed_usd")
-
-
 def turn_values(event: TurnCounted) -> dict[str, Any]:
     """What a turn adds."""
-    counted = {name: getattr(event, name) for name in _OF_TURN}
+    counted = {name: getattr(event, name) for name in (*TOKENS, "computed_usd")}
     return counted | {"model": as_text(event.model), "cost_source": event.source}
 
 
@@ -236,21 +206,30 @@ def ledger_values(event: RunFinished) -> dict[str, Any]:
 
 def question_values(event: ApprovalRequested) -> dict[str, Any]:
     """A question's row, but for its owner and its decision."""
+    return asked_values(event, event.approval_id, event.subject, event.at)
+
+
+def asked_values(
+    asked: ApprovalRequested | ApprovalRequest, approval_id: str, kind: str, at: datetime
+) -> dict[str, Any]:
+    """The same of a question that lies on somebody's desk."""
     return {
-        "id": event.approval_id,
-        "run_id": event.run_id,
-        "session_id": event.session_id,
-        "kind": event.subject,
-        "title": as_text(event.title),
+        "id": approval_id,
+        "run_id": asked.run_id,
+        "session_id": asked.session_id,
+        "kind": kind,
+        "title": as_text(asked.title),
         # What is decided on is kept as JSON in ASCII, so that it comes back exactly, odd bytes included.
-        "detail": json.dumps(event.detail),
-        "reason": as_text(event.reason),
-        "arguments": json.dumps(event.arguments, default=str),
-        "options": json.dumps(event.options),
-        "lineage": json.dumps(event.lineage),
-        "call_id": event.call_id,
-        "content_hash": event.content_hash,
-        **approval_times(event.at, event.deadline),
+        "detail": json.dumps(asked.detail),
+        "reason": as_text(asked.reason),
+        "arguments": json.dumps(dict(asked.arguments), default=str),
+        "options": json.dumps(asked.options),
+        "lineage": json.dumps(asked.lineage),
+        "call_id": asked.call_id,
+        "content_hash": asked.content_hash,
+        "requested_at": stamp(at),
+        "deadline": asked.deadline,
+        "deadline_at": stamp(at + timedelta(seconds=asked.deadline)),
     }
 
 

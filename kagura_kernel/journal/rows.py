@@ -6,9 +6,9 @@ Importing this file costs nothing, so displays and annotations may name these ty
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from kagura_kernel.domain.cost import Cost
 
@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 RunStatus = Literal["running", "awaiting_approval", "done", "failed", "stopped", "killed", "denied", "lost"]
 Word = Literal["kill", "leases"]
 """What can be left for a run: stop; or look at the ledger, for somebody has taken a lease back."""
+
+
+Kind = TypeVar("Kind")
+
+
+def made_of(kind: type[Kind], source: Any, /, **other: Any) -> Kind:
+    """A value of a dataclass whose fields are what `source` has under their names, but for the `other` ones."""
+    names = (one.name for one in fields(kind))  # type: ignore[arg-type] # which is a dataclass
+    same = {name: getattr(source, name) for name in names if name not in other and hasattr(source, name)}
+    return kind(**same, **other)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     BigInteger,
@@ -42,6 +42,9 @@ from kagura_kernel.journal.database import Database
 from kagura_kernel.journal.encoding import FIRST, as_text, stamp
 from kagura_kernel.journal.place import is_url, no_journal
 
+if TYPE_CHECKING:
+    from sqlalchemy.types import TypeEngine
+
 metadata = MetaData()
 
 
@@ -51,6 +54,10 @@ def _where(condition: TextClause) -> dict[str, TextClause]:
     As an option of a dialect the condition would have every process import that dialect, PostgreSQL's too.
     """
     return {"where": condition}
+
+
+def _columns(kind: type[TypeEngine[Any]], names: str, *, nullable: bool = False) -> list[Column[Any]]:
+    return [Column(name, kind, nullable=nullable) for name in names.split()]
 
 
 _LEASES = text("kind = 'lease.changed'")
@@ -63,13 +70,7 @@ events = Table(
     "journal_events",
     metadata,
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
-    Column("at", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("run_id", Text, nullable=False),
-    Column("session_id", Text, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("prev_hash", Text, nullable=False),
-    Column("hash", Text, nullable=False),
+    *_columns(Text, "at kind run_id session_id body prev_hash hash"),
     Index("journal_events_run", "run_id", "seq"),
     Index("journal_events_session", "session_id", "seq"),
     # A run of a hundred thousand rows has a handful that are about its leases.
@@ -107,38 +108,16 @@ runs = Table(
     metadata,
     Column("run_id", Text, primary_key=True),
     Column("first_seq", BigInteger, nullable=False),
-    Column("session_id", Text, nullable=False),
-    Column("flavour", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("task", Text, nullable=False),
-    Column("brain", Text, nullable=False),
-    Column("model", Text, nullable=False),
-    Column("box", Text, nullable=False),
-    Column("project", Text, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("user_name", Text, nullable=False),
-    Column("started_at", Text, nullable=False),
+    *_columns(Text, "session_id flavour status task brain model box project owner user_name started_at"),
     Column("duration", Float),
-    Column("turns", Integer, nullable=False),
-    Column("tool_calls", Integer, nullable=False),
-    Column("changed_files", Integer, nullable=False),
-    Column("input_tokens", BigInteger, nullable=False),
-    Column("output_tokens", BigInteger, nullable=False),
-    Column("cache_read_tokens", BigInteger, nullable=False),
-    Column("cache_write_tokens", BigInteger, nullable=False),
-    Column("reported_usd", Float),
-    Column("computed_usd", Float),
-    Column("cost_source", Text, nullable=False),
-    Column("error_code", Text, nullable=False),
-    Column("brain_session", Text, nullable=False),
-    Column("notebook", Text, nullable=False),
-    Column("kernel_id", Text, nullable=False),
-    Column("cell_id", Text, nullable=False),
+    *_columns(Integer, "turns tool_calls changed_files"),
+    *_columns(BigInteger, "input_tokens output_tokens cache_read_tokens cache_write_tokens"),
+    *_columns(Float, "reported_usd computed_usd", nullable=True),
+    *_columns(Text, "cost_source error_code brain_session notebook kernel_id cell_id"),
     Column("budget_usd", Float),
     Column("lineage", Text, nullable=False, server_default=""),
     Column("resumes", Text, nullable=False, server_default=""),
-    Column("estimated_usd", Float),
-    Column("estimated_seconds", Float),
+    *_columns(Float, "estimated_usd estimated_seconds", nullable=True),
     Column("verified", Integer),
     Column("untrusted", Integer, nullable=False, server_default="0"),
     Index("journal_runs_seq", "first_seq"),
@@ -152,25 +131,10 @@ approvals = Table(
     "journal_approvals",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("run_id", Text, nullable=False),
-    Column("session_id", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("title", Text, nullable=False),
-    Column("detail", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("arguments", Text, nullable=False),
-    Column("options", Text, nullable=False),
-    Column("call_id", Text, nullable=False),
-    Column("content_hash", Text, nullable=False),
-    Column("requested_at", Text, nullable=False),
+    *_columns(Text, "run_id session_id kind title detail reason arguments options call_id content_hash requested_at"),
     Column("deadline", Float, nullable=False),
-    Column("deadline_at", Text, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("verdict", Text),
-    Column("decided_by", Text),
-    Column("via", Text),
-    Column("decided_at", Text),
-    Column("answer", Text),
+    *_columns(Text, "deadline_at owner"),
+    *_columns(Text, "verdict decided_by via decided_at answer", nullable=True),
     Column("lineage", Text, nullable=False, server_default="[]"),
     Index("journal_approvals_run", "run_id"),
     Index("journal_approvals_verdict", "verdict", "requested_at"),
@@ -181,10 +145,7 @@ messages = Table(
     "journal_messages",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("run_id", Text, nullable=False),
-    Column("word", Text, nullable=False),
-    Column("by_whom", Text, nullable=False),
-    Column("at", Text, nullable=False),
+    *_columns(Text, "run_id word by_whom at"),
     Column("taken_at", Text),
     Index("journal_messages_run", "run_id"),
 )
@@ -194,12 +155,7 @@ heard = Table(
     metadata,
     Column("transport", Text, primary_key=True),
     Column("message_id", Text, primary_key=True),
-    Column("thread", Text, nullable=False),
-    Column("session_id", Text, nullable=False),
-    Column("operator", Text, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("run_id", Text, nullable=False),
-    Column("taken_at", Text, nullable=False),
+    *_columns(Text, "thread session_id operator owner run_id taken_at"),
     Column("done_at", Text),
     Index("journal_heard_done", "transport", "done_at"),
 )
@@ -209,11 +165,7 @@ posts = Table(
     metadata,
     Column("transport", Text, primary_key=True),
     Column("subject", Text, primary_key=True),
-    Column("thread", Text, nullable=False),
-    Column("run_id", Text, nullable=False),
-    Column("post_id", Text, nullable=False),
-    Column("token", Text, nullable=False),
-    Column("posted_at", Text, nullable=False),
+    *_columns(Text, "thread run_id post_id token posted_at"),
     Column("closed_at", Text),
     Index("journal_posts_closed", "transport", "closed_at"),
 )
@@ -223,10 +175,7 @@ checkpoints = Table(
     metadata,
     Column("run_id", Text, primary_key=True),
     Column("step", Integer, primary_key=True),
-    Column("session_id", Text, nullable=False),
-    Column("at", Text, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("memories", Text, nullable=False),
+    *_columns(Text, "session_id at body memories"),
     Index("journal_checkpoints_session", "session_id", "at"),
 )
 
@@ -234,25 +183,10 @@ leases = Table(
     "journal_leases",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("lease_id", Text, nullable=False),
-    Column("run_id", Text, nullable=False),
-    Column("session_id", Text, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("provider", Text, nullable=False),
-    Column("scope", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("handle", Text, nullable=False),
-    Column("began_at", Text, nullable=False),
-    Column("expires_at", Text, nullable=False),
-    Column("dies_at", Text, nullable=False),
-    Column("total_seconds", Float, nullable=False),
-    Column("spent_seconds", Float, nullable=False),
-    Column("renewals_left", Integer, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("retry_at", Text),
-    Column("claimed_by", Text),
-    Column("claimed_until", Text),
-    Column("ended_at", Text),
+    *_columns(Text, "lease_id run_id session_id owner provider scope state handle began_at expires_at dies_at"),
+    *_columns(Float, "total_seconds spent_seconds"),
+    *_columns(Integer, "renewals_left attempts"),
+    *_columns(Text, "retry_at claimed_by claimed_until ended_at", nullable=True),
     Column("why", Text, nullable=False),
     Index("journal_leases_run", "run_id"),
     Index("journal_leases_state", "state"),
@@ -262,15 +196,15 @@ claims = Table(
     "journal_claims",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("run_id", Text, nullable=False),
-    Column("user_name", Text, nullable=False),
-    Column("owner", Text, nullable=False),
+    *_columns(Text, "run_id user_name owner"),
     Column("cpus", Float, nullable=False),
     Column("memory_mib", BigInteger, nullable=False),
-    Column("at", Text, nullable=False),
-    Column("until", Text, nullable=False),
+    *_columns(Text, "at until"),
 )
 
+
+DECISION = "verdict decided_by via decided_at answer"
+"""The columns of a question that a decision sets."""
 
 Then = Callable[[Connection, str], None]
 """What is given a connection, and the journal's place for messages."""

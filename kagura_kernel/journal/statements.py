@@ -9,9 +9,14 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from sqlalchemy import ClauseElement, Connection, Dialect
+from sqlalchemy import BindParameter, ClauseElement, Connection, Dialect, bindparam
 
 from kagura_kernel.journal.batch import BATCH
+
+
+def given(names: str) -> dict[str, BindParameter[Any]]:
+    """What sets each of these columns to the value that is given by its name."""
+    return {name: bindparam(name) for name in names.split()}
 
 
 class Cursor(Protocol):

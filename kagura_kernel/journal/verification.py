@@ -32,6 +32,7 @@ from kagura_kernel.domain.events import (
 from kagura_kernel.journal.encoding import FIRST, check_columns, decode, stored_hash
 from kagura_kernel.journal.projection import (
     MOST,
+    TOKENS,
     UNDECIDED,
     answer_values,
     blank_run,
@@ -62,8 +63,6 @@ _KINDS = frozenset(
 )
 StoredRow = tuple[Any, ...]
 """A row of `journal_events` as `Statement.stored` gives it."""
-
-_ADDED = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
 class Recount:
@@ -156,7 +155,7 @@ def _note(run: dict[str, Any], event: Event) -> None:
             run["changed_files"] += len(event.changes)
         case TurnCounted():
             turn = turn_values(event)
-            counts = (turn[name] for name in _ADDED)
+            counts = (turn[name] for name in TOKENS)
             _add_turn(run, counts, turn["computed_usd"], turn["model"], turn["cost_source"])
 
 
@@ -165,7 +164,7 @@ def _add_turn(run: dict[str, Any], counts: Iterable[int], price: float | None, m
         # Unknown stays unknown, as a sum in SQL has it.
         before = run["computed_usd"]
         price = None if before is None or price is None else before + price
-    for name, count in zip(_ADDED, counts, strict=True):
+    for name, count in zip(TOKENS, counts, strict=True):
         run[name] += count
     run["computed_usd"] = price
     run["turns"] += 1

@@ -29,14 +29,15 @@ from kagura_kernel.journal.rows import (
     LeaseUseRow,
     RunRow,
     StoredEvent,
+    made_of,
 )
 from kagura_kernel.journal.store import Journal
 
 if TYPE_CHECKING:
-    from kagura_kernel.domain.events import ApprovalRequested, EgressClosed, EgressDecided, Event, LeaseUsed
+    from kagura_kernel.domain.events import ApprovalRequested, EgressClosed, EgressDecided, Event
 
 _CHUNK = 1000
-_DECISION = ("verdict", "decided_by", "via", "decided_at", "answer")
+_DECISION = schema.DECISION.split()
 
 
 def runs(
@@ -215,7 +216,7 @@ def lease_uses(
     from kagura_kernel.domain.events import LeaseUsed
 
     used = (one for one in _newest(journal, "lease.used", run_id, since) if isinstance(one, LeaseUsed))
-    return [_lease_use_row(one) for one in islice(used, limit)]
+    return [made_of(LeaseUseRow, one) for one in islice(used, limit)]
 
 
 def _newest(journal: Journal, kind: str, run_id: str | None, since: datetime | None) -> Iterator[Event]:
@@ -245,18 +246,7 @@ def _closed(journal: Journal, decided: list[EgressDecided]) -> Iterator[EgressCl
 
 
 def _egress_row(decided: EgressDecided, end: EgressClosed | None) -> EgressRow:
-    row = EgressRow(
-        run_id=decided.run_id,
-        session_id=decided.session_id,
-        connection_id=decided.connection_id,
-        at=decided.at,
-        host=decided.host,
-        port=decided.port,
-        allowed=decided.allowed,
-        rule=decided.rule,
-        reason=decided.reason,
-        times=decided.times,
-    )
+    row = made_of(EgressRow, decided)
     if end is None:
         return row
     return replace(
@@ -268,26 +258,6 @@ def _egress_row(decided: EgressDecided, end: EgressClosed | None) -> EgressRow:
         duration=end.duration,
         ended=end.ended,
         detail=end.detail,
-    )
-
-
-def _lease_use_row(used: LeaseUsed) -> LeaseUseRow:
-    return LeaseUseRow(
-        run_id=used.run_id,
-        session_id=used.session_id,
-        at=used.at,
-        lease_id=used.lease_id,
-        provider=used.provider,
-        scope=used.scope,
-        method=used.method,
-        host=used.host,
-        path=used.path,
-        status=used.status,
-        bytes_out=used.bytes_out,
-        bytes_in=used.bytes_in,
-        duration=used.duration,
-        why=used.why,
-        times=used.times,
     )
 
 
