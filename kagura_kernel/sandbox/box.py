@@ -1,8 +1,9 @@
 """The box that every back-end hands out, and what back-ends that copy a project into one share.
 
-A `PipedBox` is a channel, a name, and what must be freed when it ends. Containers and gVisor boxes share nothing with
-the host: their projects are sent in, into memory whose sizes are decided here. Where further directories may lie in a
-box, and whether they are still those that it shows, is the same for all back-ends.
+A `PipedBox` is a channel, a name, and what must be freed when it ends; a `BoxStarter` knows which of them are open.
+Containers and gVisor boxes share nothing with the host: their projects are sent in, into memory whose sizes are decided
+here. Where further directories may lie in a box, and whether they are still those that it shows, is the same for all
+back-ends.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from __future__ import annotations
 import asyncio
 import os
 import posixpath
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
-from kagura_kernel.domain.errors import SandboxUnsupported
-from kagura_kernel.domain.policy import BoxLimits, IsolationClass
-from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange, BoxSpec, Failed, Listener, ServeStream
+from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, SandboxUnsupported
+from kagura_kernel.domain.policy import BoxLimits, CommandLimits, IsolationClass
+from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange, BoxSpec, Failed, Listener, Probe, ServeStream
 from kagura_kernel.sandbox.boot import GuestConfig, guest_payload
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.populate import send_project
@@ -171,6 +173,103 @@ class ReadOnlyBox(PipedBox):
     async def changes(self) -> list[BoxChange]:
         """None: nothing can be."""
         return []
+
+
+TRIAL_LIMITS = CommandLimits(total=20, idle=20)
+"""Seconds that a command may take which only shows that boxes work."""
+TRIAL = Command(("true",), limits=TRIAL_LIMITS)
+
+
+class BoxStarter:
+    """What back-ends have in common: which boxes they have open, and for a while whether they work.
+
+    Args:
+        called: What it calls itself when it is closed.
+        probe_kept: Seconds for which what was found out about an image is taken for true.
+    """
+
+    name: str
+    isolation: IsolationClass
+
+    def __init__(self, called: str, probe_kept: float = 60.0) -> None:
+        self._called = called
+        self._probe_kept = probe_kept
+        self._probes: dict[str, tuple[float, Probe]] = {}
+        self._open: dict[str, Callable[[], Awaitable[None]]] = {}
+        self._closed = False
+
+    async def start(self, spec: BoxSpec) -> PipedBox:
+        """A box that is ready for its first command; see `SandboxBackend.start`."""
+        raise NotImplementedError
+
+    async def _probed(self, image: str, find_out: Callable[[], Awaitable[Probe]]) -> Probe:
+        """Whether it works, found out anew when that was too long ago; an error is a no."""
+        if (known := self._known(image)) is not None:
+            return known
+        try:
+            found = await find_out()
+        except SandboxUnavailable as error:
+            found = Probe(ok=False, reason=error.reason, install=error.install or "")
+        except KaguraError as error:
+            found = Probe(ok=False, reason=error.message.rstrip("."))
+        return self._keep(image, found)
+
+    def _known(self, image: str) -> Probe | None:
+        until, probe = self._probes.get(image, (0.0, None))
+        return probe if time.monotonic() < until else None
+
+    def _keep(self, image: str, found: Probe) -> Probe:
+        self._probes[image] = time.monotonic() + self._probe_kept, found
+        return found
+
+    async def _ran(self, spec: BoxSpec, command: Command) -> CommandResult:
+        """How a command ends in a box of its own, which is gone afterwards."""
+        box = await self.start(spec)
+        try:
+            return await box.run(command)
+        finally:
+            await box.close()
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise SandboxUnavailable(f"this {self._called} back-end was closed")
+
+    async def _close_boxes(self) -> None:
+        """Close every box, parked ones too, also those that are opened meanwhile."""
+        self._closed = True
+        while self._open:
+            closers = list(self._open.values())
+            self._open.clear()
+            await asyncio.gather(*(close() for close in closers))
+
+    def _opened(
+        self,
+        channel: BoxChannel,
+        on_close: Callable[[], Awaitable[None]],
+        *,
+        notes: tuple[str, ...],
+        warm: bool,
+        image: str = "",
+        kind: type[PipedBox] = PipedBox,
+    ) -> PipedBox:
+        """The box as its user sees it, which is closed with this back-end; `on_close` has to forget it."""
+        box = kind(
+            channel,
+            id=channel.box_id,
+            backend=self.name,
+            isolation=self.isolation,
+            image=image,
+            warm=warm,
+            notes=notes,
+            on_close=on_close,
+        )
+        self._open[box.id] = box.close
+        return box
+
+
+def kind_of(spec: BoxSpec) -> type[PipedBox]:
+    """The kind of a box whose project was sent into it."""
+    return PipedBox if spec.policy.writable else ReadOnlyBox
 
 
 class Parked:

@@ -16,24 +16,25 @@ import contextlib
 import os
 import shutil
 import sys
-import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kagura_kernel.domain.commands import Command
-from kagura_kernel.domain.errors import KaguraError, PathNotShown, SandboxUnavailable, SandboxUnsupported
-from kagura_kernel.domain.policy import CommandLimits, IsolationClass
+from kagura_kernel.domain.errors import PathNotShown, SandboxUnavailable, SandboxUnsupported
+from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.domain.search_path import entries_outside
 from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import GuestConfig, guest_argv, guest_payload
 from kagura_kernel.sandbox.box import (
+    TRIAL_LIMITS,
+    BoxStarter,
     Parked,
     PipedBox,
-    ReadOnlyBox,
     Sizes,
     identities,
+    kind_of,
     send_as_root,
     send_workspace,
     sizes,
@@ -181,7 +182,6 @@ PLATFORMS = ("systrap", "ptrace", "kvm")
 """In the order they are tried. KVM comes last: where it only seems to be there, a box hangs instead of failing."""
 
 _PROGRAMS = ("/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/usr/sbin", "/bin")
-_PROBE_KEPT = 60.0
 _HELLO_SECONDS = 40.0
 
 
@@ -193,7 +193,7 @@ class Way:
     notes: tuple[str, ...] = ()  # what its boxes say of it
 
 
-class RunscBackend:
+class RunscBackend(BoxStarter):
     """Starts boxes by runsc on this machine; a `SandboxBackend` that can park.
 
     Args:
@@ -214,16 +214,14 @@ class RunscBackend:
         way: Way | None = None,
         view: PythonView | None = None,
     ) -> None:
+        super().__init__("gVisor")
         self._program = program
         self._platforms = (platform,) if platform else PLATFORMS
         self._way = way
         self._given_view = view
         self._view: PythonView | None = None
         self._supervisor: SupervisorClient | None = None
-        self._open: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
         self._finding = asyncio.Lock()
-        self._probe: tuple[float, Probe] | None = None
-        self._closed = False
 
     async def probe(self, image: str | None = None) -> Probe:
         """Whether a box starts and runs a command on a kernel of its own; kept for a minute.
@@ -232,20 +230,16 @@ class RunscBackend:
         """
         if image is not None:
             return Probe(ok=False, reason=f"runsc alone has no images, and {image} was asked for")
-        if self._probe is not None and time.monotonic() < self._probe[0]:
-            return self._probe[1]
-        try:
-            way = await self.way()
-            reason = f"runsc starts boxes with {way.platform}"
-            found = Probe(ok=True, reason=reason, advice=way.notes[0] if way.notes else "")
-        except SandboxUnavailable as error:
-            found = Probe(ok=False, reason=error.reason, install=error.install or "")
-        except KaguraError as error:
-            found = Probe(ok=False, reason=error.message.rstrip("."))
-        self._probe = time.monotonic() + _PROBE_KEPT, found
-        return found
 
-    async def start(self, spec: BoxSpec) -> Box:
+        async def find_out() -> Probe:
+            way = await self.way()
+            return Probe(
+                ok=True, reason=f"runsc starts boxes with {way.platform}", advice=way.notes[0] if way.notes else ""
+            )
+
+        return await self._probed("", find_out)
+
+    async def start(self, spec: BoxSpec) -> PipedBox:
         """A box with the project in it, ready for its first command; see `SandboxBackend.start`."""
         opened = await self._launch(spec, await self.way())
         return await self._hand_over(opened, spec, warm=False)
@@ -268,11 +262,7 @@ class RunscBackend:
 
     async def close(self) -> None:
         """Close every box, parked ones too; may be called twice."""
-        self._closed = True
-        while self._open:
-            closers = list(self._open.values())
-            self._open.clear()
-            await asyncio.gather(*(close() for close in closers))
+        await self._close_boxes()
         if self._supervisor is not None:
             await self._supervisor.close()
 
@@ -302,9 +292,8 @@ class RunscBackend:
     async def _try_out(self, platform: str) -> Way:
         opened = await self._launch(BoxSpec(), Way(platform))
         try:
-            limits = CommandLimits(total=20, idle=20)
-            told = (await opened.channel.run(Command(("uname", "-r"), limits=limits))).stdout.text.strip()
-            lists = await opened.channel.run(Command(("ls", "/"), limits=limits))
+            told = (await opened.channel.run(Command(("uname", "-r"), limits=TRIAL_LIMITS))).stdout.text.strip()
+            lists = await opened.channel.run(Command(("ls", "/"), limits=TRIAL_LIMITS))
         finally:
             await opened.end()
         if not told or told == os.uname().release:
@@ -355,10 +344,6 @@ class RunscBackend:
             channel = BoxChannel.over_fds(opened.id, *streams.hand_over(), workspace=WORKSPACE)
         return await send_as_root(channel, spec, {"PATH": "/usr/bin:/bin"}, same_python=view.python == sys.executable)
 
-    def _refuse_when_closed(self) -> None:
-        if self._closed:
-            raise SandboxUnavailable("this gVisor back-end was closed")
-
     async def _hand_over(self, opened: OpenedBox, spec: BoxSpec, *, warm: bool) -> PipedBox:
         """The box as its user sees it, with the project sent into it."""
         try:
@@ -367,18 +352,8 @@ class RunscBackend:
         except BaseException:
             await asyncio.shield(opened.end())
             raise
-        kind = PipedBox if spec.policy.writable else ReadOnlyBox
-        box = kind(
-            opened.channel,
-            id=opened.id,
-            backend=self.name,
-            isolation=self.isolation,
-            warm=warm,
-            notes=(*opened.notes, *copy_notes(spec, left_out)),
-            on_close=opened.end,
-        )
-        self._open[box.id] = box.close
-        return box
+        notes = (*opened.notes, *copy_notes(spec, left_out))
+        return self._opened(opened.channel, opened.end, notes=notes, warm=warm, kind=kind_of(spec))
 
 
 def _refusal(why: str) -> SandboxUnavailable:

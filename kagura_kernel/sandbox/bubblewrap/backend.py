@@ -13,11 +13,10 @@ import asyncio
 import contextlib
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kagura_kernel.domain.commands import Command
+from kagura_kernel.domain.commands import CommandResult
 from kagura_kernel.domain.errors import (
     KaguraError,
     PathNotShown,
@@ -25,10 +24,10 @@ from kagura_kernel.domain.errors import (
     SandboxUnsupported,
     WorkspaceUnreadable,
 )
-from kagura_kernel.domain.policy import CommandLimits, IsolationClass
+from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
-from kagura_kernel.sandbox.box import Parked, PipedBox, identities, refuse_further
+from kagura_kernel.sandbox.box import TRIAL, BoxStarter, Parked, PipedBox, identities, refuse_further
 from kagura_kernel.sandbox.bubblewrap.host import advise_root, find_bwrap, find_mapping
 from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
 from kagura_kernel.sandbox.namespaces import advise, read_facts
@@ -82,10 +81,9 @@ def _fingerprint(spec: BoxSpec, view: PythonView) -> tuple[object, ...]:
 
 _HELLO_TIMEOUT = 20.0
 _LEFT_OUT = (".venv", "venv", "node_modules")
-_PROBE_KEPT = 60.0
 
 
-class BubblewrapBackend:
+class BubblewrapBackend(BoxStarter):
     """Starts boxes by bubblewrap on this machine; a `SandboxBackend`.
 
     Unless they are given, the program is looked for, and boxes see the Python that runs this.
@@ -95,27 +93,22 @@ class BubblewrapBackend:
     isolation = IsolationClass.NAMESPACE
 
     def __init__(self, *, program: str | None = None, view: PythonView | None = None) -> None:
+        super().__init__(self.name)
         self._program = program
         self._given_view = view
         self._supervisor: SupervisorClient | None = None
         self._ranged: SupervisorClient | None = None
         self._view: PythonView | None = None
-        self._boxes: dict[str, PipedBox] = {}
         self._copies: dict[Path, str] = {}
-        self._probe: tuple[float, Probe] | None = None
 
     async def probe(self, image: str | None = None) -> Probe:  # noqa: ARG002 - the protocol's
         """Whether a box starts and runs a command here; `image` means nothing to this back-end. Kept for a minute."""
-        if self._probe is not None and time.monotonic() < self._probe[0]:
-            return self._probe[1]
-        found = await self._try_out()
-        self._probe = time.monotonic() + _PROBE_KEPT, found
-        return found
+        return await self._probed("", self._try_out)
 
     async def try_out(self, spec: BoxSpec) -> tuple[Probe, PipedBox | None]:
         """As `probe`, and where that is not known yet, by a box for `spec` instead of one that nobody needs."""
-        if self._probe is not None and time.monotonic() < self._probe[0]:
-            return self._probe[1], None
+        if (known := self._known("")) is not None:
+            return known, None
         try:
             box = await self.start(spec)
         except KaguraError:
@@ -123,12 +116,11 @@ class BubblewrapBackend:
             return await self.probe(), None
         found = Probe(ok=False, reason="")
         try:
-            found = await _runs(box)
+            found = _judged(await box.run(TRIAL))
         finally:
             if not found.ok:
                 await asyncio.shield(box.close())
-        self._probe = time.monotonic() + _PROBE_KEPT, found
-        return found, box if found.ok else None
+        return self._keep("", found), box if found.ok else None
 
     async def start(self, spec: BoxSpec) -> PipedBox:
         """A box that is ready for its first command; see `SandboxBackend.start`.
@@ -136,8 +128,8 @@ class BubblewrapBackend:
         Raises:
             WorkspaceTooLarge: there is no copy-on-write view here and the project is too large to be copied.
         """
-        opened, _ = await self._open(spec)
-        return self._keep(opened, warm=False)
+        opened, _ = await self._launch(spec)
+        return self._handed_out(opened, warm=False)
 
     def parking_spec(self, spec: BoxSpec) -> BoxSpec | None:
         """Boxes wait for one spec each: their view of the project is there, and untouched, from the start.
@@ -149,7 +141,7 @@ class BubblewrapBackend:
 
     async def park(self, spec: BoxSpec) -> Parked:
         """A box that waits for its first command; see `ParkingBackend.park`."""
-        opened, unchanged = await self._open(spec)
+        opened, unchanged = await self._launch(spec)
         if spec.workspace in self._copies:
             await opened.end()
             raise SandboxUnavailable("a copied project cannot wait")
@@ -158,13 +150,13 @@ class BubblewrapBackend:
             if wanted != spec or opened.channel.closed or not unchanged():
                 await opened.end()
                 raise SandboxUnavailable("the parked box does not fit any more")
-            return self._keep(opened, warm=True)
+            return self._handed_out(opened, warm=True)
 
         return Parked(opened.channel, unchanged, take, opened.end)
 
     async def close(self) -> None:
         """Close every box and end the supervisor; may be called twice."""
-        await asyncio.gather(*(box.close() for box in list(self._boxes.values())))
+        await self._close_boxes()
         for supervisor in (self._supervisor, self._ranged):
             if supervisor is not None:
                 await supervisor.close()
@@ -182,7 +174,7 @@ class BubblewrapBackend:
             self._ranged = SupervisorClient(self._view.as_setup(*NAMES), mapping=find_mapping())
         return self._ranged, self._view
 
-    async def _open(self, spec: BoxSpec) -> tuple[OpenedBox, Callable[[], bool]]:
+    async def _launch(self, spec: BoxSpec) -> tuple[OpenedBox, Callable[[], bool]]:
         """Start a box, by a copy of the project where there can be no view of it; what tells whether it still fits."""
         check_workspace(spec.workspace)
         refuse_further(spec, self.name)
@@ -216,39 +208,15 @@ class BubblewrapBackend:
                 opened.notes += (f"the project was copied into the box: {self._copies[spec.workspace]}",)
             return opened, unchanged
 
-    def _keep(self, opened: OpenedBox, *, warm: bool) -> PipedBox:
-        """The box as its user sees it."""
-
-        async def free() -> None:
-            self._boxes.pop(opened.id, None)
-            await opened.end()
-
-        box = self._boxes[opened.id] = PipedBox(
-            opened.channel,
-            id=opened.id,
-            backend=self.name,
-            isolation=self.isolation,
-            warm=warm,
-            notes=opened.notes,
-            on_close=free,
-        )
-        return box
+    def _handed_out(self, opened: OpenedBox, *, warm: bool) -> PipedBox:
+        opened.on_end = lambda: self._open.pop(opened.id, None)
+        return self._opened(opened.channel, opened.end, notes=opened.notes, warm=warm)
 
     async def _try_out(self) -> Probe:
-        try:
-            box = await self.start(BoxSpec())
-            try:
-                return await _runs(box)
-            finally:
-                await box.close()
-        except SandboxUnavailable as error:
-            return Probe(ok=False, reason=error.reason, install=error.install or "")
-        except KaguraError as error:
-            return Probe(ok=False, reason=error.message)
+        return _judged(await self._ran(BoxSpec(), TRIAL))
 
 
-async def _runs(box: PipedBox) -> Probe:
-    result = await box.run(Command(("true",), limits=CommandLimits(total=20, idle=20)))
+def _judged(result: CommandResult) -> Probe:
     if not result.ok:
         return Probe(ok=False, reason=f"a box starts, but `true` ends with {result.exit_code} in it")
     return Probe(ok=True, reason="a bubblewrap box started and ran a command")

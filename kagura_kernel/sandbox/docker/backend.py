@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,13 +19,14 @@ from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import IsolationClass
-from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
+from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_argv, guest_payload
-from kagura_kernel.sandbox.box import Parked, PipedBox, ReadOnlyBox, identities, send_as_root, send_workspace
+from kagura_kernel.sandbox.box import BoxStarter, Parked, PipedBox, identities, kind_of, send_as_root, send_workspace
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.docker.attach import AttachPipe, attach
 from kagura_kernel.sandbox.docker.engine import OTHER_BOXES, Daemon, DockerEngine, DockerEvents, Image
 from kagura_kernel.sandbox.docker.flags import (
+    DEFAULT_IMAGE,
     HOLDER_LABEL,
     NAME,
     OPEN_PIPE,
@@ -46,7 +47,6 @@ from kagura_kernel.sandbox.docker_endpoint import Endpoint, no_daemon
 from kagura_kernel.sandbox.owner import this_owner
 from kagura_kernel.sandbox.populate import copy_notes
 
-DEFAULT_IMAGE = "kagura/python:latest"
 GVISOR_LOOK = "uname -r; grep Seccomp: /proc/self/status; ls / >/dev/null || echo fails"
 """What a fresh box of gVisor is asked, for `told_by`."""
 INSTALL_RUNTIME = (
@@ -110,7 +110,7 @@ _KEEP_SECONDS = 2.0
 _EXPLAIN_SECONDS = 0.4
 
 
-class DockerBackend:
+class DockerBackend(BoxStarter):
     """Starts boxes at one daemon; made on the loop that uses it, costs nothing until something is asked."""
 
     def __init__(
@@ -121,6 +121,7 @@ class DockerBackend:
         default_image: str = DEFAULT_IMAGE,
         gvisor: bool = False,
     ) -> None:
+        super().__init__("Docker", _KEEP_SECONDS)
         self._endpoint = endpoint or Endpoint()
         self._gvisor = gvisor
         self.name = GVISOR if gvisor else NAME
@@ -134,12 +135,9 @@ class DockerBackend:
         self._events = DockerEvents(self._endpoint, self._holder)
         self._volumes = DockerVolumes(self._engine, self._owner, self._holder)
         self._reaper: Reaper | None = None
-        self._probes: dict[str, tuple[float, Probe]] = {}
         self._proven: set[str] = set()
         self._images: dict[str, tuple[float, Image]] = {}
-        self._open: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
         self._ready = asyncio.Lock()
-        self._closed = False
         self._let_go = False
         self._at_work = 0
         self._idle = asyncio.Event()
@@ -151,14 +149,13 @@ class DockerBackend:
         The box is started once for each image; afterwards the daemon must answer and the image be the same.
         """
         wanted = image or self._default_image
-        until, probe = self._probes.get(wanted, (0.0, None))
-        if probe is None or time.monotonic() > until:
-            if self._closed:
-                return Probe(ok=False, reason="this Docker back-end was closed")
+
+        async def find_out() -> Probe:
+            self._refuse_when_closed()
             with self._waited_for():
-                probe = await self._probe(wanted)
-            self._probes[wanted] = (time.monotonic() + _KEEP_SECONDS, probe)
-        return probe
+                return await self._probe(wanted)
+
+        return await self._probed(wanted, find_out)
 
     async def _probe(self, image: str) -> Probe:
         try:
@@ -191,17 +188,13 @@ class DockerBackend:
         return "".join(f", {wall}" for wall in walls)
 
     async def _try_out(self, image: str, daemon: Daemon) -> None:
-        box = await self.start(BoxSpec(image=image))
-        try:
-            result = await box.run(shell_command(GVISOR_LOOK if self._gvisor else "true"))
-        finally:
-            await box.close()
+        result = await self._ran(BoxSpec(image=image), shell_command(GVISOR_LOOK if self._gvisor else "true"))
         if not result.ok:
             raise SandboxUnavailable(f"a box of {image} cannot run `true`")
         if self._gvisor:
             self._notes = (OPEN_PIPE, *told_by(result.stdout.text, daemon.kernel))
 
-    async def start(self, spec: BoxSpec) -> Box:
+    async def start(self, spec: BoxSpec) -> PipedBox:
         """A box with the project in it, ready for its first command."""
         with self._waited_for():
             running = await self._launch(spec)
@@ -247,9 +240,7 @@ class DockerBackend:
         """
         self._closed = True
         while self._open or self._at_work:
-            closers = list(self._open.values())
-            self._open.clear()
-            await asyncio.gather(*(close() for close in closers))
+            await self._close_boxes()
             await self._idle.wait()
         await self._events.close()
         reaper, self._reaper = self._reaper, None
@@ -279,8 +270,7 @@ class DockerBackend:
     async def _launch(self, spec: BoxSpec) -> Running:
         """A container whose guest has answered, with an empty workspace."""
         refuse_unsupported(spec, self.name)
-        if self._closed:
-            raise SandboxUnavailable("this Docker back-end was closed")
+        self._refuse_when_closed()
         name = spec.image or self._default_image
         image = await self._image(name)
         daemon = await self._engine.daemon()
@@ -381,22 +371,16 @@ class DockerBackend:
 
     async def _hand_over(self, running: Running, spec: BoxSpec, *, warm: bool) -> PipedBox:
         async with self._freed_on_failure(running.id, running.channel):
-            if self._closed:
-                raise SandboxUnavailable("this Docker back-end was closed")
+            self._refuse_when_closed()
             left_out = await self._fill(running, spec)
-            kind = PipedBox if spec.policy.writable else ReadOnlyBox
-            box = kind(
+            return self._opened(
                 running.channel,
-                id=running.id,
-                backend=self.name,
-                isolation=self.isolation,
-                image=running.name,
-                warm=warm,
+                lambda: self._discard(running.id),
                 notes=(*running.notes, *self._notes, *copy_notes(spec, left_out)),
-                on_close=lambda: self._discard(running.id),
+                warm=warm,
+                image=running.name,
+                kind=kind_of(spec),
             )
-        self._open[running.id] = box.close
-        return box
 
     async def _fill(self, running: Running, spec: BoxSpec) -> tuple[str, ...]:
         """Send the project; where nobody in the box may write, as its root, who leaves before any command runs."""

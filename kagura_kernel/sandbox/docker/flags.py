@@ -26,6 +26,7 @@ OPEN_PIPE = (
 )
 
 NAME = "docker"
+DEFAULT_IMAGE = "kagura/python:latest"
 USER = "65532:65532"
 ROOT = "0:0"
 BOX_LABEL = "kagura.box"

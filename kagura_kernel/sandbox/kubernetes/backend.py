@@ -10,20 +10,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 from kagura_kernel.domain.commands import Command, shell_command
-from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, SandboxUnsupported
+from kagura_kernel.domain.errors import SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.identity import new_box_id
-from kagura_kernel.domain.policy import CommandLimits, IsolationClass
-from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
+from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
-from kagura_kernel.sandbox.box import Parked, PipedBox, ReadOnlyBox, identities, refuse_further, send_workspace
+from kagura_kernel.sandbox.box import (
+    TRIAL_LIMITS,
+    BoxStarter,
+    Parked,
+    PipedBox,
+    identities,
+    kind_of,
+    refuse_further,
+    send_workspace,
+)
 from kagura_kernel.sandbox.channel import BoxChannel
+from kagura_kernel.sandbox.docker.flags import DEFAULT_IMAGE
 from kagura_kernel.sandbox.docker.volumes import State, state_of, still_so
 from kagura_kernel.sandbox.kubernetes import pods
 from kagura_kernel.sandbox.kubernetes.cluster import Cluster
@@ -33,7 +43,6 @@ from kagura_kernel.sandbox.owner import owner_alive, this_owner
 from kagura_kernel.sandbox.populate import copy_notes, missing_notes, send_project
 
 NAME = "kubernetes"
-DEFAULT_IMAGE = "kagura/python:latest"
 UNCOUNTED = "the cluster, and not this box, limits how many processes it may have"
 NOT_ENFORCED = (
     "Install a network plugin that enforces network policies (Calico, Cilium), or take a namespace where one does."
@@ -42,7 +51,6 @@ _PYTHON = "python3"
 _HELLO_SECONDS = 30.0
 # As long as a cluster may take to get another node.
 _START_SECONDS = 180.0
-_PROBE_KEPT = 60.0
 _EXPLAIN_SECONDS = 4.0
 _PAUSES = (0.05, 0.1, 0.2, 0.5)
 # Exit code 0 when the API server, of which every container is told, can be reached.
@@ -78,7 +86,7 @@ class _Running:
     states: tuple[State, ...]  # What its further directories were
 
 
-class KubernetesBackend:
+class KubernetesBackend(BoxStarter):
     """Starts boxes in one namespace; a `SandboxBackend` that can park.
 
     Args:
@@ -101,6 +109,7 @@ class KubernetesBackend:
         warm_pool: str = "",
         owner: str | None = None,
     ) -> None:
+        super().__init__("Kubernetes")
         self._cluster = cluster or Cluster()
         self._runtime_class = runtime_class
         self.isolation = pods.isolation_of(runtime_class)
@@ -110,21 +119,14 @@ class KubernetesBackend:
         self._place: Place | None = None
         self._walled = ""
         self._walls = asyncio.Lock()
-        self._probes: dict[str, tuple[float, Probe]] = {}
-        self._open: dict[str, Callable[[], Awaitable[None]]] = {}
         self._claims: set[str] = set()
-        self._closed = False
 
     async def probe(self, image: str | None = None) -> Probe:
         """Whether a box of that image starts and runs a command, behind walls that were tried; kept for a minute."""
         wanted = image or self._default_image
-        until, probe = self._probes.get(wanted, (0.0, None))
-        if probe is None or time.monotonic() > until:
-            probe = await self._try_out(wanted)
-            self._probes[wanted] = time.monotonic() + _PROBE_KEPT, probe
-        return probe
+        return await self._probed(wanted, lambda: self._try_out(wanted))
 
-    async def start(self, spec: BoxSpec) -> Box:
+    async def start(self, spec: BoxSpec) -> PipedBox:
         """A box with the project in it, ready for its first command; see `SandboxBackend.start`."""
         await self._wall()
         return await self._hand_over(await self._launch(spec), spec, warm=False)
@@ -170,11 +172,7 @@ class KubernetesBackend:
 
     async def close(self) -> None:
         """Close every box, parked ones too; may be called twice."""
-        self._closed = True
-        while self._open:
-            closers = list(self._open.values())
-            self._open.clear()
-            await asyncio.gather(*(close() for close in closers))
+        await self._close_boxes()
         self._cluster.close()
 
     # ------------------------------------------------------------------ walls
@@ -371,29 +369,20 @@ class KubernetesBackend:
         if spec.writable_root:
             raise SandboxUnsupported(self.name, "a writable root: pods that are root of nothing cannot have one")
 
-    def _refuse_when_closed(self) -> None:
-        if self._closed:
-            raise SandboxUnavailable("this Kubernetes back-end was closed")
-
     # ----------------------------------------------------------- handing over
 
     async def _hand_over(self, running: _Running, spec: BoxSpec, *, warm: bool) -> PipedBox:
         async with self._freed_on_failure(running.id, running.channel):
             self._refuse_when_closed()
             left_out = await send_workspace(running.channel, spec) if spec.policy.writable else ()
-            kind = PipedBox if spec.policy.writable else ReadOnlyBox
-            box = kind(
+            return self._opened(
                 running.channel,
-                id=running.id,
-                backend=self.name,
-                isolation=self.isolation,
-                image=running.image,
-                warm=warm,
+                lambda: self._discard(running.id),
                 notes=(*running.notes, *copy_notes(spec, left_out)),
-                on_close=lambda: self._discard(running.id),
+                warm=warm,
+                image=running.image,
+                kind=kind_of(spec),
             )
-        self._open[running.id] = box.close
-        return box
 
     @contextlib.asynccontextmanager
     async def _freed_on_failure(self, box_id: str, channel: BoxChannel | None = None) -> Any:
@@ -420,20 +409,11 @@ class KubernetesBackend:
         self._open.pop(box_id, None)
 
     async def _try_out(self, image: str) -> Probe:
-        try:
-            held, missing = await self._cluster.rights()
-            if missing:
-                may_not = f"this account may not {', '.join(missing)} in {self._cluster.namespace}"
-                return Probe(ok=False, reason=may_not, install="Apply docs/operations/kubernetes.yaml, or ask for it.")
-            box = await self.start(BoxSpec(image=image))
-            try:
-                result = await box.run(shell_command("true", limits=CommandLimits(total=20, idle=20)))
-            finally:
-                await box.close()
-        except SandboxUnavailable as error:
-            return Probe(ok=False, reason=error.reason, install=error.install or "")
-        except KaguraError as error:
-            return Probe(ok=False, reason=error.message.rstrip("."))
+        held, missing = await self._cluster.rights()
+        if missing:
+            may_not = f"this account may not {', '.join(missing)} in {self._cluster.namespace}"
+            return Probe(ok=False, reason=may_not, install="Apply docs/operations/kubernetes.yaml, or ask for it.")
+        result = await self._ran(BoxSpec(image=image), shell_command("true", limits=TRIAL_LIMITS))
         if not result.ok:
             return Probe(ok=False, reason=f"a box of {image} cannot run `true`")
         how = f"runtime class {self._runtime_class}, " if self._runtime_class else ""

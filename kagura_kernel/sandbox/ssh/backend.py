@@ -11,27 +11,29 @@ import asyncio
 import contextlib
 import json
 import os
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import Any
 
-from kagura_kernel.domain.commands import Command
-from kagura_kernel.domain.errors import (
-    KaguraError,
-    PathNotShown,
-    SandboxUnavailable,
-    SandboxUnsupported,
-    WorkspaceTooLarge,
-)
+from kagura_kernel.domain.errors import PathNotShown, SandboxUnavailable, SandboxUnsupported, WorkspaceTooLarge
 from kagura_kernel.domain.identity import new_box_id
-from kagura_kernel.domain.policy import CommandLimits, IsolationClass
+from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
-from kagura_kernel.sandbox.box import LEFT_OUT, Parked, PipedBox, identities, refuse_further, send_workspace, sizes
+from kagura_kernel.sandbox.box import (
+    LEFT_OUT,
+    TRIAL,
+    BoxStarter,
+    Parked,
+    PipedBox,
+    identities,
+    refuse_further,
+    send_workspace,
+    sizes,
+)
 from kagura_kernel.sandbox.bubblewrap.backend import check_workspace
 from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
 from kagura_kernel.sandbox.channel import BoxChannel
@@ -53,7 +55,6 @@ _HELLO_SECONDS = 30.0
 _UNPACK_SECONDS = 300.0
 _MESSAGES = 64
 _EXPLAIN_SECONDS = 2.0
-_PROBE_KEPT = 60.0
 _ALIVE = header(frames.ALIVE, 0, 0)
 
 
@@ -267,7 +268,7 @@ class _Prepared:
     states: tuple[State, ...]  # What the further directories were
 
 
-class SshBackend:
+class SshBackend(BoxStarter):
     """Starts boxes on one other machine; a `SandboxBackend` that can park.
 
     Args:
@@ -281,20 +282,16 @@ class SshBackend:
     isolation = IsolationClass.NAMESPACE
 
     def __init__(self, host: str, *, python: str = "python3", config: str = "", silence: float = SILENCE) -> None:
+        super().__init__(self.name)
         self._host = host
         self._connection = Connection(host, python, config, silence)
-        self._open: dict[str, Callable[[], Awaitable[None]]] = {}
         self._same_python = False
         self._no_overlay = ""
-        self._probe: tuple[float, Probe] | None = None
-        self._closed = False
 
     async def probe(self, image: str | None = None) -> Probe:
         """Whether a box starts there and runs a command; an image means nothing here. Kept for a minute."""
         del image
-        if self._probe is None or time.monotonic() > self._probe[0]:
-            self._probe = time.monotonic() + _PROBE_KEPT, await self._try_out()
-        return self._probe[1]
+        return await self._probed("", self._try_out)
 
     async def start(self, spec: BoxSpec) -> PipedBox:
         """A box with the project in it, ready for its first command; see `SandboxBackend.start`."""
@@ -323,11 +320,7 @@ class SshBackend:
 
     async def close(self) -> None:
         """Close every box, parked ones too, and the connection; may be called twice."""
-        self._closed = True
-        while self._open:
-            closers = list(self._open.values())
-            self._open.clear()
-            await asyncio.gather(*(close() for close in closers))
+        await self._close_boxes()
         await self._connection.close()
 
     # ------------------------------------------------------------- launching
@@ -374,17 +367,8 @@ class SshBackend:
         except BaseException:
             await asyncio.shield(self._discard(ground))
             raise
-        box = PipedBox(
-            ground.channel,
-            id=ground.id,
-            backend=self.name,
-            isolation=self.isolation,
-            warm=warm,
-            notes=(f"the box is on {self._host}", *prepared.notes, *ground.notes, *notes),
-            on_close=lambda: self._discard(ground),
-        )
-        self._open[box.id] = box.close
-        return box
+        notes = (f"the box is on {self._host}", *prepared.notes, *ground.notes, *notes)
+        return self._opened(ground.channel, lambda: self._discard(ground), notes=notes, warm=warm)
 
     async def _fill(self, prepared: _Prepared, spec: BoxSpec) -> tuple[str, ...]:
         """Send the project and start the box; what a reader should know of both.
@@ -422,25 +406,12 @@ class SshBackend:
             raise SandboxUnsupported(self.name, "a writable root")
         check_workspace(spec.workspace)
 
-    def _refuse_when_closed(self) -> None:
-        if self._closed:
-            raise SandboxUnavailable("this ssh back-end was closed")
-
     async def _discard(self, ground: _Ground) -> None:
         await ground.end()
         self._open.pop(ground.id, None)
 
     async def _try_out(self) -> Probe:
-        try:
-            box = await self.start(BoxSpec())
-            try:
-                result = await box.run(Command(("true",), limits=CommandLimits(total=20, idle=20)))
-            finally:
-                await box.close()
-        except SandboxUnavailable as error:
-            return Probe(ok=False, reason=error.reason, install=error.install or "")
-        except KaguraError as error:
-            return Probe(ok=False, reason=error.message.rstrip("."))
+        result = await self._ran(BoxSpec(), TRIAL)
         if not result.ok:
             return Probe(
                 ok=False, reason=f"a box starts on {self._host}, but `true` ends with {result.exit_code} in it"
