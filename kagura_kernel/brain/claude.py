@@ -7,15 +7,15 @@ settings, gets an empty directory to stand in, and of the environment only what 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.claude_auth import (
     SERVICE_VARIABLES,
     ClaudeHome,
+    ClaudeParts,
     has_key,
     program_environ,
     program_file,
@@ -28,42 +28,17 @@ from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.claude_talk import Talk
-    from kagura_kernel.brain.openai_compatible import Key
 
 
 MODELS = ("opus", "sonnet", "haiku")
 """Its program's names for the newest model of each kind; which one that is, it says as it answers."""
 
 
-class ClaudeBrain:
-    """Thinks with the Claude program. May run several turns at once; each has a program of its own."""
+class ClaudeBrain(ClaudeParts):
+    """Thinks with the Claude program. May run several turns at once; each has a program of its own.
 
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        state_dir: Path,
-        *,
-        key: Key | None = None,
-        program: Path | None = None,
-        max_retries: int = 4,
-        silence: float = 600.0,
-    ) -> None:
-        """A brain that has started nothing.
-
-        Args:
-            environ: The environment to sign in with; never this process's own unless it is handed in here.
-            state_dir: A directory of ours, made when needed, where sessions are kept when a key is used.
-            key: Where a key is kept that is used where the environment has none; None where there is none.
-            program: The Claude program; None finds the one that came with the SDK, else the one on the PATH.
-            max_retries: How often the program asks an overloaded service again, with growing pauses.
-            silence: Seconds without a sign of life, while no tool runs, after which the program counts as lost.
-        """
-        self._environ = dict(environ)
-        self._key = key
-        self._home = ClaudeHome(state_dir)
-        self._program = program
-        self._max_retries = max_retries
-        self._silence = silence
+    In its directory sessions are kept when a key is used.
+    """
 
     @property
     def name(self) -> str:
@@ -106,10 +81,11 @@ class ClaudeBrain:
         missing, program = what_is_missing(self._program, self._environ), program_file(self._program, self._environ)
         if missing or program is None:
             raise BrainLost(self.name, missing)
+        home = ClaudeHome(self._state_dir)
         try:
-            self._home.make()
+            home.make()
         except OSError as error:
-            raise BrainLost(self.name, f"{self._home.root} cannot be used ({error.strerror})") from error
+            raise BrainLost(self.name, f"{home.root} cannot be used ({error.strerror})") from error
 
         environ = await signed_environ(self.name, self._environ, self._key)
         # Imported late, since a kernel that only replays never needs it, and beside the loop: the SDK takes half a
@@ -118,8 +94,8 @@ class ClaudeBrain:
         talk: Talk = talking.host_talk(
             turn,
             program=program,
-            environ=program_environ(environ, self._home, max_retries=self._max_retries),
-            home=self._home,
+            environ=program_environ(environ, home, max_retries=self._max_retries),
+            home=home,
             secrets=[environ.get(name, "") for name in SERVICE_VARIABLES],
             silence=self._silence,
         )

@@ -322,3 +322,34 @@ def _signed_in(environ: Mapping[str, str]) -> bool:
         return sys.platform == "darwin" and "oauthAccount" in json.loads(notes.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
+
+
+class ClaudeParts:
+    """What a brain that thinks with the Claude program is made of, wherever that runs."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        state_dir: Path,
+        *,
+        key: Key | None = None,
+        program: Path | None = None,
+        max_retries: int = 4,
+        silence: float = 600.0,
+    ) -> None:
+        """A brain that has started nothing.
+
+        Args:
+            environ: Where the key and the base URL are read from; never this process's own unless it is handed in.
+            state_dir: A directory of ours, made when needed, where the brain keeps what it needs.
+            key: Where a key is kept that is used where the environment has none; None where there is none.
+            program: The Claude program; None finds the one that came with the SDK, else the one on the PATH.
+            max_retries: How often the program asks an overloaded service again, with growing pauses.
+            silence: Seconds without a sign of life, while no tool runs, after which the program counts as lost.
+        """
+        self._environ = dict(environ)
+        self._state_dir = state_dir
+        self._key = key
+        self._program = program
+        self._max_retries = max_retries
+        self._silence = silence

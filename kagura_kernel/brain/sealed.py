@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.brain.claude_auth import INSTALL, has_key, program_file, signed_environ, what_is_missing
+from kagura_kernel.brain.claude_auth import INSTALL, ClaudeParts, has_key, program_file, signed_environ, what_is_missing
 from kagura_kernel.brain.inside import SealedNeeds
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn, all_images
 from kagura_kernel.brain.sealed_command import ABOUT_THE_PLACE, box_environ, command_line
@@ -25,7 +25,6 @@ from kagura_kernel.domain.policy import PROGRAM_DIR
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.claude_talk import Talk
-    from kagura_kernel.brain.openai_compatible import Key
 
 NAME = "sealed"
 SERVICE = "https://api.anthropic.com"
@@ -39,35 +38,11 @@ _HEADERS = {"ANTHROPIC_API_KEY": "x-api-key", "ANTHROPIC_AUTH_TOKEN": "authoriza
 _ELF = b"\x7fELF"
 
 
-class SealedBrain:
-    """Thinks with the Claude program in the box. May run several turns at once; each has a box of its own."""
+class SealedBrain(ClaudeParts):
+    """Thinks with the Claude program in the box. May run several turns at once; each has a box of its own.
 
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        state_dir: Path,
-        *,
-        key: Key | None = None,
-        program: Path | None = None,
-        max_retries: int = 4,
-        silence: float = 600.0,
-    ) -> None:
-        """A brain that has started nothing.
-
-        Args:
-            environ: Where the key and the base URL are read from; never this process's own unless it is handed in.
-            state_dir: A directory of ours, made when needed, where a program is kept that lies among other files.
-            key: Where a key is kept that is used where the environment has none; None where there is none.
-            program: The Claude program; None finds the one that came with the SDK, else the one on the PATH.
-            max_retries: How often the program asks an overloaded service again, with growing pauses.
-            silence: Seconds without a sign of life, while no tool runs, after which the program counts as lost.
-        """
-        self._environ = dict(environ)
-        self._state_dir = state_dir
-        self._key = key
-        self._program = program
-        self._max_retries = max_retries
-        self._silence = silence
+    In its directory a program is kept that lies among other files.
+    """
 
     @property
     def name(self) -> str:
