@@ -16,7 +16,7 @@ from sqlalchemy import Row, and_, func, not_, or_, select
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.journal.encoding import moment
 from kagura_kernel.journal.projected import RUNS, cost_row
-from kagura_kernel.journal.rows import CostRow
+from kagura_kernel.journal.rows import CostRow, made_of
 from kagura_kernel.journal.schema import runs
 from kagura_kernel.journal.spending import Below, Span, below, with_children
 from kagura_kernel.journal.store import Journal
@@ -110,13 +110,9 @@ def _whole(row: Precedent, found: Below) -> Precedent:
 
 
 def _precedent(row: Row[Any]) -> Precedent:
-    return Precedent(
-        run_id=row.run_id,
-        task=row.task,
-        project=row.project,
-        brain=row.brain,
-        model=row.model,
-        status=row.status,
+    return made_of(
+        Precedent,
+        row,
         started_at=moment(row.started_at),
         seconds=row.duration,
         usd=Cost(row.reported_usd, row.computed_usd).usd,

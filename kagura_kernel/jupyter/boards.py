@@ -21,7 +21,7 @@ from kagura_kernel.cockpit.records import Board, CostReport, LeaseView
 from kagura_kernel.domain.approvals import ApprovalRequest, asked_fields
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events import ApprovalRequested
-from kagura_kernel.journal.rows import RunRow
+from kagura_kernel.journal.rows import RunRow, made_of
 from kagura_kernel.jupyter.charts.figures import cost_chart
 from kagura_kernel.jupyter.errors import calm
 from kagura_kernel.jupyter.slots import Slot, Tell, press_lease, told, write_once
@@ -266,16 +266,10 @@ def _lease_lines(cockpit: Cockpit, rows: Sequence[LeaseView]) -> list[LeaseLine]
 
 
 def _lease_line(row: LeaseView, owner: str) -> LeaseLine:
-    return LeaseLine(
-        lease_id=row.lease_id,
+    return made_of(
+        LeaseLine,
+        row,
         name=f"{row.provider}:{row.scope}",
-        state=row.state,
-        expires_at=row.expires_at,
-        budget_left=row.budget_left,
-        renewals_left=row.renewals_left,
-        way=row.way,
-        place=row.place,
-        why=row.why,
         where=f"held by {row.run_id}" if row.here else f"held by {row.run_id}, {_elsewhere(row.lease_id, owner)}",
         steerable=row.here,
     )

@@ -23,6 +23,7 @@ from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.memory import Memory, Neighbourhood, Recalled, Tier
 from kagura_kernel.domain.visible import visible
+from kagura_kernel.journal.rows import made_of
 from kagura_kernel.jupyter.errors import calm
 from kagura_kernel.jupyter.slots import Slot, aside, card_html
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
@@ -64,18 +65,13 @@ class MemoryLine:
 
 def line_of(memory: Memory, why: str = "", score: float | None = None) -> MemoryLine:
     """A memory as a row; with what matched and how well it fits, where somebody has searched for it."""
-    return MemoryLine(
-        id=memory.id,
+    return made_of(
+        MemoryLine,
+        memory,
         tier=memory.tier.value,
-        type=memory.type,
         source=source_words(memory.source),
-        at=memory.at,
-        summary=memory.summary,
-        text=memory.text,
         why=why,
         tags=", ".join(memory.tags),
-        scope=memory.scope,
-        pinned=memory.pinned,
         score=score,
         forgotten=memory.forgotten_at is not None,
         said=said_in(memory),
