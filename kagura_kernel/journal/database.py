@@ -15,9 +15,8 @@ from sqlalchemy import Connection, Executable, Row
 from sqlalchemy.exc import SQLAlchemyError
 
 from kagura_kernel.domain.errors import JournalLocked, JournalUnreadable, JournalUnwritable
-from kagura_kernel.journal.batch import BATCH
 from kagura_kernel.journal.chain import Chain
-from kagura_kernel.journal.statements import run_text
+from kagura_kernel.journal.statements import BATCH, run_text
 
 _IDLE_READERS = 4
 

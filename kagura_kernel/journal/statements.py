@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from sqlalchemy import BindParameter, ClauseElement, Connection, Dialect, bindparam
 
-from kagura_kernel.journal.batch import BATCH
+BATCH = "batch"
+"""Where a connection keeps the one that collects its statements, while there is one."""
 
 
 def given(names: str) -> dict[str, BindParameter[Any]]:

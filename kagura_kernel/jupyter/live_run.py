@@ -24,13 +24,12 @@ from kagura_kernel.views import card
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
 from kagura_kernel.views.changes import Beside, changes_blocks, path_of
 from kagura_kernel.views.commits import can_settle, commits_blocks
-from kagura_kernel.views.head import head_blocks, head_line
+from kagura_kernel.views.head import head_blocks, head_line, sign_blocks
 from kagura_kernel.views.models import MODEL, model_blocks, picker_blocks
 from kagura_kernel.views.previews import is_new_notebook, wanted, wanted_before
 from kagura_kernel.views.record import all_text, changes_bundle, run_bundle
 from kagura_kernel.views.run import RunView
 from kagura_kernel.views.said import say_blocks
-from kagura_kernel.views.sign import sign_blocks
 from kagura_kernel.views.status import run_label
 
 FILES = 24

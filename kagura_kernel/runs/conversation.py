@@ -54,11 +54,10 @@ from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.router import Runtime, use_approver
 from kagura_kernel.sandbox.backend import WORKSPACE
 from kagura_kernel.tools.briefing import Powers, Variables, goes_on, system_prompt
-from kagura_kernel.tools.carry_out import CarryOutTool
 from kagura_kernel.tools.own import own_tools
 from kagura_kernel.tools.shell import LONGEST_SECONDS, BoxPrograms, CommandLeases, ToolTimes
 from kagura_kernel.tools.skills import SkillTool
-from kagura_kernel.tools.standard import PlanTool, standard_toolbox
+from kagura_kernel.tools.standard import CarryOutTool, PlanTool, standard_toolbox
 from kagura_kernel.tools.toolbox import Tool, Toolbox
 
 if TYPE_CHECKING:

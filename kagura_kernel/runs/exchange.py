@@ -26,13 +26,12 @@ from typing import NamedTuple
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import BoxFileError
 from kagura_kernel.domain.events import ResultShown
-from kagura_kernel.domain.images import RASTER, Image, NoImageError, read_image
+from kagura_kernel.domain.images import MAX_PIXELS, MAX_SIDE, RASTER, Image, NoImageError, measured, read_image
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.tools import FileStat, ShowImage
 from kagura_kernel.domain.variables import is_free_in_a_shell
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.runs.box_runner.crossing import CannotCross, readable_size
-from kagura_kernel.runs.checks.image import check_image
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.sandbox.backend import Box
@@ -354,3 +353,19 @@ def _unboxed(data: bytes) -> _Found:
     if not isinstance(mime, str) or (mime not in RASTER and mime not in TEXTS) or not isinstance(text, str):
         raise CannotCross("what was shown cannot be understood")
     return _Found(mime, data[end + 1 :], _CONTROL.sub("", text[:MAX_TEXT]))
+
+
+def check_image(mime: str, data: bytes) -> None:
+    """Whether an image is what it says it is.
+
+    Raises:
+        CannotCross: it is something else, or is larger than it may be.
+    """
+    try:
+        found, width, height = measured(data)
+    except NoImageError:
+        found, width, height = "", 0, 0
+    if found != mime:
+        raise CannotCross(f"it is no {mime.removeprefix('image/').upper()} image")
+    if not 0 < width <= MAX_SIDE or not 0 < height <= MAX_SIDE or width * height > MAX_PIXELS:
+        raise CannotCross(f"it is an image of {width:,} × {height:,} pixels, which is too large to show")

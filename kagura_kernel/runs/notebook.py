@@ -20,9 +20,8 @@ from kagura_kernel.runs.context import RunContext
 from kagura_kernel.runs.images import WITH_THE_TASK
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runtime.router import Asker
-from kagura_kernel.tools.cells import Draft, cell_tools
+from kagura_kernel.tools.cells import Draft, RunCellTool, cell_tools
 from kagura_kernel.tools.notebook import ReadNotebook, read_cell_image, seen
-from kagura_kernel.tools.run_cell import RunCellTool
 from kagura_kernel.tools.toolbox import Tool
 
 

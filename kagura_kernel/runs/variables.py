@@ -25,9 +25,8 @@ from kagura_kernel.runs.box_runner.crossing import MAX_HEAD, CannotCross, readab
 from kagura_kernel.runs.box_runner.frames import read_stream
 from kagura_kernel.runs.box_runner.packing import missing
 from kagura_kernel.runs.checks.array import check_array
-from kagura_kernel.runs.checks.image import check_image
 from kagura_kernel.runs.context import RunContext
-from kagura_kernel.runs.exchange import BOXED_PACKAGE, ExchangeDirectory
+from kagura_kernel.runs.exchange import BOXED_PACKAGE, ExchangeDirectory, check_image
 
 if TYPE_CHECKING:
     import pyarrow as pa

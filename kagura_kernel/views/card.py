@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kagura_kernel.render.blocks import Blocks, Group
+from kagura_kernel.domain.events import NotebookShown
+from kagura_kernel.render.blocks import Blocks, Fold, Group, Line, Pre, soft, strong
+from kagura_kernel.render.figures import counted
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import many_block
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
@@ -12,8 +14,13 @@ from kagura_kernel.views.kit import kit_blocks
 from kagura_kernel.views.learned import learned_blocks
 from kagura_kernel.views.leases import leases_blocks
 from kagura_kernel.views.network import network_blocks
-from kagura_kernel.views.notebook import notebook_blocks
 from kagura_kernel.views.run import RunView
+
+_SOURCES = {
+    "live": "the notebook as it is on screen",
+    "file": "the notebook’s file, as it was saved last",
+    "kernel": "what this kernel has run",
+}
 
 
 def run_blocks(view: RunView) -> Blocks:
@@ -41,8 +48,18 @@ def crossings_text(view: RunView) -> list[str]:
 
 
 def notebook(view: RunView, *, live: bool) -> Blocks:  # noqa: ARG001 - a section's shape
-    """What its brain was shown of the notebook."""
-    return notebook_blocks(view.notebook)
+    """What its brain was shown of the notebook: `Sees 6 cells, 1 error, 12 names`, which opens to the very text."""
+    shown = view.notebook
+    if shown is None:
+        return ()
+    words = _sees(shown)
+    plain = f"~ sees {words}"
+    more = "`--context none` shows nothing; a cell with the tag `private` is never shown."
+    line = (strong("Sees"), words, soft(f"— {_SOURCES[shown.source]}"))
+    if not shown.text:
+        return (Group((Line(line, plain=plain),), "kit", "Notebook"),)
+    inside = (Line((soft(more),), plain=""), Pre(shown.text))
+    return (Group((Fold(line, inside, "notebook", plain=plain),), "kit", "Notebook"),)
 
 
 def cells(view: RunView, *, live: bool) -> Blocks:
@@ -97,3 +114,16 @@ def _joined(lines: list[str]) -> str:
             continue
         kept.append(line)
     return "\n".join(kept)
+
+
+def _sees(shown: NotebookShown) -> str:
+    """What it was shown, counted."""
+    parts = [
+        counted(shown.cells, "cell") if shown.cells else "",
+        counted(shown.errors, "error") if shown.errors else "",
+        counted(shown.names, "name") if shown.names else "",
+        f"{shown.unchanged:,} unchanged" if shown.unchanged else "",
+        f"{shown.left_out:,} without room" if shown.left_out else "",
+        f"{shown.private:,} private left out" if shown.private else "",
+    ]
+    return ", ".join(filter(None, parts)) or "nothing of the notebook"

@@ -223,7 +223,7 @@ async def test_a_probe_starts_a_box_and_is_remembered(backend):
 
 async def test_a_missing_program_says_what_to_install(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("kagura_kernel.sandbox.bubblewrap.host._SYSTEM_PROGRAMS", ())
+    monkeypatch.setattr("kagura_kernel.sandbox.bubblewrap.backend._SYSTEM_PROGRAMS", ())
     backend = BubblewrapBackend()
     try:
         probe = await backend.probe()

@@ -17,7 +17,7 @@ from kagura_kernel.testing.brain import Ask, FakeBrain, Hang
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.tools.carry_out import NO, YES
+from kagura_kernel.tools.standard import NO, YES
 from kagura_kernel.views.card import run_text
 from kagura_kernel.views.run import RunView
 

@@ -11,12 +11,11 @@ from kagura_kernel.domain.approvals import ApprovalKind, Verdict
 from kagura_kernel.domain.errors import ApprovalDenied
 from kagura_kernel.domain.images import NoImageError
 from kagura_kernel.domain.notebook import LONGEST, Notebook, NotebookCell
-from kagura_kernel.jupyter.kernel_cells import KernelCells
+from kagura_kernel.jupyter.cell import KernelCells
 from kagura_kernel.jupyter.magics import register
 from kagura_kernel.runtime.router import Asker, use_approver
 from kagura_kernel.testing.approver import ScriptedApprover
-from kagura_kernel.tools.cells import Draft
-from kagura_kernel.tools.run_cell import RunCellTool
+from kagura_kernel.tools.cells import Draft, RunCellTool
 from kagura_kernel.tools.toolbox import CallContext
 from tests.support.gallery import png
 

@@ -12,11 +12,10 @@ from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import asked
 from kagura_kernel.views.body import item_blocks, item_text
 from kagura_kernel.views.changes import changes_blocks, changes_text
-from kagura_kernel.views.head import box_line
+from kagura_kernel.views.head import box_line, sign_blocks
 from kagura_kernel.views.parts import KEPT_OUTPUT, Ask, Call, Note, Passage, Printout
 from kagura_kernel.views.record import run_record
 from kagura_kernel.views.run import RunView
-from kagura_kernel.views.sign import sign_blocks
 
 
 def test_a_line_of_text_says_that_a_box_goes_on_and_stays(story, view_of):

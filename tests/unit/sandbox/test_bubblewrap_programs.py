@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
-from kagura_kernel.sandbox.bubblewrap import host
-from kagura_kernel.sandbox.bubblewrap.host import find_bwrap, find_mapping
+from kagura_kernel.sandbox.bubblewrap import backend
+from kagura_kernel.sandbox.bubblewrap.backend import find_bwrap, find_mapping
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="bubblewrap is for Linux")
 
@@ -36,14 +36,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_system_s_own_program_comes_first(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     program_in(tmp_path / "elsewhere")
     system = program_in(tmp_path / "system")
-    monkeypatch.setattr(host, "_SYSTEM_PROGRAMS", (str(tmp_path / "system"),))
+    monkeypatch.setattr(backend, "_SYSTEM_PROGRAMS", (str(tmp_path / "system"),))
     assert find_bwrap(None, project) == system
 
 
 def test_otherwise_the_first_on_the_path_that_is_not_in_the_project(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(host, "_SYSTEM_PROGRAMS", ())
+    monkeypatch.setattr(backend, "_SYSTEM_PROGRAMS", ())
     elsewhere = program_in(tmp_path / "elsewhere")
     assert find_bwrap(None, project) == elsewhere
     # Without a workspace the working directory is taken for the project.
@@ -51,7 +51,7 @@ def test_otherwise_the_first_on_the_path_that_is_not_in_the_project(
 
 
 def test_a_program_of_the_project_is_never_taken(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(host, "_SYSTEM_PROGRAMS", ())
+    monkeypatch.setattr(backend, "_SYSTEM_PROGRAMS", ())
     with pytest.raises(SandboxUnavailable, match="not installed"):
         find_bwrap(None, project)
     (tmp_path / "elsewhere").mkdir()
@@ -65,7 +65,7 @@ def test_a_program_of_the_project_is_never_taken(project: Path, tmp_path: Path, 
 def test_without_the_programs_that_map_users_it_is_said_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "_SYSTEM_PROGRAMS", (str(tmp_path),))
+    monkeypatch.setattr(backend, "_SYSTEM_PROGRAMS", (str(tmp_path),))
     with pytest.raises(SandboxUnavailable, match="apt install uidmap"):
         find_mapping()
 
@@ -74,7 +74,7 @@ def test_a_user_without_a_range_is_told_how_to_get_one(tmp_path: Path, monkeypat
     for name in ("newuidmap", "newgidmap"):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
-    monkeypatch.setattr(host, "_SYSTEM_PROGRAMS", (str(tmp_path),))
-    monkeypatch.setattr(host, "mapping_commands", lambda *_: [])
+    monkeypatch.setattr(backend, "_SYSTEM_PROGRAMS", (str(tmp_path),))
+    monkeypatch.setattr(backend, "mapping_commands", lambda *_: [])
     with pytest.raises(SandboxUnavailable, match="usermod --add-subuids"):
         find_mapping()

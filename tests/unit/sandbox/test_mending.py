@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox.bubblewrap.host import advise_root
+from kagura_kernel.sandbox.bubblewrap.backend import advise_root
 from kagura_kernel.sandbox.namespaces import MachineFacts, advise, advise_there, read_facts
 
 REFUSED = "bwrap: No permissions to create new namespace"
