@@ -66,6 +66,50 @@ class Pipe(Protocol):
         ...
 
 
+class Waiting:
+    """What was written to a pipe and is not yet taken by the other end, in order."""
+
+    def __init__(self) -> None:
+        self.parts: deque[memoryview] = deque()
+        self.size = 0  # In bytes
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def add(self, part: bytes | memoryview) -> None:
+        """Let one more part wait; nobody changes its bytes any more."""
+        self.parts.append(memoryview(part))
+        self.size += len(part)
+        if self.size > LOW:
+            self._room.clear()
+
+    def taken(self, count: int) -> None:
+        """The other end has taken so many bytes more."""
+        self.size -= count
+        while count:
+            first = self.parts[0]
+            if count < len(first):
+                self.parts[0] = first[count:]
+                break
+            count -= len(first)
+            self.parts.popleft()
+        if self.size <= LOW:
+            self.let_go()
+
+    def clear(self) -> None:
+        """Nobody takes any of it any more."""
+        self.parts.clear()
+        self.size = 0
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Have nobody wait any longer."""
+        self._room.set()
+
+    async def drained(self) -> None:
+        """Return when little is waiting (again), or nobody shall wait any longer."""
+        await self._room.wait()
+
+
 class FdPipe:
     """A pipe over two descriptors of ours (they may be the same one, a socket); it closes them."""
 
@@ -73,9 +117,7 @@ class FdPipe:
         self._read_fd = read_fd
         self._write_fd = write_fd
         self._sink: PipeSink | None = None
-        self._out: deque[memoryview] = deque()
-        self._backlog = 0
-        self._drained: list[asyncio.Future[None]] = []
+        self._out = Waiting()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writing = False
         self._closed = False
@@ -85,7 +127,7 @@ class FdPipe:
     @property
     def backlog(self) -> int:
         """Bytes written and not yet taken by the other end."""
-        return self._backlog
+        return self._out.size
 
     def start(self, sink: PipeSink) -> None:
         """Begin to read; called once, on the running loop."""
@@ -94,7 +136,7 @@ class FdPipe:
         for fd in {self._read_fd, self._write_fd}:
             _widen(fd)
         self._loop.add_reader(self._read_fd, self._readable)
-        if self._out:
+        if self._out.parts:
             self._watch_out(on=True)
 
     def write(self, *parts: Buffer) -> None:
@@ -102,7 +144,7 @@ class FdPipe:
         if self._closed:
             return
         written = 0
-        if not self._out:
+        if not self._out.parts:
             try:
                 written = os.writev(self._write_fd, parts)
             except BlockingIOError:
@@ -116,23 +158,14 @@ class FdPipe:
                 written -= size
                 continue
             # A caller may reuse its buffer, so what cannot go out now is copied.
-            rest = memoryview(bytes(part)[written:])
+            self._out.add(bytes(part)[written:])
             written = 0
-            self._out.append(rest)
-            self._backlog += len(rest)
-        if self._out:
+        if self._out.parts:
             self._watch_out(on=True)
 
     async def drained(self) -> None:
         """Return when the backlog is small (again), or the pipe is gone."""
-        while self._backlog > LOW and not self._closed:
-            waiter = asyncio.get_running_loop().create_future()
-            self._drained.append(waiter)
-            try:
-                await waiter
-            finally:
-                if waiter in self._drained:
-                    self._drained.remove(waiter)
+        await self._out.drained()
 
     def close(self) -> None:
         """Stop reading and writing and free the descriptors; may be called twice."""
@@ -145,14 +178,6 @@ class FdPipe:
         for fd in {self._read_fd, self._write_fd}:
             os.close(fd)
         self._out.clear()
-        self._backlog = 0
-        self._tell_drained()
-
-    def _tell_drained(self) -> None:
-        for waiter in self._drained:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._drained.clear()
 
     def _watch_out(self, *, on: bool) -> None:
         if self._loop is None or on is self._writing:
@@ -165,25 +190,13 @@ class FdPipe:
 
     def _writable(self) -> None:
         try:
-            written = os.writev(self._write_fd, list(islice(self._out, MANY)))
+            self._out.taken(os.writev(self._write_fd, list(islice(self._out.parts, MANY))))
         except BlockingIOError:
             return
         except OSError:
             self._out.clear()
-            self._backlog = 0
-            written = 0
-        self._backlog -= written
-        while written:
-            first = self._out[0]
-            if written < len(first):
-                self._out[0] = first[written:]
-                break
-            written -= len(first)
-            self._out.popleft()
-        if not self._out:
+        if not self._out.parts:
             self._watch_out(on=False)
-        if self._backlog <= LOW:
-            self._tell_drained()
 
     def _readable(self) -> None:
         sink = self._sink

@@ -10,10 +10,9 @@ import asyncio
 import contextlib
 import json
 import ssl
-from collections import deque
 from typing import Any
 
-from kagura_kernel.sandbox.pipe import LOW, Buffer, PipeSink
+from kagura_kernel.sandbox.pipe import Buffer, PipeSink, Waiting
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255
 _V5 = "v5.channel.k8s.io"
@@ -39,10 +38,7 @@ class ExecPipe:
         self._fd: int = self._socket.fileno()
         self._loop = asyncio.get_running_loop()
         self._sink: PipeSink | None = None
-        self._out: deque[memoryview] = deque()
-        self._backlog = 0
-        self._room = asyncio.Event()
-        self._room.set()
+        self._out = Waiting()
         self._fragments = bytearray()
         self._heard = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -54,7 +50,7 @@ class ExecPipe:
     @property
     def backlog(self) -> int:
         """Bytes written and not yet taken by the other end."""
-        return self._backlog
+        return self._out.size
 
     def start(self, sink: PipeSink) -> None:
         """Begin to read; called once, on the running loop."""
@@ -72,13 +68,11 @@ class ExecPipe:
         data = b"".join(parts)
         for begin in range(0, len(data), _PIECE):
             self._say(bytes((_STDIN,)) + data[begin : begin + _PIECE])
-        if self._backlog > LOW:
-            self._room.clear()
         self._push()
 
     async def drained(self) -> None:
         """Return when the backlog is small (again), or the pipe is gone."""
-        await self._room.wait()
+        await self._out.drained()
 
     def close(self) -> None:
         """Stop reading and writing and free the connection; may be called twice."""
@@ -93,8 +87,8 @@ class ExecPipe:
                 self._say(bytes((_CLOSE, _STDIN)))
             self._say(b"", _CLOSING)
             self._push()
-        self._room.set()
-        if self._out and not self._loop.is_closed():
+        self._out.let_go()
+        if self._out.parts and not self._loop.is_closed():
             self._loop.call_later(_PATIENCE, self._shut)
         else:
             self._shut()
@@ -155,32 +149,23 @@ class ExecPipe:
     def _say(self, data: bytes, code: int | None = None) -> None:
         from websocket import ABNF
 
-        frame = ABNF.create_frame(data, _BINARY if code is None else code).format()
-        self._out.append(memoryview(frame))
-        self._backlog += len(frame)
+        self._out.add(ABNF.create_frame(data, _BINARY if code is None else code).format())
 
     def _push(self, *, also: bool = False) -> None:
         """Send what the connection takes; wait for it if something is left, or TLS asks for it `also`."""
         wait = also
         try:
-            while self._out:
-                sent = self._socket.sock.send(self._out[0])
-                self._backlog -= sent
-                if sent < len(self._out[0]):
-                    self._out[0] = self._out[0][sent:]
-                else:
-                    self._out.popleft()
+            while self._out.parts:
+                self._out.taken(self._socket.sock.send(self._out.parts[0]))
         except (BlockingIOError, ssl.SSLWantWriteError):
             wait = True
         except ssl.SSLWantReadError:
             pass
         except OSError:
             # The reading side hears of the end too, with all that was sent before it.
-            self._drop()
-        if self._backlog <= LOW:
-            self._room.set()
+            self._out.clear()
         self._watch_out(on=wait)
-        if self._closed and not self._out:
+        if self._closed and not self._out.parts:
             self._shut()
 
     def _watch_out(self, *, on: bool) -> None:
@@ -209,17 +194,12 @@ class ExecPipe:
         if self._sink is not None and not told:
             self._sink.ended(why)
 
-    def _drop(self) -> None:
-        self._out.clear()
-        self._backlog = 0
-        self._room.set()
-
     def _shut(self) -> None:
         """Free the connection."""
         if self._gone:
             return
         self._gone = True
-        self._drop()
+        self._out.clear()
         self._watch_out(on=False)
         if self._timer is not None:
             self._timer.cancel()
