@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Cost
@@ -67,30 +67,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Leaver(Protocol):
-    """The run's memory, as far as its end needs it."""
-
-    before: str  # The summary that its session's last run has left; empty for none
-    untrusted: bool  # Whether it has read what is not trusted
-
-    @property
-    def scopes(self) -> tuple[str, str, str]:
-        """Everybody's, its project's, its session's."""
-        ...
-
-    async def keep(
-        self, draft: Draft, how: Written, *, call_id: str = "", came_from: Iterable[str] | None = None
-    ) -> Memory:
-        """Remember something, redacted and recorded."""
-        ...
-
-    async def ask(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call the store in a thread."""
-        ...
-
-
 async def leave_outcome(
-    memory: Leaver, store: MemoryStore, order: RunOrder, ended: Ended, record: RecordFact
+    memory: RunMemory, store: MemoryStore, order: RunOrder, ended: Ended, record: RecordFact
 ) -> tuple[str, ...]:
     """Keep what was measured and, apart from it, what the agent said; ids of both, none where nothing was learned.
 
@@ -116,7 +94,7 @@ async def leave_outcome(
 
 
 async def _judge(
-    memory: Leaver,
+    memory: RunMemory,
     store: MemoryStore,
     outcome: Memory,
     verified: RunVerified,

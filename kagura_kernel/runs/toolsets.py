@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import KaguraError, ToolsetError
 from kagura_kernel.domain.events import ToolsetEnded, ToolsetStarted
@@ -22,6 +22,7 @@ from kagura_kernel.runtime.router import Asker
 from kagura_kernel.tools.mcp_client import McpClient, McpTool
 from kagura_kernel.tools.toolbox import Tool, ends_the_run
 from kagura_kernel.tools.toolsets.cutting import ToolQuestions, ToolsetLimits, matches, tool_name
+from kagura_kernel.tools.toolsets.server import Client
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.toolsets import McpToolset, Toolset
@@ -84,23 +85,6 @@ _REMOTE_SILENCE = 30.0
 _NO_SECRETS = "What stands there is shown and enters the box; grant a credential to the run instead (`--grant`)."
 
 
-class ToolsetServer(Protocol):
-    """What is behind a toolset, whatever it speaks."""
-
-    @property
-    def log(self) -> str:
-        """The end of what it wrote to its standard error."""
-        ...
-
-    async def start(self) -> None:
-        """Start it and hear what it offers; raises `ToolsetError`."""
-        ...
-
-    async def close(self) -> None:
-        """End it; may be called twice."""
-        ...
-
-
 @dataclass
 class OpenToolsets:
     """What a run's toolsets offer."""
@@ -113,7 +97,7 @@ class OpenToolsets:
         """End every server, and answer calls under way with words; may be called twice, never raises."""
         for one in self._started:
             one.closing = True
-        await asyncio.gather(*(one.server.close() for one in self._started), return_exceptions=True)
+        await asyncio.gather(*(one.end() for one in self._started), return_exceptions=True)
 
 
 @dataclass
@@ -121,8 +105,8 @@ class _Started:
     """One toolset on its way, and then at work."""
 
     toolset: Toolset
-    server: ToolsetServer
     limits: ToolsetLimits
+    server: Client | None = None  # None where none could even be tried
     installed: Installed | None = None
     seconds: float = 0.0
     answers: bool = False
@@ -130,6 +114,16 @@ class _Started:
     closing: bool = False
     reason: str = ""
     output: str = ""
+
+    @property
+    def log(self) -> str:
+        """The end of what its server wrote to its standard error."""
+        return self.server.log if self.server is not None else ""
+
+    async def end(self) -> None:
+        """End its server; may be called twice."""
+        if self.server is not None:
+            await self.server.close()
 
 
 async def open_toolsets(
@@ -164,7 +158,7 @@ async def open_toolsets(
     try:
         opened = await asyncio.gather(*tasks)
         # Whatever looks for secrets may not have started yet, and is not waited for on the engine's loop.
-        await asyncio.to_thread(redact, [one.server.log for one in opened] + opening.texts(opened))
+        await asyncio.to_thread(redact, [one.log for one in opened] + opening.texts(opened))
         return opening.offered(opened, taken)
     except BaseException:
         for task in tasks:
@@ -197,18 +191,18 @@ class _Opening:
         """One of them; `answers` says whether it can be used."""
         began = self._clock.monotonic()
         limits = replace(self._limits, call_seconds=toolset.timeout)
-        one = _Started(toolset, _Nothing(), limits)
+        one = _Started(toolset, limits)
         self.begun.append(one)
         try:
             await self._require_no_secret(toolset)
             start = await self._start(one)
-            one.server = self._server(one, start)
-            await one.server.start()
+            server = one.server = self._server(one, start)
+            await server.start()
             one.answers = True
         except ToolsetError as error:
             one.reason = one.reason or error.why
             one.output = error.output
-            await one.server.close()
+            await one.end()
         except KaguraError as error:
             if ends_the_run(error):
                 raise
@@ -241,7 +235,7 @@ class _Opening:
             "cwd": box.files.root,
         }
 
-    def _server(self, one: _Started, start: Mapping[str, Any]) -> ToolsetServer:
+    def _server(self, one: _Started, start: Mapping[str, Any]) -> Client:
         toolset, box = one.toolset, self._context.box
 
         def over(why: str) -> None:
@@ -327,7 +321,7 @@ class _Opening:
             ToolsetStarted,
             toolset=toolset.name,
             protocol=toolset.type,
-            server=self._redact(getattr(one.server, "server", "")),
+            server=self._redact(one.server.server if one.server is not None else ""),
             command=self._redact(command_line(toolset)),
             remote=toolset.remote,
             tools=tuple(tool.spec.name for tool in tools),
@@ -343,23 +337,11 @@ class _Opening:
                 ToolsetEnded,
                 toolset=one.toolset.name,
                 reason=self._redact(sentence(one.reason)),
-                stderr=self._redact(one.server.log or one.output)[-_LOG_CHARACTERS:],
+                stderr=self._redact(one.log or one.output)[-_LOG_CHARACTERS:],
             )
         except KaguraError as error:
             # It may be told from a task that nobody waits for; the run has to hear of it all the same.
             self._context.stop(error)
-
-
-class _Nothing:
-    """Stands where a server could not even be tried."""
-
-    log = ""
-
-    async def start(self) -> None:
-        """Nothing to start."""
-
-    async def close(self) -> None:
-        """Nothing to end."""
 
 
 def _named(tools: Sequence[Tool], names: list[str]) -> list[Tool]:
