@@ -16,10 +16,10 @@ from typing import Any, Generic, Literal, TypeVar
 from sqlalchemy import Select, func, literal, or_, select, tuple_
 
 from kagura_kernel.domain.errors import ApprovalUnknown, RunUnknown, UsageError
-from kagura_kernel.journal.projected import APPROVALS, RUNS, approval_row, run_row
 from kagura_kernel.journal.rows import ApprovalRow, RunRow
 from kagura_kernel.journal.schema import approvals, events, leases, runs
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.journal.views import APPROVALS, RUNS, approval_row, run_row
 
 RunState = Literal["live", "ended"]
 ApprovalState = Literal["pending", "decided"]

@@ -23,10 +23,10 @@ from kagura_kernel.domain.events import Event, PluginAudited, PluginCalled, Plug
 from kagura_kernel.domain.plugins import PluginAudit, PluginPlace, PluginState
 from kagura_kernel.journal.encoding import as_text, decode
 from kagura_kernel.journal.owner import owner_alive
-from kagura_kernel.journal.projected import RUNS, run_row
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.journal.schema import PLUGINS, events, runs
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.journal.views import RUNS, run_row
 
 # How a plugin stands that nobody has configured, its audit tells better.
 _SAYS_NOTHING = (PluginState.DISCOVERED, PluginState.AUDITED, PluginState.QUARANTINED)

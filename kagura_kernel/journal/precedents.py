@@ -15,11 +15,11 @@ from sqlalchemy import Row, and_, func, not_, or_, select
 
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.journal.encoding import moment
-from kagura_kernel.journal.projected import RUNS, cost_row
 from kagura_kernel.journal.rows import CostRow, made_of
 from kagura_kernel.journal.schema import runs
 from kagura_kernel.journal.spending import Below, Span, below, with_children
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.journal.views import RUNS, cost_row
 
 MOST_LOOKED_AT = 3_000
 """How many of the newest runs are looked at, so that a long journal costs no more than a short one."""

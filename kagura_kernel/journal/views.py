@@ -7,19 +7,20 @@ requests with leased credentials are read from the events themselves.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Select, delete, func, select, update
+from sqlalchemy import Connection, Row, Select, case, delete, exists, func, select, update
 
+from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.identity import SESSION_PREFIX
 from kagura_kernel.journal import schema
 from kagura_kernel.journal.encoding import as_text, moment, stamp
-from kagura_kernel.journal.projected import APPROVALS, RUNS, approval_row, cost_row, run_row
 from kagura_kernel.journal.rows import (
     ApprovalRow,
     Conversation,
@@ -38,6 +39,21 @@ if TYPE_CHECKING:
 
 _CHUNK = 1000
 _DECISION = schema.DECISION.split()
+_DAY = timedelta(days=1)
+_waits = exists().where(schema.approvals.c.run_id == schema.runs.c.run_id, schema.approvals.c.verdict.is_(None))
+_STATUS = case(((schema.runs.c.status == "running") & _waits, "awaiting_approval"), else_=schema.runs.c.status).label(
+    "status_now"
+)
+
+RUNS = select(schema.runs, _STATUS).order_by(schema.runs.c.first_seq.desc())
+"""Runs, the newest first, with the status as it is now."""
+
+APPROVALS = (
+    select(schema.approvals, schema.runs.c.notebook, schema.runs.c.kernel_id, schema.runs.c.cell_id)
+    .join(schema.runs, schema.runs.c.run_id == schema.approvals.c.run_id, isouter=True)
+    .order_by(schema.approvals.c.requested_at.desc(), schema.approvals.c.id.desc())
+)
+"""Approvals, the newest first, with the place of the run that asks; a question may be here before its run."""
 
 
 def runs(
@@ -387,3 +403,62 @@ def _renew_question(connection: Connection, seq: int, event: ApprovalRequested) 
 
 def _run_rows(journal: Journal, query: Select[Any]) -> list[RunRow]:
     return journal.readable(journal.read(query), run_row)
+
+
+# ------------------------- how a row of the tables becomes a value that anybody may hold
+
+
+def run_row(row: Row[Any]) -> RunRow:
+    """A row of `RUNS`."""
+    return made_of(
+        RunRow,
+        row,
+        status=row.status_now,
+        started_at=_began(row),
+        cost_usd=Cost(row.reported_usd, row.computed_usd).usd,
+        user=row.user_name,
+        lineage=tuple(row.lineage.split()),
+        verified=None if row.verified is None else bool(row.verified),
+        untrusted=bool(row.untrusted),
+    )
+
+
+def _began(row: Row[Any]) -> datetime:
+    """When a run began; raises `ValueError` or `OverflowError` where a day around it, or its end, is no time."""
+    began = moment(row.started_at)
+    _ = began - _DAY, began + timedelta(seconds=row.duration or 0.0) + _DAY
+    return began
+
+
+def approval_row(row: Row[Any]) -> ApprovalRow:
+    """A row of `APPROVALS`."""
+    return made_of(
+        ApprovalRow,
+        row,
+        detail=as_text(json.loads(row.detail)),
+        requested_at=moment(row.requested_at),
+        deadline_at=moment(row.deadline_at),
+        by=row.decided_by or "",
+        via=row.via or "",
+        decided_at=moment(row.decided_at) if row.decided_at else None,
+        answer=row.answer or "",
+        arguments=json.loads(row.arguments),
+        options=tuple(as_text(option) for option in json.loads(row.options)),
+        notebook=row.notebook or "",
+        kernel_id=row.kernel_id or "",
+        cell_id=row.cell_id or "",
+        lineage=tuple(json.loads(row.lineage)),
+    )
+
+
+def cost_row(row: Row[Any]) -> CostRow:
+    """What a row of `RUNS` says about money."""
+    return made_of(
+        CostRow,
+        row,
+        at=_began(row),
+        source=row.cost_source,
+        status=row.status_now,
+        seconds=row.duration,
+        verified=None if row.verified is None else bool(row.verified),
+    )

@@ -14,7 +14,7 @@ LIB = str(pathlib.Path(__file__).resolve().parents[1])
 def main() -> int:
     """Convert what the arguments say; a failure is a file that tells why."""
     sys.path.insert(0, LIB)
-    from kagura_box_runner import crossing, keeping, packing  # type: ignore[import-not-found]
+    from kagura_box_runner import crossing, packing, variables  # type: ignore[import-not-found]
 
     source, target, room = sys.argv[1:]
     try:
@@ -30,7 +30,7 @@ def main() -> int:
     except Exception as error:  # noqa: BLE001 - a broken file fails in any way
         data = crossing.error_file(f"the file cannot be read: {type(error).__name__}: {str(error)[:500]}")
     place = pathlib.Path(target)
-    keeping.write_whole(place.parent, place.name, data)
+    variables.write_whole(place.parent, place.name, data)
     return 0
 
 

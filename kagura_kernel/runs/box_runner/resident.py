@@ -147,7 +147,7 @@ class Session:
         us = self._us
         later = {file.partition(".")[0] for file, _ in self._left().items() - self._out.items()}
         wanted = [name for name in us.names(outputs) if name not in later]
-        for problem in us.part("keeping").keep(self._namespace, wanted, us.ROOT, int(room)):
+        for problem in us.part("variables").keep(self._namespace, wanted, us.ROOT, int(room)):
             us.complain(problem)
         return 0
 

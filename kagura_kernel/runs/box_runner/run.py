@@ -201,7 +201,7 @@ def execute(source: bytes, path: str, namespace: dict[str, Any], inputs: list[st
     codes = program_of(source, path)
     wanted = [name for name in inputs if name.encode() in source]
     if wanted:
-        part("loading").bind(namespace, wanted, ROOT)
+        part("variables").bind(namespace, wanted, ROOT)
         inputs[:] = [name for name in inputs if name not in wanted]
     if any(code.co_flags & WAITS for code in codes):
         part("resident").run_in_loop(codes, namespace, WAITS)
@@ -215,7 +215,7 @@ def finish(screen: Screen, namespace: dict[str, Any], outputs: list[str], room: 
     try:
         screen.finish()
         if outputs:
-            for problem in part("keeping").keep(namespace, outputs, ROOT, room):
+            for problem in part("variables").keep(namespace, outputs, ROOT, room):
                 complain(problem)
     except Exception as error:  # noqa: BLE001 - the program is over, and its exit code is its own
         complain(f"What the program left could not be shown or kept: {type(error).__name__}: {error}")

@@ -7,9 +7,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.runs.box_runner.columns import KEPT_BY_NAME
 from kagura_kernel.runs.box_runner.crossing import CannotCross, readable_size
-from kagura_kernel.runs.box_runner.frames import MAX_COLUMNS, read_stream
+from kagura_kernel.runs.box_runner.frames import KEPT_BY_NAME, MAX_COLUMNS, read_stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
