@@ -104,12 +104,14 @@ def latest(journal: Journal, run_id: str) -> Checkpoint | None:
     Raises:
         JournalUnreadable: it cannot be read.
     """
-    return _newest(journal, checkpoints.c.run_id == run_id, checkpoints.c.step.desc())
-
-
-def newest_of_session(journal: Journal, session_id: str) -> Checkpoint | None:
-    """Where the run of a session stood that was stored last, of whichever run; raises as `latest`."""
-    return _newest(journal, checkpoints.c.session_id == session_id, checkpoints.c.at.desc())
+    steps = select(checkpoints.c.run_id, checkpoints.c.step, _SHORT.label("short"))
+    newest = steps.where(checkpoints.c.run_id == run_id).order_by(checkpoints.c.step.desc())
+    for row in journal.read(newest.limit(1)):
+        if not row.short:
+            raise JournalUnreadable(journal.where, f"the checkpoint of {row.run_id} at step {row.step} is too large")
+        here = and_(checkpoints.c.run_id == row.run_id, checkpoints.c.step == row.step)
+        return next((_checkpoint(journal, one) for one in journal.read(select(checkpoints).where(here))), None)
+    return None
 
 
 def history(journal: Journal, run_id: str) -> list[Checkpoint]:
@@ -200,16 +202,6 @@ def _named_by(checkpoint: Checkpoint) -> Iterator[str]:
 def _names(memory_id: str) -> ColumnElement[bool]:
     padded = literal(" ") + checkpoints.c.memories + literal(" ")
     return padded.contains(f" {memory_id} ", autoescape=True)
-
-
-def _newest(journal: Journal, which: ColumnElement[bool], order: ColumnElement[Any]) -> Checkpoint | None:
-    key = select(checkpoints.c.run_id, checkpoints.c.step, _SHORT.label("short")).where(which).order_by(order)
-    for row in journal.read(key.limit(1)):
-        if not row.short:
-            raise JournalUnreadable(journal.where, f"the checkpoint of {row.run_id} at step {row.step} is too large")
-        here = and_(checkpoints.c.run_id == row.run_id, checkpoints.c.step == row.step)
-        return next((_checkpoint(journal, one) for one in journal.read(select(checkpoints).where(here))), None)
-    return None
 
 
 def _readable(journal: Journal, rows: Iterable[Row[Any]]) -> Iterator[Checkpoint]:

@@ -197,8 +197,6 @@ def egress_log(asked: Asked) -> pd.DataFrame:
 
 def egress_check(asked: Asked) -> pd.DataFrame:
     """Whether a box could reach these, and why; nothing is connected to."""
-    import asyncio
-    import os
     from concurrent.futures import ThreadPoolExecutor
 
     from kagura_kernel.assembly import load_settings

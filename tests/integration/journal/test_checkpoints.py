@@ -24,7 +24,6 @@ from kagura_kernel.journal.checkpoints import (
     named_contents,
     naming,
     needed,
-    newest_of_session,
     store,
 )
 from kagura_kernel.journal.pages import one_run
@@ -71,16 +70,6 @@ def test_a_later_one_at_the_same_step_takes_the_place_of_the_earlier(journal):
     store(journal, stood(step=1))
     store(journal, stood(step=1, plan=("look again",)))
     assert [(one.step, one.plan) for one in history(journal, "run-1")] == [(0, ()), (1, ("look again",))]
-
-
-def test_the_newest_of_a_session_is_the_one_that_was_stored_last(journal):
-    store(journal, stood("run-1", 5))
-    store(journal, stood("run-2", 1, at=AT + timedelta(hours=1)))
-    store(journal, stood("run-3", 9, session_id="ses-2", at=AT + timedelta(hours=2)))
-    found = newest_of_session(journal, "ses-1")
-    assert found is not None
-    assert found.run_id == "run-2"
-    assert newest_of_session(journal, "ses-3") is None
 
 
 def test_the_history_of_a_long_run_is_kept_in_part(journal):
