@@ -18,7 +18,7 @@ from importlib.util import MAGIC_NUMBER, find_spec
 from itertools import chain
 from types import CodeType
 
-MODULES = ("frames", "loop", "link", "processes", "commands", "files", "changes", "main")
+MODULES = ("frames", "loop", "processes", "commands", "files", "changes", "main")
 """Loaded at the start, each after those it imports."""
 
 LATER = {"listening": ("proxy", "clients", "listening"), "resident": ("resident",)}

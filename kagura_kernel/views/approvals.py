@@ -10,9 +10,9 @@ from kagura_kernel.domain.asked import Block as AskedText
 from kagura_kernel.domain.asked import asked as parts_of
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.render import blocks as ui
-from kagura_kernel.render.bounded import bounded
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import counted
+from kagura_kernel.render.text import bounded
 from kagura_kernel.views.parts import Ask, Call
 
 _LINES, _CHARACTERS = 2000, 100_000

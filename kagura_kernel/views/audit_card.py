@@ -13,11 +13,10 @@ from typing import Any
 from kagura_kernel.domain import plugins
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui
-from kagura_kernel.render.bounded import bounded
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import counted
 from kagura_kernel.render.html import Bundle, framed, html_of
-from kagura_kernel.render.text import lines_of, words_in_text
+from kagura_kernel.render.text import bounded, lines_of, words_in_text
 from kagura_kernel.views.approvals import verdict_words
 from kagura_kernel.views.audit import APPROVE, CANCEL, ENABLE, REJECT, STATES, AuditView, FormField, PluginForm, Subject
 from kagura_kernel.views.body import item_blocks

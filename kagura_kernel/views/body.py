@@ -15,12 +15,11 @@ from kagura_kernel.domain.images import RASTER, Image, NoImageError
 from kagura_kernel.domain.tools import NO_OUTPUT
 from kagura_kernel.domain.visible import printed, visible
 from kagura_kernel.render import blocks as ui
-from kagura_kernel.render.bounded import Bounded, bounded
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import counted, data_size, seconds
 from kagura_kernel.render.foreign import rich_html
 from kagura_kernel.render.images import MIMES, SVG, decoded, image_of
-from kagura_kernel.render.text import lines_of
+from kagura_kernel.render.text import Bounded, bounded, lines_of
 from kagura_kernel.views import status
 from kagura_kernel.views.approvals import ask_block, ask_text
 from kagura_kernel.views.parts import (

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from _socket import socket
     from typing import Any, Protocol
 
-    from .link import Link
-    from .loop import Loop
+    from .loop import Link, Loop
 
     Front = HttpFront | SocksFront
 

@@ -8,8 +8,7 @@ import os
 import time
 
 from . import frames
-from .link import Link
-from .loop import GONE, PAUSED, READ, WRITE, Loop
+from .loop import GONE, PAUSED, READ, WRITE, Link, Loop
 from .processes import NOT_EXECUTABLE, CannotStart, family, kill_all, signal_all, spawn, words
 
 TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds

@@ -7,8 +7,7 @@ import os
 import stat
 
 from . import frames
-from .link import Link
-from .loop import Loop
+from .loop import Link, Loop
 
 TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 from . import frames
 from .clients import Client
 from .files import described, refusal
-from .link import Link
-from .loop import READ, Loop
+from .loop import READ, Link, Loop
 
 TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import sys
 from . import frames
 from .commands import GRACE, Running
 from .files import Job, described, refusal
-from .link import Link
-from .loop import READ, Loop
+from .loop import READ, Link, Loop
 from .processes import descendants, freeze, harden, kill_all, signal_all, text_bytes
 
 TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .link import Link
-    from .loop import Loop
+    from .loop import Link, Loop
 
 INTERRUPTED = 2.0  # seconds that an interrupted call may take to end, before the program is ended with it
 CALLED_OFF = 0.5  # likewise, when nobody waits for it any more

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.visible import printed, visible
-from kagura_kernel.render.bounded import Bounded, bounded
 from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, one_line
 from kagura_kernel.render.foreign import (
     HTML_CHARACTERS,
@@ -19,6 +18,7 @@ from kagura_kernel.render.foreign import (
     markdown_html,
     rich_html,
 )
+from kagura_kernel.render.text import Bounded, bounded
 from tests.support.card_page import Page
 from tests.support.effort import examples
 from tests.support.gallery import FRAME

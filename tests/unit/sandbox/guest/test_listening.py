@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from kagura_kernel.sandbox.guest import clients, frames, listening
-from kagura_kernel.sandbox.guest.link import Link
 from kagura_kernel.sandbox.guest.listening import Listening
-from kagura_kernel.sandbox.guest.loop import Loop
+from kagura_kernel.sandbox.guest.loop import Link, Loop
 
 PATIENCE = 20.0
 CONNECT = b"CONNECT a.example:443 HTTP/1.1\r\n\r\n"
