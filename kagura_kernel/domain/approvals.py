@@ -67,6 +67,14 @@ class ApprovalRequest:
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def withdrawn(kind: ApprovalKind) -> str:
+    """Why a question is closed without an answer."""
+    # A program in the box may give up long before the run that it belongs to is over.
+    if kind is ApprovalKind.NETWORK:
+        return "the program that asked waits no more"
+    return "the run ended before an answer came"
+
+
 def asked_fields(request: ApprovalRequest) -> dict[str, Any]:
     """What an `ApprovalRequested` event says of a request, beside whose event it is and when."""
     return {

@@ -143,7 +143,8 @@ def verdict_words(ask: Ask) -> str:
     word = _VERDICTS.get(decision.verdict, ("bad", decision.verdict))[1]
     if ask.request.subject == "question" and decision.verdict == "allow":
         word = "Answered"
-    if decision.verdict == "timeout":
+    # The run itself is nobody who would call a question off; the words behind say why it is closed.
+    if decision.verdict == "timeout" or decision.via == "run":
         return word
     if chooses(ask.request) and decision.answer in ask.request.options:
         never = decision.answer == NEVER

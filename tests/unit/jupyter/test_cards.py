@@ -106,6 +106,7 @@ def test_an_approval_card_shows_everything_and_whose_words_they_are(story, view_
         ("deny", {"by": "policy", "via": "policy"}, "Denied by policy: nobody is here who could be asked"),
         ("timeout", {"by": "deadline", "via": "deadline"}, "Denied, because nobody answered in time"),
         ("aborted", {}, "Called off by ada"),
+        ("aborted", {"by": "run", "via": "run", "answer": "it ended"}, "Called off it ended"),
     ],
 )
 def test_a_decided_approval_says_how_and_has_no_buttons(story, view_of, verdict, fields, words):

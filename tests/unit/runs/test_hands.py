@@ -202,6 +202,26 @@ async def test_what_works_for_a_run_wears_down_the_same_person(journal_of_asking
     assert len(person.requests) == 4
 
 
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (ApprovalKind.NETWORK, "the program that asked waits no more"),
+        (ApprovalKind.HOST_COMMAND, "the run ended before an answer came"),
+    ],
+)
+async def test_why_a_question_was_closed_is_kept_as_it_was(journal_of_asking, kind, why):
+    class Silent:
+        async def approve(self, _request):
+            await asyncio.get_running_loop().create_future()
+
+    task = asyncio.ensure_future(approver(journal_of_asking, Silent()).approve(request(1, kind)))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    *_, last = journal_of_asking.events(kinds=("approval.decided",))
+    assert (last.event.verdict, last.event.answer) == ("aborted", why)
+
+
 async def test_only_so_many_of_a_kind_wait_at_once(journal_of_asking):
     waiting: set[str] = set()
 
