@@ -208,6 +208,8 @@ def test_the_sidebar_asks_about_the_active_cell_that_failed(open_notebook, lab):
     notebook.run(1)
     expect(failed).to_contain_text("KeyError: 'total'")
     expect(failed.get_by_role("button", name="Fix this cell")).to_be_visible()
+    # It stands in from the edge of the panel as all that is below it does.
+    assert failed.evaluate("it => [getComputedStyle(it).marginLeft, getComputedStyle(it).columnGap]") == ["12px", "6px"]
     failed.get_by_role("button", name="Explain this error").click()
     expect(notebook.output(2)).to_contain_text("The key is missing.")
     assert notebook.page.evaluate(SOURCES)[2].startswith("%kagura explain ")
