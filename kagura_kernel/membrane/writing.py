@@ -100,7 +100,7 @@ def _raise_disk_trouble(path: str, error: Exception) -> None:
     """Return where the path is only other than expected; `WorkspaceUnreadable` for what is the disk's."""
     others = (FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExistsError)
     if isinstance(error, OSError) and not isinstance(error, others) and error.errno != errno.ELOOP:
-        raise WorkspaceUnreadable(path, error.strerror or "it cannot be written") from error
+        raise WorkspaceUnreadable(path, error.strerror or "it cannot be written", writing=True) from error
 
 
 def _bring(project: ProjectFiles, blobs: BlobStore, change: FileChange) -> HostState | None:

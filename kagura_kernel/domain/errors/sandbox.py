@@ -64,12 +64,13 @@ class WorkspaceError(KaguraError):
 
 
 class WorkspaceUnreadable(WorkspaceError):
-    """The project root is missing, is no directory, or may not be read."""
+    """The project root is missing, is no directory, or may not be read, or one of its files cannot be written."""
 
     code = "ERR_WORKSPACE_UNREADABLE"
 
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(f"The project {path} cannot be used: {why}.")
+    def __init__(self, path: str, why: str, *, writing: bool = False) -> None:
+        said = f"{path} cannot be written into the project: {why}. It is as it was; mend that, and do the same again."
+        super().__init__(said if writing else f"The project {path} cannot be used: {why}.")
         self.path = path
         self.why = why
 

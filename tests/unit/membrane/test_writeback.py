@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -137,3 +138,20 @@ def test_a_program_stays_one_and_becomes_one(root: Path, blobs: BlobStore) -> No
     assert done.applied == ("run", "plain")
     assert (root / "run").stat().st_mode & 0o777 == writing.NEW_FILE | writing.EXECUTABLE
     assert (root / "plain").stat().st_mode & 0o777 == writing.NEW_FILE
+
+
+def test_a_full_disk_is_told_of_the_file_that_could_not_be_written(
+    root: Path, blobs: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_args: object, **_named: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(ProjectFiles, "replace", full)
+    found = apply_changes(ProjectFiles(root), blobs, [added("run.sh"), added("next.sh")])
+    assert (found.applied, found.conflicts) == ((), ())
+    assert found.error is not None
+    assert found.error.code == "ERR_WORKSPACE_UNREADABLE"
+    assert found.error.message == (
+        "run.sh cannot be written into the project: No space left on device. It is as it was; mend that, and do the "
+        "same again."
+    )
