@@ -46,6 +46,7 @@ from kagura_kernel.journal.noted_rows import note_row, noted_row
 from kagura_kernel.journal.owner import owner_alive, process_owner
 from kagura_kernel.journal.place import data_home, shown
 from kagura_kernel.journal.rows import NOTHING
+from kagura_kernel.render.figures import counted
 from kagura_kernel.sandbox.selection import AUTO, BY_NAME, SHARED_NEEDS, is_shared
 
 if TYPE_CHECKING:
@@ -339,7 +340,7 @@ def _refusals(journal: Journal, since: datetime) -> Finding:
     for (run_id, *_), times in counts.items():
         by_run[run_id] += times
     worst, most = max(by_run.items(), key=lambda item: item[1], default=("", 0))
-    said = f"{by_run.total()} connections refused, of {len(by_run)} runs"
+    said = f"{counted(by_run.total(), 'connection')} refused, of {counted(len(by_run), 'run')}"
     if most < MANY_REFUSALS:
         return Finding("egress", OK, said)
     return Finding("egress", FAIL, f"{said}; {most} of {worst}", f"`kagura-kernel egress log --refused --run {worst}`")

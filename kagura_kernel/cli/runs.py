@@ -24,6 +24,7 @@ from kagura_kernel.journal.sentences import say as say_to_run
 from kagura_kernel.journal.session_registry import sessions as known
 from kagura_kernel.journal.spending import with_children
 from kagura_kernel.jupyter.surface import person
+from kagura_kernel.render.figures import counted
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import CostRow, RunRow
@@ -187,7 +188,7 @@ def _cost_cells(row: CostRow) -> tuple[str, ...]:
 def _sum(rows: list[CostRow]) -> str:
     usd, unpriced = spent(rows)
     more = f", and {unpriced} of unknown price" if unpriced else ""
-    return f"${usd:.4f} in all{more}."
+    return f"${usd:.4f} for {counted(len(rows), 'run')}{more}."
 
 
 ALL_OVER, SOME_GO_ON = 0, 1

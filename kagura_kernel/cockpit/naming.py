@@ -133,7 +133,8 @@ def named_approval(journal: Journal, word: str, here: Here) -> str:
         ours = {row.run_id for row in views.runs(journal, limit=len(runs), run_ids=runs, here=here)}
         waiting = [approval for approval, run_id in asking.items() if run_id in ours]
         if not waiting:
-            where = f" in {here}; elsewhere {', '.join(list(asking)[:_SHOWN])} does" if asking else ""
+            some = ", ".join(list(asking)[:_SHOWN])
+            where = f" in {here}; elsewhere {some} {'does' if len(asking) == 1 else 'do'}" if asking else ""
             raise UsageError(f"No approval waits{where}. `%kagura approvals` lists all.")
         # Never the newest of several: a question may come up between the look and the word.
         return only(word, waiting, "approvals that wait", "%kagura approvals")

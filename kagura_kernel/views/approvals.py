@@ -277,7 +277,8 @@ def _verdict_tone(ask: Ask) -> str:
 def _answer(ask: Ask) -> ui.Words:
     decision = ask.decision
     chosen = chooses(ask.request) and decision is not None and decision.answer in ask.request.options
-    if decision is not None and decision.answer and decision.via != "policy" and not chosen:
+    # What is said for the deadline is in the words already.
+    if decision is not None and decision.answer and decision.via not in {"policy", "deadline"} and not chosen:
         return verdict_words(ask), ui.quote(decision.answer)
     return (verdict_words(ask),)
 

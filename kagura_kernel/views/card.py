@@ -21,6 +21,7 @@ _SOURCES = {
     "file": "the notebook’s file, as it was saved last",
     "kernel": "what this kernel has run",
 }
+_NOTHING = "nothing of the notebook"
 
 
 def run_blocks(view: RunView) -> Blocks:
@@ -55,7 +56,8 @@ def notebook(view: RunView, *, live: bool) -> Blocks:  # noqa: ARG001 - a sectio
     words = _sees(shown)
     plain = f"~ sees {words}"
     more = "`--context none` shows nothing; a cell with the tag `private` is never shown."
-    line = (strong("Sees"), words, soft(f"— {_SOURCES[shown.source]}"))
+    source = () if words == _NOTHING else (soft(f"— {_SOURCES[shown.source]}"),)
+    line = (strong("Sees"), words, *source)
     if not shown.text:
         return (Group((Line(line, plain=plain),), "kit", "Notebook"),)
     inside = (Line((soft(more),), plain=""), Pre(shown.text))
@@ -126,4 +128,4 @@ def _sees(shown: NotebookShown) -> str:
         f"{shown.left_out:,} without room" if shown.left_out else "",
         f"{shown.private:,} private left out" if shown.private else "",
     ]
-    return ", ".join(filter(None, parts)) or "nothing of the notebook"
+    return ", ".join(filter(None, parts)) or _NOTHING

@@ -134,7 +134,7 @@ def plan_line(planned: ev.RunPlanned, *, steady: bool) -> str:
     about = " and ".join(filter(None, (_about_money(estimate), "" if steady else _about_time(estimate))))
     failed = f", {estimate.failed:,} of them failed" if estimate.failed else ""
     runs = counted(estimate.runs, "similar run")
-    return f"expected: {about or 'a cost that nobody knows'}, from {runs}{failed}{lessons}"
+    return f"expected: {about or 'an unknown cost'}, from {runs}{failed}{lessons}"
 
 
 def memory_line(learned: Learned) -> str:

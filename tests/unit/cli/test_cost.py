@@ -32,7 +32,7 @@ def test_what_is_not_known_is_a_dash_and_the_sum_says_so(prints):
     _, *rows, total = prints("cost").splitlines()
     assert [row.split()[-1] for row in rows] == ["-", "-", "0.1250"]
     assert "1,200" in rows[2]
-    assert total == "$0.1250 in all, and 1 of unknown price."
+    assert total == "$0.1250 for 3 runs, and 1 of unknown price."
 
 
 @pytest.mark.usefixtures("paid")
@@ -53,7 +53,7 @@ def test_what_children_cost_stands_beside_their_parent_and_is_summed_once(journa
     assert head.endswith("with its children")
     assert child.split()[-2:] == ["0.5000", "-"]
     assert parent.split()[-3:] == ["0.2500", "0.7500", "(1)"]
-    assert total == "$0.7500 in all."
+    assert total == "$0.7500 for 2 runs."
     [row] = json.loads(prints("cost", "run-1", "--json"))
     assert (row["usd"], row["children"], row["children_usd"], row["total_usd"]) == (0.25, 1, 0.5, 0.75)
 

@@ -14,6 +14,7 @@ from nbconvert import MarkdownExporter
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kagura_kernel.domain.errors import RunKilled
+from kagura_kernel.domain.events import NotebookShown
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter.slots import card_html, write_once
@@ -113,6 +114,20 @@ def test_a_decided_approval_says_how_and_has_no_buttons(story, view_of, verdict,
     page = live(view_of(story.started(), story.asks(), story.decides(verdict, **fields), story.ends()))
     assert words in page.text
     assert page.buttons == []
+
+
+def test_what_the_deadline_says_is_said_once(story, view_of):
+    late = {"by": "deadline", "via": "deadline", "answer": "nobody answered in time"}
+    page = live(view_of(story.started(), story.asks(), story.decides("timeout", **late), story.ends()))
+    assert page.text.count("nobody answered in time") == 1
+
+
+def test_a_run_that_saw_nothing_of_its_notebook_says_no_place_of_it(story, view_of):
+    begun = story.started()
+    when = {"run_id": begun.run_id, "session_id": begun.session_id, "at": begun.at, "source": "live"}
+    place = "the notebook as it is on screen"
+    assert place not in live(view_of(begun, NotebookShown(**when))).text
+    assert place in live(view_of(begun, NotebookShown(**when, cells=1))).text
 
 
 def test_an_approval_that_nobody_answered_before_the_end_has_no_buttons(story, view_of):

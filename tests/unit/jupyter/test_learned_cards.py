@@ -16,6 +16,7 @@ from kagura_kernel.domain.errors import NotThisTime, UsageError
 from kagura_kernel.domain.events import ChangesCollected
 from kagura_kernel.domain.memory import ShownMemory
 from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.patterns import Estimate
 from kagura_kernel.jupyter.charts.picture import VEGA_LITE_MIME, Chart
 from kagura_kernel.jupyter.steering import steer
 from kagura_kernel.render.html import html_of, words_of
@@ -61,6 +62,11 @@ def test_a_plan_and_memories_are_a_line_each_and_open_to_what_they_rest_on():
     assert "The Caddyfile belongs to root note fits the task not trusted mem-3" in told
     [trusted] = [row for row in html.split("<tr>") if "mem-2" in row]
     assert "not trusted" not in trusted
+
+
+def test_a_plan_without_any_figure_says_that_the_cost_is_unknown():
+    planned = LEARNED.planned(estimate=Estimate(runs=1), lessons=())
+    assert "Expected: an unknown cost, from 1 similar run" in plain(html_of(card.learned(seen(planned), live=True)))
 
 
 def test_what_a_memory_says_cannot_leave_its_place():

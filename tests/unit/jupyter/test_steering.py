@@ -251,6 +251,9 @@ def test_the_last_question_is_one_of_this_notebook_and_so_is_the_last_run_that_g
     assert capsys.readouterr().out == "app-1: denied.\nrun-mine in /project is being stopped.\n"
     with pytest.raises(UsageError, match="No approval waits in this notebook; elsewhere app-2 does"):
         steer(cockpit, in_notebook("k-1"), "approve last")
+    Mailbox(cockpit.journal).post(theirs.request("app-3"))
+    with pytest.raises(UsageError, match=r"elsewhere app-\d, app-\d do\. "):
+        steer(cockpit, in_notebook("k-1"), "approve last")
     monkeypatch.setenv("JPY_SESSION_NAME", "new.ipynb")
     with pytest.raises(UsageError, match="in this notebook; the newest elsewhere is run-theirs in /project"):
         steer(cockpit, in_notebook("k-3"), "kill last")
