@@ -32,7 +32,7 @@ _NEXT, _NONE = "next", "none"
 _WORDS: Mapping[str, Callable[[float], str]] = {"seconds": seconds, "usd": money, "total_usd": money}
 """How figures are shown as a person reads them."""
 
-_LONG = frozenset({"task", "missing", "model", "title", "reason"})
+_LONG = frozenset({"task", "missing", "model", "what", "reason"})
 """Columns that may be cut, so that the others stand beside them."""
 
 
@@ -105,8 +105,10 @@ def _word(word: Callable[[float], str], figure: Any) -> str:
 
 
 def _short(rows: pd.DataFrame) -> pd.DataFrame:
-    """The same with its long columns cut, so that there is room for the others, and a dash for what is not known."""
-    cells = {name: [_cut(_cell(one), _MOST) for one in rows[name]] for name in rows if name in _LONG}
+    """The same with long columns cut and times to the second, so that all have room; a dash for what is not known."""
+    times = set(map(str, rows.select_dtypes("datetimetz")))
+    names = [name for name in map(str, rows) if name in _LONG | times]
+    cells = {name: [_cut(_cell(one), _MOST) for one in rows[name]] for name in names}
     told, unknown = rows.assign(**cells), rows.isna()
     return told.astype(object).mask(unknown, "-") if unknown.to_numpy().any() else told
 
@@ -152,7 +154,7 @@ class ApprovalsText(TextFrame):
     """Questions, and how they were answered."""
 
     none = next_commands.NO_APPROVALS
-    telling = ("approval", "kind", "title", "verdict", "by", "requested")
+    telling = ("approval", "kind", "what", "verdict", "by", "requested")
 
 
 class EgressText(TextFrame):

@@ -97,6 +97,16 @@ def test_an_approval_that_waits_has_no_verdict():
     assert table["requested"][0] == AT
 
 
+def test_what_was_asked_is_the_command_and_the_question_and_else_the_title():
+    given = ("h", AT, AT, None, "", "", None, "")
+    rows = [
+        ApprovalRow("app-1", "run-1", "ses-1", "host_command", "Run a command", "d", "r", *given, {"command": "ls -l"}),
+        ApprovalRow("app-2", "run-1", "ses-1", "question", "A question", "Which year?", "r", *given),
+        ApprovalRow("app-3", "run-1", "ses-1", "credential", "Let this run hold x", "d", "r", *given),
+    ]
+    assert approvals_table(rows)["what"].tolist() == ["ls -l", "Which year?", "Let this run hold x"]
+
+
 def test_an_approval_of_a_child_says_whom_it_works_for_and_a_plan_what_its_lessons_say():
     given = ("ses-1", "plan", "t", "d", "r", "h", AT, AT, None, "", "", None, "")
     rows = [ApprovalRow("app-1", "run-3", *given, lineage=("run-1", "run-2")), ApprovalRow("app-2", "run-1", *given)]

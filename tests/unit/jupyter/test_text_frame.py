@@ -7,7 +7,15 @@ import pytest
 
 from kagura_kernel.cockpit.brains import OfferedModel
 from kagura_kernel.jupyter.tables import models_table
-from kagura_kernel.jupyter.text_frames import ApprovalsText, CalibratedText, CostsText, ModelsText, RunsText, TrustText
+from kagura_kernel.jupyter.text_frames import (
+    ApprovalsText,
+    CalibratedText,
+    CostsText,
+    ModelsText,
+    RunsText,
+    SessionsText,
+    TrustText,
+)
 
 RUN = "run-1m81echt94r94f"
 OTHERS = {f"more_{number}": "x" * 12 for number in range(6)}
@@ -81,15 +89,22 @@ def test_no_more_rows_are_told_than_pandas_would_tell():
 
 
 def test_a_notebook_shows_six_columns_and_all_of_them_when_asked():
-    row = {"approval": "app-1", "run": RUN, "kind": "tool", "title": "<b>", "verdict": "deny", "by": "ann"} | OTHERS
+    row = {"approval": "app-1", "run": RUN, "kind": "tool", "what": "<b>", "verdict": "deny", "by": "ann"} | OTHERS
     frame = ApprovalsText([row | {"requested": "now"}])
     told = frame._repr_html_()
     heads = re.findall("<th>([^<]+)</th>", told)
-    assert heads[:6] == ["approval", "kind", "title", "verdict", "by", "requested"]
+    assert heads[:6] == ["approval", "kind", "what", "verdict", "by", "requested"]
     assert "&lt;b&gt;" in told
     assert "7 more columns: <code>.whole</code> shows them." in told
     assert type(frame.whole) is pd.DataFrame
     assert list(frame.whole.columns) == [*row, "requested"]
+
+
+def test_a_notebook_shows_times_to_the_second_and_a_dash_for_none():
+    at = pd.Timestamp("2026-05-04 12:00:01.123456", tz="UTC")
+    frame = SessionsText({"session": ["ses-1", "ses-2"], "last": [at, None]})
+    assert re.findall("<td>([^<]+)</td>", frame._repr_html_()) == ["ses-1", "2026-05-04 12:00:01", "ses-2", "-"]
+    assert frame["last"][0] == at
 
 
 def test_a_notebook_shows_what_can_be_done_with_a_row_and_nothing_else_has_it():
