@@ -15,8 +15,8 @@ WIDTH = 100
 _LEFT = 30
 _TIED = "\u00a0"
 _NOTES = """\
-RUN may be `last`, or the end of a run's id; LEASE also PROVIDER:SCOPE. Steer a run
-while a run goes on: from another notebook, or in this one with --bg.
+RUN may be `last`, or the end of a run's id; LEASE also PROVIDER:SCOPE. While a run goes on it is steered from another \
+notebook, or from its own where it was started with `--bg`.
 `{prefix}help WORD` says more about one; `%%kagura --help` and `%%sandbox --help` list the options of cells."""
 
 
@@ -38,7 +38,8 @@ def overview(surface: Surface, *, prefix: str | None = None, width: int = WIDTH)
     if surface is Surface.TERMINAL:
         blocks.append(f"`{begin}help COMMAND` or `{begin}COMMAND --help` says more about one.")
     else:
-        blocks.append(_NOTES.replace("{prefix}", begin))
+        notes = _NOTES.replace("{prefix}", begin).splitlines()
+        blocks.append("\n".join(textwrap.fill(note, width, break_on_hyphens=False) for note in notes))
     return "\n\n".join(blocks)
 
 
