@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kagura_kernel.cli.opening import place_of, read_journal
 from kagura_kernel.cli.printing import table, tell
 from kagura_kernel.cockpit.status import spent
+from kagura_kernel.domain.asked import asked_line
 from kagura_kernel.domain.errors.memory import MemoryStoreError
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
@@ -20,6 +21,7 @@ from kagura_kernel.journal.place import shown as shown_place
 from kagura_kernel.membrane.names import shown
 from kagura_kernel.memory.opening import check_folder, check_place, file_of, open_memory
 from kagura_kernel.memory.store import ready
+from kagura_kernel.render.escape import one_line
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.settings import Settings
@@ -72,7 +74,9 @@ def _look(journal: Journal, where: str) -> _Found:
 def _text(found: _Found) -> str:
     rows = [("running", row.run_id, f"{row.status.replace('_', ' ')}: {row.task}") for row in found.running]
     rows += [("lost", run_id, f"its process is gone; `kagura-kernel kill {run_id}` marks it") for run_id in found.gone]
-    rows += [("waiting", row.id, f"{row.title} (of {row.run_id})") for row in found.pending]
+    for row in found.pending:
+        what = asked_line(row.kind, row.title, row.detail, row.arguments)
+        rows.append(("waiting", row.id, f"{one_line(what, 100)} (of {row.run_id})"))
     lines = [table(("what", "id", "about"), rows, whole=("what", "id"))] if rows else ["Nothing runs, nothing waits."]
     if found.pending:
         lines.append("Answer with `kagura-kernel approve ID` or `kagura-kernel deny ID`.")

@@ -158,6 +158,8 @@ _SHOWN: Mapping[str, frozenset[str]] = {
 }
 # Of these the arguments are the question; elsewhere a composed text says what they mean.
 _IN_SIGHT = frozenset({ApprovalKind.PLUGIN, ApprovalKind.TOOL, ApprovalKind.WRITE})
+# Of these all titles are the same.
+_TITLED_ALIKE = frozenset({ApprovalKind.HOST_COMMAND, ApprovalKind.QUESTION})
 
 MAY_CONNECT = "May the box connect to"
 """What stands before a host that is asked for; the host follows."""
@@ -212,6 +214,17 @@ def asked(kind: str, title: str, detail: str, arguments: Mapping[str, Any]) -> A
     return Asked(
         plainly(heading), plainly(target), tuple(blocks), plainly(directory), plainly(means), subject, stdin, directory
     )
+
+
+def asked_for(kind: str, title: str, detail: str, arguments: Mapping[str, Any]) -> str:
+    """What tells a question from others of its kind: the very command or question, and the title of all else."""
+    return asked(kind, title, detail, arguments).what if kind in _TITLED_ALIKE else plainly(title)
+
+
+def asked_line(kind: str, title: str, detail: str, arguments: Mapping[str, Any]) -> str:
+    """The same behind the title, which says what kind of thing it is."""
+    what = asked_for(kind, title, detail, arguments)
+    return what if what == plainly(title) else f"{plainly(title)}: {what}"
 
 
 def asks_for_host(kind: str, arguments: Mapping[str, Any]) -> bool:

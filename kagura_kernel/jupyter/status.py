@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kagura_kernel.domain.asked import asked_line
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render.escape import one_line
@@ -31,9 +32,12 @@ class StatusText:
 
 def status_text(report: StatusReport) -> str:
     """The whole report, a line for each fact."""
-    lines = [f"running   {run.run_id}  {run.status}  {one_line(run.task, 60)}" for run in report.running]
+    lines = [
+        f"running   {run.run_id}  {run.status.replace('_', ' ')}  {one_line(run.task, 60)}" for run in report.running
+    ]
     for request in report.pending:
-        lines.append(f"waiting   {request.id}  {visible(request.title)}")
+        what = asked_line(request.kind, request.title, request.detail, request.arguments)
+        lines.append(f"waiting   {request.id}  {one_line(what, 100)}")
         answer = " TEXT" if request.kind == "question" else ""
         lines.append(f"          %kagura approve {request.id}{answer}   or   %kagura deny {request.id}")
         if answer:

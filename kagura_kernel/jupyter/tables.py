@@ -14,8 +14,7 @@ from kagura_kernel.cockpit.next_commands import NO_PLUGINS, of_plugin
 from kagura_kernel.cockpit.plugin_repositories import Hit
 from kagura_kernel.cockpit.records import Board, LeaseView
 from kagura_kernel.cockpit.trust import Report, lacking
-from kagura_kernel.domain.approvals import ApprovalKind
-from kagura_kernel.domain.asked import asked
+from kagura_kernel.domain.asked import asked_for
 from kagura_kernel.domain.patterns import TrustTerms
 from kagura_kernel.domain.plugins import PluginPermissions
 from kagura_kernel.domain.visible import visible
@@ -45,10 +44,6 @@ _KINDS = {
     # Seconds as a number would be taken for the table's own microseconds.
     "span": "timedelta64[us]",
 }
-
-
-# The titles of these are all alike.
-_BARE = frozenset({ApprovalKind.HOST_COMMAND, ApprovalKind.QUESTION})
 
 
 def table_of(rows: Iterable[T], columns: str, **made: Callable[[T], object]) -> pd.DataFrame:
@@ -106,7 +101,7 @@ def approvals_table(rows: Sequence[ApprovalRow], lessons: Mapping[str, str] | No
         rows,
         "approval=id run=run_id lineage kind title detail lessons reason requested=requested_at:time verdict by via "
         "decided=decided_at:time answer hash=content_hash what",
-        what=lambda row: asked(row.kind, row.title, row.detail, row.arguments).what if row.kind in _BARE else row.title,
+        what=lambda row: asked_for(row.kind, row.title, row.detail, row.arguments),
         lineage=lambda row: " → ".join(row.lineage) or None,
         lessons=lambda row: (lessons or {}).get(row.id),
     )

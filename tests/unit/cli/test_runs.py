@@ -378,7 +378,8 @@ def test_what_runs_waits_is_lost_and_was_paid_today_is_told(journal, running, go
     lines = said.splitlines()
     assert any(line.split()[:2] == ["running", live.run_id] for line in lines)
     assert any(line.split()[:2] == ["lost", "run-lost"] and "kagura-kernel kill run-lost" in line for line in lines)
-    assert any(line.split()[:2] == ["waiting", "app-7"] for line in lines)
+    [waiting] = [line for line in lines if line.split()[:2] == ["waiting", "app-7"]]
+    assert waiting.endswith(f"Push⟨U+001B⟩[2K it: git push (of {live.run_id})")
     assert "Answer with `kagura-kernel approve ID` or `kagura-kernel deny ID`." in lines
     assert "$0.2500 today (UTC)." in lines
     assert "\x1b" not in said

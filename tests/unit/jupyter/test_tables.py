@@ -12,6 +12,7 @@ from kagura_kernel.jupyter.magics import outcome_html, outcome_text
 from kagura_kernel.jupyter.status import status_text
 from kagura_kernel.jupyter.tables import approvals_table, calibration_table, costs_table, runs_table
 from kagura_kernel.patterns.planning import calibrate
+from tests.support.sample_run import SampleRun
 
 AT = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 
@@ -164,6 +165,14 @@ def test_the_status_says_how_a_question_is_answered():
     )
     assert "%kagura approve app-question TEXT" in status_text(StatusReport(pending=(question,)))
     assert "TEXT" not in status_text(StatusReport(pending=(command,)))
+
+
+def test_the_status_says_what_waits_and_for_whom_a_run_does():
+    command = {"command": "git push\n\x1b[2K origin"}
+    asked = SampleRun("run-1").request("app-1", title="Run a command", arguments=command)
+    lines = status_text(StatusReport(pending=(asked,), running=(run_row(status="awaiting_approval"),))).splitlines()
+    assert lines[0].startswith("running   run-1  awaiting approval  ")
+    assert lines[1] == "waiting   app-1  Run a command: git push ⟨U+001B⟩[2K origin"
 
 
 def test_sentences_of_the_status_end_in_one_full_stop():
