@@ -32,7 +32,7 @@ _NEXT, _NONE = "next", "none"
 _WORDS: Mapping[str, Callable[[float], str]] = {"seconds": seconds, "usd": money, "total_usd": money}
 """How figures are shown as a person reads them."""
 
-_LONG = frozenset({"task", "missing", "model", "what", "reason"})
+_LONG = frozenset({"task", "missing", "model", "what", "reason", "why"})
 """Columns that may be cut, so that the others stand beside them."""
 
 
@@ -109,6 +109,9 @@ def _short(rows: pd.DataFrame) -> pd.DataFrame:
     times = set(map(str, rows.select_dtypes("datetimetz")))
     names = [name for name in map(str, rows) if name in _LONG | times]
     cells = {name: [_cut(_cell(one), _MOST) for one in rows[name]] for name in names}
+    if "notebook" in rows:
+        # Whoever has two of one name finds the folders among all columns.
+        cells["notebook"] = [_cell(one).rpartition("/")[2] for one in rows["notebook"]]
     told, unknown = rows.assign(**cells), rows.isna()
     return told.astype(object).mask(unknown, "-") if unknown.to_numpy().any() else told
 
@@ -141,6 +144,12 @@ class ModelsText(TextFrame):
 
     none = next_commands.NO_MODELS
     telling = ("model", "current", "input_usd", "output_usd", "price", "about")
+
+
+class BrainsText(TextFrame):
+    """Brains that there are."""
+
+    telling = ("brain", "ready", "why", "model", "turn_usd")
 
 
 class SessionsText(TextFrame):

@@ -249,11 +249,12 @@ def brain(asked: Asked) -> pd.DataFrame:
     """Every brain, what it would think with, and what a turn would cost."""
     from kagura_kernel.assembly import load_settings
     from kagura_kernel.jupyter.tables import brain_table
+    from kagura_kernel.jupyter.text_frames import BrainsText
 
     journal = asked.cockpit.journal
     reports = brain_reports(os.environ, load_settings(os.environ), data_home(os.environ), journal, model=asked["model"])
     tell(turn_words(reports))
-    return brain_table(reports)
+    return BrainsText(brain_table(reports))
 
 
 def approve(asked: Asked) -> None:

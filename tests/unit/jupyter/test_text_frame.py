@@ -9,6 +9,7 @@ from kagura_kernel.cockpit.brains import OfferedModel
 from kagura_kernel.jupyter.tables import models_table
 from kagura_kernel.jupyter.text_frames import (
     ApprovalsText,
+    BrainsText,
     CalibratedText,
     CostsText,
     ModelsText,
@@ -105,6 +106,13 @@ def test_a_notebook_shows_times_to_the_second_and_a_dash_for_none():
     frame = SessionsText({"session": ["ses-1", "ses-2"], "last": [at, None]})
     assert re.findall("<td>([^<]+)</td>", frame._repr_html_()) == ["ses-1", "2026-05-04 12:00:01", "ses-2", "-"]
     assert frame["last"][0] == at
+
+
+def test_a_notebook_shows_of_notebooks_their_names_and_of_a_brain_why_it_cannot_think():
+    told = SessionsText({"session": ["ses-1", "ses-2"], "notebook": ["/home/ada/a b.ipynb", None]})._repr_html_()
+    assert re.findall("<td>([^<]+)</td>", told) == ["ses-1", "a b.ipynb", "ses-2", "-"]
+    why = "no endpoint is named: set `endpoint` to openai, ollama, lmstudio, vllm or a URL"
+    assert why in BrainsText({"brain": ["pydantic_ai"], "why": [why]})._repr_html_()
 
 
 def test_a_notebook_shows_what_can_be_done_with_a_row_and_nothing_else_has_it():
