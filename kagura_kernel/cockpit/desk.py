@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from kagura_kernel.domain.approvals import ApprovalRequest, Decision, Verdict, withdrawn
+from kagura_kernel.domain.approvals import ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted, ApprovalAlreadyDecided
 from kagura_kernel.journal.mailbox import Mailbox
@@ -50,7 +50,7 @@ class Desk:
             decision = await self._first(request, answer)
         except asyncio.CancelledError:
             # Nobody waits any more: the question must not stay open for somebody to answer in vain.
-            self._claim(request.id, Verdict.ABORTED, "run", "run", withdrawn(request.kind))
+            self._claim(request.id, Verdict.ABORTED, "run", "run", request.withdrawn)
             raise
         finally:
             with self._lock:

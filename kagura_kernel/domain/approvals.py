@@ -59,20 +59,14 @@ class ApprovalRequest:
     options: tuple[str, ...] = ()  # For a question: the answers offered; empty means free text
     # The runs that the asking one works for, the first one first; empty for a person's own
     lineage: tuple[str, ...] = ()
+    # What is kept for an answer where nobody waits for one any more
+    withdrawn: str = "the run ended before an answer came"
 
     @property
     def content_hash(self) -> str:
         """SHA-256 over kind, detail and arguments: what exactly was approved."""
         content = json.dumps([self.kind, self.detail, dict(self.arguments)], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def withdrawn(kind: ApprovalKind) -> str:
-    """Why a question is closed without an answer."""
-    # A program in the box may give up long before the run that it belongs to is over.
-    if kind is ApprovalKind.NETWORK:
-        return "the program that asked waits no more"
-    return "the run ended before an answer came"
 
 
 def asked_fields(request: ApprovalRequest) -> dict[str, Any]:

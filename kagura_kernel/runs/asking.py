@@ -16,7 +16,6 @@ from kagura_kernel.domain.approvals import (
     Patience,
     Verdict,
     asked_fields,
-    withdrawn,
 )
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted
@@ -78,7 +77,7 @@ class RecordedApprover:
             return self._refusal(request, why)
         self._recorder.record(ApprovalRequested, **asked_fields(request))
         began = self._clock.monotonic()
-        verdict, by, via, answer = Verdict.ABORTED, "run", "run", withdrawn(request.kind)
+        verdict, by, via, answer = Verdict.ABORTED, "run", "run", request.withdrawn
         self._patience.asks(request.kind)
         try:
             decision = await self._inner.approve(request)

@@ -258,8 +258,10 @@ def _short(ask: Ask) -> ui.Line:
     what = ui.code(asked(ask.request).what, "where")
     if ask.decision is None:
         return ui.Line((what,), "ask-top")
-    answer = ui.Span(_answer(ask), look="verdict", tone=_verdict_tone(ask))
-    return ui.Line((ui.Span(_KINDS["network"][0], look="kind"), what, answer), "ask-top")
+    ours = ask.decision.via == "run"
+    answer = ui.Span((verdict_words(ask),) if ours else _answer(ask), look="verdict", tone=_verdict_tone(ask))
+    why = (ui.soft(f"— {ask.decision.answer}"),) if ours else ()
+    return ui.Line((ui.Span(_KINDS["network"][0], look="kind"), what, answer, *why), "ask-top")
 
 
 def _meaning(meaning: str, parts: Asked) -> ui.Blocks:

@@ -377,7 +377,7 @@ class Asking:
             if target not in self._open:
                 self._require_patience(target, how)
             approver = self.approver
-            said = await self._open.share(target, lambda: self._ask(approver, target))
+            said = await self._open.share(target, lambda: self._ask(approver, target, how))
         allowed, by = said
         if not allowed:
             raise EgressDenied(target.host, target.port, f"was not approved: {by}", how)
@@ -394,9 +394,9 @@ class Asking:
             why = f"is not granted and {MAX_QUESTIONS} questions are open already: answer one and try again"
             raise EgressBusy(target.host, target.port, why)
 
-    async def _ask(self, approver: Approver, target: Target) -> tuple[bool, str]:
+    async def _ask(self, approver: Approver, target: Target, how: str) -> tuple[bool, str]:
         self._asked += 1
-        request = self._request(target)
+        request = self._request(target, how)
         decision = await approver.approve(request)
         if decision.verdict is Verdict.ABORTED:
             raise ApprovalAborted(request.title)
@@ -408,7 +408,7 @@ class Asking:
         (self.session if for_session else self._run).said[target] = said
         return said
 
-    def _request(self, target: Target) -> ApprovalRequest:
+    def _request(self, target: Target, how: str) -> ApprovalRequest:
         scheme = {HTTPS: " (HTTPS)", HTTP: " (plain HTTP)"}.get(target.port, "")
         return ApprovalRequest(
             id=new_approval_id(),
@@ -422,6 +422,8 @@ class Asking:
             requested_at=self.clock.now(),
             deadline=self.deadline,
             options=OPTIONS,
+            # It may give up long before the run that it belongs to is over.
+            withdrawn=f"the program that asked waits no more. {how}",
         )
 
 

@@ -123,14 +123,14 @@ async def test_a_run_that_ends_takes_its_question_along(desk):
 
 
 async def test_a_host_s_question_is_closed_without_a_word_about_the_run_s_end(desk, journal):
-    request = replace(question(), kind=ApprovalKind.NETWORK)
+    request = replace(question(), kind=ApprovalKind.NETWORK, withdrawn="its program waits no more")
     task = await put(desk, request)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     decision = Mailbox(journal).decision(request.id)
     assert decision is not None
-    assert decision.answer == "the program that asked waits no more"
+    assert decision.answer == "its program waits no more"
 
 
 async def test_many_questions_are_answered_in_any_order(desk):

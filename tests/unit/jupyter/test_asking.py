@@ -90,6 +90,13 @@ def test_a_decided_question_is_one_line_that_says_for_how_long(view_of, verdict,
     assert words.removesuffix(" not today") in run_text(view)
 
 
+def test_a_question_whose_program_gave_up_says_why_beside_its_verdict(view_of):
+    view = view_of(RUN.started(), RUN.egress_asked("a.example"))
+    view.apply(RUN.decided("app-net-1", verdict="aborted", by="run", via="run", answer="it waits no more"))
+    told = " ".join(Page(live_parts(view)["i0"]).text.split())
+    assert told == "Network a.example:443 Called off — it waits no more"
+
+
 def test_several_hosts_are_one_question_at_length_and_lines_below_it(view_of):
     view = view_of(RUN.started(), *(RUN.egress_asked(f"h{n}.example", number=n) for n in range(8)))
     assert [ask.brief for ask in view.pending] == [False] + [True] * 7

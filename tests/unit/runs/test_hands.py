@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,18 +204,18 @@ async def test_what_works_for_a_run_wears_down_the_same_person(journal_of_asking
 
 
 @pytest.mark.parametrize(
-    ("kind", "why"),
+    ("asked", "why"),
     [
-        (ApprovalKind.NETWORK, "the program that asked waits no more"),
-        (ApprovalKind.HOST_COMMAND, "the run ended before an answer came"),
+        (replace(request(1), withdrawn="its program waits no more"), "its program waits no more"),
+        (request(1), "the run ended before an answer came"),
     ],
 )
-async def test_why_a_question_was_closed_is_kept_as_it_was(journal_of_asking, kind, why):
+async def test_why_a_question_was_closed_is_kept_as_it_was(journal_of_asking, asked, why):
     class Silent:
         async def approve(self, _request):
             await asyncio.get_running_loop().create_future()
 
-    task = asyncio.ensure_future(approver(journal_of_asking, Silent()).approve(request(1, kind)))
+    task = asyncio.ensure_future(approver(journal_of_asking, Silent()).approve(asked))
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.wait([task])

@@ -210,3 +210,11 @@ async def test_questions_that_were_withdrawn_count_too():
         await eventually(lambda: approver.open == 0)
     with pytest.raises(EgressDenied, match=f"asked {MAX_ASKED} questions"):
         await asker.require(A)
+
+
+async def test_a_question_that_nobody_waits_for_any_more_says_how_to_do_without_it():
+    approver = ScriptedApprover(Verdict.ALLOW)
+    await asking(approver).require(Target("pypi.org", 443))
+    assert approver.requests[0].withdrawn == (
+        "the program that asked waits no more. Grant it with: --net python-packages"
+    )
