@@ -312,7 +312,7 @@ def _show(rows: Sequence[Finding]) -> None:
 
 
 _SIGN_IN = """\
-Sign in once by typing `claude` in a terminal, or set ANTHROPIC_API_KEY where kernels and shells start:
+Sign in once by typing `{program}` in a terminal, or set ANTHROPIC_API_KEY where kernels and shells start:
   export ANTHROPIC_API_KEY=…
 Nothing has to be written into the settings for either."""
 _SERVICE = """\
@@ -343,7 +343,7 @@ class Walk:
     def _brain(self, settings: Settings) -> None:
         if not self.asks:
             if any(row.state != OK for row in brains(settings, self.environ) if row.name == "brain"):
-                self.talk.say(f"{_SIGN_IN}\n{_SERVICE}")
+                self.talk.say(f"{self._sign_in}\n{_SERVICE}")
             if self.mend and settings.brain not in ("auto", *brain_names()):
                 self._write("brain", "auto")
             return
@@ -365,8 +365,13 @@ class Walk:
         number = self.talk.choose("Which service?", [*names, "another one, by its URL"])
         self._service(names[number] if number < len(names) else "", settings)
 
+    @property
+    def _sign_in(self) -> str:
+        # The program that comes with our library is on nobody's PATH.
+        return _SIGN_IN.format(program=brain_choice.sign_in_command(self.environ) or "claude")
+
     def _claude(self) -> None:
-        self.talk.say(_SIGN_IN)
+        self.talk.say(self._sign_in)
         key = self.talk.ask_secret("Or a key of Anthropic's, which goes into the keychain (empty to skip): ").strip()
         try:
             brain_choice.use_claude(self.environ, key)

@@ -244,6 +244,18 @@ def test_who_has_a_brain_that_can_think_is_not_told_how_to_get_one(walk, file, m
     assert walk("brain", asks=False) == ""
 
 
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_program_that_is_not_on_the_path_is_named_by_its_whole_path(walk, file, monkeypatch, tmp_path, asks):
+    monkeypatch.setenv("HOME", str(file.parent))
+    program = tmp_path / "_bundled" / "claude"
+    monkeypatch.setattr("kagura_kernel.brain.claude_auth.find_program", lambda _environ: program)
+    monkeypatch.setattr("kagura_kernel.cli.setup.local_services", lambda _: [])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert f"by typing `{program}` in a terminal" in walk("brain", *(["2"] if asks else []), asks=asks)
+    (tmp_path / "claude").touch(0o755)
+    assert "by typing `claude` in a terminal" in walk("brain", *(["2"] if asks else []), asks=asks)
+
+
 def test_a_model_that_answers_on_this_machine_is_offered(walk, file, monkeypatch):
     found = [LocalService("ollama", ("small", "qwen3:32b"))]
     monkeypatch.setattr("kagura_kernel.cli.setup.local_services", lambda _: found)
