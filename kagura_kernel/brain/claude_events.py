@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
@@ -19,6 +20,9 @@ _FINAL_STATUSES = {401, 403}
 
 # A cut stream comes with the status of the answer that had begun well.
 _FIRST_ERROR = 400
+
+# How the program ends its sentence about a service that no request has reached.
+_UNREACHED = re.compile(r"\((E[A-Z_]{4,})\)\W*\Z")
 
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 _RETRIED = {"rate_limit": "too many requests"}
@@ -195,6 +199,9 @@ class Reading:
         if self._cut:
             # What the program says then is long, and about its own last try at something else.
             return BrainLost(self._name, "the connection to its service was cut in the middle of an answer")
+        if unreached := _UNREACHED.search(said):
+            why = f"its service cannot be reached ({unreached[1]}). Look at the network, and at ANTHROPIC_BASE_URL"
+            return BrainLost(self._name, f"{why} and HTTPS_PROXY where they are set")
         if self._refusal:
             return BrainRefused(self._name, said)
         return BrainLost(self._name, f"its program gave up ({said})")

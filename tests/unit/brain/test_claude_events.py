@@ -111,6 +111,16 @@ def test_a_connection_that_was_cut_in_an_answer_is_a_loss_in_few_words(stop, sta
     assert len(caught.value.message) < 150
 
 
+@pytest.mark.parametrize("refusal", [None, "unknown"])
+def test_a_service_that_nothing_reached_has_refused_nothing(refusal):
+    reading = Reading([])
+    said = "API Error: Can't reach the API server — check your internet or DNS (ENOTFOUND)"
+    read(reading, whole("1", TextBlock(said), error=refusal))
+    with pytest.raises(BrainLost, match=r"cannot be reached \(ENOTFOUND\)\. Look at the network") as caught:
+        read(reading, result(is_error=True, result=said))
+    assert caught.value.message.endswith("where they are set. The run was stopped; run the cell again.")
+
+
 def test_a_refusal_after_a_cut_is_a_refusal():
     reading = Reading([])
     read(reading, start("1"), delta("The wh"), streamed({"type": "message_stop"}))
