@@ -99,6 +99,7 @@ class ClaudeProgram(ProgramTransport):
         self._errors: deque[str] = deque(maxlen=_STDERR_LINES)
         self._error_task: asyncio.Task[None] | None = None
         self._write_lock = asyncio.Lock()
+        self._killed = False
 
     @property
     def pid(self) -> int | None:
@@ -155,7 +156,7 @@ class ClaudeProgram(ProgramTransport):
                 raise CLIConnectionError(message) from error
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
-        """Its messages until it closes its output; raises `ProcessError` when it then ends badly."""
+        """Its messages until it closes its output; raises `ProcessError` when it then ends badly by itself."""
         process = self._process
         if process is None or process.stdout is None:
             message = "the program is not started"
@@ -170,7 +171,8 @@ class ClaudeProgram(ProgramTransport):
                 message = "the program sent a message without end"
                 raise CLIConnectionError(message)
         code = await process.wait()
-        if code != 0:
+        # The SDK would log what we have done ourselves as a fatal error.
+        if code != 0 and not self._killed:
             message = "the program ended"
             raise ProcessError(message, exit_code=code)
 
@@ -199,6 +201,7 @@ class ClaudeProgram(ProgramTransport):
 
     def kill(self) -> None:
         """End it and everything it started, at once; the system collects it within moments."""
+        self._killed = True
         if self._process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -1,4 +1,5 @@
 import json
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ from claude_agent_sdk import (
     AssistantMessage,
     CLIConnectionError,
     Message,
+    ProcessError,
     ResultMessage,
     StreamEvent,
     SystemMessage,
@@ -20,6 +22,7 @@ from kagura_kernel.brain import claude_sealed_talk
 from kagura_kernel.brain import claude_sealed_talk as sealed_events
 from kagura_kernel.brain.claude_events import Reading, join_session, refused, split_session, usage_of
 from kagura_kernel.brain.claude_sealed_talk import LONGEST_RESULT, SealedProgram, SealedReading, Throttle, shortened
+from kagura_kernel.brain.claude_talk import ClaudeProgram
 from kagura_kernel.brain.provider import (
     BrainDone,
     BrainEvent,
@@ -476,6 +479,22 @@ async def test_a_program_that_is_gone_is_told_of():
     with pytest.raises(CLIConnectionError, match="does not read any more"):
         await program.write("hello")
     assert (program.ending(), program.last_words(), program.is_ready()) == ("it was stopped", "the end", False)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+async def test_only_a_program_that_ended_badly_by_itself_is_an_error_to_its_reader(tmp_path, ours):
+    program = ClaudeProgram(["sh", "-c", "echo '{}'; read _; exit 3"], {"PATH": os.environ["PATH"]}, tmp_path, "")
+    await program.connect()
+    reader = program.read_messages()
+    assert await anext(reader) == {}
+    if ours:
+        program.kill()
+        assert [message async for message in reader] == []
+    else:
+        await program.end_input()
+        with pytest.raises(ProcessError):
+            await anext(reader)
+    await program.close()
 
 
 def test_reading_waits_only_for_who_comes_too_fast():
