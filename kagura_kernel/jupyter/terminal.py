@@ -15,7 +15,7 @@ from kagura_kernel.jupyter.slots import press
 from kagura_kernel.patterns.planning import read_answer
 from kagura_kernel.render.figures import counted
 from kagura_kernel.render.text import lines_of
-from kagura_kernel.views.approvals import chooses, keys, verdict_words
+from kagura_kernel.views.approvals import chooses, keys, verdict_words, without_answer
 from kagura_kernel.views.body import is_whole, item_text
 from kagura_kernel.views.card import crossings_text
 from kagura_kernel.views.changes import changes_text
@@ -189,7 +189,7 @@ def no_answer(ask: Ask, line: str) -> str:
 
 def prompt_of(ask: Ask) -> str:
     """What can be typed, and until when."""
-    return f"{_offer(ask)} ({ask.request.deadline:.0f} s, no answer is a denial): "
+    return f"{_offer(ask)} ({ask.request.deadline:.0f} s, {without_answer(ask.request)}): "
 
 
 def _offer(ask: Ask) -> str:

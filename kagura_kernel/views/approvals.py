@@ -87,11 +87,16 @@ def ask_block(ask: Ask, calls: Sequence[Call], now: datetime | None, *, can_answ
         return ui.Question((top, *details, answer), name, is_open=False, plain=plain)
     ends = request.at + timedelta(seconds=request.deadline)
     left = max(0.0, (ends - (now or request.at)).total_seconds())
-    until = ui.Countdown(left, request.deadline, "" if ask.brief else "no answer is a denial")
+    until = ui.Countdown(left, request.deadline, "" if ask.brief else without_answer(request))
     buttons = buttons_of(request, brief=ask.brief)
     inside = (_short(ask),) if ask.brief else (top, *details, *_meaning(meaning, parts))
     about = request.approval_id
     return ui.Question((*inside, until, *buttons), name, about, is_brief=ask.brief, plain=plain)
+
+
+def without_answer(request: ApprovalRequested) -> str:
+    """What comes of no answer in time: a question grants nothing, so that nothing is denied with it."""
+    return "then it goes on without an answer" if request.subject == "question" else "no answer is a denial"
 
 
 def ask_text(ask: Ask) -> str:

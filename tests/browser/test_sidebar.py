@@ -251,6 +251,7 @@ def test_a_question_takes_a_text(told_page, story):
         sidebar = visit(told_page).open()
         approval = sidebar.approval(ident)
         expect(approval).to_contain_text("Which table?")
+        expect(approval).to_contain_text("left, then it goes on without an answer")
         approval.get_by_label("Your answer").fill("The second one")
         told_page.keyboard.press("Enter")
         expect(approval).to_have_count(0)

@@ -147,6 +147,9 @@ def test_a_question_offers_its_options_or_a_field(story, view_of):
     ]
     free = live(view_of(story.started(), story.calls("ask_user"), story.asks("Which?", **ask)))
     assert "input" in free.tags
+    # It grants nothing that could be denied.
+    assert "then it goes on without an answer" in free.text
+    assert "denial" not in free.text
     assert "ask_user" not in free.text
 
 

@@ -205,7 +205,9 @@ function Countdown({ approval }: { readonly approval: IApproval }) {
       </span>
       <span>
         <span className="kgs-face">{Number.isNaN(end) ? '' : clockFace(left / 1000)}</span>{' '}
-        {trans.__('left, no answer is a denial')}
+        {approval.kind === 'question'
+          ? trans.__('left, then it goes on without an answer')
+          : trans.__('left, no answer is a denial')}
       </span>
       <span className="kgs-spring" />
       <Origin origin={approval} />
