@@ -178,7 +178,7 @@ async def test_a_kill_ends_a_verification_at_once(runs, memory):
     assert (event.passed, event.exit_code) == (False, None)
     assert "stopped" in event.why
     assert isinstance(events[-1], RunFinished)
-    assert not runs.backend._boxes
+    assert not runs.backend._open
 
 
 async def test_a_run_that_was_stopped_meanwhile_begins_no_verification(runs, memory):
