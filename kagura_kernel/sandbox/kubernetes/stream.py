@@ -79,8 +79,6 @@ class ExecPipe:
         if self._closed:
             return
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
         if not self._gone:
             # The guest reads the end of its input before the connection is gone.
             if self._socket.getsubprotocol() == _V5:
