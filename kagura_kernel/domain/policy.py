@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from kagura_kernel.domain.settings import DEFAULTS, PermissionMode, SandboxPolicyType, WriteMode
@@ -115,3 +117,5 @@ class CommandLimits:
 
     total: float | None = DEFAULTS.command_timeout
     idle: float | None = DEFAULTS.idle_timeout
+    # What tells the seconds in a box; those for which its programs wait for a person's answer may be left out
+    clock: Callable[[], float] = field(default=time.monotonic, compare=False, repr=False)

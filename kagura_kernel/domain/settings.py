@@ -172,7 +172,11 @@ class Settings:
     write: WriteMode = _setting(WriteMode.ASK, "how changes reach the project", label="how changes reach the project")
     budget_usd: float | None = _setting(None, "limit of each run", unit="USD", gt=0, label="budget of a run")
     command_timeout: float = _setting(
-        90.0, "how long one command may take; 0 lifts the limit", unit="seconds", ge=0, label="time limit of a command"
+        90.0,
+        "how long one command may take, without what a question to a person takes; 0 lifts the limit",
+        unit="seconds",
+        ge=0,
+        label="time limit of a command",
     )
     prepare: bool = _setting(
         True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
@@ -43,6 +44,7 @@ class RecordedApprover:
         offered: Makes of each question what is asked in the end, before it is stored.
         decided: Told of every answer.
         answered: Whether a question, as it was offered, has its answer without anybody being asked.
+        pause: Holds up the limits of what may wait for the answer.
     """
 
     def __init__(
@@ -55,10 +57,12 @@ class RecordedApprover:
         offered: Callable[[ApprovalRequest], Awaitable[ApprovalRequest]] | None = None,
         decided: Callable[[ApprovalRequest, Decision], None] | None = None,
         answered: Callable[[ApprovalRequest], bool] | None = None,
+        pause: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._inner = inner
         self._recorder = recorder
         self._clock = clock
+        self._pause = pause
         self._lineage = lineage
         self._offered = offered
         self._decided = decided
@@ -80,7 +84,8 @@ class RecordedApprover:
         verdict, by, via, answer = Verdict.ABORTED, "run", "run", request.withdrawn
         self._patience.asks(request.kind)
         try:
-            decision = await self._inner.approve(request)
+            with self._pause():
+                decision = await self._inner.approve(request)
         except ApprovalAborted:
             by, via, answer = "person", "desk", "the run was called off"
             raise

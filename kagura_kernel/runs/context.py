@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from kagura_kernel.brain.inside import ThinksInside
 from kagura_kernel.brain.provider import BrainHeard
 from kagura_kernel.domain.approvals import ApprovalRequest, Decision
+from kagura_kernel.domain.clock import PausableClock
 from kagura_kernel.domain.events import PersonHeard, PersonSaid
 from kagura_kernel.domain.policy import SandboxPolicyType
 from kagura_kernel.domain.sentences import Sentence
@@ -68,6 +69,9 @@ class RunContext:
         # What it shows and uses of earned trust
         self.trusting = Trusting(order, parts.approver, parts.journal, parts.clock, self._is_marked, record)
         self.learning = Learning(order, self.memory, record, self.shown)  # What goes wrong in it
+        # What a command may take does not count the time for which a person is asked
+        self.working_time = PausableClock(parts.clock)
+        self.limits = replace(order.limits, clock=self.working_time.monotonic)
         # Who is asked for more
         self.approver = RecordedApprover(
             WhilePlanning(self.trusting, parts.clock, self.held),
@@ -77,6 +81,7 @@ class RunContext:
             offered=self.trusting.offered,
             decided=self._decided,
             answered=self.trusting.answers,
+            pause=self.working_time.paused,
         )
         self.membrane = self._made_membrane()  # What crosses the wall of its box
         scrubber = self.membrane.scrubber

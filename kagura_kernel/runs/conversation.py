@@ -257,7 +257,7 @@ def _toolbox(context: RunContext, runtime: Runtime, exchange: ExchangeDirectory,
     )
     toolbox = standard_toolbox(
         runtime,
-        times=ToolTimes(order.limits, longest),
+        times=ToolTimes(context.limits, longest),
         leases=_leases(context),
         programs=programs,
         spill_dir=context.spill_dir,

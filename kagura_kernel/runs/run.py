@@ -119,7 +119,7 @@ async def _command(context: RunContext, exchange: ExchangeDirectory) -> Command:
         return replace(
             call,
             env=exchange.environment(CALL_ID),
-            limits=context.order.limits,
+            limits=context.limits,
             spill_dir=context.spill_dir,
             name=_CODE,
         )
@@ -130,7 +130,7 @@ async def _command(context: RunContext, exchange: ExchangeDirectory) -> Command:
     return Command(
         await exchange.python(path, CALL_ID, first=exchange.scratch) if is_python else ("bash", path),
         env=exchange.environment(CALL_ID, modules),
-        limits=context.order.limits,
+        limits=context.limits,
         spill_dir=context.spill_dir,
         # The cell's program is the one process that credentials in variables are for.
         secret_env={} if leasing is None else leasing.secret_env(),

@@ -184,7 +184,7 @@ class _Opening:
         self._redact = redact
         self._limits = limits
         self._show = show
-        self._clock = context.parts.clock
+        self._clock = context.working_time
         self.begun: list[_Started] = []
 
     async def open(self, toolset: Toolset) -> _Started:

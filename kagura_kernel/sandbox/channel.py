@@ -31,7 +31,6 @@ from kagura_kernel.sandbox.output import Printed
 from kagura_kernel.sandbox.pipe import Buffer, FdPipe, Pipe
 from kagura_kernel.sandbox.streams import (
     ROOM,
-    Channel,
     DataHandler,
     Frame,
     FrameDecoder,
@@ -43,11 +42,12 @@ from kagura_kernel.sandbox.streams import (
     parse_object,
 )
 
-MARGIN = 5.0
-"""Seconds that the guest has to enforce a limit before the host closes the box."""
-
-SECOND_LOOK = 0.5
 CANCEL_GRACE = 0.15
+LIMIT_GRACE = 0.5
+INTERRUPTED = 2.0
+"""Seconds that a program which stays may take to end an interrupted call, before it is ended with it."""
+
+TICK = 0.05
 NAMES: dict[int, Stream] = {frames.DATA: "stdout", frames.ERRDATA: "stderr"}
 
 
@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
 
     code: int  # Its exit code
     signal: int | None  # The signal that ended it
-    why: str  # The limit that was hit
+    cancelled: bool  # Whether it was ended because the host wanted it
     resident: Literal["", "new", "kept", "gone"]  # What became of a program that stays
     shown: bool  # Whether it left something to be shown
 
@@ -74,28 +74,29 @@ def read_outcome(outcome: dict[str, Any]) -> Outcome:
         raise WireError("a result without an exit code")
     if signal is not None and (type(signal) is not int or not 0 < signal < 128):  # noqa: PLR2004 - and of a signal
         raise WireError("a result with an impossible signal")
-    if why not in ("", "total", "idle", "cancel"):
+    if why not in ("", "cancel"):
         raise WireError("a result with an unknown reason")
     resident = outcome.get("resident", "")
     if resident not in ("", "new", "kept", "gone"):
         raise WireError("a result with an unknown end")
-    return Outcome(code, signal, why, resident, outcome.get("shown") is True)
+    return Outcome(code, signal, bool(why), resident, outcome.get("shown") is True)
 
 
 class _Execution:
     """One command on its way."""
 
-    def __init__(self, channel: Channel, command: Command, on_output: OutputListener | None) -> None:
+    def __init__(self, channel: BoxChannel, command: Command, on_output: OutputListener | None) -> None:
         self._channel = channel
         self._command = command
         self._printed: Printed | None = Printed(command, on_output)
-        self._guard: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._limit: Literal["", "total", "idle"] = ""  # what was reached
         self._stream: HostStream | None = None
 
     async def run(self) -> CommandResult:
         started = time.monotonic()
         try:
-            stream = self._stream = self._channel.open(self._request(), self._received)
+            stream = self._stream = self._channel.open(self._request(), self._received, self._command.limits.clock)
         except ValueError:
             text = b"the command line is too long\n"
             return CommandResult(126, stderr=Output(text, b"", len(text)))
@@ -112,8 +113,8 @@ class _Execution:
             await self._channel.call_off(stream, CANCEL_GRACE)
             raise
         finally:
-            if self._guard is not None:
-                self._guard.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
             if feeder is not None:
                 feeder.cancel()
 
@@ -125,8 +126,6 @@ class _Execution:
             "cwd": command.cwd,
             "env": {**command.env, **command.secret_env},
             "stdin": bool(command.stdin),
-            "total": command.limits.total,
-            "idle": command.limits.idle,
             **({"resident": command.resident, "restart": command.restart} if command.resident else {}),
             **({"shows": command.shows} if command.shows else {}),
         }
@@ -152,29 +151,33 @@ class _Execution:
                 self._stream.fail(problem)
 
     def _watch(self, stream: HostStream, started: float, *, again: bool = False) -> None:
-        """Close the box should its guest not keep the limits."""
+        """Stop the command at the first of its limits."""
         limits = self._command.limits
-        since = ((started, limits.total), (stream.heard_at, limits.idle))
-        due = [begun + seconds + MARGIN for begun, seconds in since if seconds is not None]
-        if stream.result.done() or not due:
+        dues: list[tuple[float, Literal["total", "idle"]]] = []
+        if limits.total is not None:
+            dues.append((started + limits.total, "total"))
+        if limits.idle is not None:
+            dues.append((stream.heard_at + limits.idle, "idle"))
+        if stream.result.done() or not dues:
             return
-        loop = asyncio.get_running_loop()
-        if min(due) > loop.time():
-            self._guard = loop.call_at(min(due), self._watch, stream, started)
-        elif not again:
-            # If this loop was held up, the guest's word may be waiting to be read.
-            self._guard = loop.call_later(SECOND_LOOK, partial(self._watch, stream, started, again=True))
-        else:
-            self._channel.broke("it did not stop a command at its time limit")
+        due, limit = min(dues)
+        left = due - limits.clock()
+        if left <= 0 and again:
+            self._limit = limit
+            self._channel.stop(stream, INTERRUPTED if self._command.resident else LIMIT_GRACE)
+            return
+        # The clock may stand still. And if this loop was held up, the guest's word may be waiting to be read.
+        look = partial(self._watch, stream, started, again=left <= 0)
+        self._timer = asyncio.get_running_loop().call_later(max(left, TICK), look)
 
     def _result(self, outcome: dict[str, Any], duration: float) -> CommandResult:
-        code, signal, why, resident, shown = read_outcome(outcome)
+        code, signal, cancelled, resident, shown = read_outcome(outcome)
         limits, line, name = self._command.limits, self._command.line, self._command.name
         if self._printed is not None:
             self._printed.end()
-        if why == "total":
+        if cancelled and self._limit == "total":
             raise SandboxCommandTimeout(line, limits.total or 0.0, goes_on=resident in ("new", "kept"), name=name)
-        if why == "idle":
+        if cancelled and self._limit == "idle":
             raise SandboxIdleTimeout(line, limits.idle or 0.0, goes_on=resident in ("new", "kept"), name=name)
         stdout, stderr = self._printed.finish() if self._printed is not None else (Output(), Output())
         return CommandResult(code, stdout, stderr, duration, signal, resident, shown)
@@ -346,8 +349,10 @@ class BoxChannel:
 
     # ---------------------------------------------------------------- streams
 
-    def open(self, request: Mapping[str, Any], on_data: DataHandler) -> HostStream:
-        """Open a stream with a request.
+    def open(
+        self, request: Mapping[str, Any], on_data: DataHandler, clock: Callable[[], float] | None = None
+    ) -> HostStream:
+        """Open a stream with a request; `clock` tells when the guest was last heard on it, by default the loop's.
 
         Raises:
             SandboxUnavailable: the box is dead or closed.
@@ -359,7 +364,7 @@ class BoxChannel:
         frame = encode_control(frames.OPEN, self._next_id, request)
         if len(frame) > frames.MAX_REQUEST:
             raise ValueError("the request is too long")
-        stream = HostStream(self._next_id, self, on_data)
+        stream = HostStream(self._next_id, self, on_data, clock)
         self._next_id += 2
         self._streams[stream.id] = stream
         self._pipe.write(frame)
@@ -370,13 +375,16 @@ class BoxChannel:
 
         Cancelling the wait does not end it: it goes on in the background.
         """
-        if stream.over.done():
-            return
-        self._pipe.write(encode_control(frames.CANCEL, stream.id, {"grace": grace}))
-        await asyncio.shield(self._spawn(self._await_end(stream)))
+        if not stream.over.done():
+            await asyncio.shield(self.stop(stream, grace))
 
-    async def _await_end(self, stream: HostStream) -> None:
-        done, _ = await asyncio.wait([stream.over], timeout=STOP_SECONDS)
+    def stop(self, stream: HostStream, grace: float) -> asyncio.Task[None]:
+        """Tell the guest to end a stream, and close a guest that does not: the work of waiting for its word."""
+        self._pipe.write(encode_control(frames.CANCEL, stream.id, {"grace": grace}))
+        return self._spawn(self._await_end(stream, STOP_SECONDS + grace))
+
+    async def _await_end(self, stream: HostStream, seconds: float = STOP_SECONDS) -> None:
+        done, _ = await asyncio.wait([stream.over], timeout=seconds)
         if not done:
             self.broke("it did not stop what it was told to stop")
 
@@ -404,7 +412,7 @@ class BoxChannel:
             for frame in self._decoder.filled(count):
                 if self._error is not None:
                     return
-                self._receive(frame, now)
+                self._receive(frame)
         except WireError as problem:
             self.broke(problem)
         if loop.time() - now > TURN:
@@ -439,7 +447,7 @@ class BoxChannel:
                 reason = ""
         self._end(SandboxDied(self.box_id, reason or why, lost=self.lost), reason or why)
 
-    def _receive(self, frame: Frame, now: float) -> None:
+    def _receive(self, frame: Frame) -> None:
         if frame.type == frames.HELLO:
             self._greeted(parse_object(frame.payload))
             return
@@ -453,10 +461,10 @@ class BoxChannel:
             raise WireError(f"a frame for stream {frame.stream}, which is not open")
         match frame.type:
             case frames.DATA | frames.ERRDATA:
-                stream.heard_at = now
+                stream.heard_at = stream.clock()
                 stream.received(frame.type, frame.payload)
             case frames.CREDIT:
-                stream.heard_at = now
+                stream.heard_at = stream.clock()
                 stream.credited(parse_credit(frame.payload))
             case frames.ACCEPT:
                 self._listeners.accepted(frame.stream, parse_object(frame.payload))

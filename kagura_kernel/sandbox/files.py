@@ -119,9 +119,8 @@ async def finish(channel: Channel, stream: HostStream, data: bytes | None = None
 
 
 async def _result(channel: Channel, stream: HostStream) -> dict[str, Any]:
-    loop = asyncio.get_running_loop()
     while not stream.result.done():
-        left = stream.heard_at + SILENCE - loop.time()
+        left = stream.heard_at + SILENCE - stream.clock()
         if left <= 0:
             raise channel.broke("it said nothing about a file for too long")
         await asyncio.wait([stream.result], timeout=left)

@@ -242,11 +242,14 @@ class HostStream(CreditedStream):
     host sends waits for the guest's credit, so that at most one window of it is under way.
     """
 
-    def __init__(self, stream: int, channel: Channel, on_data: DataHandler) -> None:
+    def __init__(
+        self, stream: int, channel: Channel, on_data: DataHandler, clock: Callable[[], float] | None = None
+    ) -> None:
         super().__init__(stream, channel, may_send=frames.WINDOW, may_receive=frames.WINDOW)
         self.result: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.heard_at = asyncio.get_running_loop().time()
+        self.clock = clock or asyncio.get_running_loop().time
+        self.heard_at = self.clock()  # when the guest last sent data, or took some
         self._on_data = on_data
 
     def received(self, kind: int, payload: memoryview) -> None:

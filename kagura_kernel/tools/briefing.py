@@ -400,8 +400,8 @@ def _short(text: str, most: int = _LONGEST_SUMMARY) -> str:
 def _network(powers: Powers) -> str:
     hosts = f"{', '.join(powers.hosts)} can be reached" if powers.hosts else ""
     rest = (
-        "for another host a person is asked while the connection waits, so use only hosts that the task needs, and "
-        "let such a command wait: a timeout of 600, `pip --timeout 300`. One that gave up was not refused: run it again"
+        "for another host a person is asked while the connection waits, so use only hosts that the task needs. That "
+        "time counts against no limit of a command. A program that gave up meanwhile was not refused: run it again"
     )
     if not powers.asks and not hosts:
         return "There is no network."

@@ -217,7 +217,7 @@ class PythonTool:
 
 def _limits(times: ToolTimes, seconds: float | None) -> CommandLimits:
     # Who names a time knows how long it takes, in silence too.
-    return times.limits if seconds is None else CommandLimits(seconds, None)
+    return times.limits if seconds is None else replace(times.limits, total=seconds, idle=None)
 
 
 async def _run(  # noqa: PLR0913 - one command's surroundings, each a fact

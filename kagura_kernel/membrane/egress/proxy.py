@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.hosts import Target
 from kagura_kernel.membrane.egress.stream import GuestBoxStream
@@ -71,6 +72,8 @@ def usual_variables() -> dict[str, str]:
         # pip takes a host that is refused for one that fails, and asks again for eight seconds and five warnings. Each
         # of them says what to type; with none of them nothing would, so it may try again, but not for long.
         "PIP_RETRIES": "2",
+        # While a person is asked about a host, its connection waits. Both would give up before an answer must be there.
+        **dict.fromkeys(("PIP_DEFAULT_TIMEOUT", "UV_HTTP_TIMEOUT"), f"{DEFAULTS.approval_deadline:.0f}"),
         # Distributions keep pip from their own Python lest it breaks their tools. What is installed in a box is gone
         # with it, and pip turns to the user's own folder by itself.
         "PIP_BREAK_SYSTEM_PACKAGES": "1",

@@ -55,7 +55,6 @@ class Running:
         self._status: int | None = None
         self._ended_at = 0.0
         self._heard_at = time.monotonic()
-        self._idle: float | None = None
         self._why = ""
         self._shows = ""
         self._kill_at = 0.0
@@ -89,7 +88,6 @@ class Running:
         for fd in ours[2:]:
             self._stdin_fd = fd
             self._loop.watch(fd, 0, self._stdin_ready)
-        self._set_limits(request.get("total"), request.get("idle"))
 
     def _begin(self, request: dict[str, Any], cwd: bytes, env: dict[bytes, bytes], fds: list[int]) -> None:
         self.pid = spawn(request["argv"], cwd, env, (fds[0], fds[1], fds[2]))
@@ -118,24 +116,6 @@ class Running:
     def _listen(self, output: Output) -> None:
         self._outputs.append(output)
         self._loop.watch(output.fd, READ, lambda _events: self._read(output))
-
-    def _set_limits(self, total: float | None, idle: float | None) -> None:
-        self._idle = idle
-        if total is not None:
-            self._loop.after((self.stream, "total"), total, lambda: self.stop("total", GRACE))
-        if idle is not None:
-            self._loop.after((self.stream, "idle"), idle, self._check_idle)
-
-    def _check_idle(self) -> None:
-        if self._idle is None or self._status is not None:
-            return
-        if self._credit <= 0 or self._link.full:
-            self._heard_at = time.monotonic()  # it may have printed; it is the host that does not listen
-        left = self._heard_at + self._idle - time.monotonic()
-        if left <= 0:
-            self.stop("idle", GRACE)
-        else:
-            self._loop.after((self.stream, "idle"), left, self._check_idle)
 
     # ------------------------------------------------------------------ input
 
@@ -305,7 +285,7 @@ class Running:
         self._finish(outcome)
 
     def _finish(self, outcome: dict[str, Any]) -> None:
-        for name in ("total", "idle", "end", "gone"):
+        for name in ("end", "gone"):
             self._loop.cancel((self.stream, name))
         self._close_stdin()
         for output in self._outputs:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from .loop import Link, Loop
 
-INTERRUPTED = 2.0  # seconds that an interrupted call may take to end, before the program is ended with it
-CALLED_OFF = 0.5  # likewise, when nobody waits for it any more
+CALLED_OFF = 0.5  # seconds that an interrupted call may take to end at least, before the program is ended with it
 LARGEST_EXIT = 255
 
 
@@ -166,7 +165,7 @@ class Call(Running):
 
     def stop(self, why: str, grace: float) -> None:
         """Interrupt it; the program goes on when it takes that in time, and is ended with its family otherwise."""
-        super().stop(why, max(grace, CALLED_OFF if why == "cancel" else INTERRUPTED))
+        super().stop(why, max(grace, CALLED_OFF))
 
     def _begin(self, request: dict[str, Any], cwd: bytes, env: dict[bytes, bytes], fds: list[int]) -> None:
         self._resident, self._fresh = self._residents.take(request, cwd, env, self._marker)

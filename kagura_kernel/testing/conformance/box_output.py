@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kagura_kernel.domain.clock import PausableClock, SystemClock
 from kagura_kernel.domain.commands import Command, OutputChunk, shell_command
 from kagura_kernel.domain.errors import SandboxCommandTimeout, SandboxIdleTimeout
 from kagura_kernel.domain.policy import CommandLimits
@@ -164,6 +165,17 @@ class BoxLimitsConformance(BoxFixtures):
         line = "for i in {1..14}; do sleep 0.2; echo $i >&2; done; echo done"
         result = await sh(box, line, limits=CommandLimits(60.0, 2.0))
         assert result.stdout.text == "done\n"
+
+    async def test_time_that_a_clock_leaves_out_counts_against_no_limit(self, box: Box) -> None:
+        """As when a person is asked something meanwhile; what was used up before stays used."""
+        clock = PausableClock(SystemClock())
+        limits = CommandLimits(1.0, 0.8, clock.monotonic)
+        with clock.paused():
+            running = asyncio.create_task(sh(box, "sleep 60", limits=limits))
+            await asyncio.sleep(1.5)
+            assert not running.done()
+        with pytest.raises(SandboxIdleTimeout):
+            await running
 
     async def test_a_quick_command_is_not_touched_by_its_limits(self, box: Box) -> None:
         """Nor is the next one by those of the last."""

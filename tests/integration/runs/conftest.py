@@ -101,7 +101,7 @@ class Runs:
             task,
             self.project,
             spec,
-            limits=CommandLimits(120.0, None),
+            limits=more.pop("limits", CommandLimits(120.0, None)),
             request=RunRequest(language=language, headless=headless, **asked),
             **more,
         )

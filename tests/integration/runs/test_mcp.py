@@ -163,7 +163,7 @@ async def test_names_of_ours_are_not_taken_and_secrets_are_not_told(runs):
         """As much of a run's as toolsets need."""
 
         def __init__(self, run: Any, box: Any) -> None:
-            self.order, self.parts, self.box = run.order, run._parts, box
+            self.order, self.parts, self.box, self.working_time = run.order, run._parts, box, run._parts.clock
             self.recorder, self.stop = run._context.recorder, told.append
 
     run = runs.make(FakePlugins())
@@ -196,7 +196,7 @@ async def test_servers_of_which_nothing_can_be_recorded_are_ended(runs):
         """As much of a run's as toolsets need."""
 
         def __init__(self, run: Any, box: Any) -> None:
-            self.order, self.parts, self.box = run.order, run._parts, box
+            self.order, self.parts, self.box, self.working_time = run.order, run._parts, box, run._parts.clock
             self.recorder, self.stop = Full(), lambda _: None
 
     run = runs.make(FakePlugins())

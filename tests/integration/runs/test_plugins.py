@@ -7,7 +7,7 @@ import pytest
 
 from kagura_kernel.domain.errors import PluginTimeout
 from kagura_kernel.domain.events import EgressDecided, Noted, ToolFinished
-from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
+from kagura_kernel.domain.policy import CommandLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.egress.proxy import PROXY_PORT, proxy_variables
 from kagura_kernel.membrane.grant import RunGrant
@@ -154,6 +154,31 @@ async def test_a_run_that_only_plans_calls_no_plugin_and_asks_for_no_host(runs, 
     assert [(one.host, one.allowed) for one in ended.events if isinstance(one, EgressDecided)] == [("a.example", False)]
     assert "this run only plans" in next(one.reason for one in ended.events if isinstance(one, EgressDecided))
     assert (person.requests, plugin.calls) == ([], [])
+
+
+@pytest.mark.parametrize("by", ["cell", "tool"])
+async def test_a_program_is_not_stopped_for_its_silence_while_a_person_thinks(runs, plugins, by):
+    class Slow(ScriptedApprover):
+        async def approve(self, request):
+            await asyncio.sleep(2.5)
+            return await super().approve(request)
+
+    fetch = "urllib.request.urlopen('http://a.example/')"
+    code = f"import urllib.request\ntry: {fetch}\nexcept OSError as error: print(error)"
+    more = {
+        "grant": RunGrant(net=("ask",), egress=parse_grants(["ask"])),
+        "spec": BoxSpec(runs.project, SandboxPolicy(network_access=True), env=dict(proxy_variables(PROXY_PORT))),
+        "headless": False,
+        "approver": Slow(),
+        "limits": CommandLimits(2.0, 1.5),
+    }
+    if by == "cell":
+        ended = await runs.cell(plugins, code, **more)
+    else:
+        brain = FakeBrain([Ask("python", {"code": code}), lambda results: results[0].text])
+        ended = await runs.brain(plugins, brain, **more)
+    assert "403: a.example:80 was not approved: script said no" in ended.text
+    assert ended.outcome.status == "done"
 
 
 async def test_what_a_project_calls_by_the_same_name_does_not_stand_in_its_place(runs, plugins, project):

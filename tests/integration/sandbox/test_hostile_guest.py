@@ -118,17 +118,17 @@ async def test_anything_but_the_right_hello_is_no_start(first):
 
 
 async def test_half_a_frame_and_then_silence_ends_at_the_time_limit(monkeypatch):
-    monkeypatch.setattr("kagura_kernel.sandbox.channel.MARGIN", 0.2)
+    monkeypatch.setattr(channel_module, "STOP_SECONDS", 0.2)
     async with scripted_guest() as (channel, guest):
         running = asyncio.create_task(channel.run(Command(("true",), limits=CommandLimits(0.1, None))))
         await guest.opened()
         await guest.send(frame(frames.DATA, 1, b"x" * 100)[:-1])
-        with pytest.raises(SandboxProtocolError, match="time limit"):
+        with pytest.raises(SandboxProtocolError, match="did not stop"):
             await asyncio.wait_for(running, 60)
 
 
-async def test_a_guest_that_does_not_enforce_silence_is_closed(monkeypatch):
-    monkeypatch.setattr("kagura_kernel.sandbox.channel.MARGIN", 0.5)
+async def test_a_guest_that_does_not_stop_a_silent_command_is_closed(monkeypatch):
+    monkeypatch.setattr(channel_module, "STOP_SECONDS", 0.2)
     async with scripted_guest() as (channel, guest):
         running = asyncio.create_task(channel.run(Command(("true",), limits=CommandLimits(None, 1.0))))
         await guest.opened()
@@ -137,8 +137,17 @@ async def test_a_guest_that_does_not_enforce_silence_is_closed(monkeypatch):
             await guest.frame(frames.DATA, 1, b"still here")
             await asyncio.sleep(0.1)
         assert not running.done()
-        with pytest.raises(SandboxProtocolError, match="time limit"):
+        with pytest.raises(SandboxProtocolError, match="did not stop"):
             await asyncio.wait_for(running, 60)
+
+
+async def test_a_command_that_ends_by_itself_when_its_limit_is_reached_has_ended():
+    async with scripted_guest() as (channel, guest):
+        running = asyncio.create_task(channel.run(Command(("true",), limits=CommandLimits(0.1, None))))
+        await guest.opened()
+        assert (await guest.receive())[0] == frames.CANCEL
+        await guest.say(frames.RESULT, 1, {"exit": 3})
+        assert (await asyncio.wait_for(running, 60)).exit_code == 3
 
 
 async def test_a_flood_fills_no_memory_and_the_loop_goes_on():

@@ -58,8 +58,8 @@ def test_what_can_be_reached_is_told_and_that_a_person_is_asked_for_more():
     assert "python-packages, example.org:8443 can be reached" in text
     assert "a person is asked while the connection waits" in text
     # What programs wait by themselves is shorter than what a person may take.
-    assert "let such a command wait" in text
-    assert "One that gave up was not refused" in text
+    assert "counts against no limit" in text
+    assert "A program that gave up meanwhile was not refused" in text
     assert "There is no network" not in text
 
 
