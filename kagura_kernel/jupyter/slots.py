@@ -23,6 +23,7 @@ from kagura_kernel.render.blocks import Blocks
 from kagura_kernel.render.html import Bundle, bare, framed, html_of
 from kagura_kernel.views.approvals import THIS_RUN
 from kagura_kernel.views.head import CONVERSATION
+from kagura_kernel.views.record import LIVE, LIVE_MIME
 from kagura_kernel.views.said import ABOUT
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
-
-LIVE_MIME = "application/vnd.kagura.live+json"
-"""Marks an output that is a live card, for a front end that shows the finished form beside it where it is not live."""
 
 KEEP_SECONDS = 2.0
 """The shortest time between two finished forms that are put beside a live card."""
@@ -261,7 +259,7 @@ def _beside(card: Any, still: Bundle) -> Bundle:
 def _live(card: LiveCard, still: Bundle) -> Bundle:
     """A live card of ours and its finished form as one output, with a mark for our extension."""
     data, metadata = _beside(card, still)
-    return {LIVE_MIME: {"version": 1}, **data}, metadata
+    return {LIVE_MIME: LIVE, **data}, metadata
 
 
 Tell = Callable[[str, str], None]

@@ -83,8 +83,11 @@ def ask_block(ask: Ask, calls: Sequence[Call], now: datetime | None, *, can_answ
     is_open = ask.decision is None and can_answer
     details = (*_detail(parts, live=is_open), *_reason(request), *_details(request, calls))
     if not is_open:
-        answer = ui.Line(_answer(ask), "verdict", _verdict_tone(ask))
-        return ui.Question((top, *details, answer), name, is_open=False, plain=plain)
+        answers = [ui.Line(_answer(ask), "verdict", _verdict_tone(ask))]
+        if ask.decision is None:
+            how = ui.code(f"%kagura approve {request.approval_id}")
+            answers.append(ui.Line(("The sidebar takes an answer, and so does", how, "."), "soft"))
+        return ui.Question((top, *details, *answers), name, is_open=False, plain=plain)
     ends = request.at + timedelta(seconds=request.deadline)
     left = max(0.0, (ends - (now or request.at)).total_seconds())
     until = ui.Countdown(left, request.deadline, "" if ask.brief else without_answer(request))

@@ -146,6 +146,9 @@ def learned_metadata(view: RunView) -> dict[str, Any]:
 
 
 RUN_MIME = "application/vnd.kagura.run+json"
+LIVE_MIME = "application/vnd.kagura.live+json"
+"""Marks an output that is a live card, for a front end that shows the form beside it where it is not live."""
+LIVE = {"version": 1}
 CHANGES_MIME = "application/vnd.kagura.changes+json"
 LEASES_MIME = "application/vnd.kagura.leases+json"
 

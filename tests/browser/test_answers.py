@@ -13,8 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from kagura_kernel.journal import pages, views
-from kagura_kernel.jupyter.slots import LIVE_MIME
-from kagura_kernel.views.record import RUN_MIME
+from kagura_kernel.views.record import LIVE_MIME, RUN_MIME
 from tests.browser.interrupts import LOAD, host
 from tests.browser.lab import running_lab
 from tests.browser.notebook import PATIENCE_MS, show, write
@@ -147,10 +146,12 @@ def test_a_run_that_ended_while_nobody_had_its_page_open_says_so(asking, another
     ended_early(notebook)
 
 
-def test_a_run_of_which_the_file_knows_nothing_is_shown_when_it_is_over(asking, another):
+def test_a_run_of_which_the_file_knows_nothing_is_shown_as_it_goes_on(asking, another):
     notebook, ident = asking
     notebook.reload()
-    expect(notebook.output(1).get_by_role("region")).to_have_count(0)
+    card = notebook.output(1).get_by_role("region", name="Agent run")
+    expect(card.locator(".kg-pill")).to_have_text("Waiting for you")
+    expect(card.locator("[data-act]")).to_have_count(0)
     expect(another.tell(1, f"%kagura approve {ident}")).to_contain_text("allowed")
     stays_over(notebook)
 

@@ -127,10 +127,11 @@ def test_a_key_that_is_typed_is_in_no_file(open_bare):
 
 SHORT = """\
 from kagura_kernel.jupyter import slots
+from kagura_kernel.views.record import LIVE_MIME
 slots.DRAWN_SECONDS = 0.0
 shown = []
 update = slots.Slot._publish
-slots.Slot._publish = lambda slot, bundle: (shown.append(slots.LIVE_MIME in bundle[0]), update(slot, bundle))
+slots.Slot._publish = lambda slot, bundle: (shown.append(LIVE_MIME in bundle[0]), update(slot, bundle))
 """
 
 

@@ -98,7 +98,7 @@ class Run(TypedDict):
 class RunCard(TypedDict):
     """The card of a run, as a notebook keeps it."""
 
-    over: Annotated[bool, says("Whether the run is over, or its process gone. While it goes on the rest is empty.")]
+    over: Annotated[bool, says("Whether the run is over, or its process gone. Else the card says where it stands.")]
     data: Annotated[dict[str, Any], says("What the card shows, by media type, as in a notebook's outputs.")]
     metadata: dict[str, Any]
 

@@ -113,10 +113,9 @@ def run_events(
 
 
 def run_card(journal: Journal, run_id: str) -> models.RunCard:
-    """The card of a run that is over, as its notebook keeps it.
+    """The card of a run as its notebook keeps it: the finished one, or where it stands now.
 
-    For a page that was loaded while the run went on: its kernel writes the finished card into the page that began the
-    run alone.
+    For a page that was loaded while the run went on: its kernel writes into the page that began the run alone.
 
     Raises:
         RunUnknown: there is no such run.
@@ -124,10 +123,8 @@ def run_card(journal: Journal, run_id: str) -> models.RunCard:
     """
     row = pages.one_run(journal, run_id)
     lost = row.live and not owner_alive(row.owner)
-    if row.live and not lost:
-        return {"over": False, "data": {}, "metadata": {}}
     # Drawing a card brings a second of imports in, which a server that shows none does without.
-    from kagura_kernel.views.record import run_bundle
+    from kagura_kernel.views.record import LIVE, LIVE_MIME, run_bundle
     from kagura_kernel.views.run import RunView
 
     view = RunView()
@@ -136,6 +133,8 @@ def run_card(journal: Journal, run_id: str) -> models.RunCard:
     if lost:
         view.give_up(RunLost(run_id, "its process is gone"))
     data, metadata = run_bundle(view)
+    if row.live and not lost:
+        return {"over": False, "data": {LIVE_MIME: LIVE, **data}, "metadata": metadata}
     return {"over": True, "data": data, "metadata": metadata}
 
 

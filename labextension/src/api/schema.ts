@@ -131,7 +131,7 @@ export const readRuns = object<IRuns>({
 
 /** The card of a run, as a notebook keeps it. */
 export interface IRunCard {
-  /** Whether the run is over, or its process gone. While it goes on the rest is empty. */
+  /** Whether the run is over, or its process gone. Else the card says where it stands. */
   readonly over: boolean;
   /** What the card shows, by media type, as in a notebook's outputs. */
   readonly data: Readonly<Record<string, unknown>>;

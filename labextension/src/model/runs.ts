@@ -56,10 +56,10 @@ export class RunsModel {
     return this._query;
   }
 
-  /** The card of a run; null while the run goes on, and when it cannot be had. */
-  async finishedCard(id: string): Promise<IRunCard | null> {
+  /** The card of a run; null when it cannot be had. */
+  async card(id: string): Promise<IRunCard | null> {
     const answer = await this._client.card(id);
-    return answer.ok && answer.value.over ? answer.value : null;
+    return answer.ok ? answer.value : null;
   }
 
   /** The newest runs of a notebook, by the journal's name of it; none when they cannot be had. */

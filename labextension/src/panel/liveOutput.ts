@@ -32,14 +32,15 @@ const ASK_MS = 10_000;
  *
  * A kernel writes a run's finished card into the page that began the run, and into no page that was loaded since. There
  * it takes the live card away. So what was shown last stays, and the finished card comes from the server, into the
- * notebook as well. So it does where the kernel has ended before its run.
+ * notebook as well. So it does where the kernel has ended before its run. Where no live card has been since the page was
+ * loaded, the server is asked where the run stands, too.
  */
 export class LiveOutput extends Panel implements IRenderMime.IRenderer {
-  constructor(rendermime: IRenderMimeRegistry, finished: (runId: string) => Promise<IRunCard | null>) {
+  constructor(rendermime: IRenderMimeRegistry, card: (runId: string) => Promise<IRunCard | null>) {
     super();
     this.addClass('kg-host');
     this._rendermime = rendermime;
-    this._finished = finished;
+    this._cardOf = card;
     this._watch = new MutationObserver(records => {
       if (!this._look() && this._lived) {
         this._keep(records);
@@ -126,7 +127,7 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
     void this._ask();
   }
 
-  /** Puts the finished card in the place of one that goes on, where the run is over. */
+  /** Puts the finished card in the place of one that goes on, where the run is over, or else what is newer. */
   private async _ask(): Promise<void> {
     const model = this._model;
     const run = model?.data[RUN_MIME] as { status?: string } | undefined;
@@ -134,16 +135,21 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
     if (!model || run?.status !== 'running' || !known?.run_id) {
       return;
     }
-    const card = await this._finished(known.run_id);
+    const card = await this._cardOf(known.run_id);
     if (this.isDisposed || (this._lived && !this._isGone()) || model !== this._model) {
       return;
     }
-    if (card) {
+    const isOver = card?.over ?? false;
+    if (card && (isOver || (this._still && card.data[STILL_MIME] !== model.data[STILL_MIME]))) {
+      // What names the live card stays while it may yet appear.
+      const widget = isOver ? undefined : model.data[WIDGET_MIME];
+      const live = widget ? { [WIDGET_MIME]: widget } : {};
       model.setData({
-        data: { ...card.data } as PartialJSONObject,
+        data: { ...card.data, ...live } as PartialJSONObject,
         metadata: { ...card.metadata } as PartialJSONObject
       });
-    } else {
+    }
+    if (!isOver) {
       this._asking = window.setTimeout(() => void this._ask(), ASK_MS);
     }
   }
@@ -166,7 +172,7 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
   /** Make the renderer of widgets, or make it anew when there is another kind of it; says whether it did. */
   private _host(): boolean {
     const factory = this._rendermime.getFactory(WIDGET_MIME);
-    if (factory === this._factory) {
+    if (factory === this._factory || !this._model?.data[WIDGET_MIME]) {
       return false;
     }
     this._factory = factory;
@@ -187,7 +193,7 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
   }
 
   private readonly _rendermime: IRenderMimeRegistry;
-  private readonly _finished: (runId: string) => Promise<IRunCard | null>;
+  private readonly _cardOf: (runId: string) => Promise<IRunCard | null>;
   private readonly _watch: MutationObserver;
   /** Whether a live card was here. */
   private _lived = false;

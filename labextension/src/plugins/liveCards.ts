@@ -27,7 +27,7 @@ export const liveCardsPlugin: JupyterFrontEndPlugin<void> = {
         const factory = {
           safe: false,
           mimeTypes: [LIVE_MIME],
-          createRenderer: () => new LiveOutput(rendermime, id => kagura.runs.finishedCard(id))
+          createRenderer: () => new LiveOutput(rendermime, id => kagura.runs.card(id))
         };
         rendermime.addFactory(factory, RANK);
         const answers = new Answers(panel.content.node, rendermime);
@@ -40,9 +40,6 @@ export const liveCardsPlugin: JupyterFrontEndPlugin<void> = {
     });
   }
 };
-
-/** How often it is asked whether a run is over that its cell does not show. */
-const ASK_MS = 5_000;
 
 /** Gives the cells of a notebook that was opened the cards of runs that they have nothing to show for. */
 async function mend(panel: NotebookPanel, kagura: Kagura): Promise<void> {
@@ -60,13 +57,9 @@ async function mend(panel: NotebookPanel, kagura: Kagura): Promise<void> {
   }
 }
 
-/** Puts the card of a run into its cell once it is over, unless the cell shows something by then. */
+/** Puts the card of a run into its cell, unless that shows something by then. It follows a run that goes on. */
 async function show(panel: NotebookPanel, kagura: Kagura, run: IRun): Promise<void> {
-  let card = await kagura.runs.finishedCard(run.run_id);
-  while (!card && !panel.isDisposed) {
-    await new Promise(later => window.setTimeout(later, ASK_MS));
-    card = panel.isDisposed ? null : await kagura.runs.finishedCard(run.run_id);
-  }
+  const card = await kagura.runs.card(run.run_id);
   const cell = [...codeCells(panel)].find(one => one.id === run.cell_id);
   if (card && cell && isEmpty(cell)) {
     // As a cell that has just run is. Nothing but this card is in it.

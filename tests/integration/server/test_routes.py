@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from kagura_kernel.journal.views import run_events
-from kagura_kernel.views.record import RUN_MIME, run_bundle
+from kagura_kernel.views.record import LIVE, LIVE_MIME, RUN_MIME, run_bundle
 from kagura_kernel.views.run import RunView
 from tests.support.jupyter_server import API, HANDLE
 
@@ -172,7 +172,9 @@ def test_the_card_of_a_run_that_is_over_is_the_one_that_its_kernel_writes(server
     card = server.get("runs/run-ended/card")
     assert card == {"over": True, "data": json.loads(json.dumps(data)), "metadata": json.loads(json.dumps(metadata))}
     assert card["data"][RUN_MIME]["status"] == "done"
-    assert server.get("runs/run-live/card") == {"over": False, "data": {}, "metadata": {}}
+    goes_on = server.get("runs/run-live/card")
+    assert (goes_on["over"], goes_on["data"][RUN_MIME]["status"]) == (False, "running")
+    assert goes_on["data"][LIVE_MIME] == LIVE
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from kagura_kernel.domain.events import ChildStarted
 from kagura_kernel.jupyter import follow as follow_module
 from kagura_kernel.jupyter import slots
 from kagura_kernel.jupyter.follow import follow
-from kagura_kernel.jupyter.slots import LIVE_MIME, WIDGET_MIME, Slot
+from kagura_kernel.jupyter.slots import WIDGET_MIME, Slot
 from kagura_kernel.render.blocks import Line
 from kagura_kernel.testing.patience import eventually
+from kagura_kernel.views.record import LIVE_MIME
 from tests.support.told_run import ToldRun
 
 

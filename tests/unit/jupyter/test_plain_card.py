@@ -6,12 +6,13 @@ import ipywidgets
 import pytest
 
 from kagura_kernel.jupyter import slots
-from kagura_kernel.jupyter.slots import LIVE_MIME, WIDGET_MIME, Slot
+from kagura_kernel.jupyter.slots import WIDGET_MIME, Slot
 from kagura_kernel.jupyter.widgets import plain_card
 from kagura_kernel.jupyter.widgets.plain_card import PlainCard
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.views.approvals import ask_block, many_block
 from kagura_kernel.views.parts import Ask
+from kagura_kernel.views.record import LIVE_MIME
 from kagura_kernel.views.said import ABOUT
 
 
