@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kagura_kernel.cli.opening import home_of, open_journal, place_of
 from kagura_kernel.cli.printing import as_json, for_terminal, table
 from kagura_kernel.cockpit.committing import CommitDesk, about_commits
-from kagura_kernel.cockpit.naming import here_of, named_run, told_run
+from kagura_kernel.cockpit.naming import here_of, named_run, no_changes, told_run
 from kagura_kernel.cockpit.next_commands import of_changes
 from kagura_kernel.cockpit.settling import ChangeDesk
 from kagura_kernel.domain.clock import SystemClock
@@ -55,11 +55,12 @@ def changes(arguments: SimpleNamespace) -> int:
         if branches and not arguments.json:
             print(commits_text(branches.values()))
         found = desk.changes(run_id)
-        run = told_run(journal, run_id)
         if arguments.json:
             print(as_json([asdict(change) for change in found]))
+        elif not found:
+            print(no_changes(journal, run_id))
         else:
-            _show(run, found, sides, desk)
+            _show(told_run(journal, run_id), found, sides, desk)
     if not arguments.json:
         _tell_next(of_changes(run_id, found, branches.values()))
     return ALL_WELL
@@ -138,9 +139,6 @@ discard = undo = apply
 
 
 def _show(run: str, changes: Sequence[FileChange], sides: Mapping[str, BothSides], desk: ChangeDesk) -> None:
-    if not changes:
-        print(f"{run} changed no files.")
-        return
     print(f"{run}:")
     print(changes_text(by_path(changes)))
     for change in changes:

@@ -15,7 +15,7 @@ from kagura_kernel.cockpit.brains import PRICES_SAID, turn_words
 from kagura_kernel.cockpit.committing import about_commits
 from kagura_kernel.cockpit.instead import going_on, stopped
 from kagura_kernel.cockpit.lines.helping import help_for
-from kagura_kernel.cockpit.naming import named_approval, named_run, only, read_time, run_to_stop, told_run
+from kagura_kernel.cockpit.naming import named_approval, named_run, no_changes, only, read_time, run_to_stop, told_run
 from kagura_kernel.cockpit.next_commands import NEWEST, NONE_WAITS, of_approval, of_lease, of_run, of_session
 from kagura_kernel.domain.errors import NotebookUnwritable, UsageError
 from kagura_kernel.domain.grammar import Surface as Typed
@@ -345,14 +345,13 @@ def changes(asked: Asked) -> None:
 
     run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
     found = by_path(asked.cockpit.changes(run_id))
-    run = told_run(asked.cockpit.journal, run_id)
     if not found and not asked.cockpit.commits_desk.branches(run_id):
-        tell(f"{run} changed no files.")
+        tell(no_changes(asked.cockpit.journal, run_id))
         return
     surface = surface_of(asked.shell)
     # What differs every time is no output where nobody looks and the next execution is compared with this one.
     if surface is not Surface.HEADLESS:
-        tell(f"{run}:")
+        tell(f"{told_run(asked.cockpit.journal, run_id)}:")
     show_changes(asked.cockpit, run_id, found, surface)
 
 

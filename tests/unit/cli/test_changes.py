@@ -117,8 +117,11 @@ def test_what_is_not_there_is_an_error(words, code, refuses):
     assert refuses(*words).startswith(f"{code}: ")
 
 
-def test_a_run_without_changes_says_so(journal, prints):
-    journal.append(SampleRun("run-2").started())
+def test_a_run_without_changes_says_so_and_one_that_goes_on_that_they_come(journal, prints):
+    run = SampleRun("run-2")
+    journal.append(run.started())
+    assert prints("changes", "run-2") == "run-2 goes on: what it changes is known when it is over.\n"
+    journal.append(run.finished())
     assert prints("changes", "run-2") == "run-2 changed no files.\n"
 
 

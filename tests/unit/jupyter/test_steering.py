@@ -279,7 +279,7 @@ def test_where_nobody_tells_the_notebook_last_is_its_kernels_run_and_never_the_f
 @pytest.mark.usefixtures("told")
 def test_changes_are_shown_and_given_up(say, cockpit, capsys):
     say("changes run-2")
-    assert capsys.readouterr().out == f"run-2 in {Path.cwd()} changed no files.\n"
+    assert capsys.readouterr().out == f"run-2 in {Path.cwd()} goes on: what it changes is known when it is over.\n"
     say("discard 1 a.txt")
     assert capsys.readouterr().out == "discarded: a.txt\n"
     assert [change.state for change in cockpit.changes("run-1")] == ["discarded"]
