@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { IRun } from '../api/schema.js';
-import { unshown } from '../model/mending.js';
+import { isOfCode, unshown } from '../model/mending.js';
 
 const SAVED = Date.parse('2026-01-01T12:00:00Z');
 
@@ -39,4 +39,17 @@ test('a cell that shows something, was emptied, or had no run of its own is left
     ),
     []
   );
+});
+
+test('an agent is offered for what a cell did, and not for what an error of ours says itself', () => {
+  const error = (ename: string, line: string) =>
+    isOfCode({ output_type: 'error', ename, evalue: '', traceback: [line] });
+  assert.equal(error('KeyError', 'Traceback (most recent call last)'), true);
+  assert.equal(
+    error('CellFailed', '\u001b[31mERR_CELL_FAILED\u001b[0m  The program ended with exit code 1.'),
+    true
+  );
+  assert.equal(error('UsageError', '\u001b[31mERR_USAGE\u001b[0m  There is no option --nett.'), false);
+  assert.equal(error('RunKilled', 'The run was stopped by a person.'), false);
+  assert.equal(isOfCode({ output_type: 'stream', text: 'ERR_USAGE' }), false);
 });

@@ -27,3 +27,13 @@ export function unshown(runs: readonly IRun[], cells: readonly IMendable[], save
     return run && over > savedAt ? [run] : [];
   });
 }
+
+/** How an error of ours begins, which says itself what to do; a cell's program that failed is none of these. */
+const OURS = /^\u001b\[31mERR_(?!CELL_FAILED)/;
+
+/** Whether an output is an error of the cell's code, which an agent can look into. */
+export function isOfCode(output: Readonly<Record<string, unknown>>): boolean {
+  const { output_type: type, ename, traceback } = output;
+  const first: unknown = Array.isArray(traceback) ? traceback[0] : '';
+  return type === 'error' && ename !== 'RunKilled' && !(typeof first === 'string' && OURS.test(first));
+}

@@ -4,9 +4,10 @@ import type { JSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 import { text } from '../api/decode.js';
 import type { IFailure } from '../panel/failedCell.js';
+import { isOfCode } from '../model/mending.js';
 import { runBelow } from './below.js';
 
-/** The active cell where it shows an error, with its panel; null everywhere else. */
+/** The active cell where it shows an error of its code, with its panel; null everywhere else. */
 export function failedCell(
   tracker: INotebookTracker | null
 ): { panel: NotebookPanel; id: string; index: number } | null {
@@ -15,10 +16,8 @@ export function failedCell(
   if (!panel || model?.type !== 'code') {
     return null;
   }
-  const { outputs } = model as ICodeCellModel;
-  const failed = Array.from({ length: outputs.length }, (_, at) => outputs.get(at).type === 'error');
   // Its id becomes a word of a command, and comes from a file that anybody may have written.
-  return failed.includes(true) && /^[A-Za-z0-9_-]{1,64}$/.test(model.id)
+  return errorOf(model as ICodeCellModel) && /^[A-Za-z0-9_-]{1,64}$/.test(model.id)
     ? { panel, id: model.id, index: panel.content.activeCellIndex }
     : null;
 }
@@ -35,10 +34,13 @@ function lastLine(tracker: INotebookTracker | null): string {
   if (!found) {
     return '';
   }
-  const { outputs } = found.panel.content.activeCell?.model as ICodeCellModel;
-  const shown = Array.from({ length: outputs.length }, (_, at) => outputs.get(at).toJSON() as JSONObject);
-  const error = shown.find(one => one['output_type'] === 'error');
+  const error = errorOf(found.panel.content.activeCell?.model as ICodeCellModel);
   return `${text(error?.['ename'])}: ${text(error?.['evalue'])}`;
+}
+
+function errorOf({ outputs }: ICodeCellModel): JSONObject | undefined {
+  const shown = Array.from({ length: outputs.length }, (_, at) => outputs.get(at).toJSON() as JSONObject);
+  return shown.find(isOfCode);
 }
 
 /** Says so whenever another cell is active, or what the active one shows has changed. */
