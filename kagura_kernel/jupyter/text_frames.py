@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +35,9 @@ _WORDS: Mapping[str, Callable[[float], str]] = {"seconds": seconds, "usd": money
 
 _LONG = frozenset({"task", "missing", "model", "what", "reason", "why"})
 """Columns that may be cut, so that the others stand beside them."""
+
+
+_IDS_AND_TIMES = re.compile(r"(?<=<td>)(?:[a-z]{3}-[0-9a-z]+|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?=</td>)")
 
 
 class TextFrame(pd.DataFrame):
@@ -71,7 +75,7 @@ class TextFrame(pd.DataFrame):
         telling = [name for name in self.telling[:_IN_HTML] if name in whole]
         shown = _short(self._worded(whole[telling] if telling else whole))
         following = [self.attrs.get(_NEXT, {}).get(key, ()) for key in shown.iloc[:, 0]] if len(shown.columns) else []
-        told = _with_commands(shown, following) if any(following) else shown.to_html(**_how())
+        told = _IDS_AND_TIMES.sub(lambda found: _whole_words(found[0]), _with_commands(shown, following))
         left = len(whole.columns) - len(shown.columns)
         more = f"<p>{counted(left, 'more column')}: <code>.whole</code> shows them.</p>" if left > 0 else ""
         return f'<div class="{NO_FORMULAS}">{told}{more}</div>'
@@ -120,13 +124,20 @@ def _how() -> dict[str, Any]:
     return {"max_rows": pd.get_option("display.max_rows"), "border": 0}
 
 
+def _whole_words(text: str) -> str:
+    """As HTML that a narrow page breaks between its words alone, and not at their hyphens."""
+    return " ".join(f'<span style="white-space: nowrap">{escape(word)}</span>' for word in text.split())
+
+
 def _with_commands(shown: pd.DataFrame, following: Sequence[Sequence[str]]) -> str:
-    """The table as HTML, with a last column of commands in code style."""
+    """The table as HTML, where there is something to do with a last column of commands in code style."""
+    if not any(following):
+        return str(shown.to_html(**_how()))
     # Pandas escapes all that it writes: it writes marks, which nothing in the table can hold.
     mark = token_hex(4)
     told = str(shown.assign(**{_NEXT: [f"{mark}-{row}-" for row in range(len(shown))]}).to_html(**_how()))
     for row, commands in enumerate(following):
-        drawn = (f'<code style="white-space: nowrap">{escape(one)}</code>' for one in commands)
+        drawn = (f"<code>{_whole_words(one)}</code>" for one in commands)
         told = told.replace(f"{mark}-{row}-", "<br>".join(drawn))
     return told
 

@@ -24,6 +24,9 @@ class UsageError(KaguraError):
     code = "ERR_USAGE"
 
 
+_FEW = 12
+
+
 class UnknownName(UsageError):
     """A name (brain, box, option, command) is not one of those that exist."""
 
@@ -33,7 +36,9 @@ class UnknownName(UsageError):
         near = _nearest(name, known)
         guess = f" Did you mean {near!r}?" if near else ""
         more = f" {hint}" if hint else ""
-        super().__init__(f"There is no {what} {name!r}.{guess} Known: {', '.join(known) or 'none'}.{more}")
+        # Nobody looks for one name in many when it has been found.
+        listed = "" if near and len(known) > _FEW else f" Known: {', '.join(known) or 'none'}."
+        super().__init__(f"There is no {what} {name!r}.{guess}{listed}{more}")
         self.what = what
         self.name = name
         self.known = tuple(known)

@@ -143,7 +143,8 @@ def test_a_notebook_is_told_what_can_still_be_done_with_runs_and_questions(say, 
     cockpit.journal.append(live.started(owner=process_owner()))
 
     def commands(line):
-        return re.findall("<code style=[^>]*>([^<]+)</code>", say(line)._repr_html_())
+        found = re.findall("<code>(.+?)</code>", say(line)._repr_html_())
+        return [re.sub("<[^>]+>", "", command) for command in found if command.startswith("<span")]
 
     assert sorted(commands("runs run-3 run-4 run-5")) == [
         "%%kagura --resume run-5",

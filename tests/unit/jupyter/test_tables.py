@@ -9,9 +9,10 @@ from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
 from kagura_kernel.jupyter.magics import outcome_html, outcome_text
-from kagura_kernel.jupyter.status import status_text
+from kagura_kernel.jupyter.status import StatusText, status_text
 from kagura_kernel.jupyter.tables import approvals_table, calibration_table, costs_table, runs_table
 from kagura_kernel.patterns.planning import calibrate
+from tests.support.card_page import Page
 from tests.support.sample_run import SampleRun
 
 AT = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
@@ -232,6 +233,13 @@ def test_what_an_earlier_process_left_is_told_with_what_became_of_it():
 def test_what_a_terminal_would_obey_is_written_out_in_a_table():
     table = runs_table([run_row(task="clear \x1b[2J\u202e it,\ntwice ä")])
     assert table["task"][0] == "clear ⟨U+001B⟩[2J⟨U+202E⟩ it,\ntwice ä"
+
+
+def test_the_status_is_a_card_too():
+    parts = (PartStatus("docker", ok=False, reason="no daemon<b>", advice="start `dockerd`"),)
+    page = Page(StatusText(StatusReport(boxes=parts, journal="/data/journal.db"))._repr_html_())
+    for words in ("Nothing runs, nothing waits.", "box dockerno no daemon<b>. Start dockerd.", "/data/journal.db"):
+        assert words in " ".join(page.text.split())
 
 
 def test_what_else_was_configured_stands_in_the_status():
