@@ -16,6 +16,7 @@ from kagura_kernel.domain.events import (
     EgressClosed,
     EgressDecided,
     LeaseUsed,
+    MemoriesShown,
     OutputStreamed,
     PluginCalled,
     RunFinished,
@@ -150,7 +151,7 @@ class RunHandle:
 
         The past is told on the calling thread, the rest on the engine's thread, where a listener must not block.
         Of what was streamed, those who come late hear what no durable event has repeated yet, in one piece: the passage
-        that is being written, and the latest output of calls that go on. Left out are connections, uses of leases and
+        that is being written, the latest output of calls that go on, and what memories say. Left out are connections, uses of leases and
         calls of plugins but for the latest thousands, for a program makes them as often as it likes; the journal has
         them all. Returns how to stop listening.
         """
@@ -236,7 +237,8 @@ class RunHandle:
     def _tell(self, event: AnyEvent) -> None:
         with self._lock:
             self._under_way.take(event)
-            if event.durable:
+            # What memories say is in no journal, and a person answers for a plan by what its lessons say.
+            if event.durable or isinstance(event, MemoriesShown):
                 self._remember(event)
             listeners = list(self._listeners)
         for listener in listeners:

@@ -33,6 +33,7 @@ from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Hang
 from kagura_kernel.testing.patience import eventually
 from tests.support.auditor import FakeAuditor, report
+from tests.support.sample_learned import SampleLearned
 from tests.support.sample_plugin import sample_plugin
 from tests.support.sample_run import SampleRun
 
@@ -68,6 +69,23 @@ async def test_crossings_without_end_do_not_fill_the_memory_and_the_rest_is_told
     crossings = late[1:-1]
     assert crossings == told[-len(crossings) :]
     assert 10 <= len(crossings) <= 20
+
+
+async def test_what_memories_say_is_told_to_late_listeners_though_no_journal_has_it():
+    learned = SampleLearned()
+
+    async def events() -> Any:
+        for event in (SAMPLE.started(), learned.shown(how="lesson"), learned.planned(), SAMPLE.finished()):
+            yield event
+
+    engine = Engine()
+    handle = _handle(events, engine)
+    handle.start(lambda _handle: None)
+    handle.result(60)
+    engine.stop()
+    late: list[AnyEvent] = []
+    handle.subscribe(late.append)
+    assert [event.kind for event in late] == ["run.started", "memory.shown", "run.planned", "run.finished"]
 
 
 async def test_an_audit_is_a_run_like_any_other_to_those_outside_the_engine(tmp_path):
