@@ -151,9 +151,9 @@ class RunHandle:
 
         The past is told on the calling thread, the rest on the engine's thread, where a listener must not block.
         Of what was streamed, those who come late hear what no durable event has repeated yet, in one piece: the passage
-        that is being written, the latest output of calls that go on, and what memories say. Left out are connections, uses of leases and
-        calls of plugins but for the latest thousands, for a program makes them as often as it likes; the journal has
-        them all. Returns how to stop listening.
+        that is being written, the latest output of calls that go on, and what memories say. Left out are connections,
+        uses of leases and calls of plugins but for the latest thousands, for a program makes them as often as it likes;
+        the journal has them all. Returns how to stop listening.
         """
         with self._lock:
             for event in [*self._past, *self._under_way.events()]:

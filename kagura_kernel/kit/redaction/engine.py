@@ -49,8 +49,8 @@ _LEAST = 8
 T = TypeVar("T")
 
 
-def meanwhile(work: Callable[[], T]) -> Callable[[], T]:
-    """Begin to work; what is returned waits for the end of it and gives its result, or raises what it raised."""
+def meanwhile(work: Callable[[], T], name: str = "kagura-redaction-scan") -> Future[T]:
+    """Begin to work in a thread that keeps no process from ending: what comes of it, or what it raises."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -61,11 +61,11 @@ def meanwhile(work: Callable[[], T]) -> Callable[[], T]:
             future.set_exception(error)
 
     try:
-        threading.Thread(target=run, name="kagura-redaction-scan", daemon=True).start()
+        threading.Thread(target=run, name=name, daemon=True).start()
     # A process that has all the threads it is allowed does it at once.
     except RuntimeError:
         run()
-    return future.result
+    return future
 
 
 Scan = Callable[[bytes], Sequence[Span]]
@@ -132,7 +132,7 @@ def _within_strings(texts: Sequence[View], scan: Scan) -> Iterator[Span]:
 
 def _whole(data: bytes, scan: Scan) -> Iterator[Span]:
     # The scanner leaves the interpreter to others while it works.
-    known = meanwhile(lambda: scan(data)) if len(data) >= _LONG else lambda: scan(data)
+    known = meanwhile(lambda: scan(data)).result if len(data) >= _LONG else lambda: scan(data)
     text = Text.of(data)
     said = list(said_places(text))
     parts = list(said_regions(text, said))
@@ -292,25 +292,19 @@ class KnownFormats:
     def __init__(self, cache_dir: Path | None) -> None:
         self._cache_dir = cache_dir
         self._lock = threading.Lock()
-        self._done = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._scanner: Any = None
-        self._failure = ""
+        self._compiled: Future[Any] | None = None
 
-    def warm(self) -> None:
-        """Begin to compile; returns at once, and again does nothing unless it failed."""
+    def warm(self) -> Future[Any]:
+        """The compiled rules, which are begun unless they were, and again where that failed; returns at once."""
         with self._lock:
-            if self._thread is not None and not (self._done.is_set() and self._failure):
-                return
-            self._failure = ""
-            self._done.clear()
-            self._thread = threading.Thread(target=self._compile, name="kagura-redaction", daemon=True)
-            self._thread.start()
+            if self._compiled is None or (self._compiled.done() and not self.ready):
+                self._compiled = meanwhile(lambda: scanner(self._cache_dir), "kagura-redaction")
+            return self._compiled
 
     @property
     def ready(self) -> bool:
         """Whether a scan answers at once."""
-        return self._done.is_set() and self._scanner is not None
+        return self._compiled is not None and self._compiled.done() and self._compiled.exception() is None
 
     def scan(self, data: bytes) -> Sequence[Span]:
         """What is known of a text of UTF-8; waits until the rules are compiled.
@@ -318,20 +312,12 @@ class KnownFormats:
         Raises:
             RedactionUnavailable: They cannot be.
         """
-        if not self._done.is_set():
-            self.warm()
-            self._done.wait()
-        if self._scanner is None:
-            raise RedactionUnavailable(self._failure)
-        return list(_spans(self._scanner, data))
-
-    def _compile(self) -> None:
         try:
-            self._scanner = scanner(self._cache_dir)
+            rules = (self._compiled or self.warm()).result()
         # The library is native: whatever it raises, nothing may be shown without it.
-        except Exception as error:  # noqa: BLE001
-            self._failure = f"{type(error).__name__} while its rules were compiled"
-        self._done.set()
+        except Exception as error:
+            raise RedactionUnavailable(f"{type(error).__name__} while its rules were compiled") from error
+        return list(_spans(rules, data))
 
 
 def _spans(scanner: Any, data: bytes) -> Iterator[Span]:

@@ -33,4 +33,4 @@ def test_what_is_done_meanwhile_is_done_at_once_where_no_thread_may_be_started(m
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refused)
-    assert meanwhile(lambda: 7)() == 7
+    assert meanwhile(lambda: 7).result() == 7
