@@ -366,12 +366,12 @@ def commits(asked: Asked) -> pd.DataFrame:
 
 
 _FIX = (
-    "Cell {cell} of this notebook failed, as its error shows. Find out why. Try a mended version in your sandbox where "
-    "that is possible, and propose it with edit_cell as the source of that very cell; propose changes of other cells "
-    "only where the fault lies there. Say in a sentence or two what was wrong."
+    "Fix cell {cell} of this notebook: it failed, as its error shows. Find out why. Try a mended version in your "
+    "sandbox where that is possible, and propose it with edit_cell as the source of that very cell; propose changes of "
+    "other cells only where the fault lies there. Say in a sentence or two what was wrong."
 )
 _EXPLAIN = (
-    "Cell {cell} of this notebook failed, as its error shows. Explain in a few sentences why, and what would mend it. "
+    "Explain why cell {cell} of this notebook failed, as its error shows, and what would mend it, in a few sentences. "
     "Propose no changes."
 )
 
