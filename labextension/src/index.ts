@@ -5,6 +5,7 @@ import { notificationsPlugin } from './plugins/notifications.js';
 import { panelPlugin, sectionsPlugin } from './plugins/panel.js';
 import { servicePlugin } from './plugins/service.js';
 import { statusBarPlugin } from './plugins/statusBar.js';
+import { tasksPlugin } from './plugins/tasks.js';
 
 export type * from './api/schema.js';
 export * from './tokens.js';
@@ -17,5 +18,6 @@ export default [
   statusBarPlugin,
   notificationsPlugin,
   liveCardsPlugin,
-  notebookPlugin
+  notebookPlugin,
+  tasksPlugin
 ];

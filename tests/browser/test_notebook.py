@@ -177,7 +177,7 @@ def test_a_cell_that_failed_is_mended_by_its_button_and_works(open_notebook, lab
     def mends(request):
         told.append(json.dumps(request["messages"]))
         return calls(
-            "edit_cell", {"cell": told[0].split("Cell ")[-1].split()[0], "source": "prices['total'] = 2\nprices"}
+            "edit_cell", {"cell": told[0].split("Fix cell ")[-1].split()[0], "source": "prices['total'] = 2\nprices"}
         )
 
     lab.model.turns[:] = [mends, says("The key was missing.")]
@@ -329,3 +329,18 @@ def test_a_notebook_that_was_changed_as_a_file_is_changed_on_screen_where_it_is_
     # Nothing was saved by that.
     assert {path: path.read_bytes() for path in files} == files
     assert own.save().cells[1].outputs == []
+
+
+def test_a_task_is_written_as_prose_and_turns_into_code_and_back(open_notebook):
+    long = "Look for rows and for columns in which something is missing, and not for what is only zero. " * 3
+    notebook = open_notebook(LOAD, f"%%kagura\n{long}", "for row in rows: print(row)")
+    task, code = (notebook.cell(at).locator(".cm-content") for at in (1, 2))
+    prose = "cm-content cm-lineWrapping"
+    for shown, is_task in ((task, True), (code, False)):
+        expect(shown).to_have_class(prose if is_task else "cm-content")
+        expect(shown.locator("span", has_text="for")).to_have_count(0 if is_task else 1)
+    notebook.write(1, "for row in rows: print(row)")
+    notebook.write(2, f"%%kagura\n{long}")
+    for shown, is_task in ((task, False), (code, True)):
+        expect(shown).to_have_class(prose if is_task else "cm-content")
+        expect(shown.locator("span", has_text="for")).to_have_count(0 if is_task else 1)
