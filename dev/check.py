@@ -196,7 +196,7 @@ def main(arguments: Sequence[str]) -> int:
     tested: list[Step] = []
     made: list[Step] = []
     if "lint" not in arguments:
-        usual = "Every check: about half an hour on two cores."
+        usual = "Every check: about twenty minutes on two cores."
         show("Every check, in full: some hours." if everything else usual)
         tested = tests(everything=everything)
         made = images()
