@@ -224,7 +224,7 @@ class Boxed:
         command = Command(bridge_argv(), stdin=payload, limits=_NO_LIMITS, keep_bytes=1024)
         try:
             result = await self.box.run(command, self._printed)
-            why = _why(result, bridged=self._connected.is_set())
+            why = _why(result)
         except KaguraError as error:
             why = await self.box.wait_closed() or error.message
         if self._stream is not None:
@@ -250,9 +250,11 @@ class Boxed:
         self.end(f"serving it failed ({type(error).__name__})")
 
 
-def _why(result: CommandResult, *, bridged: bool) -> str:
+def _why(result: CommandResult) -> str:
     if result.exit_code == _NOT_FOUND:
-        return "its program is not in the box" if bridged else "there is no python3 in its box"
+        # Whether the bridge has connected says nothing: it may have ended before that was heard.
+        no_bridge = result.stderr.data.strip() == f"{bridge_argv()[0]}: command not found".encode()
+        return "there is no python3 in its box" if no_bridge else "its program is not in the box"
     if result.signal == _KILLED or result.exit_code == 128 + _KILLED:
         return "its program was killed"
     if result.exit_code > 128:  # noqa: PLR2004 - what a shell makes of a signal

@@ -17,6 +17,7 @@ from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.tools.mcp_client import McpClient
+from kagura_kernel.tools.toolsets import boxed
 from kagura_kernel.tools.toolsets.cutting import ToolsetLimits
 from tests.support.toy_mcp import toy_server
 
@@ -173,6 +174,17 @@ async def test_a_program_that_is_not_there_is_said(box, clock):
     await toy.close()
     assert over == ["its program is not in the box"]
     assert "no-such-program cannot be started" in toy.log
+
+
+async def test_a_box_without_python_is_said(box, clock, monkeypatch):
+    monkeypatch.setattr(boxed, "bridge_argv", lambda: ("python3-that-is-not-there",))
+    over: list[str] = []
+    start = {"argv": ["cat"], "env": {}, "cwd": None}
+    toy = McpClient("toy", box, start, over=over.append, clock=clock, limits=ToolsetLimits())
+    with pytest.raises(ToolsetError):
+        await toy.start()
+    await toy.close()
+    assert over == ["there is no python3 in its box"]
 
 
 async def test_a_call_that_runs_out_ends_a_server_that_shows_no_sign_of_life(make, clock):
