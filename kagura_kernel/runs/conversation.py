@@ -421,14 +421,13 @@ def _powers(context: RunContext) -> Powers:
 
 def _runtime(context: RunContext, host: HostRunner) -> Runtime:
     order = context.order
-    clock = context.parts.clock
     return Runtime(
         context.box if context.boxed else None,
         host,
         order.routing,
         run_id=order.run_id,
         session_id=order.session_id,
-        clock=clock,
+        clock=context.working_time,
         missing_box=context.fallback,
     )
 

@@ -54,7 +54,7 @@ class ToolPlace:
         box = self._runtime.box
         if box is None:
             raise UsageError(_NO_BOX)
-        limits = CommandLimits(total=seconds, idle=seconds)
+        limits = CommandLimits(seconds, seconds, self._runtime.asker.clock.monotonic)
         return await box.run(Command(tuple(argv), stdin=stdin, limits=limits, keep_bytes=_KEEP))
 
 
