@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -18,13 +19,27 @@ from kagura_kernel.domain.approvals import (
     Verdict,
     asked_fields,
 )
+from kagura_kernel.domain.asked import asked
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Noted
+from kagura_kernel.domain.kit import MARKER
+from kagura_kernel.membrane.credentials.secret import HIDDEN
 from kagura_kernel.runs.recorder import Recorder
 
 _PATIENCE: WeakValueDictionary[str, Patience] = WeakValueDictionary()
 """By the run that a person began: what works for it wears down the same person."""
+
+
+OUT_OF_SIGHT = (
+    "it holds what looks like a secret and has signs that a shell or a program may obey, and who decides would not see "
+    "it: keep the secret in a file or a variable of the host, and name that"
+)
+"""Why a command is not asked about; more of one may be hidden than a value."""
+
+_HIDES = re.compile(rf"{MARKER.pattern}|{re.escape(HIDDEN)}", re.ASCII)
+_VALUE = re.compile(r"[\w.+/=@%:,-]*", re.ASCII)
+"""What is a value to every shell, whatever stands around it."""
 
 
 class RecordedApprover:
@@ -79,6 +94,8 @@ class RecordedApprover:
         earned = self._answered is not None and self._answered(request)
         if request.kind is not ApprovalKind.NETWORK and not earned and (why := self._patience.why_not(request.kind)):
             return self._refusal(request, why)
+        if request.kind is ApprovalKind.HOST_COMMAND and not earned and not self._is_in_sight(request):
+            return self._refusal(request, OUT_OF_SIGHT)
         self._recorder.record(ApprovalRequested, **asked_fields(request))
         began = self._clock.monotonic()
         verdict, by, via, answer = Verdict.ABORTED, "run", "run", request.withdrawn
@@ -111,12 +128,35 @@ class RecordedApprover:
                 waited=self._clock.monotonic() - began,
             )
 
+    def _is_in_sight(self, request: ApprovalRequest) -> bool:
+        """Whether nothing is hidden of what would run but values."""
+        seen = self._recorder.make(ApprovalRequested, **asked_fields(request))
+        whole = asked(request.kind, request.title, request.detail, request.arguments)
+        told = asked(request.kind, seen.title, seen.detail, seen.arguments)
+        pairs = ((whole.subject, told.subject), (whole.stdin, told.stdin), (whole.directory, told.directory))
+        return all(text == shown or hides_values(text, shown) for text, shown in pairs)
+
     def _refusal(self, request: ApprovalRequest, why: str) -> Decision:
         """The no that nobody had to say; the person is told of it once."""
         if why not in self._told:
             self._told.add(why)
             self._recorder.record(Noted, text=f"The agent was not let ask: {why.partition(':')[0]}.")
         return Decision(request.id, Verdict.DENY, LIMIT, "policy", self._clock.now(), why)
+
+
+def hides_values(text: str, shown: str) -> bool:
+    """Whether a text is as it is shown, but for values where that has marks."""
+    first, *others = _HIDES.sub("\0", shown).split("\0")
+    if not text.startswith(first):
+        return False
+    at = len(first)
+    for number, piece in enumerate(others, 1):
+        found = text.find(piece, at) if number < len(others) else len(text) - len(piece)
+        hidden = text[at:found]
+        if found < at or not text.endswith(others[-1]) or not (_VALUE.fullmatch(hidden) or _HIDES.fullmatch(hidden)):
+            return False
+        at = found + len(piece)
+    return at == len(text)
 
 
 ONLY_PLANS = "this run only plans: say in the plan what it will need, and go on without"

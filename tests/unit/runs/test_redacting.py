@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kagura_kernel.domain.approvals import ApprovalKind, Verdict
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import RedactionUnavailable
 from kagura_kernel.domain.events import (
@@ -36,9 +37,12 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.redaction import redactor
 from kagura_kernel.membrane.credentials import secret
 from kagura_kernel.membrane.credentials.secret import Secret
+from kagura_kernel.runs.asking import OUT_OF_SIGHT, RecordedApprover
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.redacting import WITHHELD, Redacting, exact_fields
+from kagura_kernel.runtime.router import Asker, use_approver
 from kagura_kernel.testing import false_home
+from kagura_kernel.testing.approver import ScriptedApprover
 from tests.support.redactors import shared_redactor
 
 EVENT_TYPES: tuple[type[Event], ...] = typing.get_args(typing.get_args(AnyEvent)[0])
@@ -106,6 +110,32 @@ def test_rows_and_reports_keep_their_type_and_their_exact_fields(redacting):
     assert (told.findings[0].line, told.content_hash, told.at) == (3, audit.content_hash, audit.at)
     clean = dataclasses.replace(audit, findings=(), injections=())
     assert redacting.value(clean) is clean
+
+
+IN_SIGHT = {
+    "make deploy": True,
+    f"curl -u me:{TOKEN} https://example.org": True,
+    f"curl -u me:{TOKEN} https://example.org; echo '[REDACTED:token]'": True,
+    "psql postgres://me:h8d93;reboot;d93kdA@db.example/x": False,
+    "DB_PASSWORD=xK9!2m|sh>Zq8w7pL0 ./run": False,
+    'API_TOKEN="x8Kd9`id`3kd93kd9" ./run': False,
+    "API_TOKEN='h8d93;reboot;d93kdA' ./run": False,
+}
+
+
+@pytest.mark.parametrize("command", IN_SIGHT)
+async def test_nobody_is_asked_about_a_command_of_which_more_than_a_value_would_be_hidden(tmp_path, command):
+    journal = Journal.open(tmp_path)
+    recorder = Recorder(journal, SystemClock(), "run-1", "ses-1")
+    recorder.redact = Redacting(shared_redactor()).event
+    person = ScriptedApprover(Verdict.ALLOW)
+    with use_approver(RecordedApprover(person, recorder, SystemClock())):
+        arguments = {"command": command, "directory": "/home/me"}
+        decision = await Asker().ask(ApprovalKind.HOST_COMMAND, "Run it", command, arguments=arguments)
+    assert decision.allowed is IN_SIGHT[command]
+    assert bool(person.requests) is IN_SIGHT[command]
+    assert decision.allowed or decision.answer == OUT_OF_SIGHT
+    journal.close()
 
 
 async def test_a_secret_that_is_streamed_in_pieces_is_never_shown_and_the_rest_of_the_words_is(tmp_path):
