@@ -24,7 +24,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunStarted
 from kagura_kernel.domain.notebook import CellEdit, WriteCells, cell_path, split_cell_path
-from kagura_kernel.domain.outcome import BothSides, FileChange, Hunks, Resolution, Written, by_path
+from kagura_kernel.domain.outcome import BothSides, FileChange, Hunks, Resolution, Written, by_path, seal_of
 from kagura_kernel.journal.change_states import changes_of, start_and_changes
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.journal.store import Journal
@@ -213,13 +213,21 @@ class ChangeDesk:
             work = self.apply_hunks if act == "apply" else self.discard_hunks
             return work(run_id, (paths or [""])[0], tuple(dict.fromkeys(hunks)), by=by, of=of)
         if act == "apply":
-            return self.apply(run_id, paths, by=by, write_cells=write_cells)
+            return self.apply(run_id, paths, by=by, of=of, write_cells=write_cells)
         return (self.undo if act == "undo" else self.discard)(run_id, paths, by=by)
 
     def apply(
-        self, run_id: str, paths: Sequence[str] | None = None, *, by: str, write_cells: WriteCells | None = None
+        self,
+        run_id: str,
+        paths: Sequence[str] | None = None,
+        *,
+        by: str,
+        of: str = "",
+        write_cells: WriteCells | None = None,
     ) -> ChangesSettled:
         """Bring changes into the project: all that are proposed, or those at `paths`.
+
+        `of` is the seal of what was proposed when they were looked at.
 
         Cells go into the notebook that `write_cells` reaches, else into its file. Each part is recorded as soon as it
         is done, so that an error in between loses nothing.
@@ -228,12 +236,14 @@ class ChangeDesk:
             RunUnknown: there is no such run.
             UnknownName: the run changed no such file.
             ChangeConflict: nothing could be applied; the project changed meanwhile.
-            NotThisTime: git runs what is left of it by now.
+            NotThisTime: git runs what is left of it by now, or the run has proposed something else meanwhile.
             NotebookUnwritable: a notebook cannot be changed; no file was by then.
             WorkspaceUnreadable: the project cannot be written.
         """
         started, changes = start_and_changes(self._journal, run_id)
         wanted = _pick(changes, paths)
+        if of not in ("", seal_of(wanted)):
+            raise NotThisTime("The run has changed it further since. Look at it as it is now.")
         if not wanted and (left := tuple(change.path for change in changes if change.state == "conflict")):
             raise ChangeConflict(left)
         project = ProjectFiles(Path(started.project))

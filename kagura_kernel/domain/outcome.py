@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import pairwise
 from typing import Literal, get_args
 
@@ -125,6 +126,12 @@ def in_order(changes: Iterable[FileChange]) -> list[FileChange]:
 def by_path(changes: Iterable[FileChange]) -> dict[str, FileChange]:
     """The same by their paths."""
     return {change.path: change for change in changes}
+
+
+def seal_of(changes: Iterable[FileChange]) -> str:
+    """What stands for all that waits of these: another one as soon as any of it is another."""
+    waiting = sorted((one.path, one.new_sha256, one.target) for one in changes if one.state == "proposed")
+    return sha256(repr(waiting).encode()).hexdigest()[:16]
 
 
 def content_name(sha256: str) -> str:

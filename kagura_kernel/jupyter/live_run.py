@@ -290,7 +290,8 @@ class NotebookDisplay:
     def _pressed(self, content: Mapping[str, Any]) -> None:
         act, path = str(content.get("act")), content.get("path")
         if act in {"apply", "discard"}:
-            aside(lambda: self._settle(act, path_of(path) if isinstance(path, str) else None))
+            which = str(content.get("id") or "")
+            aside(lambda: self._settle(act, path_of(path) if isinstance(path, str) else None, which))
         elif act == "models":
             aside(self._offer_models)
         elif act == "use-model":
@@ -327,13 +328,13 @@ class NotebookDisplay:
         else:
             self._slot.show({MODEL: model_blocks(f"the next cells here think with {name}")})
 
-    def _settle(self, act: str, path: str | None) -> None:
+    def _settle(self, act: str, path: str | None, which: str) -> None:
         """Decide about cells while the run goes on."""
         changes = by_path(self._cockpit.changes(self._run_id))
         cells = [one.path for one in changes.values() if one.is_cell and one.state in ("proposed", "conflict")]
         below = path if path is not None and path.endswith("/") else None
         paths = [one for one in cells if path in (None, one) or (below is not None and one.startswith(below))]
-        self._slot.tell(settle(self._cockpit, self._run_id, act, paths, self._write_cells))
+        self._slot.tell(settle(self._cockpit, self._run_id, act, paths, self._write_cells, which))
         rows = self._cockpit.journal.events(run_id=self._run_id, kinds=("changes.settled",))
         self._settled.extend(row.event for row in rows)
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.notebook import split_cell_path
-from kagura_kernel.domain.outcome import BothSides, FileChange, by_path
+from kagura_kernel.domain.outcome import BothSides, FileChange, by_path, seal_of
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.diff import counts, lines_of_hunk
@@ -402,6 +402,8 @@ def _hunks(change: FileChange, *, live: bool) -> ui.Blocks:
 def _buttons(path: str, changes: Sequence[FileChange], stuck: Container[str], *, alone: bool = False) -> ui.Words:
     """For one file, or with an empty path for all; `alone` when the whole is one file."""
     about = {"path": path_word(path)} if path else {}
+    # A run that goes on may propose something else just before the button is pressed.
+    sealed = {"id": f":{seal_of(changes)}", **about}
     of, all_of = (shown_path(path), "") if path else ("all changes", "" if alone else " all")
     first, second = ("small", "quiet small") if path else ("primary", "quiet")
     waits = any(change.state == "proposed" for change in changes)
@@ -409,7 +411,7 @@ def _buttons(path: str, changes: Sequence[FileChange], stuck: Container[str], *,
     written = [change.path for change in changes if change.written]
     comes_back = written and not any(one in stuck for one in written) and (path or alone or not waits)
     return (
-        *([ui.Button(f"Apply{all_of}", "apply", about, first, f"Apply {of}")] if waits else []),
+        *([ui.Button(f"Apply{all_of}", "apply", sealed, first, f"Apply {of}")] if waits else []),
         *([ui.Button(f"Discard{all_of}", "discard", about, second, f"Discard {of}")] if waits else []),
         *([ui.Button(f"Undo{all_of}", "undo", about, second, f"Undo {of}", _BACK)] if comes_back else []),
     )

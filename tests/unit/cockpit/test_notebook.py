@@ -8,10 +8,13 @@ import json
 import pytest
 
 from kagura_kernel.domain.errors import ChangeConflict, NotebookUnwritable, UsageError, WorkspaceError
+from kagura_kernel.domain.events import ChangesCollected
 from kagura_kernel.domain.notebook import CellImage, NamedValue, Notebook, NotebookCell
+from kagura_kernel.domain.outcome import seal_of
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.variables import CellPlace
+from kagura_kernel.jupyter.live_run import settle
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.runs.request import RunRequest
@@ -131,6 +134,7 @@ def test_a_long_cell_is_mended_and_one_that_is_moved_stays_as_its_person_wrote_i
 
 
 MENDED = Ask("edit_cell", {"cell": "a", "source": "rows = [1]"})
+EVIL = {"cell": "a", "source": "rows = evil()"}
 
 
 def sources(file):
@@ -188,6 +192,18 @@ def test_the_notebook_on_screen_comes_first_and_a_second_edit_fits_what_the_firs
     cockpit.changes_desk.apply(outcome.run_id, by="ann", write_cells=write)
     assert live["a"] == "rows = [1, 2]"
     assert sources(file)[0] == LOAD.source
+
+
+@pytest.mark.parametrize("path", ["work.ipynb#a", None])
+def test_a_button_applies_what_stood_beside_it_and_nothing_that_was_proposed_since(cockpit_with, project, path):
+    cockpit, outcome, file, events = proposing(cockpit_with, project, MENDED, Ask("edit_cell", EVIL))
+    seals = [f":{seal_of(event.changes)}" for event in events if isinstance(event, ChangesCollected)]
+    paths = path and [path]
+    told = settle(cockpit, outcome.run_id, "apply", paths, None, seals[0])
+    assert "further" in told
+    assert sources(file)[0] == LOAD.source
+    assert settle(cockpit, outcome.run_id, "apply", paths, None, seals[-1]) == ""
+    assert sources(file)[0] == EVIL["source"]
 
 
 def test_with_write_through_they_are_written_at_once_and_with_none_never(cockpit_with, project):

@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kagura_kernel.domain.errors import RunKilled
 from kagura_kernel.domain.events import NotebookShown
-from kagura_kernel.domain.outcome import FileChange
+from kagura_kernel.domain.outcome import FileChange, seal_of
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter.slots import card_html, write_once
 from kagura_kernel.jupyter.widgets.live_card import LiveCard
@@ -282,7 +282,7 @@ def test_nothing_that_a_model_or_a_box_says_gets_out_of_its_card(one, two, three
         assert page.tags.count("style") <= 1
         assert not any(name.startswith("on") for name, _ in page.attributes)
         assert not any("javascript:" in value.lower() for name, value in page.attributes if name in {"href", "src"})
-        ids_pressed = {button.get("data-id") for button in page.buttons} - {None}
+        ids_pressed = {button.get("data-id") for button in page.buttons} - {None, f":{seal_of(view.changes.values())}"}
         assert ids_pressed <= {"app-1"}
         assert "\u202e" not in page.text
 
