@@ -28,7 +28,7 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.changes import MAX_DIFF_INPUT, is_text, unified_diff
 from kagura_kernel.membrane.committing import Project, apply_commits, take_back
 from kagura_kernel.membrane.git import repository_of
-from kagura_kernel.runs.git_places import environment_of_git
+from kagura_kernel.runs.git_places import GitPlaces, environment_of_git
 
 E = TypeVar("E", ChangesSettled, CommitsTold)
 
@@ -132,7 +132,8 @@ class CommitDesk:
         repository = repository_of(root, environment_of_git(os.environ, root))
         if repository is None:
             raise NotThisTime(f"{root} has no repository of its own, by now, that git on this machine reads.")
-        return Project(root, repository, self._blobs, started.protected)
+        # What git runs may be other files by now than when the run began.
+        return Project(root, repository, self._blobs, (*started.protected, *GitPlaces(root, os.environ).held))
 
     def _read(self, run_id: str) -> tuple[RunStarted, dict[str, CommittedBranch], list[FileChange]]:
         started: RunStarted | None = None

@@ -164,6 +164,14 @@ def test_what_no_run_writes_is_not_written_by_commits_either(committing, line, p
     assert path in committing.repository.git("ls-tree", "-r", "--name-only", "to-look-at").splitlines()
 
 
+def test_what_git_runs_only_since_the_run_is_not_written_by_commits_either(committing):
+    run = committing.run("mkdir tools; echo evil > tools/pre-commit; git add tools; git commit -qm second")
+    committing.repository.git("config", "core.hooksPath", "tools")
+    with pytest.raises(CommitsRefused, match="no run ever changes"):
+        committing.settle("apply", run)
+    assert not (committing.repository.folder / "tools").exists()
+
+
 def test_words_of_a_commit_cannot_pose_as_others(committing):
     run = committing.run(
         "echo two > a.txt; git commit -qam $'ok\\x1b[2Jgone \\u202eevil' --author $'A\\u202e \\x07 <x@x>';"
