@@ -10,6 +10,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from kagura_kernel.domain.commits import CommittedBranch
+from kagura_kernel.domain.kit import MARKER
 from kagura_kernel.domain.notebook import split_cell_path
 from kagura_kernel.domain.outcome import BothSides, FileChange, by_path, seal_of
 from kagura_kernel.domain.visible import visible
@@ -55,6 +56,8 @@ _SHOWN_FILES = 200
 NOTHING = Beside()
 
 _BACK = "The project has again what it had before, and the change waits again"
+
+UNSEEN = "Where a mark stands for what looks like a secret, you apply what you do not see here"
 
 RUNS = "runs by itself"
 """The badge of a file that somebody would run, or obey, whom nobody asked to."""
@@ -180,6 +183,7 @@ def changes_text(changes: Mapping[str, FileChange]) -> str:
         why = f": {visible(change.reason)}" if change.reason and change.state == "protected" else ""
         state = "" if change.state == "proposed" else f"  ({state_word(change.state)}{why})"
         note = f"  [{visible(change.reason)}]" if change.reason and not why else ""
+        note += f"  [{UNSEEN}]" if MARKER.search(change.diff) else ""
         note += f"  [{parts}]" if (parts := _parts_words(change)) else ""
         lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{badge}{note}{state}")
     return "\n".join(lines)
@@ -275,6 +279,8 @@ def _content(change: FileChange, draw: _Drawing) -> ui.Blocks:
     why: ui.Blocks = (ui.label(f"Look at it before you apply it: {change.runs}."),) if change.runs else ()
     if change.reason and change.state != "protected":
         why += (ui.label(f"{change.reason[:1].upper()}{change.reason[1:]}."),)
+    if MARKER.search(change.diff):
+        why += (ui.label(f"{UNSEEN}."),)
     if stuck := draw.beside.stuck.get(change.path):
         why += (ui.label(f"It cannot be taken back any more: {stuck}."),)
     told = notebook_cells(change, data) or table_change(change, data, before)

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from kagura_kernel.domain.commits import Commit, CommittedBranch
 from kagura_kernel.domain.events import CommitsTold
+from kagura_kernel.domain.kit import MARKER
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.diff import counts
 from kagura_kernel.render.escape import shown_path
 from kagura_kernel.render.figures import counted
-from kagura_kernel.views.changes import RUNS, path_word, plus_minus
+from kagura_kernel.views.changes import RUNS, UNSEEN, path_word, plus_minus
 
 _ID_SHOWN = 8
 _TONES = {"applied": "good", "discarded": "soft"}
@@ -160,5 +161,6 @@ def _file(file: FileChange) -> list[ui.Block]:
         ui.soft(file.status), ui.code(shown_path(file.path), "path"), *([ui.chip(visible(why), "warn")] if why else [])
     )
     if file.diff:
-        return [line, ui.Diff(file.diff)]
+        unseen = [ui.label(f"{UNSEEN}.")] if MARKER.search(file.diff) else []
+        return [line, *unseen, ui.Diff(file.diff)]
     return [line, *([ui.label(_NO_TEXT)] if file.binary else [])]

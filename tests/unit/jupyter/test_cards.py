@@ -23,7 +23,7 @@ from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.diff import counts
 from kagura_kernel.render.html import bare, drawn, html_of, style
 from kagura_kernel.views.card import run_text
-from kagura_kernel.views.changes import changes_blocks, changes_text, summary
+from kagura_kernel.views.changes import UNSEEN, changes_blocks, changes_text, summary
 from kagura_kernel.views.record import CHANGES_MIME, RUN_MIME, changes_bundle, run_bundle, run_html
 from kagura_kernel.views.run import INSIDE_MAGIC, RunView
 from kagura_kernel.views.status import OUT_OF_MEMORY, end_words, failure_reason, failure_word
@@ -193,6 +193,13 @@ def test_a_file_that_somebody_would_run_unasked_stands_first_with_a_badge_and_th
     assert "make <runs> what it says." in text
     many = {f"{number}.md": story.change(f"{number}.md") for number in range(300)} | changes
     assert "z.mk" in Page(html_of(changes_blocks(many, live=True))).text
+
+
+def test_a_difference_in_which_something_is_hidden_says_that_it_is_applied_unseen(story):
+    hides = {"a.mk": story.change("a.mk", diff="@@ -0,0 +1 @@\n+PASSWORD=[REDACTED:password]\n")}
+    clean = {"a.mk": story.change("a.mk", diff="@@ -0,0 +1 @@\n+PASSWORD=\n")}
+    shown = [Page(html_of(changes_blocks(one, live=True))).text + changes_text(one) for one in (hides, clean)]
+    assert [one.count(UNSEEN) for one in shown] == [2, 0]
 
 
 @pytest.mark.parametrize(
