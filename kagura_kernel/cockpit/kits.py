@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
@@ -30,7 +30,8 @@ from kagura_kernel.kit.staging.plan import plan_kit
 from kagura_kernel.kit.staging.planned import surroundings_of
 from kagura_kernel.kit.staging.stage import build_kit
 from kagura_kernel.kit.staging.versions import MANIFEST
-from kagura_kernel.membrane.egress.hosts import ASK, NONE
+from kagura_kernel.membrane.egress.hosts import ASK, HTTPS, NONE, parse_target
+from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.grant import host_sets
 
 if TYPE_CHECKING:
@@ -309,7 +310,7 @@ class KitDesk:
         return StagedKit(root=self.folder, **facts)
 
     def find_hosts(self, toolsets: Sequence[Toolset]) -> ToolHosts:
-        """From which hosts toolsets would be installed; asks the registries.
+        """From which hosts toolsets would be installed, as far as they may be opened; asks the registries.
 
         Raises:
             ConfigurationError: the file of `tool_registry` cannot be used.
@@ -321,8 +322,9 @@ class KitDesk:
         from kagura_kernel.kit.packages.lookup import PackageLookUp
 
         settings = self._around.settings
-        sources = sources_of(settings.env, host_sets(settings.mirrors))
-        return tool_hosts(
+        sets = host_sets(settings.mirrors)
+        sources = sources_of(settings.env, sets)
+        found = tool_hosts(
             toolsets,
             load_registry(Path(settings.tool_registry).expanduser() if settings.tool_registry else None),
             look_up=PackageLookUp(
@@ -334,6 +336,11 @@ class KitDesk:
             sources=sources,
             strict=settings.tool_hosts_strict,
         )
+        if "net" not in settings.locked:
+            return found
+        # What an administrator has locked opens no more for an installer than for anybody.
+        known = parse_grants((word for word in settings.net if word != NONE), sets).granted
+        return replace(found, hosts=tuple(host for host in found.hosts if parse_target(host, HTTPS) in known))
 
     def redact_file(self, path: Path) -> RedactedFile:
         """A file as a kit would hold it; the file itself is left alone.

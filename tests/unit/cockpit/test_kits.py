@@ -163,6 +163,15 @@ def test_a_plan_names_the_hosts_of_the_agents_own_toolsets_as_a_run_opens_them(m
     assert not make_desk().plan("./team.yaml").tools.needed
 
 
+@pytest.mark.parametrize(("locked", "opened"), [((), {"pypi.org", "github.com"}), (("net",), {"pypi.org"})])
+def test_installers_reach_no_more_than_an_administrator_has_locked(make_desk, tmp_path, locked, opened):
+    (tmp_path / "home" / "sales" / "odd.yaml").write_text(
+        "name: odd\ntoolsets: [{type: mcp, name: o, command: nobody-knows-it}]\n"
+    )
+    hosts = make_desk(net=("pypi.org", "none"), locked=locked).plan("./odd.yaml").tools.hosts
+    assert opened == {"pypi.org", "github.com"} & {*hosts}
+
+
 def test_a_build_is_read_file_by_file_with_blocks_where_secrets_were(make_desk):
     desk = make_desk()
     kit = desk.build("./analyst.yaml")
