@@ -147,13 +147,13 @@ class RecordedApprover:
 def hides_values(text: str, shown: str) -> bool:
     """Whether a text is as it is shown, but for values where that has marks."""
     first, *others = _HIDES.sub("\0", shown).split("\0")
-    if not text.startswith(first):
+    if not (text.startswith(first) and text.endswith((others or [first])[-1])):
         return False
     at = len(first)
     for number, piece in enumerate(others, 1):
         found = text.find(piece, at) if number < len(others) else len(text) - len(piece)
-        hidden = text[at:found]
-        if found < at or not text.endswith(others[-1]) or not (_VALUE.fullmatch(hidden) or _HIDES.fullmatch(hidden)):
+        hidden = text[at : max(at, found)]
+        if found < at or not (_VALUE.fullmatch(hidden) or _HIDES.fullmatch(hidden)):
             return False
         at = found + len(piece)
     return at == len(text)
