@@ -23,15 +23,18 @@ from kagura_kernel.domain.visible import LATIN_LOOKALIKES, LOOKALIKES, shown_pla
 
 # Beside what is odd in any text: blanks that are none, and what changes or joins letters without a mark of its own.
 _UNSEEN = (
-    "\u00a0\u034f\u1680\u180b-\u180d\u180f\u2000-\u200d\u202f\u205f"
-    "\u2800\u3000\ufe00-\ufe0f\U0001d159\U00016fe4\U000e0100-\U000e01ef"
+    "\u034f\u1680\u180b-\u180d\u180f\u2000-\u200d\u202f\u205f"
+    "\u2800\ufe00-\ufe0f\U0001d159\U00016fe4\U000e0100-\U000e01ef"
 )
+# Prose has these: before a sign in French, and where a paragraph begins in Japanese.
+_WIDE = "\u00a0\u3000"
 _UNSEEN_LETTER = re.compile(f"[{_UNSEEN}]")
+_WIDE_BLANK = re.compile(f"[{_WIDE}]")
 _PICTURED = ("\u200d", "\ufe0e", "\ufe0f")
 _NOTHING = re.compile(
     # What `visible` writes out has nothing to see either.
     f"[\\s\x00-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff"
-    f"\uffa0{_UNSEEN}]*"
+    f"\uffa0{_UNSEEN}{_WIDE}]*"
 )
 _FEWEST_LINES = 3
 _BLANKS = re.compile(r"(?m)(?<=\S)[ \t]{16,}|^[ \t]{41,}|[ \t]{16,}$")
@@ -65,15 +68,20 @@ def plainly(text: str) -> str:
     blanks; characters that nobody sees, and letters that pose as those of another script in a word or a host's name,
     are written out, as `⟨U+0430⟩`.
     """
-    shown = _folded(text)
-    if not shown.isascii():
-        shown = _HOST.sub(lambda found: _WORD.sub(_twins, found[0]), _WORD.sub(_mixed, shown))
-        shown = _SIGNS.sub(_written, shown)
-        shown = _UNSEEN_LETTER.sub(_unseen, shown)
+    shown = _WIDE_BLANK.sub(_written, marked(_folded(text)))
+    return _BLANKS.sub(lambda found: f"⟨{len(found[0])} blanks⟩", shown)
+
+
+def marked(text: str) -> str:
+    """A text to be read closely, such as a difference: its lines and blanks stay, and those letters are written out."""
+    if not text.isascii():
+        text = _HOST.sub(lambda found: _WORD.sub(_twins, found[0]), _WORD.sub(_mixed, text))
+        text = _SIGNS.sub(_written, text)
+        text = _UNSEEN_LETTER.sub(_unseen, text)
         # What no font has a picture for: formats of music and hieroglyphs, private signs, numbers without a letter.
-        odd = {letter for letter in set(shown) if not letter.isprintable()} - {"\n", "\t", *_PICTURED}
-        shown = shown.translate({ord(letter): _marked(letter) for letter in odd})
-    return _BLANKS.sub(lambda found: f"⟨{len(found[0])} blanks⟩", visible(shown))
+        odd = {letter for letter in set(text) if not letter.isprintable()} - {"\n", "\t", *_WIDE, *_PICTURED}
+        text = text.translate({ord(letter): _marked(letter) for letter in odd})
+    return visible(text)
 
 
 def size_words(text: str) -> str:

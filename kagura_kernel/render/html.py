@@ -13,6 +13,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from kagura_kernel.domain.asked import marked
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.diff import diff_rows
 from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, reachable
@@ -301,7 +302,7 @@ def _diff(diff: ui.Diff) -> Markup:
     rows = []
     for kind, old, new, line in diff_rows(diff.text):
         numbers = element("span", f"{old:>4} {new:>4} ", class_="kg-no", aria_hidden="true")
-        shown = element("span", safe(line) or " ", class_="kg-line")
+        shown = element("span", marked(line) or " ", class_="kg-line")
         rows.append(element("span", numbers + shown + "\n", class_=f"kg-row {kind}"))
     inside = Markup("").join(rows)
     return element("pre", inside, class_="kg-diff", role="figure", aria_label="Difference", tabindex="0")

@@ -168,6 +168,22 @@ def test_a_change_card_with_hostile_names_diffs_and_files_does_nothing(watched):
     assert acts == {"apply", "discard"}
 
 
+@pytest.mark.parametrize("between", [" " * 600, " # " + "x" * 600, "\t" * 90], ids=["blanks", "letters", "tabs"])
+def test_no_part_of_a_changed_line_lies_beside_the_page(watched, between):
+    page, _asked = watched
+    change = FileChange("a.py", "added", size=1, diff=f"@@ -0,0 +1 @@\n+x = 1{between}; evil()\n")
+    page.set_content(gallery.document(framed(html_of(changes_blocks({"a.py": change}, live=True)), "Changes")))
+    beside = page.locator(".kg-diff").evaluate(
+        """diff => {
+          const range = document.createRange(), text = diff.querySelector('.kg-add .kg-line').firstChild;
+          range.setStart(text, text.length - 'evil()'.length);
+          range.setEnd(text, text.length);
+          return range.getBoundingClientRect().right - diff.getBoundingClientRect().right;
+        }"""
+    )
+    assert beside <= 0
+
+
 def test_a_fake_approval_of_the_box_is_recognisably_output(watched):
     page, _asked = watched
     view = RunView().apply_all([SampleRun().started(), gallery.shown("text/html", FAKE_APPROVAL)])

@@ -193,6 +193,19 @@ def test_a_long_line_of_a_diff_says_that_it_was_cut():
     assert "characters left out" in page
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("\u0430dmin = 1", "⟨U+0430⟩dmin = 1"),
+        ("admin\u200d = 1", "admin⟨U+200D⟩ = 1"),
+        ("x = '\u2800'", "x = &#x27;⟨U+2800⟩&#x27;"),
+        ("# 第一\u3000節 : «\u00a0é\u00a0»", "# 第一\u3000節 : «\u00a0é\u00a0»"),
+    ],
+)
+def test_a_diff_writes_out_letters_that_pose_as_others_and_what_nobody_sees(line, shown):
+    assert f">+{shown}<" in html_of([Diff(f"@@ -0,0 +1 @@\n+{line}\n")])
+
+
 def test_a_diff_ends_with_its_last_line():
     page = html_of([Diff("--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+only\n")])
     assert page.count('class="kg-row') == 2
