@@ -236,14 +236,14 @@ class ChangeDesk:
             RunUnknown: there is no such run.
             UnknownName: the run changed no such file.
             ChangeConflict: nothing could be applied; the project changed meanwhile.
-            NotThisTime: git runs what is left of it by now, or the run has proposed something else meanwhile.
+            NotThisTime: git runs what is left of it by now, or what waits is something else by now.
             NotebookUnwritable: a notebook cannot be changed; no file was by then.
             WorkspaceUnreadable: the project cannot be written.
         """
         started, changes = start_and_changes(self._journal, run_id)
         wanted = _pick(changes, paths)
         if of not in ("", seal_of(wanted)):
-            raise NotThisTime("The run has changed it further since. Look at it as it is now.")
+            raise NotThisTime("What waits is not what was shown any more. Look at it as it is now.")
         if not wanted and (left := tuple(change.path for change in changes if change.state == "conflict")):
             raise ChangeConflict(left)
         project = ProjectFiles(Path(started.project))
