@@ -37,6 +37,16 @@ OUT_OF_SIGHT = (
 )
 """Why a command is not asked about; more of one may be hidden than a value."""
 
+NO_PLACE = "a host in it looks like a secret, and who decides would not see where that leads: use another name of it"
+"""The same of a host."""
+
+_OPENS = {
+    ApprovalKind.NETWORK: ("host",),
+    ApprovalKind.LAUNCH: ("egress", "asked"),
+    ApprovalKind.CREDENTIAL: ("egress", "asked"),
+}
+"""The arguments by which something is reached; nothing of these may be hidden."""
+
 _HIDES = re.compile(rf"{MARKER.pattern}|{re.escape(HIDDEN)}", re.ASCII)
 _VALUE = re.compile(r"[\w.+/=@%:,-]*", re.ASCII)
 """What is a value to every shell, whatever stands around it."""
@@ -94,8 +104,8 @@ class RecordedApprover:
         earned = self._answered is not None and self._answered(request)
         if request.kind is not ApprovalKind.NETWORK and not earned and (why := self._patience.why_not(request.kind)):
             return self._refusal(request, why)
-        if request.kind is ApprovalKind.HOST_COMMAND and not earned and not self._is_in_sight(request):
-            return self._refusal(request, OUT_OF_SIGHT)
+        if not earned and (why := self._out_of_sight(request)):
+            return self._refusal(request, why)
         self._recorder.record(ApprovalRequested, **asked_fields(request))
         began = self._clock.monotonic()
         verdict, by, via, answer = Verdict.ABORTED, "run", "run", request.withdrawn
@@ -128,13 +138,18 @@ class RecordedApprover:
                 waited=self._clock.monotonic() - began,
             )
 
-    def _is_in_sight(self, request: ApprovalRequest) -> bool:
-        """Whether nothing is hidden of what would run but values."""
+    def _out_of_sight(self, request: ApprovalRequest) -> str:
+        """Why a question is not put, of which more would be hidden than a person can do without; empty for most."""
+        opens = _OPENS.get(request.kind, ())
+        if not opens and request.kind is not ApprovalKind.HOST_COMMAND:
+            return ""
         seen = self._recorder.make(ApprovalRequested, **asked_fields(request))
+        if opens:
+            return "" if all(seen.arguments.get(one) == request.arguments.get(one) for one in opens) else NO_PLACE
         whole = asked(request.kind, request.title, request.detail, request.arguments)
         told = asked(request.kind, seen.title, seen.detail, seen.arguments)
         pairs = ((whole.subject, told.subject), (whole.stdin, told.stdin), (whole.directory, told.directory))
-        return all(text == shown or hides_values(text, shown) for text, shown in pairs)
+        return "" if all(text == shown or hides_values(text, shown) for text, shown in pairs) else OUT_OF_SIGHT
 
     def _refusal(self, request: ApprovalRequest, why: str) -> Decision:
         """The no that nobody had to say; the person is told of it once."""

@@ -276,13 +276,7 @@ def _label(change: FileChange) -> str:
 
 def _content(change: FileChange, draw: _Drawing) -> ui.Blocks:
     data, before = draw.beside.previews.get(change.path, b""), draw.beside.before.get(change.path, b"")
-    why: ui.Blocks = (ui.label(f"Look at it before you apply it: {change.runs}."),) if change.runs else ()
-    if change.reason and change.state != "protected":
-        why += (ui.label(f"{change.reason[:1].upper()}{change.reason[1:]}."),)
-    if MARKER.search(change.diff):
-        why += (ui.label(f"{UNSEEN}."),)
-    if stuck := draw.beside.stuck.get(change.path):
-        why += (ui.label(f"It cannot be taken back any more: {stuck}."),)
+    why = _remarks(change, draw.beside.stuck.get(change.path, ""))
     told = notebook_cells(change, data) or table_change(change, data, before)
     if told and change.path not in draw.beside.sides:
         text = _hunks(change, live=draw.live) if change.hunks else (ui.Diff(change.diff),)
@@ -303,6 +297,17 @@ def _content(change: FileChange, draw: _Drawing) -> ui.Blocks:
     else:
         what = "No change of content." if change.status == "modified" else "An empty file."
     return (*why, ui.label(what))
+
+
+def _remarks(change: FileChange, stuck: str) -> ui.Blocks:
+    """What is to be known of a change before it is looked at, each a line."""
+    said = [
+        f"Look at it before you apply it: {change.runs}" if change.runs else "",
+        f"{change.reason[:1].upper()}{change.reason[1:]}" if change.state != "protected" else "",
+        UNSEEN if MARKER.search(change.diff) else "",
+        f"It cannot be taken back any more: {stuck}" if stuck else "",
+    ]
+    return tuple(ui.label(f"{one}.") for one in said if one)
 
 
 def _both_sides(change: FileChange, both: BothSides, *, live: bool) -> ui.Blocks:

@@ -37,7 +37,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.redaction import redactor
 from kagura_kernel.membrane.credentials import secret
 from kagura_kernel.membrane.credentials.secret import Secret
-from kagura_kernel.runs.asking import OUT_OF_SIGHT, RecordedApprover
+from kagura_kernel.runs.asking import NO_PLACE, OUT_OF_SIGHT, RecordedApprover
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.redacting import WITHHELD, Redacting, exact_fields
 from kagura_kernel.runtime.router import Asker, use_approver
@@ -123,19 +123,41 @@ IN_SIGHT = {
 }
 
 
-@pytest.mark.parametrize("command", IN_SIGHT)
-async def test_nobody_is_asked_about_a_command_of_which_more_than_a_value_would_be_hidden(tmp_path, command):
+@pytest.fixture
+def ask(tmp_path):
+    """Asks a person who says yes: the decision, and whether they were asked."""
     journal = Journal.open(tmp_path)
     recorder = Recorder(journal, SystemClock(), "run-1", "ses-1")
     recorder.redact = Redacting(shared_redactor()).event
-    person = ScriptedApprover(Verdict.ALLOW)
-    with use_approver(RecordedApprover(person, recorder, SystemClock())):
-        arguments = {"command": command, "directory": "/home/me"}
-        decision = await Asker().ask(ApprovalKind.HOST_COMMAND, "Run it", command, arguments=arguments)
-    assert decision.allowed is IN_SIGHT[command]
-    assert bool(person.requests) is IN_SIGHT[command]
-    assert decision.allowed or decision.answer == OUT_OF_SIGHT
+
+    async def asked(kind, arguments):
+        person = ScriptedApprover(Verdict.ALLOW)
+        with use_approver(RecordedApprover(person, recorder, SystemClock())):
+            decision = await Asker().ask(kind, "May I?", str(arguments), arguments=arguments)
+        return decision, bool(person.requests)
+
+    yield asked
     journal.close()
+
+
+@pytest.mark.parametrize("command", IN_SIGHT)
+async def test_nobody_is_asked_about_a_command_of_which_more_than_a_value_would_be_hidden(ask, command):
+    arguments = {"command": command, "directory": "/home/me"}
+    decision, was_asked = await ask(ApprovalKind.HOST_COMMAND, arguments)
+    assert (decision.allowed, was_asked) == (IN_SIGHT[command], IN_SIGHT[command])
+    assert decision.allowed or decision.answer == OUT_OF_SIGHT
+
+
+@pytest.mark.parametrize("name", ["files", "glpat-ttk0qia9cn3k6cymwgn1"])
+async def test_nobody_is_asked_about_a_host_that_would_be_hidden(ask, name):
+    host, is_shown = f"{name}.example.org", name == "files"
+    for kind, arguments in (
+        (ApprovalKind.NETWORK, {"host": host, "port": 443}),
+        (ApprovalKind.LAUNCH, {"egress": (host,), "asked": (host,)}),
+    ):
+        decision, was_asked = await ask(kind, arguments)
+        assert (decision.allowed, was_asked) == (is_shown, is_shown)
+        assert is_shown or decision.answer == NO_PLACE
 
 
 async def test_a_secret_that_is_streamed_in_pieces_is_never_shown_and_the_rest_of_the_words_is(tmp_path):
