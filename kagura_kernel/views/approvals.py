@@ -163,14 +163,16 @@ def verdict_words(ask: Ask) -> str:
 def reason_words(request: ApprovalRequested) -> tuple[str, str]:
     """Whose words the reason is in, and the reason; both empty when there is none to show.
 
-    For hosts and for a toolset's calls they are ours. Whose words the others are in is not known to a card; they are
+    For hosts and for calls of a toolset's they are ours. Whose words the others are in is not known to a card; they are
     quoted.
     """
     reason = request.reason.strip()
     match request.subject:
         case "question":
             return "", ""
-        case "network" | "tool":
+        case "network":
+            return "", request.reason
+        case "tool" if "toolset" in request.arguments or not reason:
             return "", request.reason
         case "launch" | "credential" | "plan" | "trust":
             return ("The reason given:", request.reason) if reason else ("", "")

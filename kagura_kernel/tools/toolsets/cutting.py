@@ -373,11 +373,12 @@ class ToolQuestions:
     remote: bool  # Whether its server lies outside of the box
 
     def __post_init__(self) -> None:
-        self._reason = (
+        why = (
             "Its server lies outside of the box: what a call holds is sent there."
             if self.remote
             else "The agent's toolset is set to ask before this tool is called."
         )
+        self._reason = f"{why} Allowed for this run, it may be called with anything, and you are asked no more."
         self._allowed: set[str] = set()
 
     def asks(self, tool: str) -> bool:

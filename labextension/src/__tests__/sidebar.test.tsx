@@ -225,6 +225,14 @@ test('a call of a tool shows its exact arguments, and offers the smaller yes fir
   assert.ok(html.includes('Allow for this call'));
 });
 
+test('why an agent would have a memory forgotten is quoted', async () => {
+  const html = await drawn(server => {
+    const more = { arguments: { memory: 'm1' }, reason: 'It is harmless.', title: 'Forget a memory' };
+    server.approvals = [anApproval('app-1', { kind: 'tool', ...more })];
+  });
+  assert.ok(html.includes('<q>It is harmless.</q>'), html);
+});
+
 test('a plan begins with the budget in its field, and says whose part it is', async () => {
   const html = await drawn(server => {
     const more = { arguments: { budget_usd: 0.5 }, lineage: ['run-a', 'run-b'], run_id: 'run-c' };

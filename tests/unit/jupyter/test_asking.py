@@ -312,6 +312,15 @@ def test_the_card_names_the_kind_and_shows_the_exact_arguments_unfolded():
     assert '<div class="kg-says kg-soft">Its server lies outside of the box' in html
 
 
+def test_why_an_agent_would_have_a_memory_forgotten_is_quoted_and_never_said_by_us():
+    arguments = {"memory": "m1"}
+    forget = RUN.asked(kind=ApprovalKind.TOOL, title="Forget a memory", reason="It is harmless.", arguments=arguments)
+    view = RunView().apply_all([RUN.started(), forget])
+    assert "The agent’s own words:</span> <q>It is harmless.</q>" in html_of(
+        item_blocks(view.pending[0], view, live=True)
+    )
+
+
 def test_the_smaller_yes_comes_first_and_is_what_a_plain_yes_means():
     html = html_of(buttons_of(ASKED))
     assert html.index("Allow for this call") < html.index("Allow for this run") < html.index("Deny")

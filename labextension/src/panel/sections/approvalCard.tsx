@@ -178,7 +178,7 @@ function Why({ approval }: { readonly approval: IApproval }) {
     );
   }
   // For a host and for a toolset's call the reason is ours; the others are quoted, whoever's words they are.
-  if (['network', 'tool'].includes(approval.kind)) {
+  if (approval.kind === 'network' || (approval.kind === 'tool' && 'toolset' in approval.arguments)) {
     return <div className="kgs-soft">{visible(reason)}</div>;
   }
   const whose = ['launch', 'credential', 'plan', 'trust'].includes(approval.kind)

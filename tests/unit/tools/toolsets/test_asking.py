@@ -37,6 +37,7 @@ async def test_the_question_holds_exactly_what_would_be_sent():
     assert asked.arguments == {"toolset": "docs", "tool": "write", "arguments": {"text": "ä\n" * 3000}}
     assert asked.options == (THIS_CALL, THIS_RUN)
     assert "outside of the box" in asked.reason
+    assert "Allowed for this run, it may be called with anything" in asked.reason
     assert asked.call_id == "call-7"
     assert asked.deadline == 120.0
 
