@@ -94,7 +94,7 @@ def trust_line(event: ev.TrustChanged) -> str:
 # ---------------------------------------------------------------- what is shown
 
 _SUMMARY = 200
-_LESSON = 600
+_LESSON = 1_000
 _LESSONS = 20
 _CENTS_SAY_ENOUGH = 0.1
 _MINUTE = 60
@@ -160,7 +160,7 @@ def _row(learned: Learned, ident: str, how: str, memory: SeenMemory | None, *, s
     kind = shown.type if shown is not None else memory.type if memory is not None else "lesson"
     mark = (chip("not trusted", "warn"),) if tier == Tier.QUARANTINE else ()
     # What it says is nobody's word but its author's.
-    # A lesson is shown whole: that is what a person lets the agent read.
+    # A lesson is shown whole, with each of its parts at its longest: that is what a person lets the agent read.
     most = _LESSON if how == "lesson" else _SUMMARY
     said: Cell = (quote(one_line(shown.summary, most)),) if shown is not None else ()
     about: list[Cell] = [(kind,), (soft(HOW.get(how, how)), *mark), *([] if steady else [(code(ident, "path"),)])]

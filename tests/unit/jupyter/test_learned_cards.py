@@ -14,14 +14,16 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.errors import NotThisTime, UsageError
 from kagura_kernel.domain.events import ChangesCollected
-from kagura_kernel.domain.memory import ShownMemory
+from kagura_kernel.domain.memory import Author, ShownMemory, Source
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Estimate
 from kagura_kernel.jupyter.charts.picture import VEGA_LITE_MIME, Chart
 from kagura_kernel.jupyter.steering import steer
+from kagura_kernel.patterns.lessons import LONGEST, Failure, lesson_draft, lesson_of
 from kagura_kernel.render.html import html_of, words_of
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
+from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.views import card
 from kagura_kernel.views.body import item_blocks
 from kagura_kernel.views.card import run_text
@@ -214,6 +216,17 @@ def test_a_plan_with_lessons_lays_them_open_and_offers_to_trust_them():
     assert re.search(r'data-enter data-add="with lessons" [^>]*>Begin with its lessons<', offered)
     view.apply(RUN.decided())
     assert " open" not in html_of(card.learned(view, live=True))
+
+
+def test_a_lesson_that_may_be_trusted_is_shown_whole_however_long_it_is():
+    store, ends = FakeMemory(), ("sets out", "is said", "is run")
+    parts = (end.rjust(LONGEST, "a") for end in ends)
+    draft = lesson_draft(Failure("command", *parts), task="", scope="", source=Source(Author.ENGINE))
+    words = lesson_of(store, store.remember(draft)).shown
+    line = ShownMemory("mem-4", "lesson", "quarantine", "engine", words)
+    view = seen(LEARNED.shown(how="lesson", memories=(line,)), LEARNED.planned())
+    told = plain(html_of(card.learned(view, live=True)))
+    assert all(end in told for end in ends)
 
 
 def test_a_plan_that_is_about_to_be_asked_about_lies_open_already():
