@@ -14,7 +14,6 @@ from kagura_kernel.cockpit.committing import CommitDesk, about_commits
 from kagura_kernel.cockpit.naming import here_of, named_run, no_changes, told_run
 from kagura_kernel.cockpit.next_commands import of_changes
 from kagura_kernel.cockpit.settling import ChangeDesk
-from kagura_kernel.domain.asked import marked
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.outcome import by_path
 from kagura_kernel.domain.visible import visible
@@ -144,11 +143,11 @@ def _show(run: str, changes: Sequence[FileChange], sides: Mapping[str, BothSides
     print(changes_text(by_path(changes)))
     for change in changes:
         if (both := sides.get(change.path)) is not None:
-            print(f"\n{marked(sides_text(change, both)).rstrip()}")
+            print(f"\n{sides_text(change, both).rstrip()}")
         elif cells := _cells_of(change, desk):
             print(f"\n{visible(change.path)}\n{cells}")
         elif change.diff:
-            print(f"\n{marked(numbered(change)).rstrip()}")
+            print(f"\n{numbered(change).rstrip()}")
 
 
 def _cells_of(change: FileChange, desk: ChangeDesk) -> str:

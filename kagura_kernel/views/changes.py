@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
+from kagura_kernel.domain.asked import marked
 from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.kit import MARKER
 from kagura_kernel.domain.notebook import split_cell_path
@@ -343,7 +344,7 @@ def _both_sides(change: FileChange, both: BothSides, *, live: bool) -> ui.Blocks
 def sides_text(change: FileChange, both: BothSides) -> str:
     """Both sides of a conflict in text."""
     parts = [("in the project since the run began", both.yours), ("what the run changed", both.theirs)]
-    said = [f"{shown_path(change.path)}, {what}:\n{diff}" for what, diff in parts if diff]
+    said = [f"{shown_path(change.path)}, {what}:\n{marked(diff)}" for what, diff in parts if diff]
     return "\n".join([*said, *([both.why] if both.why else [])])
 
 
@@ -353,16 +354,16 @@ def part_of(change: FileChange, number: int) -> str:
 
 
 def numbered(change: FileChange) -> str:
-    """The difference with the number of each part that can be decided by itself, and what became of it."""
+    """The difference to be read, with the number of each part that can be decided by itself, and what became of it."""
     parts = change.hunks
     if not parts:
-        return change.diff
+        return marked(change.diff)
     said = []
     for number, part in enumerate(parts, 1):
         first, _, rest = part.partition("\n")
         state = _part_state(change, number)
         said.append(f"{first} hunk {number}{f' ({state})' if state else ''}\n{rest}")
-    return change.diff[: -len("".join(parts))] + "".join(said)
+    return marked(change.diff[: -len("".join(parts))] + "".join(said))
 
 
 def _parts_words(change: FileChange) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
+from kagura_kernel.domain.asked import marked
 from kagura_kernel.domain.commits import Commit, CommittedBranch
 from kagura_kernel.domain.events import CommitsTold
 from kagura_kernel.domain.kit import MARKER
@@ -57,7 +58,7 @@ def commits_text(branches: Collection[CommittedBranch]) -> str:
 def diffs_text(commit: Commit) -> str:
     """A commit's message and differences."""
     files = (f"{file.diff or f'{file.status} {shown_path(file.path)}: {_NO_TEXT}'}".rstrip() for file in commit.files)
-    return visible("\n".join((f"commit {commit.id}", f"{commit.author}", "", commit.message, "", *files)))
+    return marked("\n".join((f"commit {commit.id}", f"{commit.author}", "", commit.message, "", *files)))
 
 
 def _told(branch: CommittedBranch) -> Iterator[str]:
@@ -68,6 +69,7 @@ def _told(branch: CommittedBranch) -> Iterator[str]:
         added, removed = _lines(one)
         figures = f"{counted(_files(one), 'file')}  +{added} -{removed}"
         badge = f"  [{RUNS}]" if any(file.runs for file in one.files) else ""
+        badge += f"  [{UNSEEN}]" if any(MARKER.search(file.diff) for file in one.files) else ""
         yield f"{one.id[:_ID_SHOWN]} {visible(one.subject)}  ({visible(one.author)}, {figures}){badge}"
     if branch.left:
         yield f"… and {counted(branch.left, 'more commit')}"

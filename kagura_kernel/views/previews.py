@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
+from kagura_kernel.domain.asked import marked
 from kagura_kernel.domain.images import NoImageError
 from kagura_kernel.domain.kit import MARKER
 from kagura_kernel.domain.outcome import FileChange
@@ -155,7 +156,7 @@ def notebook_cells(change: FileChange, data: bytes) -> ui.Blocks:
 def notebook_text(change: FileChange, data: bytes) -> str:
     """The same as text; empty where there are no cells."""
     cells, left = _cells(change, data)
-    parts = ["\n".join((f"{what}{about}", *(f"+{visible(line)}" for line in lines))) for what, about, lines in cells]
+    parts = ["\n".join((f"{what}{about}", *(f"+{marked(line)}" for line in lines))) for what, about, lines in cells]
     return "\n\n".join([*parts, left] if left else parts)
 
 

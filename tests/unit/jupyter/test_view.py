@@ -3,15 +3,18 @@ import json
 
 import pytest
 
+from kagura_kernel.domain.commits import Commit
 from kagura_kernel.domain.errors import JournalUnwritable
 from kagura_kernel.domain.events import BoxClosed, ChangesSettled, Noted, TurnCounted
+from kagura_kernel.domain.outcome import BothSides, FileChange
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.escape import shown_path
 from kagura_kernel.render.html import html_of
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import asked
 from kagura_kernel.views.body import item_blocks, item_text
-from kagura_kernel.views.changes import changes_blocks, changes_text
+from kagura_kernel.views.changes import changes_blocks, changes_text, numbered, sides_text
+from kagura_kernel.views.commits import diffs_text
 from kagura_kernel.views.head import box_line, sign_blocks
 from kagura_kernel.views.parts import KEPT_OUTPUT, Ask, Call, Note, Passage, Printout
 from kagura_kernel.views.record import run_record
@@ -204,6 +207,14 @@ def test_a_long_line_of_a_diff_says_that_it_was_cut():
 )
 def test_a_diff_writes_out_letters_that_pose_as_others_and_what_nobody_sees(line, shown):
     assert f">+{shown}<" in html_of([Diff(f"@@ -0,0 +1 @@\n+{line}\n")])
+
+
+def test_so_does_each_place_that_shows_a_difference_as_text():
+    diff = "@@ -1 +1 @@\n-no\n+\u0430dmin\n"
+    change = FileChange(path="a.py", status="modified", diff=diff)
+    commit = Commit("1" * 40, files=(change,))
+    texts = [numbered(change), sides_text(change, BothSides(theirs=diff)), diffs_text(commit)]
+    assert all("+⟨U+0430⟩dmin" in text for text in texts)
 
 
 def test_a_diff_ends_with_its_last_line():

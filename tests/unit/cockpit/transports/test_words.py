@@ -31,6 +31,7 @@ from kagura_kernel.testing.brain import Ask, Hang, Listen, Step
 from kagura_kernel.testing.chat import FakeChat, Shown
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
+from kagura_kernel.views.changes import UNSEEN
 
 ANN, BOB = "ann", "bob"
 HOST = Ask("bash", {"command": "echo from the host", "host": True, "reason": "to see it"})
@@ -245,6 +246,14 @@ async def test_a_file_that_somebody_would_run_unasked_stands_first_and_says_why(
     assert shown.text.index("z.mk (proposed): runs by itself: make runs what it says") < shown.text.index("a.txt")
 
 
+async def test_a_change_in_which_something_is_hidden_says_that_it_is_applied_unseen(talk_of):
+    talk = await talk_of(["Done."])
+    changed(talk.cockpit, "fake-room-1", ["a.txt"], diff="@@ -0,0 +1 @@\n+[REDACTED:github-pat]\n")
+    await talk.chat.say(ANN, "/changes", thread="room:1")
+    shown = await talk.says("room:1", "Changes of run-")
+    assert f"a.txt (proposed) · {UNSEEN}" in shown.text
+
+
 CHANGES = "sed -i 's/^line 2$/line two/; s/^line 30$/line thirty/' a.txt; echo theirs > b.txt"
 
 
@@ -306,10 +315,12 @@ async def test_a_path_begins_a_task_and_not_a_command(talk_of):
     assert [row.task for row in talk.cockpit.runs()] == ["/etc/hosts is broken, fix it"]
 
 
-def changed(cockpit: Cockpit, session: str, paths: Sequence[str], runs: Mapping[str, str] | None = None) -> None:
+def changed(
+    cockpit: Cockpit, session: str, paths: Sequence[str], runs: Mapping[str, str] | None = None, diff: str = ""
+) -> None:
     """A run of a session that is over, and has changed these; some of them run by themselves."""
     facts: dict[str, Any] = {"run_id": new_run_id(), "session_id": session, "at": datetime.now(UTC)}
-    rows = tuple(FileChange(path=path, status="added", runs=(runs or {}).get(path, "")) for path in paths)
+    rows = tuple(FileChange(path=path, status="added", runs=(runs or {}).get(path, ""), diff=diff) for path in paths)
     cockpit.journal.append(RunStarted(**facts, task="go"))
     cockpit.journal.append(ChangesCollected(**facts, changes=rows))
     cockpit.journal.append(RunFinished(**facts, status="done", text="Done."))
