@@ -37,6 +37,13 @@ from kagura_kernel.tools.fences import fenced, plain
 MOST_QUESTIONS = 3
 """How often a plan is asked about when its answers cannot be read."""
 
+_TELL_LESSONS = frozenset({"cell", "command", "terminal"})
+"""Where a person has had before them what a plan's lessons say: neither a chat nor the sidebar tells it."""
+_UNSEEN = (
+    "`with lessons` does not count from there, where nobody sees what they say. It does on the run's card, and by "
+    "`kagura-kernel approve`: `kagura-kernel approvals --pending` tells it."
+)
+
 _SUBJECT = "The plan"
 _WARNING = (
     "## What went wrong in such tasks before\n\n"
@@ -175,9 +182,13 @@ async def _agreed(
             raise ApprovalDenied(_SUBJECT, _nobody(order.plan, plan))
         require_allowed(decision, _SUBJECT)
         try:
-            return read_answer(decision.answer, plan.budget_usd), decision
+            answer = read_answer(decision.answer, plan.budget_usd)
         except ValueError as error:
             why = str(error)
+            continue
+        if not answer.with_lessons or decision.via in _TELL_LESSONS:
+            return answer, decision
+        why = _UNSEEN
     raise ApprovalDenied(_SUBJECT, f"{MOST_QUESTIONS} answers to it could not be read; nothing was spent")
 
 

@@ -49,11 +49,13 @@ class RunLine:
 
 def is_simple(request: ApprovalRequested) -> bool:
     """Whether all that is asked has room in a row, and yes or no is the whole answer."""
-    if request.subject == "question" or request.options:
+    # A plan's answer has an amount, and may trust lessons, which stand on the card of its run alone.
+    if request.subject in {"question", "plan"} or request.options:
         return False
     parts = asked(request)
-    whole = f"{parts.subject}\n{parts.means}\n{request.reason}"
-    return not parts.stdin and len(whole) <= _SIMPLE_LENGTH and whole.count("\n") <= _SIMPLE_LINES
+    whole = "\n".join([parts.target, *(block.text for block in parts.blocks), parts.means, request.reason])
+    lines = max(whole.count("\n"), parts.subject.count("\n"))
+    return not parts.stdin and len(whole) <= _SIMPLE_LENGTH and lines <= _SIMPLE_LINES
 
 
 def board_blocks(lines: Sequence[RunLine], now: datetime, *, live: bool) -> ui.Blocks:

@@ -133,7 +133,7 @@ async def test_a_lesson_that_nobody_trusts_is_told_to_the_person_alone(run):
 
 async def test_a_person_who_sees_the_plan_may_let_the_agent_read_its_lessons(run, memory):
     await run(FIRST, PLAIN, MENDED)
-    approver = ScriptedApprover(Verdict.ALLOW, answer="0.50 with lessons")
+    approver = ScriptedApprover(Verdict.ALLOW, answer="0.50 with lessons", via="cell")
     ended = await run(SECOND, plan=PlanTerms(asked=True), headless=False, approver=approver)
     [lesson] = lessons(memory, Query(""))
     assert lesson.by_person

@@ -102,13 +102,13 @@ def rig(tmp_path: Path, boxless: Callable[..., RunParts]) -> Iterator[Rig]:
 class Answers:
     """A person who says yes, and something with it."""
 
-    def __init__(self, *answers: str) -> None:
+    def __init__(self, *answers: str, via: str = "cell") -> None:
         self.requests: list[ApprovalRequest] = []
-        self._answers = list(answers)
+        self._answers, self._via = list(answers), via
 
     async def approve(self, request: ApprovalRequest) -> Decision:
         self.requests.append(request)
-        return Decision(request.id, Verdict.ALLOW, "ada", "cell", request.requested_at, self._answers.pop(0))
+        return Decision(request.id, Verdict.ALLOW, "ada", self._via, request.requested_at, self._answers.pop(0))
 
 
 async def test_where_nothing_is_known_nothing_is_said(rig):
@@ -251,6 +251,15 @@ async def test_lessons_that_were_trusted_meanwhile_are_asked_about_once(rig):
     assert rig.store.reference(lesson).promoted_by == "ada"
     [changed] = [event for event in rig.events if event.kind == "memory.changed"]
     assert (changed.memory_id, changed.by, changed.via) == (lesson, "ada", "cell")
+
+
+@pytest.mark.parametrize("via", ["sidebar", "slack"])
+async def test_lessons_are_not_trusted_from_where_nobody_sees_what_they_say(rig, via):
+    lesson = rig.lesson()
+    approver = Answers("0.30 with lessons", "0.30", via=via)
+    planned = await rig.plan(approver, plan=ASKED)
+    assert approver.requests[1].detail.startswith("`with lessons` does not count from there")
+    assert (planned.budget_usd, rig.store.reference(lesson).tier) == (0.3, Tier.QUARANTINE)
 
 
 async def test_only_the_fix_that_was_shown_is_trusted_with_its_lesson(rig):

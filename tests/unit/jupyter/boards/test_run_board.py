@@ -88,6 +88,8 @@ def test_a_run_that_waits_says_for_what_and_a_simple_question_has_its_buttons(co
         {"arguments": {"command": "x" * 500}},
         {"arguments": {"command": "tee f", "stdin": "secret plan"}},
         {"arguments": {"command": "\n" * 20}},
+        {"kind": ApprovalKind.PLAN, "arguments": {"budget_usd": 0.8, "lessons": ["mem-1"]}},
+        {"kind": ApprovalKind.TOOL, "arguments": {"text": "x" * 500}},
     ],
 )
 def test_what_needs_more_than_a_yes_or_more_room_is_answered_in_its_own_card(cockpit, journal, changes):
