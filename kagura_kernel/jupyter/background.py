@@ -26,6 +26,7 @@ from kagura_kernel.jupyter.live_run import HeadlessDisplay, NotebookDisplay, Run
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
 from kagura_kernel.jupyter.terminal import TerminalDisplay, ring
 from kagura_kernel.render.escape import one_line
+from kagura_kernel.render.html import NO_FORMULAS
 from kagura_kernel.views.status import STATUS_WORDS
 
 _OVER = "post_run_cell"
@@ -228,7 +229,7 @@ class BackgroundRun:
             facts.append(f"{_code(f'%kagura attach {self.run_id}')} shows it in any notebook")
         facts.append(_code(".status .done") if self.done else _code("await .status .done .kill()"))
         return (
-            '<span style="color: var(--jp-content-font-color2, #666); font-size: 12px">'
+            f'<span class="{NO_FORMULAS}" style="color: var(--jp-content-font-color2, #666); font-size: 12px">'
             f"BackgroundRun · {' · '.join(facts)}</span>"
         )
 

@@ -1,12 +1,17 @@
 """Tables with more columns than fit a terminal show what tells most."""
 
 import re
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from kagura_kernel.cockpit.brains import OfferedModel
-from kagura_kernel.jupyter.tables import models_table
+from kagura_kernel.journal.plugins import PluginLogLine
+from kagura_kernel.jupyter.background import BackgroundRun
+from kagura_kernel.jupyter.tables import logs_table, models_table
 from kagura_kernel.jupyter.text_frames import (
     ApprovalsText,
     BrainsText,
@@ -140,6 +145,14 @@ def test_a_notebook_shows_the_beginning_of_a_long_task_and_takes_no_price_for_a_
     assert "Pay $5 or $6. " in told
     assert told.count("Pay") < 10
     assert "$0.5000" in told
+
+
+def test_what_a_plugin_prints_and_an_agent_asks_become_no_formula_in_a_notebook():
+    words = r"$\color{white}{unseen}$"
+    log = logs_table([PluginLogLine(datetime(2026, 1, 1, tzinfo=UTC), "printed", words)])._repr_html_()
+    waits: Any = SimpleNamespace(_bell=SimpleNamespace(waits_for=words), run_id=RUN, done=False, status="waiting")
+    for told in (log, BackgroundRun._repr_html_(waits)):
+        assert "mathjax_ignore" in told.partition(words)[0]
 
 
 def test_what_is_not_known_is_a_dash_in_a_notebook():
