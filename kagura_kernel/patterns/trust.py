@@ -50,6 +50,8 @@ _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/
 _REWRITES = frozenset({"filter-branch", "filter-repo", "rebase"})
 _FORCES = re.compile(r"--force.*|--mirror|--prune|--delete|-[a-zA-Z]*[fd][a-zA-Z]*|\+.*|:.*")
 _ENV_FILE = re.compile(r"\.env(\.[A-Za-z0-9_-]+)?")
+# A copy of what holds values may be one that git follows: what is copied is a pattern that holds none.
+_ENV_PATTERN = re.compile(r"\.env\.(default|defaults|dist|example|sample|template)")
 _HOST_NAME = re.compile(r"([A-Za-z0-9_]([A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?\.?")
 _RECORDS = frozenset({"A", "AAAA", "CAA", "CNAME", "MX", "NS", "PTR", "SOA", "SRV", "TXT"})
 # apt takes a name that ends in a sign for a wish to remove, and one with a full stop for a pattern.
@@ -147,9 +149,10 @@ def _clones(words: Sequence[str]) -> bool:
 
 
 def _copies(words: Sequence[str]) -> str:
-    """A new `.env` from another one: without overwriting anything, a link least of all."""
+    """A new `.env` from its pattern: without overwriting anything, a link least of all."""
     named = len(words) == 3 and words[0] in {"-n", "--no-clobber"}  # noqa: PLR2004 - the option and two names
-    return "config-files" if named and all(map(_ENV_FILE.fullmatch, words[1:])) else ""
+    known = named and _ENV_PATTERN.fullmatch(words[1]) and _ENV_FILE.fullmatch(words[2])
+    return "config-files" if known else ""
 
 
 def _looks_up(words: Sequence[str]) -> str:
