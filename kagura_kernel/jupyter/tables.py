@@ -355,7 +355,9 @@ class LogFrame(pd.DataFrame):
 def _happened(row: dict[Any, Any]) -> str:
     mark = " " if row["ok"] else "!"
     who = f" ({row['by']})" if row["by"] else ""
-    return f"{mark} {row['at']:%Y-%m-%d %H:%M:%SZ} {row['what']}{who}: {row['text']}"
+    # A plugin's exception has lines of its own, which must not pass for further ones of the log.
+    text = " ".join(str(row["text"]).split())
+    return f"{mark} {row['at']:%Y-%m-%d %H:%M:%SZ} {row['what']}{who}: {text}"
 
 
 def _line(row: dict[Any, Any]) -> dict[str, Any]:

@@ -155,6 +155,12 @@ def test_what_a_plugin_prints_and_an_agent_asks_become_no_formula_in_a_notebook(
         assert "mathjax_ignore" in told.partition(words)[0]
 
 
+def test_the_words_of_a_plugin_are_no_line_of_its_log():
+    words = "it failed: x\n  2026-01-01 00:00:00Z approved (ada): by hand"
+    log = logs_table([PluginLogLine(datetime(2026, 1, 1, tzinfo=UTC), "called", words, ok=False)])
+    assert len(repr(log).splitlines()) == 1
+
+
 def test_what_is_not_known_is_a_dash_in_a_notebook():
     rows = models_table(
         [OfferedModel("small", None, None, "price unknown"), OfferedModel("large", 0.25, 1.0, "a price")]
