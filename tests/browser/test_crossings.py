@@ -148,6 +148,30 @@ def test_in_the_moment_a_question_appears_no_click_allows_anything(open_notebook
     expect(settling).to_have_count(0)
 
 
+def test_what_an_agent_says_does_not_choose_which_button_a_click_presses(open_notebook):
+    notebook, output = begin(open_notebook, SEVERAL, "run.tell(say.said('zebra'));")
+    output.get_by_text("Allow all for this run …").click()
+    expect(output.get_by_role("button", name="Yes, allow these 5")).to_be_visible()
+    expect(output.locator(".kg-settling")).to_have_count(0)
+    notebook.page.evaluate(
+        """() => {
+          const card = document.querySelector(".kg-live");
+          const button = () => card.querySelector('[data-act="allow-all"]');
+          const place = () => button().getBoundingClientRect().top - card.getBoundingClientRect().top;
+          const before = place();
+          new MutationObserver((_, observer) => {
+            if (!card.textContent.includes("zebra")) return;
+            window.seen = [place() > before, getComputedStyle(button()).pointerEvents];
+            observer.disconnect();
+          }).observe(card, { childList: true, subtree: true });
+        }"""
+    )
+    notebook.run(2)
+    notebook.page.wait_for_function("() => window.seen !== undefined")
+    assert notebook.page.evaluate("() => window.seen") == [True, "none"]
+    expect(output.locator(".kg-settling")).to_have_count(0)
+
+
 def test_one_more_question_folds_yes_to_all_away_again(open_notebook):
     notebook, output = begin(open_notebook, SEVERAL, "run.tell(say.egress_asked('evil.example', number=9));", VERDICTS)
     output.get_by_text("Allow all for this run …").click()

@@ -7,10 +7,10 @@ const ANSWER_MS = 3000;
 const NO_ANSWER = "The kernel does not answer.";
 const GONE = "The kernel is gone; this card is as it was.";
 const GONE_STATUS = new Set(["restarting", "autorestarting", "terminating", "dead"]);
-// A question that appears or goes moves what lies below: a click that was under way must not answer
-// another one. The same for the rows of leases. The keyboard aims at a button, not at a place.
+// A question that appears or goes moves what lies below, and so does what an agent says: a click that was under way must
+// not press another button, and whoever prints must not choose which. The keyboard aims at a button, not at a place.
 const SETTLE_MS = 400;
-const GRAVE = '[data-act="allow"], [data-act="allow-all"], [data-act="revoke"]';
+const GRAVE = '[data-act="allow"], [data-act="allow-all"], [data-act="apply"], [data-act="revoke"]';
 // Nobody allows what they have not had on screen to its end.
 const WAITS = '[data-act="allow"]';
 const NOT_READ = "Read it to its end first: it can be allowed once the end has been on screen.";
@@ -57,14 +57,11 @@ const mark = (element) => {
   return act ? JSON.stringify([act, id, answer, path]) : null;
 };
 
-// What can be decided in a slot; when it changes, what lies around it has moved.
-const subjects = (slot) => {
-  const found = slot.querySelectorAll("[data-approval], [data-ids], [data-lease]");
-  // A brief question that is told in full has its buttons elsewhere.
-  return [...found]
-    .map(({ dataset, classList }) => `${dataset.approval ?? dataset.ids ?? dataset.lease} ${classList.contains("kg-brief")}`)
+// What decides something, and where on the page it stands.
+const places = (root) =>
+  [...root.querySelectorAll(GRAVE)]
+    .map((button) => `${mark(button)} ${button.dataset.ids} ${Math.round(button.getBoundingClientRect().top)}`)
     .join();
-};
 
 const settling = new WeakMap();
 const settle = (root) => {
@@ -130,7 +127,6 @@ const place = (root, key, html, opened) => {
   const { activeElement, body } = document;
   const left = activeElement === body && root.pressed && slot.contains(root.pressed) ? root.pressed : null;
   const focused = slot.contains(activeElement) ? activeElement : left;
-  const shown = subjects(slot);
   redraw(slot, fragment(html));
   for (const details of slot.querySelectorAll("details[data-keep]")) {
     if (opened.has(details.dataset.keep)) details.open = opened.get(details.dataset.keep);
@@ -138,7 +134,6 @@ const place = (root, key, html, opened) => {
   const after = slot.querySelector("[data-follow]");
   if (after) after.scrollTop = followed ? after.scrollHeight : scrolled;
   if (focused && focused !== document.activeElement) refocus(slot, focused);
-  if (subjects(slot) !== shown) settle(root);
   root.watch();
 };
 
@@ -200,7 +195,11 @@ export default () => {
       if (html.includes("data-approval=") || html.includes("data-final")) listen(html);
       parts.set(key, html);
       arrived.set(key, performance.now() - 1000 * (ages[key] ?? 0));
-      for (const root of views) place(root, key, html, opened);
+    }
+    for (const root of views) {
+      const before = places(root);
+      for (const [key, html] of Object.entries(changed)) place(root, key, html, opened);
+      if (places(root) !== before) settle(root);
     }
     // The answer is there when the button that was pressed is not offered any more.
     for (const { slot, wanted, free } of unanswered) {
@@ -288,6 +287,7 @@ export default () => {
         allowable();
       };
       for (const [key, html] of parts) place(root, key, html, opened);
+      settle(root);
       if (gone) retire(root);
 
       const press = (button) => {
