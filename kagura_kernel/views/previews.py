@@ -168,7 +168,9 @@ def _cells(change: FileChange, data: bytes) -> tuple[list[tuple[str, str, list[s
     shown: list[tuple[str, str, list[str]]] = []
     room = _CELL_LINES
     for number, cell in enumerate(found["cells"], 1):
-        lines = cell["source"].splitlines()
+        # By what ends a line of code, and nothing else that looks like it: a comment shall not look like code.
+        source = cell["source"].replace("\r\n", "\n").removesuffix("\n")
+        lines = source.split("\n") if source else []
         room -= len(lines)
         if shown and room < 0:
             break

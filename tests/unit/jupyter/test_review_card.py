@@ -12,7 +12,7 @@ from kagura_kernel.domain.outcome import FileChange, Written, by_path
 from kagura_kernel.render.escape import escaped
 from kagura_kernel.render.html import html_of
 from kagura_kernel.views.changes import Beside, changes_blocks, folder_of, path_of, path_word
-from kagura_kernel.views.previews import TABLE_BYTES, wanted, wanted_before
+from kagura_kernel.views.previews import TABLE_BYTES, notebook_text, wanted, wanted_before
 from kagura_kernel.views.record import changes_bundle
 from tests.support.card_page import Page
 from tests.support.gallery import png
@@ -129,6 +129,13 @@ def test_a_new_notebook_is_its_cells_with_its_text_below():
     text = Page(html_of(changes_blocks({"n.ipynb": change}, live=True, beside=Beside({"n.ipynb": data})))).text
     parts = ("markdown cell intro", "# Sales", "code cell 2, with outputs", "print(total)", "68 more cells", "As text")
     assert sorted(parts, key=text.index) == list(parts)
+
+
+def test_of_a_new_notebook_a_comment_does_not_look_like_code():
+    cells = [{"kind": "code", "id": "", "source": "pass  # then:\u2028check()\r\ngo()\n", "outputs": False}]
+    data = json.dumps({"cells": cells, "count": 1}).encode()
+    told = notebook_text(FileChange("n.ipynb", "added", size=90), data)
+    assert told.splitlines() == ["code cell 1", "+pass  # then:⟨U+2028⟩check()", "+go()"]
 
 
 def test_a_table_with_a_secret_is_shown_by_its_redacted_difference_alone():
