@@ -18,7 +18,7 @@ from kagura_kernel.domain.tools import ShowImage, ToolResult, ToolSpec
 from kagura_kernel.membrane.cells import has_new_mark
 from kagura_kernel.runtime.router import Asker, require_allowed
 from kagura_kernel.tools import schema
-from kagura_kernel.tools.fences import TEXT_BYTES
+from kagura_kernel.tools.fences import TEXT_LENGTH
 from kagura_kernel.tools.notebook import Redact, cut_text, look_at
 from kagura_kernel.tools.toolbox import CallContext
 
@@ -232,5 +232,5 @@ class RunCellTool:
         require_allowed(decision, "The cell")
         ran = await self._kernel.run(cell.source, cell.id)
         images, remarks = await look_at(ran.images, context.call_id, self._look)
-        text = await asyncio.to_thread(cut_text, self._redact, ran.text, TEXT_BYTES) or "(it showed nothing)"
+        text = await asyncio.to_thread(cut_text, self._redact, ran.text, TEXT_LENGTH) or "(it showed nothing)"
         return ToolResult("\n".join((text, *remarks)), is_error=ran.failed, route="host", images=images)

@@ -9,11 +9,11 @@ from kagura_kernel.domain.commands import CommandResult, Output
 from kagura_kernel.domain.tools import NO_OUTPUT
 from kagura_kernel.domain.visible import skeleton
 
-TEXT_BYTES = 30_000
-"""How much of a result a model reads, about 8,000 tokens."""
+TEXT_LENGTH = 30_000
+"""Characters that a model reads of a command's output, and of most other results; about 8,000 tokens."""
 
 
-def shorten_middle(text: str, limit: int = TEXT_BYTES) -> str:
+def shorten_middle(text: str, limit: int = TEXT_LENGTH) -> str:
     """The text, or its beginning and its end around a line that says how many characters are missing."""
     if len(text) <= limit:
         return text
@@ -30,13 +30,13 @@ def command_text(result: CommandResult, *, hint: str = "") -> str:
     other than 0 is the last line but for the hint.
     """
     out, err = _one(result.stdout), _one(result.stderr)
-    share = TEXT_BYTES if not (out and err) else TEXT_BYTES // 2
+    share = TEXT_LENGTH if not (out and err) else TEXT_LENGTH // 2
     blocks = []
     if out:
-        blocks.append(shorten_middle(out, max(share, TEXT_BYTES - len(err))))
+        blocks.append(shorten_middle(out, max(share, TEXT_LENGTH - len(err))))
     if err:
         heading = "[stderr]\n" if out else ""
-        blocks.append(heading + shorten_middle(err, max(share, TEXT_BYTES - len(out))))
+        blocks.append(heading + shorten_middle(err, max(share, TEXT_LENGTH - len(out))))
     if not blocks:
         blocks.append(NO_OUTPUT)
     if result.signal is not None:

@@ -47,7 +47,7 @@ from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Asker, require_allowed
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.briefing import LONGEST, as_data
-from kagura_kernel.tools.fences import TEXT_BYTES
+from kagura_kernel.tools.fences import TEXT_LENGTH
 from kagura_kernel.tools.toolbox import CallContext
 
 
@@ -275,7 +275,7 @@ class ReferenceTool(_MemoryTool):
             for edge in edges
         ]
         words = [f"Joined: {'; '.join(joined[:40])}."] if joined else []
-        return _told([memory], [as_data(memory, self._memory.now(), longest=TEXT_BYTES), *words])
+        return _told([memory], [as_data(memory, self._memory.now(), longest=TEXT_LENGTH), *words])
 
 
 class ExploreTool(_MemoryTool):
@@ -401,7 +401,7 @@ class RelateTool(_MemoryTool):
 
 def _fitting(blocks: Iterable[str]) -> list[str]:
     """As many of them, from the first on, as a brain reads."""
-    room, fit = TEXT_BYTES, list[str]()
+    room, fit = TEXT_LENGTH, list[str]()
     for block in blocks:
         room -= len(block)
         if room < 0:

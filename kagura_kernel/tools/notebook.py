@@ -16,7 +16,7 @@ from kagura_kernel.domain.images import Image, NoImageError, read_image
 from kagura_kernel.domain.notebook import LONGEST, CellEdit, CellImage, ContextMode, Notebook, NotebookCell
 from kagura_kernel.domain.tools import ShowImage, ToolResult, ToolSpec
 from kagura_kernel.tools import schema
-from kagura_kernel.tools.fences import TEXT_BYTES, fenced, plain, shorten_middle
+from kagura_kernel.tools.fences import TEXT_LENGTH, fenced, plain, shorten_middle
 from kagura_kernel.tools.toolbox import CallContext
 
 CHARACTERS_A_TOKEN = 4
@@ -298,7 +298,7 @@ class ReadNotebook:
         if unknown := [ident for ident in wanted if ident not in self._cells]:
             listed = await asyncio.to_thread(self._listed)
             return ToolResult(f"There is no cell {', '.join(unknown)}.\n{listed}", is_error=True, route="")
-        if len(wanted) > (most := TEXT_BYTES // LEAST_OF_A_CELL):
+        if len(wanted) > (most := TEXT_LENGTH // LEAST_OF_A_CELL):
             return ToolResult(f"Name at most {most} cells at once, not {len(wanted)}.", is_error=True, route="")
         # Redacting takes a while, and other runs share this loop.
         blocks = await asyncio.to_thread(self._read, wanted)
@@ -311,7 +311,7 @@ class ReadNotebook:
         return ToolResult("\n\n".join((*blocks, *remarks)), route="", images=images)
 
     def _read(self, wanted: Sequence[str]) -> list[str]:
-        room = TEXT_BYTES // len(wanted) // 2
+        room = TEXT_LENGTH // len(wanted) // 2
         blocks = []
         for cell in map(self._cells.__getitem__, wanted):
             texts = (cut_text(self._redact, text, room) for text in (cell.output, cell.error) if text)
@@ -331,4 +331,4 @@ class ReadNotebook:
             lines.append(f"{cell.id} {cell.kind}{run}{more}: {first[: LONGEST_LINE + MARGIN]}")
         lines += [f"{ident}{what}" for ident, what in proposed.items()]
         listed = "\n".join(line[:LONGEST_LINE] for line in self._redact(plain("\n".join(lines))).split("\n"))
-        return fenced("cells", shorten_middle(listed, TEXT_BYTES)) if lines else "The notebook has no other cells."
+        return fenced("cells", shorten_middle(listed, TEXT_LENGTH)) if lines else "The notebook has no other cells."

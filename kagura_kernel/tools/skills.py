@@ -16,7 +16,7 @@ from kagura_kernel.domain.kit import StagedSkill
 from kagura_kernel.domain.tools import FileSystem, ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Runtime
 from kagura_kernel.tools import schema
-from kagura_kernel.tools.fences import TEXT_BYTES, shorten_middle
+from kagura_kernel.tools.fences import TEXT_LENGTH, shorten_middle
 from kagura_kernel.tools.text_file import decode_text, is_binary
 from kagura_kernel.tools.toolbox import CallContext
 
@@ -72,7 +72,7 @@ async def _text(files: FileSystem, root: str, wanted: str) -> str:
     data = await files.read(path, limit=_FARTHEST)
     if is_binary(data):
         raise BoxFileError(wanted, "EINVAL", "is a binary file; look at it with bash or python")
-    return shorten_middle(decode_text(data).text, TEXT_BYTES)
+    return shorten_middle(decode_text(data).text, TEXT_LENGTH)
 
 
 async def _listed(files: FileSystem, skill: StagedSkill) -> str:

@@ -17,7 +17,7 @@ from kagura_kernel.domain.images import MAX_BYTES, NoImageError, read_image, sta
 from kagura_kernel.domain.tools import FileStat, FileSystem, ShowImage, ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Asker, Runtime
 from kagura_kernel.tools import schema
-from kagura_kernel.tools.fences import TEXT_BYTES, shorten_middle
+from kagura_kernel.tools.fences import TEXT_LENGTH, shorten_middle
 from kagura_kernel.tools.shell import BashTool, BoxPrograms, CommandLeases, PythonTool, ToolTimes
 from kagura_kernel.tools.text_file import EditFileTool, FileTool, WriteFileTool, decode_text, is_binary, readable_path
 from kagura_kernel.tools.toolbox import CallContext, Tool, Toolbox
@@ -217,7 +217,7 @@ class _Page:
 
     def add(self, line: str) -> bool:
         """Take a line; False when the page is full."""
-        if self.lines and self.size + len(line) > TEXT_BYTES:
+        if self.lines and self.size + len(line) > TEXT_LENGTH:
             return False
         self.lines.append(line)
         self.size += len(line) + 1

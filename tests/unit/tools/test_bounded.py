@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.commands import CommandResult, Output
-from kagura_kernel.tools.fences import TEXT_BYTES, command_text, shorten_middle, spill_of
+from kagura_kernel.tools.fences import TEXT_LENGTH, command_text, shorten_middle, spill_of
 
 
 def output(text: str, spill: Path | None = None) -> Output:
@@ -56,6 +56,6 @@ def test_where_the_whole_output_lies_is_told_by_name():
 
 def test_a_flood_on_both_streams_stays_within_the_bound_and_shows_both():
     text = command_text(CommandResult(1, output("o" * 200_000), output("e" * 200_000)))
-    assert len(text) < TEXT_BYTES + 500
+    assert len(text) < TEXT_LENGTH + 500
     assert text.count("o") > 10_000
     assert text.count("e") > 10_000

@@ -10,7 +10,7 @@ from kagura_kernel.domain.errors import MemoryUnavailable, MemoryUnknown
 from kagura_kernel.domain.memory import Author, Draft, Edge, Source, Tier
 from kagura_kernel.runtime.router import Asker
 from kagura_kernel.testing.memory import FakeMemory
-from kagura_kernel.tools.fences import TEXT_BYTES
+from kagura_kernel.tools.fences import TEXT_LENGTH
 from kagura_kernel.tools.memory import (
     MOST_JOINED,
     ExploreTool,
@@ -115,7 +115,7 @@ async def test_what_is_recalled_is_no_longer_than_a_brain_reads(access):
     for number in range(20):
         trusted(access, f"door {number} " + "blue " * 300)
     result = await RecallTool(access).call({"query": "blue door", "k": 20}, CALL)
-    assert len(result.text) < TEXT_BYTES + 500
+    assert len(result.text) < TEXT_LENGTH + 500
     [(how, ids)] = access.seen
     assert how == "asked"
     assert result.recorded == f"{len(ids)} memories: {', '.join(ids)}"

@@ -12,7 +12,7 @@ import pytest
 from kagura_kernel.domain.errors import ApprovalAborted, SandboxUnavailable, UsageError
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 from kagura_kernel.tools import own
-from kagura_kernel.tools.fences import TEXT_BYTES
+from kagura_kernel.tools.fences import TEXT_LENGTH
 from kagura_kernel.tools.own import OwnTool, ToolPlace, own_tools
 from kagura_kernel.tools.toolbox import CallContext, Toolbox
 
@@ -83,8 +83,8 @@ async def test_what_is_no_answer_is_told(nothing):
 
 
 async def test_an_answer_is_cut_to_what_a_model_reads():
-    result = await answer(Colour("x" * 10 * TEXT_BYTES))
-    assert len(result.text) < TEXT_BYTES + 200
+    result = await answer(Colour("x" * 10 * TEXT_LENGTH))
+    assert len(result.text) < TEXT_LENGTH + 200
     assert "characters left out" in result.text
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import base64
 
 from kagura_kernel.domain.images import Image, NoImageError
-from kagura_kernel.tools.fences import TEXT_BYTES
+from kagura_kernel.tools.fences import TEXT_LENGTH
 from kagura_kernel.tools.standard import ReadFileTool
 from kagura_kernel.tools.toolbox import CallContext
 
@@ -77,7 +77,7 @@ async def test_an_image_that_is_not_shown_is_an_error_that_says_why(hand):
 async def test_a_long_file_is_bounded_and_can_be_read_to_its_end(hand):
     await hand.put("a.txt", b"".join(b"%d %s\n" % (n, b"x" * 50) for n in range(40_000)))
     result = await hand("read_file", path="a.txt")
-    assert len(result.text) < TEXT_BYTES + 200
+    assert len(result.text) < TEXT_LENGTH + 200
     assert "go on with offset=" in result.text
     last = await hand("read_file", path="a.txt", offset=40_000)
     assert last.text.startswith(" 40000\t39999 ")

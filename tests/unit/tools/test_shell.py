@@ -10,7 +10,7 @@ from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.router import Runtime, use_approver
 from kagura_kernel.runtime.routing import Routing
 from kagura_kernel.testing.approver import ScriptedApprover
-from kagura_kernel.tools.fences import TEXT_BYTES
+from kagura_kernel.tools.fences import TEXT_LENGTH
 from kagura_kernel.tools.shell import BoxPrograms, CommandLeases
 from kagura_kernel.tools.standard import standard_toolbox
 
@@ -69,7 +69,7 @@ async def test_a_silent_one_says_that_it_printed_nothing(hand):
 
 async def test_a_flood_is_bounded_and_kept_in_a_file(hand):
     result = await hand("bash", command="seq 1 200000")
-    assert len(result.text) < TEXT_BYTES + 500
+    assert len(result.text) < TEXT_LENGTH + 500
     assert result.text.startswith("1\n2\n")
     assert "\n200000\n" in result.text
     assert result.spill is not None
