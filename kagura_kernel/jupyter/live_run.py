@@ -24,12 +24,11 @@ from kagura_kernel.views import card
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
 from kagura_kernel.views.changes import Beside, changes_blocks, path_of
 from kagura_kernel.views.commits import can_settle, commits_blocks
-from kagura_kernel.views.head import head_blocks, head_line, sign_blocks
+from kagura_kernel.views.head import head_line
 from kagura_kernel.views.models import MODEL, model_blocks, picker_blocks
 from kagura_kernel.views.previews import is_new_notebook, wanted, wanted_before
 from kagura_kernel.views.record import all_text, changes_bundle, run_bundle
 from kagura_kernel.views.run import RunView
-from kagura_kernel.views.said import say_blocks
 from kagura_kernel.views.status import run_label
 
 FILES = 24
@@ -355,27 +354,14 @@ class HeadlessDisplay:
         show_changes(self._cockpit, self._run_id, view.changes, Surface.HEADLESS)
 
 
-_BLOCKS = {
-    "head": head_blocks,
-    "kit": card.kit,
-    "learned": card.learned,
-    "leases": card.leases,
-    "many": card.many,
-    "net": card.network,
-    "cells": card.cells,
-    "notebook": card.notebook,
-    "say": say_blocks,
-    "sign": sign_blocks,
-}
-
-
 def live_parts(view: RunView) -> dict[str, Blocks]:
     """The parts that changed since the last time, by key."""
     dirty = view.take_dirty()
     parts = {item.key: item_blocks(item, view, live=True) for item in view.items if item.key in dirty}
     if "end" in dirty:
         parts["end"] = end_blocks(view)
-    parts |= {key: section(view, live=True) for key, section in _BLOCKS.items() if key in dirty}
+    sections = {**card.ABOVE, **card.BELOW}
+    parts |= {key: section(view, live=True) for key, section in sections.items() if key in dirty}
     return parts
 
 

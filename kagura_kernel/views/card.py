@@ -1,6 +1,13 @@
-"""A run's card and its sections as blocks, and its text: what notebooks and terminals are drawn from."""
+"""A run's card and its sections as blocks, and its text: what notebooks and terminals are drawn from.
+
+A section is a function from the folded run to blocks, and a line of `ABOVE` or `BELOW`: live cards, saved ones and
+their text take it from there.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
 
 from kagura_kernel.domain.events import NotebookShown
 from kagura_kernel.render.blocks import Blocks, Fold, Group, Line, Pre, soft, strong
@@ -9,12 +16,22 @@ from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.approvals import many_block
 from kagura_kernel.views.body import end_blocks, item_blocks, item_text
 from kagura_kernel.views.changes import changes_blocks
-from kagura_kernel.views.head import head_blocks
+from kagura_kernel.views.head import head_blocks, sign_blocks
 from kagura_kernel.views.kit import kit_blocks
 from kagura_kernel.views.learned import learned_blocks
 from kagura_kernel.views.leases import leases_blocks
 from kagura_kernel.views.network import network_blocks
 from kagura_kernel.views.run import RunView
+from kagura_kernel.views.said import say_blocks
+
+
+class Section(Protocol):
+    """A part of the card above or below its body."""
+
+    def __call__(self, view: RunView, *, live: bool) -> Blocks:
+        """What it shows, on a live card or on one that stays; nothing where it has nothing to say."""
+        ...
+
 
 _SOURCES = {
     "live": "the notebook as it is on screen",
@@ -26,15 +43,18 @@ _NOTHING = "nothing of the notebook"
 
 def run_blocks(view: RunView) -> Blocks:
     """A run as it stays in the notebook."""
-    above = [block for section in (head_blocks, notebook, kit, learned, leases) for block in section(view, live=False)]
+    above = [block for section in ABOVE.values() for block in section(view, live=False)]
     inside = [block for item in view.items for block in item_blocks(item, view, live=False)]
     body = Group((*inside, *end_blocks(view)), "body")
-    return (*above, *([body] if body.inside else []), *network(view, live=False))
+    below = [block for section in BELOW.values() for block in section(view, live=False)]
+    return (*above, *([body] if body.inside else []), *below)
 
 
 def run_text(view: RunView) -> str:
     """The same in text. Nothing here differs between two runs of the same thing: no ids, times or durations."""
-    lines = [line for section in (head_blocks, notebook, kit, learned) for line in lines_of(section(view, live=False))]
+    # What crossed the wall is told at the end.
+    sections = [section for key, section in ABOVE.items() if key != "leases"]
+    lines = [line for section in sections for line in lines_of(section(view, live=False))]
     for item in view.items:
         text = item_text(item)
         lines.extend(["", *text.split("\n")] if text else [])
@@ -105,6 +125,20 @@ def many(view: RunView, *, live: bool) -> Blocks:
 def network(view: RunView, *, live: bool) -> Blocks:
     """Its foot: what was refused, and what was reached."""
     return network_blocks(view.network, steady=view.repeatable and not live, live=live)
+
+
+ABOVE: Mapping[str, Section] = {
+    "head": head_blocks,
+    "notebook": notebook,
+    "kit": kit,
+    "learned": learned,
+    "leases": leases,
+    "say": say_blocks,
+}
+"""The sections above the body, in their order, by the key under which `RunView.take_dirty` says that one changed."""
+
+BELOW: Mapping[str, Section] = {"sign": sign_blocks, "cells": cells, "many": many, "net": network}
+"""Likewise, those below it. A section that has nothing to say, or only of a run that goes on, gives no blocks."""
 
 
 def _joined(lines: list[str]) -> str:

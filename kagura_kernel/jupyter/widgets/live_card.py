@@ -12,12 +12,14 @@ import anywidget
 import traitlets
 
 from kagura_kernel.render.html import style
+from kagura_kernel.views import card
+from kagura_kernel.views.models import MODEL
 
 SCRIPTS = ("redraw.js", "live_card.js")
 """Joined into one, in this order."""
 
-ABOVE = ("head", "notebook", "kit", "learned", "leases", "say")
-BELOW = ("sign", "cells", "many", "net", "model")
+ABOVE = tuple(card.ABOVE)
+BELOW = (*card.BELOW, MODEL)
 """Parts that stand above and below a card's body, in their order; all others are in it."""
 
 Pressed = Callable[[Mapping[str, Any]], None]
