@@ -22,7 +22,7 @@ from kagura_kernel.domain.errors import BudgetExhausted, JournalError, KaguraErr
 from kagura_kernel.domain.events import MemoryChanged
 from kagura_kernel.domain.identity import new_session_id
 from kagura_kernel.domain.memory import Author, Draft, Source
-from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.outcome import EndStatus, RunOutcome
 from kagura_kernel.domain.patterns import HANDOFF, HANDOFF_KEPT, Handoff
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.patterns.dispatch import LEAST_SHARE_USD, below, charged, even_share
@@ -170,7 +170,7 @@ class Dispatched:
         )
 
 
-def _outcome(order: ChildOrder, status: str, error: KaguraError) -> RunOutcome:
+def _outcome(order: ChildOrder, status: EndStatus, error: KaguraError) -> RunOutcome:
     """Of a task that has not begun, or was ended from outside."""
     return RunOutcome(run_id="", session_id=order.session_id, status=status, error_code=error.code, error=error.message)
 

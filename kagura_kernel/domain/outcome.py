@@ -13,6 +13,12 @@ from kagura_kernel.domain.cost import Cost, Usage
 from kagura_kernel.domain.identity import Exact
 from kagura_kernel.domain.variables import PackedVariable
 
+EndStatus = Literal["done", "failed", "stopped", "killed", "denied", "lost"]
+"""How a run can end: `stopped` is by a limit (its budget, turns or time), `killed` by a person."""
+
+RunStatus = Literal["running", "awaiting_approval", EndStatus]
+"""The state of a run; `awaiting_approval` is a running one that waits for a person."""
+
 ChangeStatus = Literal["added", "modified", "deleted"]
 ChangeState = Literal["proposed", "applied", "discarded", "conflict", "protected", "handed"]
 
@@ -145,7 +151,7 @@ class RunOutcome:
 
     run_id: str
     session_id: str  # The session it belonged to
-    status: str  # `done`, `failed`, `stopped`, `killed`, `denied` or `lost`
+    status: EndStatus
     text: str = ""  # The final answer, Markdown; for `%%sandbox` what the program printed
     cost: Cost = field(default_factory=Cost)  # Money, unknown is None
     usage: Usage = field(default_factory=Usage)  # Tokens

@@ -14,8 +14,8 @@ from kagura_kernel.domain.cost import Cost
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.events import Event
+    from kagura_kernel.domain.outcome import RunStatus
 
-RunStatus = Literal["running", "awaiting_approval", "done", "failed", "stopped", "killed", "denied", "lost"]
 Word = Literal["kill", "leases"]
 """What can be left for a run: stop; or look at the ledger, for somebody has taken a lease back."""
 
@@ -92,7 +92,7 @@ class RunRow:
     run_id: str
     session_id: str
     flavour: str  # `agent`, `sandbox`, `audit` or `classification`
-    status: RunStatus  # `awaiting_approval` is a running one that waits for a person
+    status: RunStatus
     task: str  # What was asked, its first 500 characters; the whole stands in the `run.started` event
     brain: str  # Name of the brain; empty for a cell's own code
     model: str  # The model that answered, or the one asked for while none has

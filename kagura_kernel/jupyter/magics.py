@@ -47,7 +47,7 @@ def _pretty(outcome: RunOutcome, printer: Any, _cycle: bool) -> None:  # IPython
 
 
 def _facts(outcome: RunOutcome) -> list[str]:
-    facts = [outcome.status]
+    facts: list[str] = [outcome.status]
     # `done` alone would be read as good work.
     if outcome.verified is not None:
         facts.append("verified" if outcome.verified else "verification did not pass")

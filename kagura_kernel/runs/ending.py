@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from kagura_kernel.domain.errors import (
     ApprovalAborted,
@@ -21,15 +21,14 @@ from kagura_kernel.domain.errors import (
     SandboxDied,
     TurnsExhausted,
 )
-
-Status = Literal["done", "failed", "stopped", "killed", "denied", "lost"]
+from kagura_kernel.domain.outcome import EndStatus
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
     """The last word about a run."""
 
-    status: Status  # As in `RunFinished`
+    status: EndStatus
     text: str = ""  # The final answer, or what a cell's program printed
     error: BaseException | None = None  # What ended it early, if anything did
     exit_code: int | None = None  # Of a cell's own program

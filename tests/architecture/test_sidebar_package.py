@@ -4,8 +4,11 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import kagura_kernel
+from kagura_kernel.domain.outcome import RunStatus
+from kagura_kernel.views.status import STATUS_WORDS, TONES
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = json.loads((ROOT / "labextension" / "package.json").read_text())
@@ -53,3 +56,14 @@ def test_every_command_that_a_shortcut_or_a_menu_names_is_there():
     }
     assert named
     assert named <= commands
+
+
+def test_each_state_of_a_run_has_the_word_and_the_tone_that_its_card_has():
+    source = (ROOT / "labextension" / "src" / "model" / "words.ts").read_text("utf-8")
+    cases = re.findall(r"case '(\w+)':\n +return \{ word: trans\.__\('([^']+)'\), tone: '(\w+)' \};", source)
+    on_cards = {"awaiting_approval": "waiting"}
+    assert {state: (word, tone) for state, word, tone in cases} == {
+        state: (STATUS_WORDS[key], TONES.get(key, "bad"))
+        for state in get_args(RunStatus)
+        for key in [on_cards.get(state, state)]
+    }

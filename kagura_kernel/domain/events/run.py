@@ -11,7 +11,7 @@ from pydantic import Field
 from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.events.base import Event, Streamed
 from kagura_kernel.domain.identity import Exact
-from kagura_kernel.domain.outcome import ChangeState, FileChange, Hunks, Written
+from kagura_kernel.domain.outcome import ChangeState, EndStatus, FileChange, Hunks, Written
 from kagura_kernel.domain.settings import DEFAULTS
 
 
@@ -395,8 +395,7 @@ class RunFinished(Event):
     """A run is over; its ledger row."""
 
     kind: Literal["run.finished"] = "run.finished"
-    # `done`, `failed`, `stopped` (budget, turns, time), `killed`, `denied` or `lost`
-    status: Literal["done", "failed", "stopped", "killed", "denied", "lost"]
+    status: EndStatus
     text: str = ""  # The brain's final answer, or a command's output
     error_code: Exact = ""  # Code of the error that ended it; empty for `done`
     error: str = ""  # That error's text

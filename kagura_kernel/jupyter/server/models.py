@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kagura_kernel.domain.outcome import EndStatus, RunStatus
+
 
 def says(description: str, **bounds: Any) -> Any:
     """What a field says, with its bounds.
@@ -27,7 +29,6 @@ Cursor = Annotated[str | None, says("What the next page is asked for with; null 
 Key = Annotated[str, says("", key=True)]
 Count = Annotated[int, Field(ge=0)]
 Lineage = Annotated[list[str], says("The runs that it works for, the first one first; empty for a person's own.")]
-RunStatus = Literal["running", "awaiting_approval", "done", "failed", "stopped", "killed", "denied", "lost"]
 PluginState = Literal["discovered", "audited", "configured", "enabled", "disabled", "quarantined"]
 Risk = Annotated[
     Literal["LOW", "UNKNOWN", "MEDIUM", "HIGH", "CRITICAL"] | None,
@@ -282,7 +283,7 @@ class Killed(TypedDict):
 
     run_id: str
     state: Annotated[
-        Literal["stopping", "done", "failed", "stopped", "killed", "denied", "lost"],
+        Literal["stopping", EndStatus],
         says("`stopping`, or how it has ended meanwhile."),
     ]
 

@@ -81,7 +81,7 @@ export function ago(trans: TranslationBundle, seconds: number): string {
 
 export type Tone = 'busy' | 'ask' | 'good' | 'bad' | 'warn';
 
-/** How a run stands: the word and the colour that goes with it. */
+/** How a run stands: the word and the colour that goes with it, as its card has them (`views/status.py`). */
 export function runState(trans: TranslationBundle, status: string): { word: string; tone: Tone } {
   switch (status) {
     case 'running':
@@ -97,9 +97,9 @@ export function runState(trans: TranslationBundle, status: string): { word: stri
     case 'killed':
       return { word: trans.__('Stopped'), tone: 'warn' };
     case 'denied':
-      return { word: trans.__('Denied'), tone: 'bad' };
+      return { word: trans.__('Denied'), tone: 'warn' };
     case 'lost':
-      return { word: trans.__('Lost'), tone: 'warn' };
+      return { word: trans.__('Lost'), tone: 'bad' };
     default:
       return { word: visible(status), tone: 'warn' };
   }
