@@ -238,15 +238,13 @@ class Enabling:
         return shown(self._given)
 
     def check_complete(self) -> None:
-        """Refuse what lacks a value that nobody will be asked for; before a brain is paid to read it.
+        """Refuse what could not be enabled when nobody is asked for more values; before a brain is paid to read it.
 
         Raises:
-            PluginNotConfigured: with everything that is missing.
+            PluginNotConfigured: with everything that is missing, or that no jail could open.
         """
-        from kagura_kernel.plugins.configuration import complete
-
-        if self.intent.headless or self.intent.before is not None:
-            complete(self.examined.schema, self._given, self.intent.name)
+        if self.intent.headless or self.intent.before is not None or not self._questions:
+            self._manager.check_values(self.examined, self._given, self.project)
 
     async def fast(self) -> None:
         """Enable an approved plugin; only what has to be filled in is asked for."""

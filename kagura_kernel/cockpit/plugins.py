@@ -437,9 +437,10 @@ class PluginShelf:
             SignatureInvalid: the key is none, others may read it, or the author's name cannot be shown.
         """
         from kagura_kernel.plugins.content import read_content, sign
-        from kagura_kernel.plugins.signature import make_key
+        from kagura_kernel.plugins.signature import check_author, make_key
 
         content = read_content(path.resolve())
+        check_author(author)
         if not key.exists():
             make_key(key)
         signature = sign(content, key, author)

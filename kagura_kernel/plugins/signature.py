@@ -91,7 +91,9 @@ def check_signature(data: bytes, signed_hash: str) -> Signature:
 
     document = _document(data)
     if document["hash"] != signed_hash:
-        raise SignatureInvalid("The files are not those that were signed.")
+        raise SignatureInvalid(
+            "Its files are not those that were signed; its author signs them anew with `plugin sign`."
+        )
     key = _public_key(document["publicKey"])
     try:
         raw = base64.b64decode(document["signature"], validate=True)

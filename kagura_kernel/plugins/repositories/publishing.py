@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.domain.errors import PluginRefused, PluginRepositoryError
+from kagura_kernel.domain.errors import PluginRefused, PluginRepositoryError, SignatureInvalid
 from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.plugins.content import PluginContent
 from kagura_kernel.plugins.manifest import Found
@@ -150,7 +150,10 @@ class _Folder:
                 return ""
             why = f"is published as {manifest.version} already, with other files"
             raise PluginRefused(manifest.name, why, "Give it another version.")
-        signature = content.signature()
+        try:
+            signature = content.signature()
+        except SignatureInvalid as error:
+            raise PluginRefused(manifest.name, "cannot be published", error.message) from error
         entry = Entry(
             **manifest.model_dump(exclude={"hints"}),
             author=signature.author if signature is not None else "",

@@ -195,7 +195,9 @@ def _unusable(content: PluginContent, result: ScanResult) -> Iterator[PluginFind
 
 
 def _sentence(why: str) -> str:
-    return f"{why[:1].upper()}{why[1:]}."
+    """The words as a sentence; a key or a file that they begin with stays as it is spelt."""
+    first = f"{why[:1].upper()}{why[1:]}" if why.partition(" ")[0].isalpha() else why
+    return first if first.endswith("?") else f"{first}."
 
 
 def _of_file(place: Path) -> ScanResult:

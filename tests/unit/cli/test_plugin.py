@@ -64,8 +64,11 @@ def test_the_list_says_what_keeps_a_plugin_out(plugins, tmp_path, capsys):
     danger = row(capsys, "bad")["danger"]
     assert "(plugin.py:1)" in danger
     assert f"bad: kept out: {danger}" in said(capsys, "list").splitlines()
-    main(["plugin", "sign", str(plugins / "greeter"), "--key", str(tmp_path / "my.key"), "--author", "Ada"])
-    capsys.readouterr()
+    sign = ["plugin", "sign", str(plugins / "greeter"), "--key", str(tmp_path / "my.key"), "--author"]
+    assert main([*sign, ""]) == 2
+    assert not (tmp_path / "my.key").exists()
+    assert [main([*sign, "Ada"]), "with a new key" in capsys.readouterr().out] == [0, True]
+    assert [main([*sign, "Ada"]), "with a new key" in capsys.readouterr().out] == [0, False]
     assert row(capsys, "greeter")["danger"] == ""
     (plugins / "greeter" / "README.md").write_text("other")
     assert "ignature" in row(capsys, "greeter")["danger"]

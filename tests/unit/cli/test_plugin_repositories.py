@@ -32,6 +32,16 @@ def site(publish, prints, tmp_path):
     return tmp_path / "site"
 
 
+@pytest.mark.usefixtures("plugins")
+def test_what_was_changed_after_it_was_signed_is_not_published_and_says_what_to_do(prints, refuses, tmp_path):
+    made, key = write_plugin(tmp_path / "made", "diary"), str(tmp_path / "key")
+    prints("plugin", "sign", str(made), "--key", key, "--author", "Ada")
+    (made / "README.md").write_text("more")
+    said = refuses("plugin", "publish", str(tmp_path / "site"), str(made), "--key", key)
+    assert "The plugin 'diary' cannot be published" in said
+    assert "signs them anew" in said
+
+
 def typing(monkeypatch, answer):
     """A person sits before the terminal, and answers."""
     for stream in (sys.stdin, sys.stdout):

@@ -262,6 +262,15 @@ def test_wrong_words_are_told_before_anybody_audits(desk):
     assert not any(isinstance(step, AuditBegun) for step in talk.steps)
 
 
+def test_a_path_that_no_jail_can_open_is_told_before_anybody_audits(desk, project):
+    cockpit = desk()
+    write_plugin(project / "plugins", "greeter", source=ASKING, permissions={"read": ["{greeting}"]})
+    talk = enable(cockpit, "greeting=./nowhere")
+    with pytest.raises(PluginNotConfigured, match="nowhere"):
+        talk.result(30)
+    assert not any(isinstance(step, AuditBegun) for step in talk.steps)
+
+
 def test_an_audit_of_the_same_files_is_not_paid_for_twice(desk):
     cockpit = desk(report(summary="Once."), report(summary="Twice."))
     first = enable(cockpit)

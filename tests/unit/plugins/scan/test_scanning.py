@@ -158,9 +158,22 @@ def test_a_directory_says_what_is_wrong_with_its_manifest(tmp_path):
     assert [(one.severity, one.file) for one in found] == [(Severity.DANGER, "plugin.json")] * 2
     told = " ".join(one.message for one in found)
     assert "There is no key 'colour'" in told
-    assert "ersion: " in told
+    assert "version: " in told
     (root / "plugin.json").unlink()
     assert "There is no plugin.json." in [one.message for one in scan_path(root).findings]
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"hostModule": ["diary"]}, "There is no key 'hostModule', did you mean 'hostModules'?"),
+        ({"hostModules": "diary"}, "hostModules"),
+    ],
+)
+def test_a_key_is_spelt_in_a_finding_as_in_the_manifest(tmp_path, keys, told):
+    root = write_plugin(tmp_path, **keys)
+    messages = [one.message for one in scan_path(root).findings if one.rule == "manifest"]
+    assert any(message == told or message.startswith(f"{told}: ") for message in messages)
 
 
 @pytest.mark.parametrize(
