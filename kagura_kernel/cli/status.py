@@ -22,6 +22,7 @@ from kagura_kernel.membrane.names import shown
 from kagura_kernel.memory.opening import check_folder, check_place, file_of, open_memory
 from kagura_kernel.memory.store import ready
 from kagura_kernel.render.escape import one_line
+from kagura_kernel.render.figures import money
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.settings import Settings
@@ -82,8 +83,8 @@ def _text(found: _Found) -> str:
         lines.append("Answer with `kagura-kernel approve ID` or `kagura-kernel deny ID`.")
     if found.leases:
         lines.append(f"{found.leases} {'credential is' if found.leases == 1 else 'credentials are'} out.")
-    unpriced = f", and {found.unpriced_today} runs of unknown price" if found.unpriced_today else ""
-    lines.append(f"${found.cost_today_usd:.4f} today (UTC){unpriced}.")
+    unpriced = f", and {found.unpriced_today} of unknown price" if found.unpriced_today else ""
+    lines.append(f"{money(found.cost_today_usd)} today (UTC){unpriced}.")
     lines.append(f"Journal: {found.journal}")
     if not found.memory_ok:
         lines.append("NO AGENT CAN START: the memory cannot be used.")

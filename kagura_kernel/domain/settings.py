@@ -13,6 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -23,6 +24,7 @@ from kagura_kernel.domain.plugins import Risk
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+    from pydantic_core import ErrorDetails
 
 
 class PermissionMode(StrEnum):
@@ -567,7 +569,8 @@ def _read(toml: str, source: str) -> dict[str, Any]:
     try:
         return tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(source, [f"it is not TOML: {error}"]) from error
+        advice = "; a text stands in quotes" if str(error).startswith("Invalid value") else ""
+        raise ConfigurationError(source, [f"it is not TOML: {error}{advice}"]) from error
 
 
 def given_settings(
@@ -635,9 +638,9 @@ def validated(values: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     try:
         return _checked(values), []
     except ValidationError as error:
-        found = error.errors(include_input=False, include_context=False, include_url=False)
+        found = error.errors(include_input=False, include_url=False)
     wrong = {str(problem["loc"][0]) for problem in found if problem["loc"]}
-    problems = [(".".join(map(str, problem["loc"])), _why(problem["msg"], values, problem["loc"])) for problem in found]
+    problems = [(".".join(map(str, problem["loc"])), _why(problem, values)) for problem in found]
     return _checked({name: value for name, value in values.items() if name not in wrong}), problems
 
 
@@ -667,7 +670,39 @@ def _is_plain_text(value: Any) -> bool:
     return type(value) is str and value.isascii()
 
 
-def _why(message: str, values: Mapping[str, Any], place: tuple[str | int, ...]) -> str:
+# Of what pydantic finds, in the words of somebody who writes a file of settings; nothing else of its context is told.
+_FAULTS = {
+    "missing": "it is missing",
+    "string_type": "it must be a text, in quotes",
+    "bool_type": "it must be true or false",
+    "bool_parsing": "it must be true or false",
+    "int_type": "it must be a whole number",
+    "int_parsing": "it must be a whole number",
+    "int_from_float": "it must be a whole number",
+    "float_type": "it must be a number",
+    "float_parsing": "it must be a number",
+    "finite_number": "it must be a number",
+    "tuple_type": "it must be a list, in brackets",
+    "dict_type": "it must be a table",
+    "model_type": "it must be a table",
+    "literal_error": "it must be {expected}",
+    "enum": "it must be {expected}",
+    "greater_than": "it must be more than {gt:g}",
+    "greater_than_equal": "it must be at least {ge:g}",
+    "less_than": "it must be less than {lt:g}",
+    "less_than_equal": "it must be at most {le:g}",
+}
+
+
+def _why(problem: ErrorDetails, values: Mapping[str, Any]) -> str:
+    kind, place = problem["type"], problem["loc"]
+    if kind == "extra_forbidden":
+        known = _TYPES if len(place) == 1 else EndpointSettings.__dataclass_fields__
+        near = get_close_matches(str(place[-1]), list(known), n=1)
+        return f"there is no such setting{f', did you mean {near[0]!r}?' if near else ''}"
+    if kind not in _FAULTS:
+        return problem["msg"].removeprefix("Value error, ")
+    message = _FAULTS[kind].format_map(problem.get("ctx", {}))
     instead = MODES.get(str(values["permission_mode"])) if place == ("permission_mode",) else None
     return f"{message}: {instead}" if instead else message
 

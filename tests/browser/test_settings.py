@@ -51,7 +51,7 @@ def test_a_setting_is_changed_in_the_form_and_counts_in_the_next_kernel(open_not
         recall = form.locator("#root_recall")
         recall.fill("51")
         form.get_by_role("button", name="Save").click()
-        expect(form).to_contain_text("Input should be less than or equal to 50")
+        expect(form).to_contain_text("it must be at most 50")
         assert "recall" not in path.read_text()
         notebook.window("settings-wrong")
         recall.fill("7")

@@ -415,7 +415,9 @@ def _refuse_word(texts: Sequence[str], surface: Surface, begin: str, asks: bool)
         raise UsageError(f"`{begin}{texts[0]}` needs one more word: {', '.join(f'`{begin}{name}`' for name in parts)}.")
     if parts:
         raise UnknownName("command", " ".join(texts[:2]), parts)
-    raise UnknownName("command", texts[0], list(dict.fromkeys(name.split()[0] for name in known)))
+    ends_so = [f"`{begin}{name}`" for name in known if name.endswith(f" {texts[0]}")]
+    hint = f"Did you mean {' or '.join(ends_so)}?" if ends_so else ""
+    raise UnknownName("command", texts[0], list(dict.fromkeys(name.split()[0] for name in known)), hint=hint)
 
 
 class _Form:
@@ -512,7 +514,8 @@ class _Form:
         for argument in self._arguments:
             if argument.required and not placed:
                 article = "an" if argument.shown[0] in "AEIOU" else "a"
-                self.fail(f"it needs {article} {argument.shown}")
+                one_of = f"one of {', '.join(argument.choices)}"
+                self.fail(f"it needs {one_of if argument.choices else f'{article} {argument.shown}'}")
             count = len(placed) if argument.many else 1
             mine, placed = placed[:count], placed[count:]
             try:

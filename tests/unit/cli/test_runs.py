@@ -347,7 +347,7 @@ def test_before_anything_has_run_all_is_calm_and_the_journal_to_be_is_named(book
 def test_an_empty_journal_is_calm(journal, books, prints):
     assert prints("status").splitlines() == [
         "Nothing runs, nothing waits.",
-        "$0.0000 today (UTC).",
+        "$0.00 today (UTC).",
         f"Journal: {journal.where}",
         f"Memory: none yet at {books / FILE}",
     ]

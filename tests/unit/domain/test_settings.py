@@ -64,6 +64,29 @@ def test_a_table_in_a_variable_is_told_and_not_ignored():
     }
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("bugdet_usd = 1", "bugdet_usd: there is no such setting, did you mean 'budget_usd'?"),
+        ("zzz = 1", "zzz: there is no such setting"),
+        ("budget_usd = -1", "budget_usd: it must be more than 0"),
+        ("recall = 51", "recall: it must be at most 50"),
+        ("approval_deadline = '5m'", "approval_deadline: it must be a number"),
+        ("keep = 'perhaps'", "keep: it must be true or false"),
+        ("net = 'example.org'", "net: it must be a list, in brackets"),
+        ("box = 3", "box: it must be a text, in quotes"),
+        ("write = 'maybe'", "write: it must be 'ask', 'through' or 'none'"),
+        ("context = 'most'", "context: it must be 'none', 'names', 'cells' or 'all'"),
+        ("endpoints = 3", "endpoints: it must be a table"),
+        ("brain = claude", "it is not TOML: Invalid value (at line 1, column 9); a text stands in quotes"),
+    ],
+)
+def test_what_is_wrong_is_told_in_words_of_a_settings_file(line, told):
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(line, {})
+    assert caught.value.problems == (told,)
+
+
 def test_what_is_wrong_is_named_where_it_was_set():
     with pytest.raises(ConfigurationError) as caught:
         parse_settings("pool_size = -1\nprocesses = 1\n", {"KAGURA_POOL_SIZE": "99"}, "a file")

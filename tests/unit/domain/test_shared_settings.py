@@ -73,7 +73,7 @@ def test_who_repeats_what_is_locked_is_in_nobody_s_way():
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("budget_usd = -1", "greater than 0"),
+        ("budget_usd = -1", "more than 0"),
         ('locked = ["budget"]', "no setting 'budget'"),
         ('locked = ["locked"]', "no setting 'locked'"),
         ("budget_usd =", "not TOML"),
