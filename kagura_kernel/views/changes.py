@@ -178,8 +178,7 @@ def changes_text(changes: Mapping[str, FileChange]) -> str:
     """The card in text."""
     lines = [f"[{changed(changes.values())}: {summary(changes)}]"]
     for change in first_what_runs(changes):
-        added, removed = counts(change.diff)
-        figures = f"  +{added} -{removed}" if change.diff else ""
+        figures = f"  {words}" if (words := _figures(change)) else ""
         badge = f"  [{RUNS}: {visible(change.runs)}]" if change.runs else ""
         why = f": {visible(change.reason)}" if change.reason and change.state == "protected" else ""
         state = "" if change.state == "proposed" else f"  ({state_word(change.state)}{why})"
@@ -188,6 +187,16 @@ def changes_text(changes: Mapping[str, FileChange]) -> str:
         note += f"  [{parts}]" if (parts := _parts_words(change)) else ""
         lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{badge}{note}{state}")
     return "\n".join(lines)
+
+
+def _figures(change: FileChange) -> str:
+    """How much of a file is other, or why nothing says so; empty for one that is added empty."""
+    if change.diff:
+        added, removed = counts(change.diff)
+        return f"+{added} -{removed}"
+    if change.binary:
+        return f"{data_size(change.size)}, no difference shown" if change.size else "no difference shown"
+    return "content as before" if change.status == "modified" and change.kind == "file" else ""
 
 
 def changed(changes: Collection[FileChange]) -> str:

@@ -5,6 +5,7 @@ Images are shown small, tables by their first rows or by those that differ, anyt
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -114,10 +115,21 @@ def preview_blocks(change: FileChange, data: bytes, before: bytes = b"") -> ui.B
 
 
 def binary_words(change: FileChange, data: bytes) -> str:
-    """What is said of a file that is no text: `Binary file, 1,234 bytes: PDF document`."""
+    """What is said of a file that is no text, or is too large: `Binary file, 1,234 bytes: PDF document`."""
     kind = next((words for begins, words in _BEGINNINGS if data.startswith(begins)), "")
+    if not kind and _begins_as_text(data):
+        return f"{change.size:,} bytes that begin as text. No difference is shown: they are too many, or not all are UTF-8."
     why = _NOT_READ if kind.endswith("table") else ""
     return f"Binary file, {change.size:,} bytes{f': {kind}' if kind else ''}.{why}"
+
+
+def _begins_as_text(data: bytes) -> bool:
+    try:
+        # Where the beginning ends, a character may be cut.
+        text = codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return False
+    return text != "" and all(sign.isprintable() or sign.isspace() for sign in text)
 
 
 def _suffix(path: str) -> str:

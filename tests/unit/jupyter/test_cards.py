@@ -220,6 +220,19 @@ def test_a_file_without_a_diff_says_why(story):
     assert "Binary file, 1,234 bytes." in Page(html_of(changes_blocks(changes, live=False))).text
 
 
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        ("1.2 kB, no difference shown", {"binary": True, "size": 1234}),
+        ("no difference shown", {"binary": True, "size": 0, "status": "deleted"}),
+        ("content as before", {"size": 5}),
+    ],
+)
+def test_the_text_says_of_a_file_without_a_diff_why(story, words, keys):
+    change = story.change("x.bin", diff="", **{"status": "modified", **keys})
+    assert changes_text({"x.bin": change}).splitlines()[1] == f"{change.status[0].upper()} x.bin  {words}"
+
+
 def test_a_diff_has_line_numbers_and_counts_without_its_headers():
     diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,3 @@\n same\n-old\n+new\n+++ more\n\\ No newline at end of file"
     assert counts(diff) == (2, 1)

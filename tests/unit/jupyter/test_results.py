@@ -184,6 +184,12 @@ def test_a_binary_file_says_what_it_is():
     assert "runs code when it is loaded" in page("a.pkl", b"\x80\x04\x95...", binary=True).text
 
 
+@pytest.mark.parametrize(("data", "is_text"), [(b"a log\n\xc3", True), (b"a\x00log", False), (b"caf\xe9!", False)])
+def test_a_file_too_large_for_a_difference_is_not_called_binary(data, is_text):
+    told = page("a.log", data, size=1_288_893, binary=True).text
+    assert ("1,288,893 bytes that begin as text" in told) == is_text == ("Binary file" not in told)
+
+
 @given(st.sampled_from(["a.csv", "a.tsv", "a.json", "a.jsonl", "a.png", "a.svg", "a.bin"]), st.binary(max_size=300))
 def test_whatever_a_file_holds_its_preview_is_harmless(path, data):
     shown = Page(html_of(preview_blocks(row(path, len(data), binary=True), data)))
