@@ -88,9 +88,9 @@ SHOWN = 200
 _SUMMARY, _TEXT = 300, 20_000
 
 
-def memories_blocks(lines: Sequence[MemoryLine], now: datetime, *, live: bool) -> ui.Blocks:
-    """The list; with `live` each row has buttons. In text a memory takes two lines."""
-    top = ui.head(LABEL, ui.soft(_figures(lines)), plain="" if lines else NO_MEMORIES)
+def memories_blocks(lines: Sequence[MemoryLine], now: datetime, *, live: bool, none: str = NO_MEMORIES) -> ui.Blocks:
+    """The list; with `live` each row has buttons. In text a memory takes two lines; without any it says `none`."""
+    top = ui.head(LABEL, ui.soft(_figures(lines) if lines else none), plain="" if lines else none)
     if not lines:
         return (top, ui.Told())
     rows = tuple(_row(line, now, live=live) for line in lines[:SHOWN])
@@ -114,8 +114,6 @@ def memories_bundle(lines: Sequence[MemoryLine], now: datetime) -> Bundle:
 
 
 def _figures(lines: Sequence[MemoryLine]) -> str:
-    if not lines:
-        return NO_MEMORIES
     untrusted = sum(not line.trusted for line in lines)
     found = counted(len(lines), "memory", "memories")
     return f"{found}, {untrusted:,} {UNTRUSTED}" if untrusted else found
@@ -274,6 +272,10 @@ def _shell() -> Any:
 _NEEDED = frozenset({"tier", "type", "source", "age", "why_matched", "summary", "text", "pinned", "at", "score"})
 
 
+NONE = "none"
+"""The attribute of an empty table that says why it is empty, where it is not about memories of any kind."""
+
+
 class MemoryFrame(pd.DataFrame):
     """Memories as they were when they were asked for. What is taken out of it is an ordinary DataFrame.
 
@@ -288,13 +290,13 @@ class MemoryFrame(pd.DataFrame):
         """Two lines for each memory; what is not trusted is marked."""
         if not self._whole():
             return super().__repr__()
-        return "\n".join(lines_of(memories_blocks(self.lines(), datetime.now(UTC), live=False)))
+        return "\n".join(lines_of(self._blocks()))
 
     def _repr_html_(self) -> str:
         """The card without its buttons; IPython shows this in place of the columns."""
         if not self._whole():
             return str(pd.DataFrame(self).to_html(max_rows=pd.get_option("display.max_rows")))
-        return card_html(html_of(memories_blocks(self.lines(), datetime.now(UTC), live=False)), LABEL)
+        return card_html(html_of(self._blocks()), LABEL)
 
     def _ipython_display_(self) -> None:
         """Show the card with buttons, where somebody can press them.
@@ -302,11 +304,14 @@ class MemoryFrame(pd.DataFrame):
         Raises:
             NotImplementedError: nobody can; IPython shows the table then.
         """
-        if not self._whole():
+        if not self._whole() or NONE in self.attrs:
             raise NotImplementedError
         with calm():
             if not show_memories(self.lines()):
                 raise NotImplementedError
+
+    def _blocks(self) -> ui.Blocks:
+        return memories_blocks(self.lines(), datetime.now(UTC), live=False, none=str(self.attrs.get(NONE, NO_MEMORIES)))
 
     def _whole(self) -> bool:
         """Whether nobody has taken a column out of it."""

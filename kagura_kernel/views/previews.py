@@ -118,7 +118,8 @@ def binary_words(change: FileChange, data: bytes) -> str:
     """What is said of a file that is no text, or is too large: `Binary file, 1,234 bytes: PDF document`."""
     kind = next((words for begins, words in _BEGINNINGS if data.startswith(begins)), "")
     if not kind and _begins_as_text(data):
-        return f"{change.size:,} bytes that begin as text. No difference is shown: they are too many, or not all are UTF-8."
+        why = "they are too many, or not all of them are UTF-8"
+        return f"{change.size:,} bytes that begin as text. No difference is shown: {why}."
     why = _NOT_READ if kind.endswith("table") else ""
     return f"Binary file, {change.size:,} bytes{f': {kind}' if kind else ''}.{why}"
 

@@ -42,13 +42,13 @@ def _table(asked: Asked, *, searched: bool) -> pd.DataFrame:
 def lessons(asked: Asked) -> pd.DataFrame:
     """What went wrong before, and what mended it."""
     from kagura_kernel.cockpit.memory_words import no_lessons
-    from kagura_kernel.jupyter.memories import lessons_table
+    from kagura_kernel.jupyter.memories import NONE, lessons_table
 
     found = asked.cockpit.memory.lessons(" ".join(asked["query"]), asked["k"])
+    table = lessons_table(found, datetime.now(UTC))
     if not found:
-        # An empty list alone would speak of memories.
-        say(no_lessons(asked["query"]))
-    return lessons_table(found, datetime.now(UTC))
+        table.attrs[NONE] = no_lessons(asked["query"])
+    return table
 
 
 def memory_show(asked: Asked) -> MemoryText:

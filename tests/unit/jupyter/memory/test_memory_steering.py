@@ -147,6 +147,15 @@ def test_lessons_and_neighbours_are_tables(asked, memory):
     assert asked(f"memory explore --type prevents {lesson}")[0].empty
 
 
+@pytest.mark.parametrize(("line", "why"), [("lessons", "known yet"), ("lessons make", "known that fits")])
+def test_no_lessons_are_told_once_and_as_lessons(asked, line, why):
+    table, said = asked(line)
+    assert said == ""
+    for shown in (repr(table), table._repr_html_()):
+        assert f"No lesson is {why}" in shown
+        assert "remembered" not in shown
+
+
 def test_one_memory_is_a_value_that_shows_all_of_it(asked, memory):
     one = left(memory, "First line.\nSecond line \u202e.", tags=("ops",))
     value, _ = asked(f"memory show {one}")
