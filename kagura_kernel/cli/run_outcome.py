@@ -108,7 +108,8 @@ class QuietProgress:
 
         for item in view.items:
             if isinstance(item, Ask) and item.decision is not None and item.decision.verdict != "allow":
-                self.tell(f"{one_line(item.request.title, 300)}: {verdict_words(item)}")
+                title = one_line(item.request.title, 300)
+                self.tell(f"{title}{'' if title.endswith('?') else ':'} {verdict_words(item)}")
         if line := waiting_changes(view, self._run_id):
             self.tell(line)
 

@@ -237,7 +237,7 @@ _ERROR = late_pattern(r"\[(ERR_[A-Z_]+)\]")
 _TIMEOUT = late_pattern(r"\[ERR_\w*TIMEOUT\]")
 _SLIP = late_pattern(r"No such file or directory|can't open file|SyntaxError|IndentationError|NameError")
 _SAYS_WHY = late_pattern(r"error|denied|fatal|fail|cannot|can't|not |missing|refused|invalid|exception", re.IGNORECASE)
-_AROUND = late_pattern(r"^\[(?:stderr|exit code \d+|ended by signal \d+|the whole output .*)\]$")
+_AROUND = late_pattern(r"^(?:\(no output\)|\[(?:stderr|exit code \d+|ended by signal \d+|the whole output .*)\])$")
 _PYTHON_WRITES = late_pattern(
     r"""\bopen\s*\([^\n]{0,200}?(?:,|mode\s*=)\s*['"](?:b?[wax][bt]?\+?b?|b?rb?\+b?)['"]"""
     r"""|\.open\s*\(\s*['"](?:[wax]|rb?\+)"""
@@ -283,7 +283,7 @@ def mended_by(attempts: Sequence[Attempt], tool: str, line: str) -> str:
 
 
 def telling_line(said: str) -> str:
-    """The line of an output that says why: the last one that names an error, or else the last one."""
+    """The line of an output that says why: the last one that names an error, or else the last one; empty for none."""
     lines = [line.strip() for line in said.splitlines() if line.strip() and not _AROUND.match(line.strip())]
     own = [line for line in lines if not _REPEATS.match(line)] or lines
     return next((line for line in reversed(own) if _SAYS_WHY.search(line)), own[-1] if own else "")

@@ -217,7 +217,7 @@ class Lesson:
     def shown(self) -> str:
         """All of it on one line, for a person; what a box or somebody else has said is between quotation marks."""
         failure = self.failure
-        said = f" It said: {quoted(failure.said)}." if failure.said else ""
+        said = f" It said: {quoted(failure.said)}{'' if failure.said.endswith('.') else '.'}" if failure.said else ""
         # Of a lesson that is trusted the newest fix may still be an agent's word alone.
         mark = " (not trusted)" if self.trusted and failure.fix != self.trusted_fix else ""
         mended = f" What mended it{mark}: {_sentence(failure.fix)}" if failure.fix else ""

@@ -171,9 +171,10 @@ def _row(learned: Learned, ident: str, how: str, memory: SeenMemory | None, *, s
 def _about_money(estimate: Estimate) -> str:
     if estimate.usd is None:
         return ""
-    low, high = estimate.usd_low, estimate.usd_high
-    spread = f" ({_about(low)} to {_about(high)})" if low is not None and high is not None and low != high else ""
-    return f"{_about(estimate.usd)}{spread}"
+    if estimate.usd_low is None or estimate.usd_high is None:
+        return _about(estimate.usd)
+    low, high = _about(estimate.usd_low), _about(estimate.usd_high)
+    return _about(estimate.usd) + (f" ({low} to {high})" if low != high else "")
 
 
 def _about(usd: float) -> str:

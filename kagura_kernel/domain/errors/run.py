@@ -204,9 +204,10 @@ class TurnsExhausted(RunError):
     code = "ERR_TURNS_EXHAUSTED"
 
     def __init__(self, turns: int) -> None:
+        used = "its one turn" if turns == 1 else f"all of its {turns} turns"
         super().__init__(
-            f"The brain used all of its {turns} turns and was stopped. Give it more with `--max-turns`, "
-            "or run the cell again: the session goes on from here."
+            f"The brain used {used} and was stopped. "
+            "Give it more with `--max-turns N`; with `--resume last` it goes on from there."
         )
         self.turns = turns
 

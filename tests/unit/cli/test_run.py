@@ -231,16 +231,24 @@ def test_the_line_under_way_says_what_is_waited_for():
     )
 
 
-def test_where_nobody_looks_what_was_refused_is_said_at_the_end(capsys):
+@pytest.mark.parametrize(
+    ("title", "begins"),
+    [
+        ("Run a command on this machine", "Run a command on this machine: "),
+        ("For another $0.30?", "For another $0.30? "),
+    ],
+)
+def test_where_nobody_looks_what_was_refused_is_said_at_the_end(title, begins, capsys):
     run = SampleRun()
-    view = RunView().apply_all([run.started(), run.asked(), run.decided(verdict="deny", by="policy", via="policy")])
+    asked, denied = run.asked(title=title), run.decided(verdict="deny", by="policy", via="policy")
+    view = RunView().apply_all([run.started(), asked, denied])
     progress = QuietProgress("run-1")
     progress.refresh(view)
     assert capsys.readouterr().err == ""
     progress.finish(view)
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err == "Run a command on this machine: Denied by policy: nobody is here who could be asked\n"
+    assert told.err == f"{begins}Denied by policy: nobody is here who could be asked\n"
     assert waiting_changes(view, "run-1") == ""
 
 

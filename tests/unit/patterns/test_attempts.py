@@ -128,6 +128,7 @@ def test_a_later_run_shows_what_mends_a_failure_of_an_earlier_one():
         ("start\nERROR: the lock is stale\nbye\n[exit code 3]", "ERROR: the lock is stale"),
         ("one\ntwo\n[exit code 1]", "two"),
         ("[stderr]\n[exit code 1]", ""),
+        ("(no output)\n[exit code 1]", ""),
         ("REGION is not set\nmake: *** [Makefile:2: deploy] Error 3\n[exit code 2]", "REGION is not set"),
         ("make: *** No rule to make target 'x'.  Stop.", "make: *** No rule to make target 'x'.  Stop."),
         ("make: *** [Makefile:2: deploy] Error 3", "make: *** [Makefile:2: deploy] Error 3"),
