@@ -26,6 +26,7 @@ from kagura_kernel.domain.outcome import EndStatus, RunOutcome
 from kagura_kernel.domain.patterns import HANDOFF, HANDOFF_KEPT, Handoff
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.patterns.dispatch import LEAST_SHARE_USD, below, charged, even_share
+from kagura_kernel.render.figures import counted
 from kagura_kernel.runs.delegating import to_the_end
 from kagura_kernel.runs.order import ChildOrder, Children
 from kagura_kernel.runs.request import RunRequest
@@ -74,6 +75,11 @@ class Dispatched:
         self._killed = ""
         self._runs: list[str] = []
         self._result = parts.engine.submit(self._all())
+
+    def __repr__(self) -> str:
+        """What somebody who meets it in a notebook can do with it."""
+        state = "over" if self.done else "under way"
+        return f"<{counted(len(self._orders), 'run')}, {state}; await them, or wait with .result()>"
 
     @property
     def run_ids(self) -> tuple[str, ...]:

@@ -124,6 +124,10 @@ class RunHandle:
         self._begun = threading.Event()
         self._stopping = False
 
+    def __repr__(self) -> str:
+        """What somebody who meets it in a notebook can do with it."""
+        return f"<run {self.run_id}; await it, or wait with .result()>"
+
     def start(self, on_end: Callable[[RunHandle], None], *, after: RunHandle | None = None) -> None:
         """Set the run going, once the run `after` is over.
 

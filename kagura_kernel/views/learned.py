@@ -132,7 +132,8 @@ def plan_line(planned: ev.RunPlanned, *, steady: bool) -> str:
     if estimate is None:
         return f"nobody knows yet what such a task needs{lessons}"
     about = " and ".join(filter(None, (_about_money(estimate), "" if steady else _about_time(estimate))))
-    failed = f", {estimate.failed:,} of them failed" if estimate.failed else ""
+    of_them = "which" if estimate.runs == 1 else f"{estimate.failed:,} of them"
+    failed = f", {of_them} failed" if estimate.failed else ""
     runs = counted(estimate.runs, "similar run")
     return f"expected: {about or 'an unknown cost'}, from {runs}{failed}{lessons}"
 

@@ -336,14 +336,18 @@ def test_every_task_gives_an_outcome_in_its_place(cockpit_with, project):
 
 async def test_a_cell_may_await_it(cockpit_with, project):
     cockpit = cockpit_with({"one": ["First."]})
-    [outcome] = await cockpit.session().dispatch(["one"], project=project)
+    dispatched = cockpit.session().dispatch(["one"], project=project)
+    [outcome] = await dispatched
     assert outcome.text == "First."
+    assert repr(dispatched) == "<1 run, over; await them, or wait with .result()>"
 
 
 def test_one_run_at_a_time_in_the_session_itself(cockpit_with, project):
     cockpit = cockpit_with({"one": ["First."]})
     session = cockpit.session("nightly")
-    outcome = session.run("one", project=project, net=("none",)).result(60)
+    run = session.run("one", project=project, net=("none",))
+    outcome = run.result(60)
+    assert repr(run) == f"<run {outcome.run_id}; await it, or wait with .result()>"
     assert (outcome.text, outcome.session_id) == ("First.", "nightly")
 
 

@@ -67,8 +67,9 @@ def test_a_plan_and_memories_are_a_line_each_and_open_to_what_they_rest_on():
 
 
 def test_figures_that_are_the_same_as_they_are_shown_are_no_range():
-    planned = LEARNED.planned(estimate=Estimate(runs=2, usd=0.42, usd_low=0.419, usd_high=0.421), lessons=())
-    assert "Expected: $0.42, from 2 similar runs" in plain(html_of(card.learned(seen(planned), live=True)))
+    planned = LEARNED.planned(estimate=Estimate(runs=1, failed=1, usd=0.42, usd_low=0.419, usd_high=0.421), lessons=())
+    told = plain(html_of(card.learned(seen(planned), live=True)))
+    assert "Expected: $0.42, from 1 similar run, which failed" in told
 
 
 def test_a_plan_without_any_figure_says_that_the_cost_is_unknown():
