@@ -318,8 +318,8 @@ def named_session(journal: Journal, name: str | None, *, needed: bool = True) ->
         return ""
     if not going_on:
         raise UsageError(
-            "No session goes on that this could be about. Name one with `--session NAME`, and give the notebook’s cells "
-            "the same `--session NAME`."
+            "No session goes on that this could be about. Name one with `--session NAME`, and give the notebook’s "
+            "cells the same `--session NAME`."
         )
     raise UsageError(f"Several sessions go on: {', '.join(going_on[:_SHOWN])}. Say which with `--session`.")
 
