@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import ApprovalUnknown, RunUnknown, UsageError
 from kagura_kernel.journal import views
-from kagura_kernel.journal.owner import owner_alive
+from kagura_kernel.journal.owner import owner_alive, process_owner
 from kagura_kernel.journal.rows import Here
 from kagura_kernel.membrane.names import shown
 
@@ -61,7 +61,10 @@ def working_directory() -> Path:
 def here_of(place: CellPlace | None = None, project: Path | None = None) -> Here:
     """Where a cell stands; where that is not known, the folder: the one that is given, or that of this process."""
     folder = str((project or working_directory()).resolve())
-    return Here(folder) if place is None else Here(folder, place.notebook, place.kernel_id)
+    if place is None:
+        return Here(folder)
+    unknown = not place.notebook and not place.kernel_id
+    return Here(folder, place.notebook, place.kernel_id, process_owner() if unknown else "")
 
 
 def named_run(journal: Journal, word: str, here: Here) -> str:

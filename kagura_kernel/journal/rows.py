@@ -37,6 +37,7 @@ class Here:
     project: str  # The folder, as runs name their project
     notebook: str = ""  # The notebook, as its server names it; empty elsewhere, and where nobody told its kernel
     kernel_id: str = ""  # Its kernel's id, which stays when the notebook is renamed; empty elsewhere
+    owner: str = ""  # The process, where nobody told a kernel which notebook is its own; empty elsewhere
 
     def __str__(self) -> str:
         return "this notebook" if self.notebook or self.kernel_id else f"this folder ({self.project})"

@@ -131,7 +131,11 @@ def unfinished(journal: Journal, *, here: Here | None = None) -> list[RunRow]:
 
 
 def _begun(query: Select[Any], here: Here | None) -> Select[Any]:
-    """Those of `RUNS` that a person has begun here: in a notebook or its kernel, elsewhere in a folder."""
+    """Those of `RUNS` that a person has begun here: in a notebook or its kernel, elsewhere in a folder.
+
+    A kernel that knows neither means its own, and the folder's as long as it has begun none: nbclient and the like run
+    several notebooks of one folder at once.
+    """
     if here is None:
         return query
     columns = schema.runs.c
@@ -139,7 +143,13 @@ def _begun(query: Select[Any], here: Here | None) -> Select[Any]:
     of_kernel = (columns.kernel_id == as_text(here.kernel_id)) & (columns.kernel_id != "")
     if here.notebook:
         return query.where((columns.notebook == as_text(here.notebook)) | of_kernel)
-    return query.where(of_kernel if here.kernel_id else columns.project == as_text(here.project))
+    if here.kernel_id:
+        return query.where(of_kernel)
+    in_folder, own = columns.project == as_text(here.project), schema.runs.alias()
+    if not here.owner:
+        return query.where(in_folder)
+    none_of_its_own = ~exists().where(own.c.owner == here.owner, own.c.lineage == "")
+    return query.where((columns.owner == here.owner) | in_folder & none_of_its_own)
 
 
 def approvals(journal: Journal, *, limit: int = 100, pending_only: bool = False) -> list[ApprovalRow]:

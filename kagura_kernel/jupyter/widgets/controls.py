@@ -215,8 +215,13 @@ class Drawing:
         line: ui.Words = ("…",) if above else fold.line
         if not _moves(fold.inside):
             return self._box([*above, *self._still((ui.Fold(line, fold.inside, fold.key, fold.look, fold.is_open),))])
-        opens = self._keep(f"fold {fold.key}", ipywidgets.Accordion, selected_index=0 if fold.is_open else None)
+        key = f"fold {fold.key}"
+        is_new = key not in self._before and key not in self._kept
+        opens = self._keep(key, ipywidgets.Accordion)
         opens.children, opens.titles = [self._box(self._all(fold.inside, scope))], [words_in_text(line)]
+        if is_new and fold.is_open:
+            # Nothing can be chosen before it is there.
+            opens.selected_index = 0
         return self._box([*above, opens])
 
     def _field(self, block: ui.Field, scope: Scope) -> Widget:

@@ -124,6 +124,20 @@ def test_a_part_that_is_drawn_anew_keeps_its_buttons_and_what_was_typed():
     assert secret.comm is None
 
 
+def test_what_is_open_opens_with_its_buttons_and_stays_as_somebody_has_left_it():
+    def file(more=""):
+        inside = (ui.Line((ui.Button("Keep mine", "discard"), more)),)
+        return (ui.Fold(("a.txt",), inside, "file:a", is_open=True), ui.Fold(("b.txt",), inside, "file:b"))
+
+    page = Page(files=file())
+    opened, closed = page.all(ipywidgets.Accordion)
+    assert (opened.selected_index, closed.selected_index) == (0, None)
+    opened.selected_index = None
+    page.card.show({"files": file("anew")})
+    assert page.all(ipywidgets.Accordion)[0] is opened
+    assert opened.selected_index is None
+
+
 def test_a_time_that_begins_anew_does_so_and_a_lease_shows_how_much_of_its_longest_is_left():
     count = (ui.Countdown(300.0, 300.0, "no answer is a no"),)
     lease = ui.Group((ui.Line((ui.Clock(600.0, "expires", "10:00"),)),), data={"lease": "lea-1"})

@@ -241,6 +241,25 @@ def test_last_is_the_run_of_the_notebook_in_which_it_is_said(cockpit, capsys, tm
         steer(cockpit, in_notebook("k-3"), "apply last")
 
 
+def test_last_is_a_run_of_its_own_in_a_kernel_that_nobody_told_of_its_notebook(cockpit, capsys, tmp_path, monkeypatch):
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    shell = in_notebook("")
+    shell.kernel.parent.connection_file = "/tmp/tmp1x2y.json"
+    files = {name: tmp_path / f"{name}.txt" for name in ("theirs", "mine", "later")}
+    for file in files.values():
+        file.write_text("kept\n")
+    proposes_to_delete(cockpit, SampleRun("run-theirs"), files["theirs"], owner="host:1:1")
+    steer(cockpit, shell, "discard last")
+    assert "run-theirs" in capsys.readouterr().out
+    proposes_to_delete(cockpit, SampleRun("run-mine"), files["mine"], owner=process_owner())
+    proposes_to_delete(cockpit, SampleRun("run-later"), files["later"], owner="host:1:1")
+    steer(cockpit, shell, "apply last")
+    assert capsys.readouterr().out == f"run-mine in {tmp_path}:\napplied: mine.txt\n"
+    with pytest.raises(UsageError, match="nothing to stop"):
+        steer(cockpit, shell, "kill last")
+
+
 def test_the_last_question_is_one_of_this_notebook_and_so_is_the_last_run_that_goes_on(cockpit, capsys, monkeypatch):
     mine, theirs = SampleRun("run-mine", at=SystemClock().now()), SampleRun("run-theirs", at=SystemClock().now())
     for number, run in enumerate((mine, theirs), 1):
