@@ -151,7 +151,11 @@ class _Applying:
     def _move(self, moved: Moved) -> None:
         count = len(self._place.ahead(moved.after, moved.before)) or len(self._branch.commits)
         _move(
-            self._project.repository, moved.ref, moved.before, moved.after, f"{self._run_id} applied, {count} commit(s)"
+            self._project.repository,
+            moved.ref,
+            moved.before,
+            moved.after,
+            f"{self._run_id} applied, {count} {'commit' if count == 1 else 'commits'}",
         )
 
     def _with_files(self, moved: Moved, changes: Sequence[TreeChange]) -> Moved:

@@ -142,8 +142,9 @@ class ChangeConflict(WorkspaceError):
     code = "ERR_CHANGE_CONFLICT"
 
     def __init__(self, paths: Sequence[str]) -> None:
+        files = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
         super().__init__(
-            f"{len(paths)} file(s) changed in the project since the run began and were left alone: {', '.join(paths)}. "
+            f"{files} changed in the project since the run began and left alone: {', '.join(paths)}. "
             "`changes RUN` shows both sides. `discard RUN PATH` keeps the project's, and `apply RUN PATH` takes the "
             "run's with `--conflict theirs`, or both with `--conflict merge`."
         )
