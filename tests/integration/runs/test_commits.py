@@ -55,7 +55,7 @@ def test_a_fast_forward_takes_branch_index_and_files_along_and_undo_brings_them_
     committing.settle("apply", run)
     assert (repository.subjects, repository.status) == (["third", "second", "first"], "")
     assert repository.git("rev-parse", "main") == committing.branches(run)["main"].head
-    assert repository.git("reflog", "-1", "--format=%gs") == f"kagura: {run.run_id} applied, 2 commit(s)"
+    assert repository.git("reflog", "-1", "--format=%gs") == f"kagura: {run.run_id} applied, 2 commits"
     assert committing.states(run) == {"a.txt": "applied", "b.txt": "applied"}
     with pytest.raises(NotThisTime):
         committing.settle("apply", run)
