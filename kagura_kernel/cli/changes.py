@@ -58,7 +58,7 @@ def changes(arguments: SimpleNamespace) -> int:
         if arguments.json:
             print(as_json([asdict(change) for change in found]))
         elif not found:
-            print(no_changes(journal, run_id))
+            print(no_changes(journal, run_id, told_run(journal, run_id)))
         else:
             _show(told_run(journal, run_id), found, sides, desk)
     if not arguments.json:

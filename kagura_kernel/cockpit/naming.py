@@ -101,11 +101,11 @@ def told_run(journal: Journal, run_id: str) -> str:
     return _told(found[0]) if found else run_id
 
 
-def no_changes(journal: Journal, run_id: str) -> str:
-    """What to say of a run that changed no files, or whose files are not known yet."""
+def no_changes(journal: Journal, run_id: str, told: str) -> str:
+    """What to say of a run, called `told`, that changed no files, or whose files are not known yet."""
     goes_on = any(row.run_id == run_id and owner_alive(row.owner) for row in views.unfinished(journal))
     how = "goes on: what it changes is known when it is over" if goes_on else "changed no files"
-    return f"{told_run(journal, run_id)} {how}."
+    return f"{told} {how}."
 
 
 def run_to_stop(journal: Journal, word: str, here: Here, nothing: str = "nothing to stop") -> str:

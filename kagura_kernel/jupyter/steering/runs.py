@@ -345,14 +345,13 @@ def changes(asked: Asked) -> None:
 
     run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
     found = by_path(asked.cockpit.changes(run_id))
+    run = _run_told(asked, run_id)
     if not found and not asked.cockpit.commits_desk.branches(run_id):
-        tell(no_changes(asked.cockpit.journal, run_id))
+        tell(no_changes(asked.cockpit.journal, run_id, run or "The run"))
         return
-    surface = surface_of(asked.shell)
-    # What differs every time is no output where nobody looks and the next execution is compared with this one.
-    if surface is not Surface.HEADLESS:
-        tell(f"{told_run(asked.cockpit.journal, run_id)}:")
-    show_changes(asked.cockpit, run_id, found, surface)
+    if run:
+        tell(f"{run}:")
+    show_changes(asked.cockpit, run_id, found, surface_of(asked.shell))
 
 
 def commits(asked: Asked) -> pd.DataFrame:
