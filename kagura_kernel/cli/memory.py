@@ -83,7 +83,7 @@ def _cells(found: Recalled, now: datetime) -> tuple[str, ...]:
     memory = found.memory
     return (
         memory.id,
-        "trusted" if memory.tier is Tier.TRUSTED else "NOT trusted",
+        ("trusted" if memory.tier is Tier.TRUSTED else "NOT trusted") + (", pinned" if memory.pinned else ""),
         memory.type,
         memory_words.source_words(memory.source),
         memory_words.age_words(now - memory.at),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kagura_kernel.cockpit.lines.helping import WIDTH
 from kagura_kernel.domain.asked import asked_line
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.domain.visible import visible
@@ -68,12 +70,17 @@ def _lines(fact: _Fact) -> Iterator[str]:
         return
     part = bool(fact.tone)
     name, state = (f"{fact.name:<11}", f"{fact.state:<5}") if part else (fact.name, fact.state)
-    yield f"{fact.what:<9} {'  '.join(filter(None, (name, state, fact.told)))}"
     margin = " " * (30 if part else 10)
+    yield _wrapped(f"{fact.what:<9} {'  '.join(filter(None, (name, state, fact.told)))}", margin)
     if fact.commands:
         yield f"{margin}{'   or   '.join(fact.commands)}"
     if fact.more:
-        yield f"{margin}{fact.more}"
+        yield _wrapped(f"{margin}{fact.more}", margin)
+
+
+def _wrapped(line: str, margin: str) -> str:
+    """A front end would break a long line in the middle of a word, and go on at the left edge."""
+    return textwrap.fill(line, WIDTH, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False)
 
 
 def _row(fact: _Fact) -> tuple[str, ui.Words]:

@@ -127,6 +127,7 @@ def test_changes_say_what_is_so_now_in_a_terminals_words(typed, memory):
         "    said then: no cmake ⟨U+001B⟩[2J",
     ]
     assert json.loads(typed("memory", "pin", one, "--json")[1])[0]["pinned"] is True
+    assert f"{one}  trusted, pinned  note" in typed("memory", "list")[1]
     assert f"`kagura-kernel memory restore {one}`" in typed("memory", "forget", one)[1]
     code, _, err = typed("memory", "demote", "mem-none")
     assert code == 2

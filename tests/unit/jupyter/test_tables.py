@@ -182,6 +182,15 @@ def test_sentences_of_the_status_end_in_one_full_stop():
     assert [line[-6:] for line in lines[1:3]] == ["there.", "s not."]
 
 
+def test_long_facts_of_the_status_go_on_in_their_column_and_break_no_word():
+    box = PartStatus("docker", ok=False, reason=f"no daemon {'answers ' * 12}", advice="Start one. " * 9)
+    told = status_text(StatusReport(boxes=(box,), brains=(PartStatus("claude", ok=False, reason="no key " * 20),)))
+    lines = [line for line in told.splitlines() if line[:3] in ("box", "bra", "   ")]
+    assert len(lines) > 5  # noqa: PLR2004 - each of the three takes two
+    assert max(map(len, lines)) <= 100  # noqa: PLR2004 - as wide as the help
+    assert all(line[:30].isspace() and line[30] != " " for line in lines if line.startswith(" "))
+
+
 def test_the_status_reads_from_the_top():
     report = StatusReport(
         running=(run_row(),),
