@@ -186,8 +186,8 @@ def test_long_facts_of_the_status_go_on_in_their_column_and_break_no_word():
     box = PartStatus("docker", ok=False, reason=f"no daemon {'answers ' * 12}", advice="Start one. " * 9)
     told = status_text(StatusReport(boxes=(box,), brains=(PartStatus("claude", ok=False, reason="no key " * 20),)))
     lines = [line for line in told.splitlines() if line[:3] in ("box", "bra", "   ")]
-    assert len(lines) > 5  # noqa: PLR2004 - each of the three takes two
-    assert max(map(len, lines)) <= 100  # noqa: PLR2004 - as wide as the help
+    assert len(lines) > 5
+    assert max(map(len, lines)) <= 100
     assert all(line[:30].isspace() and line[30] != " " for line in lines if line.startswith(" "))
 
 
