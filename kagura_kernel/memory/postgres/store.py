@@ -9,6 +9,7 @@ A step is never edited once it has been released; a change of the tables is a ne
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -167,7 +168,8 @@ def _parsed(url: str) -> URL:
 
 def _without_password(url: URL) -> str:
     place = {name: value for name, value in url.query.items() if name in _HARMLESS}
-    bare = URL.create(url.drivername, url.username, None, url.host, url.port, url.database, place)
+    scheme = "postgresql" if url.drivername == _DIALECT else url.drivername
+    bare = URL.create(scheme, url.username, None, url.host, url.port, url.database, place)
     return bare.render_as_string()
 
 
@@ -175,7 +177,8 @@ def _why(error: SQLAlchemyError) -> tuple[str, str]:
     if isinstance(error, PoolEmpty):
         return "too many threads of this process use it at once", "Wait, or use fewer"
     cause = error.orig if isinstance(error, DBAPIError) else None
-    words = " ".join(str(cause or error).split())
+    # The driver asks back, and what to do is said by us.
+    words = re.sub(r" Is the server running [^?]*\?", "", " ".join(str(cause or error).split()))
     state = getattr(cause, "sqlstate", None) or _state_in(words)
     if state in _STATES:
         return _STATES[state]
