@@ -140,7 +140,7 @@ discard = undo = apply
 
 def _show(run: str, changes: Sequence[FileChange], sides: Mapping[str, BothSides], desk: ChangeDesk) -> None:
     print(f"{run}:")
-    print(changes_text(by_path(changes)))
+    print(changes_text(by_path(changes), len(changes)))
     for change in changes:
         if (both := sides.get(change.path)) is not None:
             print(f"\n{sides_text(change, both).rstrip()}")

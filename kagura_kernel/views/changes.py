@@ -174,10 +174,10 @@ def _fold_of(folder: str, those: Sequence[FileChange], shown: Sequence[FileChang
     )
 
 
-def changes_text(changes: Mapping[str, FileChange]) -> str:
-    """The card in text."""
+def changes_text(changes: Mapping[str, FileChange], most: int = _SHOWN_FILES) -> str:
+    """The card in text, with as many files as the card shows."""
     lines = [f"[{changed(changes.values())}: {summary(changes)}]"]
-    for change in first_what_runs(changes):
+    for change in first_what_runs(changes)[:most]:
         figures = f"  {words}" if (words := _figures(change)) else ""
         badge = f"  [{RUNS}: {visible(change.runs)}]" if change.runs else ""
         why = f": {visible(change.reason)}" if change.reason and change.state == "protected" else ""
@@ -186,6 +186,8 @@ def changes_text(changes: Mapping[str, FileChange]) -> str:
         note += f"  [{UNSEEN}]" if MARKER.search(change.diff) else ""
         note += f"  [{parts}]" if (parts := _parts_words(change)) else ""
         lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{badge}{note}{state}")
+    if (left := len(changes) - most) > 0:
+        lines.append(f"… and {counted(left, 'more file')}")
     return "\n".join(lines)
 
 

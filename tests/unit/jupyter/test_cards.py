@@ -233,6 +233,13 @@ def test_the_text_says_of_a_file_without_a_diff_why(story, words, keys):
     assert changes_text({"x.bin": change}).splitlines()[1] == f"{change.status[0].upper()} x.bin  {words}"
 
 
+def test_the_text_of_a_card_has_as_many_files_as_the_card(story):
+    changes = {f"{number:03}": story.change(f"{number:03}", status="modified") for number in range(203)}
+    lines = changes_text(changes).splitlines()
+    assert (len(lines), lines[-2][:5], lines[-1]) == (202, "M 199", "… and 3 more files")
+    assert len(changes_text(changes, len(changes)).splitlines()) == 204
+
+
 def test_a_diff_has_line_numbers_and_counts_without_its_headers():
     diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,3 @@\n same\n-old\n+new\n+++ more\n\\ No newline at end of file"
     assert counts(diff) == (2, 1)
