@@ -188,6 +188,8 @@ def _cost_cells(row: CostRow) -> tuple[str, ...]:
 def _sum(rows: list[CostRow]) -> str:
     usd, unpriced = spent(rows)
     more = f", and {unpriced} of unknown price" if unpriced else ""
+    if len(rows) == 1 and rows[0].children and rows[0].total_usd is not None:
+        more += f", and ${rows[0].total_usd:.4f} with {counted(rows[0].children, 'child', 'children')}"
     return f"${usd:.4f} for {counted(len(rows), 'run')}{more}."
 
 

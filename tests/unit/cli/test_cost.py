@@ -54,6 +54,7 @@ def test_what_children_cost_stands_beside_their_parent_and_is_summed_once(journa
     assert child.split()[-2:] == ["0.5000", "-"]
     assert parent.split()[-3:] == ["0.2500", "0.7500", "(1)"]
     assert total == "$0.7500 for 2 runs."
+    assert prints("cost", "run-1").splitlines()[-1] == "$0.2500 for 1 run, and $0.7500 with 1 child."
     [row] = json.loads(prints("cost", "run-1", "--json"))
     assert (row["usd"], row["children"], row["children_usd"], row["total_usd"]) == (0.25, 1, 0.5, 0.75)
 
