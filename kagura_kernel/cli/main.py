@@ -12,6 +12,7 @@ here, which is imported when it is called, so that `--help` and every other comm
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -87,8 +88,21 @@ def _answered(words: list[str]) -> int:
     except KaguraError as error:
         print(told(error), file=sys.stderr)
         return exit_code(error)
+    except FileNotFoundError:
+        if _is_somewhere():
+            raise
+        print(told(UsageError("The working directory is gone: go to another one first.")), file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _is_somewhere() -> bool:
+    """Whether the working directory is still there: paths without it are found nowhere."""
+    try:
+        return bool(os.getcwd())  # noqa: PTH109 - pathlib is imported by what needs it
+    except FileNotFoundError:
+        return False
 
 
 def told(error: KaguraError) -> str:

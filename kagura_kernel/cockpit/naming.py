@@ -7,8 +7,10 @@ an emergency must not read that all is well.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,7 +62,10 @@ def working_directory() -> Path:
 
 def here_of(place: CellPlace | None = None, project: Path | None = None) -> Here:
     """Where a cell stands; where that is not known, the folder: the one that is given, or that of this process."""
-    folder = str((project or working_directory()).resolve())
+    folder = str(project or working_directory())
+    with suppress(FileNotFoundError):
+        # What is relative cannot be resolved in a folder that is gone.
+        folder = os.path.realpath(folder)
     if place is None:
         return Here(folder)
     unknown = not place.notebook and not place.kernel_id

@@ -38,4 +38,11 @@ def _shell() -> Any:
     from traitlets.config import Config
 
     quiet = Config({"HistoryManager": {"enabled": False}, "InteractiveShell": {"colors": "nocolor"}})
-    return InteractiveShell.instance(user_module=sys.modules["__main__"], config=quiet)
+    shell = InteractiveShell.instance(user_module=sys.modules["__main__"], config=quiet)
+    vars(shell)["enable_matplotlib"] = _figures_as_ever
+    return shell
+
+
+def _figures_as_ever(gui: str | None = None) -> tuple[str, str]:
+    """What `%matplotlib` comes to: figures are shown here whatever it names, and nobody would see a window."""
+    return gui or "", "agg"

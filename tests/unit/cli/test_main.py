@@ -374,6 +374,21 @@ def test_a_word_of_the_notebook_becomes_a_command_where_there_is_one(text, typed
     assert for_terminal(text) == typed
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("plugin", "scan", "."), "ERR_USAGE: The working directory is gone: go to another one first."),
+        (("runs", "last"), "ERR_RUN_UNKNOWN: "),
+    ],
+)
+@pytest.mark.usefixtures("journal")
+def test_a_working_directory_that_is_gone_is_no_fault_of_ours(words, said, tmp_path, monkeypatch, refuses):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert refuses(*words).startswith(said)
+
+
 @pytest.mark.parametrize("word", ["runs", "kill run-1", "leases", "revoke lea-1", "approve app-1"])
 def test_what_becomes_a_command_is_one_on_both_sides(word):
     here = for_terminal(f"%kagura {word}").removeprefix("kagura-kernel ")

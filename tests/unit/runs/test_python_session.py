@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -131,3 +133,12 @@ async def test_a_program_that_forks_leaves_one_behind(program: Program) -> None:
     code = "import os\nchild = os.fork()\nif child: os.wait()\nprint('child' if not child else 'parent')"
     assert (await program(code)).stdout.text == "child\nparent\n"
     assert (await program("child > 0")).stdout.text == "True\n"
+
+
+def test_a_line_that_prepares_figures_for_a_notebook_changes_nothing_here() -> None:
+    program = (
+        "from kagura_kernel.runs.box_runner.magics import plain\n"
+        "exec(plain(b'%matplotlib inline\\n%matplotlib\\nprint(42)\\n', SyntaxError()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stderr, done.stdout) == ("", "Using matplotlib backend: agg\n42\n")
