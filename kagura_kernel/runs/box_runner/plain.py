@@ -43,9 +43,14 @@ def encode(value: Any, path: Callable[[pathlib.PurePath], str] = str) -> tuple[b
 class _Encoder:
     def __init__(self, path: Callable[[pathlib.PurePath], str]) -> None:
         self._path = path
+        self._count = 0
         self.tuples = False
 
     def encoded(self, value: Any, where: str, depth: int) -> Any:
+        self._count += 1
+        if self._count > MAX_VALUES:
+            # Before somebody waits for all of them.
+            raise CannotCross(f"it holds more than the {MAX_VALUES:,} plain values that may cross. {_ADVICE}")
         if depth > MAX_DEPTH:
             raise CannotCross(f"it is nested more than {MAX_DEPTH} levels deep, or holds itself")
         if value is None or type(value) in (bool, str, float):

@@ -264,3 +264,11 @@ def test_a_value_that_holds_itself_is_refused():
 def test_a_bomb_or_a_wrong_mark_is_refused(data):
     with pytest.raises(CannotCross):
         plain.decode(data)
+
+
+def test_a_list_of_more_values_than_may_cross_is_refused_before_all_of_it_is_looked_at(monkeypatch):
+    monkeypatch.setattr(plain, "MAX_VALUES", 3)
+    assert plain.encode([1]) == (b"[1]", False)
+    with pytest.raises(CannotCross, match="more than the 3 plain values that may cross"):
+        # The last one could not cross either, and is not looked at.
+        plain.encode([1, 2, 3, object()])
