@@ -121,6 +121,8 @@ _UNPRINTED = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u
 _TIED = "\u00a0"
 _HERE = {
     "run the cell again": "try again",
+    # In a notebook its card says how.
+    " and go on from there.": " and go on from there with `--resume last`.",
     "restart the kernel": "start again",
     "Start the kernel in": "Start in",
     "before the kernel starts": "before you start",

@@ -345,8 +345,10 @@ class LogFrame(pd.DataFrame):
             return "Nothing has happened to it yet."
         return "\n".join(map(_happened, self.to_dict("records")))
 
-    def _repr_html_(self) -> str:
-        """The usual table, with the whole texts."""
+    def _repr_html_(self) -> str | None:
+        """The usual table, with the whole texts; none where a sentence says more."""
+        if self.empty:
+            return None
         with pd.option_context("display.max_colwidth", None):
             told = pd.DataFrame(self).to_html(max_rows=pd.get_option("display.max_rows"))
         return f'<div class="{NO_FORMULAS}">{told}</div>'

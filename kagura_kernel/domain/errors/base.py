@@ -164,7 +164,7 @@ class BudgetExhausted(KaguraError):
     def __init__(self, spent_usd: float, budget_usd: float) -> None:
         super().__init__(
             f"The run spent ${spent_usd:.4f} of its budget of ${budget_usd:.4f} and was stopped. "
-            "Give it more with `--budget USD`; with `--resume last` it goes on from there."
+            "Give it more with `--budget USD` and go on from there."
         )
         self.spent_usd = spent_usd
         self.budget_usd = budget_usd

@@ -206,8 +206,7 @@ class TurnsExhausted(RunError):
     def __init__(self, turns: int) -> None:
         used = "its one turn" if turns == 1 else f"all of its {turns} turns"
         super().__init__(
-            f"The brain used {used} and was stopped. "
-            "Give it more with `--max-turns N`; with `--resume last` it goes on from there."
+            f"The brain used {used} and was stopped. Give it more with `--max-turns N` and go on from there."
         )
         self.turns = turns
 
