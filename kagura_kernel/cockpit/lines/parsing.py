@@ -215,6 +215,8 @@ def _choice(text: str, slot: Slot) -> str:
         raise Unreadable(f"{text!r} is none of {', '.join(known)}: {MODES[text]}")
     meant = near(text, known)
     hint = f". Did you mean {meant}?" if meant else ""
+    if len(known) == 1:
+        raise Unreadable(f"{text!r} is not {known[0]}, which is all that can stand here{hint}")
     raise Unreadable(f"{text!r} is none of {', '.join(known)}{hint}")
 
 

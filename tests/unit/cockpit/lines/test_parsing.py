@@ -122,6 +122,7 @@ def test_a_line_becomes_a_command_with_its_values(line, name, values):
         ("audit", "Did you mean `%kagura plugin audit`?"),
         ("list", "Did you mean `%kagura memory list` or `%kagura plugin list` or `%kagura plugin repository list`?"),
         ("kit add", "It needs one of aws, cloudflare, gcp."),
+        ("setup memory", "'memory' is not brain, which is all that can stand here."),
         ("egress lgo", "There is no command 'egress lgo'. Did you mean 'egress log'? Known: egress log, egress check."),
         ("egress", "`%kagura egress` needs one more word: `%kagura egress log`, `%kagura egress check`."),
         ("kill", "%kagura kill: It needs a RUN.\nusage: %kagura kill RUN …"),
