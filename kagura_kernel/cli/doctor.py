@@ -253,7 +253,7 @@ def _providers() -> Iterator[Finding]:
         names = sorted(load_providers(os.environ))
     except errors.ConfigurationError as error:
         yield Finding(
-            "credential providers", FAIL, error.message, "mend that file; docs/operations.md says what it may hold"
+            "credential providers", FAIL, error.message, "mend that file; docs/credentials.md says what it may hold"
         )
         return
     yield Finding("credential providers", OK, ", ".join(names) or "none")
