@@ -67,17 +67,22 @@ def as_data(outcome: RunOutcome) -> dict[str, Any]:
 
 
 def waiting_changes(view: RunView, run_id: str) -> str:
-    """What to type about changes that wait for a word; empty where none does."""
-    waiting = sum(change.state in {"proposed", "conflict"} for change in view.changes.values())
-    if not waiting:
-        return ""
+    """What to type about changes and commits that wait for a word, a line for each; empty where none does."""
     from kagura_kernel.render.figures import counted
 
-    verb, them = ("waits", "it") if waiting == 1 else ("wait", "them")
-    return (
-        f"{counted(waiting, 'changed file')} {verb} for you: `kagura-kernel changes {run_id}` shows {them}, "
-        f"`kagura-kernel apply {run_id}` brings {them} into the project."
-    )
+    lines = []
+    if waiting := sum(change.state in {"proposed", "conflict"} for change in view.changes.values()):
+        verb, them = ("waits", "it") if waiting == 1 else ("wait", "them")
+        lines.append(
+            f"{counted(waiting, 'changed file')} {verb} for you: `kagura-kernel changes {run_id}` shows {them}, "
+            f"`kagura-kernel apply {run_id}` brings {them} into the project."
+        )
+    if branches := sum(branch.waits for branch in view.branches.values()):
+        lines.append(
+            f"Commits on {counted(branches, 'branch', 'branches')} wait for you: `kagura-kernel commits {run_id}` "
+            f"shows them, `kagura-kernel apply {run_id} --commits` brings them into the project."
+        )
+    return "\n".join(lines)
 
 
 class QuietProgress:

@@ -13,6 +13,7 @@ from kagura_kernel.cli.run_outcome import QuietProgress, as_data, exit_code, tro
 from kagura_kernel.cli.run_terminal import Keyboard, TerminalProgress, end_line, under_way_line
 from kagura_kernel.cockpit.commands import KAGURA, OF_A_RUN
 from kagura_kernel.cockpit.lines.parsing import parse_line
+from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.errors import ApprovalExpired, UsageError
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.domain.grammar import NOTEBOOK, Surface
@@ -250,6 +251,16 @@ def test_where_nobody_looks_what_was_refused_is_said_at_the_end(title, begins, c
     assert told.out == ""
     assert told.err == f"{begins}Denied by policy: nobody is here who could be asked\n"
     assert waiting_changes(view, "run-1") == ""
+
+
+def test_commits_that_wait_are_said_at_the_end_too():
+    run = SampleRun()
+    kept, gone = CommittedBranch("main", "1" * 40, "2" * 64), CommittedBranch("other", "3" * 40)
+    view = RunView().apply_all([run.started(), run.committed(kept, gone), run.finished()])
+    assert waiting_changes(view, "run-1") == (
+        "Commits on 1 branch wait for you: `kagura-kernel commits run-1` shows them, "
+        "`kagura-kernel apply run-1 --commits` brings them into the project."
+    )
 
 
 def test_a_picture_is_said_in_words(capsys, monkeypatch):
