@@ -447,8 +447,9 @@ def _plainly(value: object, plain: Callable[[str], str]) -> object:
 
 def _asks(agent: ResolvedAgent) -> Iterator[str]:
     definition = agent.definition
+    hosts = ["any other host after a question" if host == "ask" else host for host in definition.net_hosts()]
     asked = [
-        f"to reach {', '.join(definition.net_hosts())}" if definition.net_hosts() else "",
+        f"to reach {', '.join(hosts)}" if hosts else "",
         f"to hold {', '.join(definition.grants.credentials)}" if definition.grants.credentials else "",
         "to change the project as it goes" if definition.write is WriteMode.THROUGH else "",
     ]

@@ -113,7 +113,10 @@ def test_what_an_own_agent_asks_for_is_as_if_it_was_typed(make_desk, tmp_path):
     agents.mkdir(parents=True)
     (agents / "analyst.yaml").write_bytes((tmp_path / "home" / "sales" / "analyst.yaml").read_bytes())
     (agents / "broken.yaml").write_text("name: Broken Name\nwhat: ever\n")
+    (agents / "asker.yaml").write_text("name: asker\ngrants: {net: [example.org, ask]}\n")
     desk = make_desk()
+    asked = "it asks to reach example.org, any other host after a question, which is as if you had typed it"
+    assert asked in plan_lines(desk.plan("asker"))
     lines = plan_lines(desk.plan("analyst"))
     assert lines[0] == "agent data-analyst (one of your agents)"
     assert "it asks to reach python-packages, which is as if you had typed it" in lines
