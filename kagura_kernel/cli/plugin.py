@@ -258,7 +258,7 @@ def plugin_sign(found: Cockpit, arguments: SimpleNamespace) -> int:
     made = "" if arguments.key.exists() else f" with a new key, which {arguments.key} holds from now on"
     signed = found.plugins.shelf.sign(arguments.path, arguments.key, arguments.author, by=person(), via=VIA)
     said = (
-        f"{arguments.path} is signed by {signed.author}{made}. Whoever trusts you needs your public key:\n"
+        f"{arguments.path} is signed by {signed.author}{made}: whoever trusts you needs your public key:\n"
         f"  kagura-kernel plugin trust {shlex.quote(signed.author)} {signed.key}"
     )
     return tell(arguments, asdict(signed), said)
