@@ -62,7 +62,7 @@ def length(header: bytes | bytearray | memoryview, most: int = MAX_BYTES) -> int
     """How long the body is that this header announces. Raises `FrameError`: longer than `most`, or empty."""
     (count,) = HEADER.unpack(header)
     if not 0 < count <= most:
-        raise FrameError(f"it is {count} bytes long, and {most} are allowed")
+        raise FrameError(f"it is {count:,} bytes long, and {most:,} are allowed")
     return int(count)
 
 
@@ -72,7 +72,7 @@ def check(data: bytes | bytearray | memoryview, most: int = MAX_BYTES) -> None:
     Raises `FrameError`: too long, too deep, too many lists and objects.
     """
     if len(data) > most:
-        raise FrameError(f"it is {len(data)} bytes long, and {most} are allowed")
+        raise FrameError(f"it is {len(data):,} bytes long, and {most:,} are allowed")
     body = bytes(data)
     if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
         return

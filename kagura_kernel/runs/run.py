@@ -62,7 +62,7 @@ _CODE = "The cell's code"
 
 NONE_ENABLED = (
     f"No plugin is enabled in this session, so there is no {BOXED_PACKAGE} in its boxes. `%kagura plugin list` shows "
-    "which there are, `%kagura plugin enable NAME` enables one."
+    "which there are and what keeps one out, `%kagura plugin enable NAME` enables one."
 )
 """For a program that looks for a plugin where none is."""
 

@@ -152,8 +152,8 @@ async def test_an_id_may_be_used_again_when_its_call_is_over(serve):
     ("data", "why"),
     [
         (struct.pack(">I", 0), "0 bytes"),
-        (struct.pack(">I", 5 * 2**20), "5242880 bytes"),
-        (struct.pack(">I", 2**32 - 1), "4294967295 bytes"),
+        (struct.pack(">I", 5 * 2**20), "5,242,880 bytes"),
+        (struct.pack(">I", 2**32 - 1), "4,294,967,295 bytes"),
         (frame(b"no json"), "no JSON"),
         (frame(b"\xff\xfe{}"), "no JSON"),
         (frame(b'{"id": NaN}'), "NaN"),
