@@ -523,10 +523,15 @@ class _Form:
             try:
                 found = tuple(read(argument, word) for word in mine)
             except Unreadable as why:
-                self.fail(str(why))
+                self.fail(f"{why}{self._with_commas()}")
             values[argument.name] = found if argument.many else found[0] if found else argument.default
         if placed:
             self._refuse_rest(placed[0])
+
+    def _with_commas(self) -> str:
+        """What somebody may not know who gives an option several values: no comma, and the next one is a word."""
+        lists = [one.flags[-1] for one in self._options.values() if one.commas and one.flags[-1] in self._given]
+        return f"; several values of {lists[-1]} have commas, as in `{lists[-1]} a,b`" if lists else ""
 
     def _refuse_option(self, flag: str) -> NoReturn:
         # Without the dashes, which all options share.
@@ -546,7 +551,7 @@ class _Form:
             meant = near(word, known)
             hint = f" Did you mean {meant}?" if meant not in ("", word) else ""
             hint += "" if self._arguments else f" The {self._cell.body} goes into the lines below."
-            self.fail(f"there is no word {word!r} here.{hint}")
+            self.fail(f"there is no word {word!r} here{self._with_commas()}.{hint}")
         if self.siblings:
             raise UnknownName("command", f"{self.siblings[0].split()[0]} {word}", list(self.siblings))
         self.fail(f"it takes no {word!r}")

@@ -208,3 +208,17 @@ def test_there_are_two_cell_magics():
 def test_an_option_of_the_other_magic_says_whose_it_is():
     with pytest.raises(UsageError, match=r"no option '--agent' here\. It is one of %%kagura\."):
         parse_cell_line(cell_magic("sandbox"), "bash --agent reviewer")
+
+
+@pytest.mark.parametrize(
+    ("magic", "line", "said"),
+    [
+        ("sandbox", "-i a b", "'b' is none of python, bash; several values of --in have commas, as in `--in a,b`."),
+        ("kagura", "--net a.org b.org", "There is no word 'b.org' here; several values of --net have commas,"),
+        ("kagura", "fix it", "There is no word 'fix' here. The task goes"),
+    ],
+)
+def test_a_second_value_without_a_comma_says_how_it_is_written(magic, line, said):
+    with pytest.raises(UsageError) as caught:
+        parse_cell_line(cell_magic(magic), line)
+    assert said in caught.value.message
