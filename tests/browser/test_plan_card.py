@@ -93,7 +93,7 @@ def test_a_plan_shows_what_it_rests_on_and_its_budget_can_be_another_one(asked, 
     expect(question).to_contain_text(f"Similar runs: {expected.runs}, of which {expected.failed} did not go well")
     expect(question).to_contain_text(re.compile(r"Plan: about \$0\.\d+"))
     line = output.locator(".kg-learned details", has_text="Expected: $0.")
-    expect(line).to_contain_text(f"{expected.failed} of them failed; {len(planned.lessons)} lesson")
+    expect(line).to_contain_text(f"from 1 similar run, which failed; {len(planned.lessons)} lesson")
     # What a person may let the agent read lies open.
     expect(line.get_by_text("REGION is not set")).to_be_visible()
     for row in line.locator("tr").all():

@@ -6,8 +6,13 @@ import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
 /** Markdown, and what a `kagura` kernel calls its language. */
 const PROSE = 'text/x-ipythongfm';
 
+const PYTHON = 'text/x-ipython';
+
 /** How a cell begins that is an agent's task in a kernel of another language. */
 const TASK = /^\s*%%kagura\b/;
+
+/** How one begins that is code in a `kagura` kernel. */
+const CODE = /^\s*%%(?!kagura\b)/;
 
 export const tasksPlugin: JupyterFrontEndPlugin<void> = {
   id: 'kagura-kernel:tasks',
@@ -38,15 +43,16 @@ function followCell(notebook: Notebook, cell: Cell, languages: IEditorLanguageRe
   let wasTask = false;
   const look = async () => {
     // An editor takes the language that was loaded last, and not the one that it was told last.
-    await Promise.all([notebook.codeMimetype, PROSE].map(type => languages.getLanguage(type)));
+    await Promise.all([notebook.codeMimetype, PYTHON, PROSE].map(type => languages.getLanguage(type)));
     if (cell.isDisposed) {
       return;
     }
+    const source = model.sharedModel.getSource();
     const isKernels = notebook.codeMimetype === PROSE;
-    const isTask = isKernels || TASK.test(model.sharedModel.getSource());
-    const mimeType = isTask ? PROSE : notebook.codeMimetype;
+    const isTask = isKernels ? !CODE.test(source) : TASK.test(source);
+    const mimeType = isTask ? PROSE : isKernels ? PYTHON : notebook.codeMimetype;
     // The notebook sets it too, whenever it hears what the kernel speaks.
-    if ((isTask || wasTask) && model.mimeType !== mimeType) {
+    if ((isTask || wasTask || isKernels) && model.mimeType !== mimeType) {
       model.mimeType = mimeType;
     }
     if (isTask !== wasTask) {
