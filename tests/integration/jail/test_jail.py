@@ -168,7 +168,7 @@ async def test_the_traceback_of_a_defect_is_in_the_log_with_the_plugins_own_line
         (MODULE, "echo", [1, 2], "too many positional"),
         (MODULE, "echo", [float("nan")], "a number that JSON has not"),
         (MODULE, "echo", [b"bytes"], "bytes is not JSON"),
-        (MODULE, "echo", ["x" * 5_000_000], "4194304 are allowed"),
+        (MODULE, "echo", ["x" * 5_000_000], "4,194,304 are allowed"),
     ],
 )
 async def test_a_call_that_cannot_be_made_is_refused_and_harms_nothing(usual, module, function, arguments, text):
