@@ -26,6 +26,7 @@ from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.cockpit.sweeping import Sweep
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.former_names import former_variables
+from kagura_kernel.domain.settings import mistyped_variables
 from kagura_kernel.journal.checkpoints import drop_old, named_contents
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import mark_lost, process_owner
@@ -207,7 +208,8 @@ async def _probe(boxes: Boxes, brains: Iterable[BrainProvider]) -> tuple[Sequenc
 def _others(telemetry: Telemetry | None, environ: Mapping[str, str]) -> list[PartStatus]:
     told = telemetry_status(telemetry)
     former = [PartStatus("kagura-agent", ok=False, reason=one) for one in former_variables(environ)]
-    return [*([] if told is None else [told]), *extension_status(), *former]
+    mistyped = [PartStatus("variable", ok=False, reason=one) for one in mistyped_variables(environ)]
+    return [*([] if told is None else [told]), *extension_status(), *former, *mistyped]
 
 
 def _nothing() -> None:

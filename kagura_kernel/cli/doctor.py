@@ -40,6 +40,7 @@ from kagura_kernel.cockpit.naming import read_time
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.former_names import former_variables
 from kagura_kernel.domain.policy import IsolationClass, SandboxPolicy
+from kagura_kernel.domain.settings import mistyped_variables
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.noted_rows import note_row, noted_row
@@ -161,6 +162,7 @@ def beside_boxes(settings: Settings, place: Path | str, since: datetime, *, full
             Finding("former name", WARN, one, "unset it where nothing else reads it")
             for one in former_variables(os.environ)
         ),
+        *(Finding("variable", WARN, one, "spell it like that, or unset it") for one in mistyped_variables(os.environ)),
         *shared_settings(os.environ),
         egress_rules(settings),
         *_providers(),

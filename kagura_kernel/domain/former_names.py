@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_PREFIX = "KAGURA_AGENT_"
+FORMER = "KAGURA_AGENT_"
+"""How each of its variables begins."""
 
 _VARIABLES = {
     "KAGURA_AGENT_BRAIN": "KAGURA_BRAIN, where `sdk` is `claude` and `kagura-brain` is `kagura_brain`",
@@ -30,5 +31,5 @@ def former_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(
         f"{name} counts for nothing here: set {_VARIABLES.get(name, 'what the page of settings names')}."
         for name in sorted(environ)
-        if name.startswith(_PREFIX)
+        if name.startswith(FORMER)
     )

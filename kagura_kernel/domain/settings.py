@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from kagura_kernel.domain.errors import ConfigurationError
-from kagura_kernel.domain.former_names import MODES
+from kagura_kernel.domain.former_names import FORMER, MODES
 from kagura_kernel.domain.plugins import Risk
 
 if TYPE_CHECKING:
@@ -452,7 +452,8 @@ class Settings:
     )
     locked: tuple[str, ...] = _setting(
         (),
-        "settings that nobody may change whom the [shared settings](#shared-settings) are for; counts there alone",
+        "settings that nobody may change whom the [shared settings](#shared-settings) are for, `net` with `mirrors`; "
+        "counts there alone",
         label="settings that only the shared settings say",
     )
 
@@ -488,7 +489,12 @@ _LISTS = frozenset(name for name, kind in _TYPES.items() if get_origin(kind) is 
 _LIFTED = frozenset(name for name, kind in _TYPES.items() if type(None) in get_args(kind))
 
 # Variables of ours that are no settings.
-_NOT_SETTINGS = frozenset({"KAGURA_HOME", "KAGURA_CONFIG", "KAGURA_API_KEY"})
+_NOT_SETTINGS = frozenset({"KAGURA_HOME", "KAGURA_CONFIG", "KAGURA_API_KEY", "KAGURA_CONTEXT_ID"})
+_NEARLY = 0.88
+"""How like a setting's variable another one is that was probably meant as it."""
+
+_WITH = {"net": ("mirrors",)}
+"""What nobody may change either where a setting is locked, because it says what the words of that one mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,7 +508,8 @@ class SharedSettings:
     @property
     def locked(self) -> tuple[str, ...]:
         """Names of settings that nobody else may change."""
-        return self.settings.locked
+        locked = self.settings.locked
+        return (*locked, *(name for one in locked for name in _WITH.get(one, ()) if name not in locked))
 
     def why(self) -> str:
         """Why one of these cannot be changed, for people."""
@@ -605,6 +612,15 @@ def given_settings(
         if name in values and _differs(name, values[name], shared)
     ]
     return _over(shared, values), given, problems
+
+
+def mistyped_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """One sentence for each variable that is nearly the one of a setting, and is that of none."""
+    known = [PREFIX + one.name.upper() for one in fields(Settings)]
+    others = {name for name in environ if name.startswith(PREFIX) and not name.startswith(FORMER)}
+    unknown = sorted(others.difference(known, _NOT_SETTINGS))
+    near = [(name, get_close_matches(name, known, 1, _NEARLY)) for name in unknown]
+    return tuple(f"{name} counts for nothing: there is {meant[0]}." for name, meant in near if meant)
 
 
 def _differs(name: str, value: Any, shared: SharedSettings) -> bool:

@@ -251,6 +251,13 @@ def test_variables_of_kagura_agent_are_told_with_the_name_that_counts(machine, c
     assert "a-secret-word" not in str(row)
 
 
+def test_a_variable_that_is_nearly_the_one_of_a_setting_is_told(machine, capsys, monkeypatch):
+    monkeypatch.setenv("KAGURA_BUDGET_US", "0.5")
+    monkeypatch.setenv("KAGURA_CONTEXT_ID", "of the memory")
+    row = machine(capsys)[1]["variable"]
+    assert (row["state"], row["said"]) == ("warn", "KAGURA_BUDGET_US counts for nothing: there is KAGURA_BUDGET_USD.")
+
+
 def test_without_a_box_it_tells_what_surrounds_the_machine_and_what_runs_reach(tmp_path):
     policy, environ = SandboxPolicyType.EXTERNAL, {"HOME": str(tmp_path / "home")}
     bare = doctor_rows.without_box(policy, environ, tmp_path)

@@ -12,7 +12,7 @@ brain = "claude"
 model = "opus"
 budget_usd = 2.0
 net = ["ask"]
-locked = ["budget_usd", "net", "keep", "mirrors"]
+locked = ["budget_usd", "net", "keep"]
 
 [env]
 TZ = "UTC"
@@ -34,7 +34,7 @@ def test_what_is_shared_holds_where_a_person_says_nothing_else():
     assert given('box = "bubblewrap"').box == "bubblewrap"
     assert given(KAGURA_BOX="ssh").box == "ssh"
     assert given('[env]\nLANG = "de"\nPAGER = "cat"').env == {"TZ": "UTC", "LANG": "de", "PAGER": "cat"}
-    assert given().locked == ("budget_usd", "net", "keep", "mirrors")
+    assert given().locked == ("budget_usd", "net", "keep")
 
 
 def test_the_shared_model_is_that_of_the_shared_brain():
