@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kagura_kernel.assembly.extensions import brain_names as brain_names
-    from kagura_kernel.assembly.process import close_cockpit as close_cockpit
-    from kagura_kernel.assembly.process import use_cockpit as use_cockpit
-    from kagura_kernel.assembly.services import get_cockpit as get_cockpit
-    from kagura_kernel.assembly.services import make_cockpit as make_cockpit
-    from kagura_kernel.assembly.services import make_sweep as make_sweep
-    from kagura_kernel.assembly.settings import check_settings_text as check_settings_text
-    from kagura_kernel.assembly.settings import kept_registry as kept_registry
-    from kagura_kernel.assembly.settings import load_providers as load_providers
-    from kagura_kernel.assembly.settings import load_registry as load_registry
-    from kagura_kernel.assembly.settings import load_settings as load_settings
+    from kagura_kernel.assembly.process import close_cockpit as close_cockpit, use_cockpit as use_cockpit
+    from kagura_kernel.assembly.services import (
+        get_cockpit as get_cockpit,
+        make_cockpit as make_cockpit,
+        make_sweep as make_sweep,
+    )
+    from kagura_kernel.assembly.settings import (
+        check_settings_text as check_settings_text,
+        kept_registry as kept_registry,
+        load_providers as load_providers,
+        load_registry as load_registry,
+        load_settings as load_settings,
+    )
 
 _HOMES = {
     "brain_names": "extensions",

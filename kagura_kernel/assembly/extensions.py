@@ -23,8 +23,7 @@ from kagura_kernel.domain.extensions import (
     load,
 )
 from kagura_kernel.domain.settings import Settings
-from kagura_kernel.sandbox.selection import AUTO as ANY_BOX
-from kagura_kernel.sandbox.selection import BUILT_IN, load_backend
+from kagura_kernel.sandbox.selection import AUTO as ANY_BOX, BUILT_IN, load_backend
 
 if TYPE_CHECKING:
     from kagura_kernel.tools.own import ToolMaker

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from kagura_kernel.brain.inside import InsideBox
-from kagura_kernel.brain.openai_compatible import KNOWN, split_model
-from kagura_kernel.brain.openai_compatible import NAME as COMPATIBLE
+from kagura_kernel.brain.openai_compatible import KNOWN, NAME as COMPATIBLE, split_model
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured, UnknownName, UsageError
 from kagura_kernel.domain.images import Image

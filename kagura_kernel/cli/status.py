@@ -16,8 +16,7 @@ from kagura_kernel.domain.errors.memory import MemoryStoreError
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import owner_alive
-from kagura_kernel.journal.place import data_home, read_settings
-from kagura_kernel.journal.place import shown as shown_place
+from kagura_kernel.journal.place import data_home, read_settings, shown as shown_place
 from kagura_kernel.membrane.names import shown
 from kagura_kernel.memory.opening import check_folder, check_place, file_of, open_memory
 from kagura_kernel.memory.store import ready

@@ -13,8 +13,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kagura_kernel.brain.openai_compatible import KNOWN, split_model
-from kagura_kernel.brain.openai_compatible import NAME as COMPATIBLE
+from kagura_kernel.brain.openai_compatible import KNOWN, NAME as COMPATIBLE, split_model
 from kagura_kernel.brain.provider import AUTO, usual_model
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.errors import JournalError, UsageError

@@ -20,8 +20,7 @@ def price(usage: Usage, model: str, at: datetime, *, provider: str = "") -> tupl
         at: When they were used: prices change.
         provider: Who is paid, as the price list calls it; empty for whoever is known to have such a model.
     """
-    from genai_prices import Usage as Counted
-    from genai_prices import calc_price
+    from genai_prices import Usage as Counted, calc_price
 
     try:
         counted = Counted(

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.plugins import framing, jailer
-from kagura_kernel.plugins import guest as plugins_guest
+from kagura_kernel.plugins import framing, guest as plugins_guest, jailer
 from kagura_kernel.runs import box_runner, boxed_tools
 from kagura_kernel.sandbox import guest
 from kagura_kernel.tools import bridge

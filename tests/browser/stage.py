@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import BrowserContext, Page
-from playwright.sync_api import Error as BrowserError
+from playwright.sync_api import BrowserContext, Error as BrowserError, Page
 
 from tests.browser.lab import TOKEN, Lab
 from tests.browser.notebook import SIZE, Notebook

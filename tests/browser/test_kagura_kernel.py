@@ -5,8 +5,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from playwright.sync_api import TimeoutError as OutOfTime
-from playwright.sync_api import expect
+from playwright.sync_api import TimeoutError as OutOfTime, expect
 
 from kagura_kernel.testing.patience import wait_until
 from tests.support.model_script import calls, says

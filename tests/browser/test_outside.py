@@ -21,8 +21,7 @@ from tests.browser.notebook import PICTURES, SCREENSHOTS, THEMES
 from tests.browser.sidebar import Sidebar, visit
 from tests.support.model_script import calls
 from tests.support.openai_server import OpenAIServer
-from tests.support.served import Served, write_settings
-from tests.support.served import told as in_a_terminal
+from tests.support.served import Served, told as in_a_terminal, write_settings
 
 pytest.importorskip("slack_bolt")
 

@@ -7,8 +7,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import TimeoutError as OutOfTime
-from playwright.sync_api import expect
+from playwright.sync_api import TimeoutError as OutOfTime, expect
 
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.journal import views

@@ -28,8 +28,7 @@ from kagura_kernel.journal.precedents import estimated
 from kagura_kernel.journal.session_registry import sessions as known
 from kagura_kernel.journal.spending import with_children
 from kagura_kernel.jupyter.status import StatusText
-from kagura_kernel.jupyter.steering import Asked
-from kagura_kernel.jupyter.steering import say as tell
+from kagura_kernel.jupyter.steering import Asked, say as tell
 from kagura_kernel.jupyter.surface import Surface, person, place_of, surface_of
 from kagura_kernel.render.escape import shown_path
 from kagura_kernel.views.changes import never_written

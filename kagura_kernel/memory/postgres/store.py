@@ -18,8 +18,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from sqlalchemy import URL, Connection, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolEmpty
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, TimeoutError as PoolEmpty
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors.memory import MemoryUnavailable, MemoryUnknown

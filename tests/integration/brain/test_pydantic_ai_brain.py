@@ -19,8 +19,7 @@ from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BrainRefused, NotThisTime, SecretUnavailable
 from kagura_kernel.domain.images import Image
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
-from kagura_kernel.testing.conformance.brain import ECHO as ECHO_TOOL
-from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events
+from kagura_kernel.testing.conformance.brain import ECHO as ECHO_TOOL, ToolLog, a_turn, all_events
 from tests.support.model_script import BrokenStream, Calls, ModelTurn, Refusal, Silence, calls, says
 from tests.support.openai_server import TOO_LONG, UNFINISHED, OpenAIServer, tool_answers, tool_names
 

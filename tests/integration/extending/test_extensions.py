@@ -13,8 +13,13 @@ import pytest
 
 from kagura_kernel.assembly import brain_names, check_settings_text, load_registry, make_cockpit
 from kagura_kernel.assembly.boxes import Boxes
-from kagura_kernel.assembly.extensions import brain_chooser, extension_status, extensions, tried
-from kagura_kernel.assembly.extensions import tool_makers as load_tools
+from kagura_kernel.assembly.extensions import (
+    brain_chooser,
+    extension_status,
+    extensions,
+    tool_makers as load_tools,
+    tried,
+)
 from kagura_kernel.assembly.transports import make_transport
 from kagura_kernel.cli.doctor_rows import chats
 from kagura_kernel.cockpit.cockpit import Cockpit

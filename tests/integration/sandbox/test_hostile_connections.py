@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from kagura_kernel.domain.errors import SandboxProtocolError, SandboxUnavailable
-from kagura_kernel.sandbox import channel as channel_module
-from kagura_kernel.sandbox import listeners
+from kagura_kernel.sandbox import channel as channel_module, listeners
 from kagura_kernel.sandbox.backend import GuestStream, Listener
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.guest import frames

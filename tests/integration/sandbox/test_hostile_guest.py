@@ -7,8 +7,7 @@ import resource
 import struct
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import (
@@ -19,9 +18,7 @@ from kagura_kernel.domain.errors import (
     SandboxUnavailable,
 )
 from kagura_kernel.domain.policy import CommandLimits
-from kagura_kernel.sandbox import channel as channel_module
-from kagura_kernel.sandbox import files as files_module
-from kagura_kernel.sandbox import streams
+from kagura_kernel.sandbox import channel as channel_module, files as files_module, streams
 from kagura_kernel.sandbox.backend import GuestStream, Listener
 from kagura_kernel.sandbox.guest import frames
 from tests.support.guests import scripted_guest

@@ -36,8 +36,7 @@ from kagura_kernel.sandbox.kubernetes.pods import (
 from kagura_kernel.sandbox.owner import this_owner
 from kagura_kernel.testing.conformance.box_fixtures import begun, project_in, sh
 from kagura_kernel.testing.patience import eventually
-from tests.support.cluster import Cluster as OurCluster
-from tests.support.cluster import Faults, cluster
+from tests.support.cluster import Cluster as OurCluster, Faults, cluster
 
 pytestmark = pytest.mark.timeout(300)
 

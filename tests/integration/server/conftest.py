@@ -14,8 +14,7 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.memory.opening import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
-from tests.support.jupyter_server import HANDLE, Server, Told, minted, stop
-from tests.support.jupyter_server import start as start_server_process
+from tests.support.jupyter_server import HANDLE, Server, Told, minted, start as start_server_process, stop
 from tests.support.plugin_events import plugin_events
 from tests.support.sample_run import SampleRun
 

@@ -2,8 +2,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.assembly import dask_worker
 from kagura_kernel.assembly.dask_worker import Packet, Report, contents_of, keep, packed, packet_of, report_of

@@ -18,8 +18,7 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
-from kagura_kernel.brain import claude_sealed_talk
-from kagura_kernel.brain import claude_sealed_talk as sealed_events
+from kagura_kernel.brain import claude_sealed_talk, claude_sealed_talk as sealed_events
 from kagura_kernel.brain.claude_events import Reading, join_session, refused, split_session, usage_of
 from kagura_kernel.brain.claude_sealed_talk import LONGEST_RESULT, SealedProgram, SealedReading, Throttle, shortened
 from kagura_kernel.brain.claude_talk import ClaudeProgram

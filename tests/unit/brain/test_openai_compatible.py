@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.brain.openai_compatible import KNOWN, is_loopback, name_of, problem_with_url, split_model, without
 from kagura_kernel.brain.pydantic_ai_service import FIRST_GUESS, Answer, Exchange, bytes_of, fit, measured, room_in

@@ -11,8 +11,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from kagura_kernel import __version__
-from kagura_kernel.cli import main as cli
-from kagura_kernel.cli import printing, serve
+from kagura_kernel.cli import main as cli, printing, serve
 from kagura_kernel.cli.printing import as_json, for_terminal, paragraph, table, terminal_width
 from kagura_kernel.cockpit.commands import COMMANDS
 from kagura_kernel.cockpit.lines import helping, parsing

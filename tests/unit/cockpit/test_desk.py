@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.cockpit.agents import child_intent, delegation_terms, handed_budget, handed_routing, workers_address
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover

@@ -4,8 +4,7 @@ import io
 import random
 
 import pytest
-from PIL import Image as Pillow
-from PIL import PngImagePlugin
+from PIL import Image as Pillow, PngImagePlugin
 
 from kagura_kernel.domain.images import JPEG, MAX_BYTES, NoImageError, measured, read_image
 

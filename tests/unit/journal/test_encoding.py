@@ -6,8 +6,7 @@ import sys
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.events import ToolCalled
 from kagura_kernel.journal.encoding import FIRST, as_text, decode, encode, moment, row_hash, stamp

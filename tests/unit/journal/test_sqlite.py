@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sqlalchemy import create_engine, inspect
 
 from kagura_kernel.domain.errors import JournalTampered, JournalTooNew, JournalUnreadable, JournalUnwritable, UsageError

@@ -7,8 +7,7 @@ import weakref
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from markdown_it import MarkdownIt
 from nbconvert import MarkdownExporter
 from nbformat.v4 import new_code_cell, new_notebook, new_output

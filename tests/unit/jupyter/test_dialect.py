@@ -1,8 +1,7 @@
 import ast
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from IPython.core.interactiveshell import InteractiveShell
 
 from kagura_kernel.domain.errors import UsageError

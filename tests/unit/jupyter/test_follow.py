@@ -8,8 +8,7 @@ import pytest
 
 from kagura_kernel.domain.errors import JournalUnwritable
 from kagura_kernel.domain.events import ChildStarted
-from kagura_kernel.jupyter import follow as follow_module
-from kagura_kernel.jupyter import slots
+from kagura_kernel.jupyter import follow as follow_module, slots
 from kagura_kernel.jupyter.follow import follow
 from kagura_kernel.jupyter.slots import WIDGET_MIME, Slot
 from kagura_kernel.render.blocks import Line

@@ -5,8 +5,7 @@ import json
 import struct
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.images import NoImageError
 from kagura_kernel.domain.outcome import FileChange

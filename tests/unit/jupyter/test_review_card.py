@@ -5,8 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from kagura_kernel.domain.outcome import FileChange, Written, by_path
 from kagura_kernel.render.escape import escaped

@@ -4,8 +4,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.visible import printed, visible
 from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, one_line

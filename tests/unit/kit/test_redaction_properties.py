@@ -8,8 +8,7 @@ from configparser import RawConfigParser
 import nbformat
 import pytest
 import yaml
-from hypothesis import HealthCheck, example, given
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, strategies as st
 
 from kagura_kernel.domain.kit import MARKER
 from tests.support.effort import examples

@@ -5,8 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.errors import WorkspaceRefused, WorkspaceUnreadable
 from kagura_kernel.membrane.project import HostState, ProjectFiles, UnsafePath, link_hash, make_project, split_path

@@ -5,8 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.cockpit.memory_words import age_words
 from kagura_kernel.domain.errors import ConfigurationError, MemoryUnavailable

@@ -2,8 +2,7 @@ import unicodedata
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.memory.words import fold, index_terms, marks_in, marks_of, query_terms, unfold_umlauts
 

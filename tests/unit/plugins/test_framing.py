@@ -6,8 +6,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.plugins.framing import HEADER, MAX_BYTES, MAX_DEPTH, FrameError, decode, encode, length
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.cli.run_outcome import NOT_DONE, exit_code
 from kagura_kernel.cockpit.cockpit import Cockpit

@@ -2,8 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.errors import BoxFileError
 from kagura_kernel.runtime.files import HostFiles, matches

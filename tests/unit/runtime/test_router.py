@@ -4,8 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.approvals import ApprovalKind, Decision, Verdict
 from kagura_kernel.domain.commands import Command

@@ -2,8 +2,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, example, given, strategies as st
 
 from kagura_kernel.domain.policy import ExecutionRoute, PermissionMode, SandboxPermission
 from kagura_kernel.runtime.routing import (

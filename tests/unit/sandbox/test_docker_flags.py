@@ -7,8 +7,7 @@ from dataclasses import astuple
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType

@@ -6,8 +6,7 @@ import stat
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.commands import Command, OutputChunk
 from kagura_kernel.sandbox.output import (

@@ -11,8 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.sandbox.docker.seccomp import allowed_names
 from kagura_kernel.sandbox.supervisor.seccomp import MACHINES, filter_program

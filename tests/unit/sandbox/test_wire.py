@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.sandbox.guest import frames
 from kagura_kernel.sandbox.streams import FrameDecoder, WireError, encode, encode_control, parse_credit, parse_object

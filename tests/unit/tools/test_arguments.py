@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.toolbox import argument_problems

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.commands import CommandResult, Output
 from kagura_kernel.tools.fences import TEXT_LENGTH, command_text, shorten_middle, spill_of

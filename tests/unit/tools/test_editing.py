@@ -3,8 +3,7 @@ from __future__ import annotations
 import codecs
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.tools.text_file import decode_text, is_binary, replace_passage

@@ -21,9 +21,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.membrane.credentials import broker as brokers
-from kagura_kernel.membrane.credentials import provider as seam
-from kagura_kernel.membrane.credentials import revoke as revoking
+from kagura_kernel.membrane.credentials import broker as brokers, provider as seam, revoke as revoking
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
 from kagura_kernel.membrane.credentials.lease import Budget, Holder, Lease, LeaseTerms, parse_grant
 from kagura_kernel.testing.approver import ScriptedApprover

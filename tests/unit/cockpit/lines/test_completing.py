@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.cockpit.lines.completing import Completions, Name, complete, explain
 from kagura_kernel.domain.grammar import Kind

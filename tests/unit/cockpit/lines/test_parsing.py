@@ -2,8 +2,7 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS
 from kagura_kernel.cockpit.lines.parsing import cell_magic, parse_cell_line, parse_line, parse_words

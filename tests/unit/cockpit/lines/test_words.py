@@ -2,8 +2,7 @@ import re
 import shlex
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, KAGURA, SANDBOX
 from kagura_kernel.cockpit.lines.helping import cell_help, command_help, help_for, overview, usage_lines

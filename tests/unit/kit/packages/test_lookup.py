@@ -8,8 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.kit.definitions.document import MAX_BYTES

@@ -10,8 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 import yaml
-from hypothesis import HealthCheck, given
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, strategies as st
 
 from tests.support.effort import examples
 from tests.support.redaction_corpus import SECRETS

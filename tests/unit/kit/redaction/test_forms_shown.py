@@ -5,8 +5,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, strategies as st
 
 from kagura_kernel.domain.kit import MARKER
 from kagura_kernel.kit.redaction.places import Span

@@ -1,8 +1,7 @@
 import threading
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.kit.redaction.engine import meanwhile
 from kagura_kernel.kit.redaction.values import chance, entropy, is_fact, placeholder

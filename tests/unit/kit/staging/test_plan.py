@@ -6,8 +6,7 @@ import pytest
 
 from kagura_kernel.domain.errors import KitGone
 from kagura_kernel.kit.definitions.references import AgentPlaces, resolve_agent
-from kagura_kernel.kit.staging import plan as planning
-from kagura_kernel.kit.staging import stage
+from kagura_kernel.kit.staging import plan as planning, stage
 from kagura_kernel.kit.staging.plan import plan_kit
 from kagura_kernel.kit.staging.planned import surroundings_of
 from kagura_kernel.kit.staging.stage import Block, build_kit, read_staged, staged_files

@@ -9,8 +9,7 @@ from datetime import timedelta
 import pytest
 
 from kagura_kernel.domain.errors import KitRefused, KitUnwritable, RedactionUnavailable
-from kagura_kernel.kit.staging import home_files, plan, stage
-from kagura_kernel.kit.staging import versions as state
+from kagura_kernel.kit.staging import home_files, plan, stage, versions as state
 from kagura_kernel.kit.staging.stage import FEW, build_kit
 from kagura_kernel.testing.clock import FakeClock
 from tests.support.kit_rig import KIND, SECRET, HomeRig, KnownWords

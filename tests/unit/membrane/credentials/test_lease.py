@@ -8,8 +8,7 @@ import pickle
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.errors import GrantMissing, LeaseEnded, UsageError
 from kagura_kernel.membrane.credentials.lease import (

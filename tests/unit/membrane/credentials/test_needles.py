@@ -12,8 +12,7 @@ from itertools import pairwise
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.membrane.credentials.needles import needles
 from kagura_kernel.membrane.credentials.scrub import Scrubber

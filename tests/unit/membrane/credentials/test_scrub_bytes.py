@@ -5,8 +5,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.membrane.credentials.needles import flatten
 from kagura_kernel.membrane.credentials.scrub import Scrubber

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.membrane.credentials.scrub import Scrubber, scrub_fields
 from kagura_kernel.membrane.credentials.secret import HIDDEN, Secret

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.errors import HostNotUnderstood
 from kagura_kernel.membrane.egress.hosts import Target, address_of, make_target, normalise, parse_target, parse_url

@@ -6,8 +6,7 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.errors import EgressDenied
 from kagura_kernel.membrane.egress.gate import Gate

@@ -6,8 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.membrane.model_usage import Counted, UsageReader

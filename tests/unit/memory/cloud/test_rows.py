@@ -4,8 +4,7 @@ import json
 import string
 from datetime import UTC, datetime
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.memory import EDGE_TYPES, Author, Draft, Edge, Source, Tier
 from kagura_kernel.memory.cloud.store import CloudMemoryRow, asked_to_keep, edge_of, mark_of, memory_of_row, without

@@ -1,8 +1,7 @@
 import sqlite3
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.memory.words import english_stem, german_stem, is_german
 

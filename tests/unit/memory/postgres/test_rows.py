@@ -3,8 +3,7 @@
 import re
 from datetime import UTC, datetime
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.memory.postgres.search import own_words, quoted
 from kagura_kernel.memory.store import memory_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, Risk
 from kagura_kernel.plugins.audit import Answer, Unreadable, audit_prompt, deep_audit, parse_answer

@@ -9,8 +9,7 @@ import keyword
 import types
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.domain.plugins import Severity
 from kagura_kernel.plugins.scan.reader import known, rules

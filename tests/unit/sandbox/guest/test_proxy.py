@@ -5,8 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.sandbox.guest import proxy
 from kagura_kernel.sandbox.guest.proxy import BadRequest, HttpFront

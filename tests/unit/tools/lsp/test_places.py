@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.tools.lsp_client import NoSuchPlace, Place, path_of, place_of, position, shown_place, uri_of
 from kagura_kernel.tools.toolsets.cutting import Breach

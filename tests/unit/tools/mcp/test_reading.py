@@ -6,8 +6,7 @@ import base64
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.tools.mcp_client import McpTool, OfferedTool, read_beginning, read_page, read_result, read_tool
 from kagura_kernel.tools.toolbox import CallContext

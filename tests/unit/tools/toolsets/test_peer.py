@@ -8,8 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.tools.toolsets.cutting import Breach, Lines, ToolsetLimits

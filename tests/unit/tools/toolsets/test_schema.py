@@ -6,8 +6,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.tools.toolsets.cutting import MAX_NODES, MAX_TEXT, SchemaRefused, clean_schema
 

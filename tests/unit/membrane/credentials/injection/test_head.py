@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import h11
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kagura_kernel.membrane.credentials.injection.caller import BadRequest, check_request
 
