@@ -23,13 +23,16 @@ test('dollar signs are formulas only where they stand close to what is between t
 });
 
 test('a formula that would do more than to be read leaves the text as it is', () => {
-  assert.ok(hasFormulas('$\\frac{1}{2}$ and $\\hrefs$'));
+  assert.ok(hasFormulas('$\\frac{1}{2}$ and $\\hrefs$ and $\\left(\\defeq\\right)$'));
   assert.ok(!hasFormulas('no formula'));
   for (const name of [
     'href{https://a.example}',
     'style{color:red}',
     'require{html}',
-    'csname href\\endcsname'
+    'csname href\\endcsname',
+    'gdef\\text#1{y}',
+    'let\\text\\relax',
+    'renewcommand{\\text}{y}'
   ]) {
     assert.ok(!hasFormulas(`$x$ and $\\${name}{x}$`), name);
   }

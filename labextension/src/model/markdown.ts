@@ -3,7 +3,7 @@
 /** A fence of a drawing of Mermaid, which may fetch images while it is drawn; the word counts alone. */
 const DRAWING = /(`{3}|~{3})([^\n\r]*mermaid)/gi;
 
-/** Stands for a dollar sign that begins no formula. The kernel lets no character of private use through. */
+/** Stands for a dollar sign that begins no formula; where an answer has it itself, that is shown as one too. */
 export const DOLLAR = '\ue024';
 
 /** Code in a fence, which is left alone; what is escaped; formulas; any other dollar sign. */
@@ -24,9 +24,12 @@ export function withDollars(text: string): string {
   return text.replaceAll(DOLLAR, '$').replaceAll(encodeURI(DOLLAR), '$');
 }
 
-/** Commands of TeX that make a link, style the page, load something, or write the name of such a command. */
+/**
+ * Commands of TeX that make a link, style the page, load something, write the name of such a command, or give one another
+ * meaning, which all formulas of the page would have from then on.
+ */
 const ACTS =
-  /\\(?:href|url|require|style|class|cssId|data|unicode|includegraphics|mmlToken|csname)(?![a-zA-Z])/;
+  /\\(?:href|url|require|style|class|cssId|data|unicode|includegraphics|mmlToken|csname|[egx]?def|let|(?:re)?new(?:command|environment)|DeclareMathOperator)(?![a-zA-Z])/;
 
 /** Whether a text holds formulas, and none that would do more than to be read. */
 export function hasFormulas(text: string): boolean {
