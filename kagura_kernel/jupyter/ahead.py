@@ -1,8 +1,9 @@
 """What the first run needs, made ready while the person still writes the cell that asks for it.
 
 Two thirds of what a first cell takes are imports. A thread does them one by one, between cells and never beside one.
-The process that starts boxes starts at once, where they will be bubblewrap's. Everything else (a journal, a box, an
-engine) is left to the cell: who writes none has spent nothing but memory.
+The process that starts boxes starts at once, where they will be bubblewrap's. Where a kernel loads the extension by
+itself, all of it comes after its first answer. Everything else (a journal, a box, an engine) is left to the cell: who
+writes none has spent nothing but memory.
 
 The rules of redaction take seconds to compile, once in a data directory. A small process of low priority does it; it
 ends with the kernel, by the end of its standard input.
@@ -75,6 +76,8 @@ _CLAUDE = (
     "markdown_it",
 )
 """What runs of the Claude brain import beside, where somebody is signed in or has a key."""
+_ANSWERS_WITHIN = 0.3
+"""Seconds that a kernel which still starts may take to its first answer, which nothing here is to slow down."""
 _CELL_ENDS_WITHIN = 10.0
 """Seconds; where the extension is loaded by no cell, none ends. One that does more after it still imports."""
 
@@ -103,6 +106,9 @@ class Preparation:
         self._events = shell.events
         self._environ = environ
         self._free, self._over = threading.Event(), threading.Event()
+        # A kernel that loads the extension itself has heard no message by then.
+        self._starts = getattr(shell, "parent_header", None) == {}
+        self._asked = threading.Event()
         # Two threads that import what imports each other may find one half of it missing.
         self._imports = threading.Lock()
         self._thread = threading.Thread(target=self._prepare, name="kagura-preparation", daemon=True)
@@ -120,6 +126,7 @@ class Preparation:
         """
         self._over.set()
         self._free.set()
+        self._asked.set()
         end_spare()
         for name, callback in (("pre_execute", self._begun), ("post_execute", self._ended)):
             with contextlib.suppress(ValueError):
@@ -130,6 +137,7 @@ class Preparation:
         self._thread.join()
 
     def _begun(self) -> None:
+        self._asked.set()
         self._free.clear()
         with self._imports:
             pass
@@ -140,8 +148,10 @@ class Preparation:
     def _prepare(self) -> None:
         # Whatever stands against it is told by the cell that needs it.
         with contextlib.suppress(Exception):
+            if self._starts and not self._asked.wait(_ANSWERS_WITHIN):
+                self._free.set()
             settings = read_settings(self._environ)
-            if not settings.prepare:
+            if not settings.prepare or self._over.is_set():
                 return
             # Both work beside the cell that loads us, and beside the first one where that follows at once.
             self._read_rules()

@@ -76,6 +76,32 @@ def test_it_begins_by_itself_where_no_cell_loads_the_extension(
     assert imports.done == ["one", "two"]
 
 
+def test_it_begins_once_a_kernel_that_loads_the_extension_has_had_time_for_its_first_answer(
+    imports: Imports, shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.parent_header = {}
+    monkeypatch.setattr(ahead, "_ANSWERS_WITHIN", 0.0)
+    monkeypatch.setattr(ahead, "_CELL_ENDS_WITHIN", 600.0)
+    preparation = ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
+    imports.let.release(2)
+    preparation.wait()
+    assert imports.done == ["one", "two"]
+
+
+def test_a_first_cell_comes_before_that(
+    imports: Imports, shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.parent_header = {}
+    monkeypatch.setattr(ahead, "_ANSWERS_WITHIN", 30.0)
+    preparation = ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
+    shell.events.trigger("pre_execute")
+    assert not imports.asked.acquire(timeout=0.2), "it waits for the cell"
+    shell.events.trigger("post_execute")
+    imports.let.release(2)
+    preparation.wait()
+    assert imports.done == ["one", "two"]
+
+
 def test_rules_that_are_there_are_read_beside_the_cell_that_loads_the_extension(
     imports: Imports, shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
