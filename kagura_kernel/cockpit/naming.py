@@ -108,7 +108,7 @@ def told_run(journal: Journal, run_id: str) -> str:
 
 def no_changes(journal: Journal, run_id: str, told: str) -> str:
     """What to say of a run, called `told`, that changed no files, or whose files are not known yet."""
-    goes_on = any(row.run_id == run_id and owner_alive(row.owner) for row in views.unfinished(journal))
+    goes_on = any(row.live and owner_alive(row.owner) for row in views.runs(journal, limit=1, run_ids=[run_id]))
     how = "goes on: what it changes is known when it is over" if goes_on else "changed no files"
     return f"{told} {how}."
 

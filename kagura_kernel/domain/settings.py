@@ -488,6 +488,7 @@ FLAT_TABLES = frozenset(name for name in TABLES if get_args(_TYPES[name])[1] in 
 _LISTS = frozenset(name for name, kind in _TYPES.items() if get_origin(kind) is tuple)
 _LIFTED = frozenset(name for name, kind in _TYPES.items() if type(None) in get_args(kind))
 
+_VARIABLES = {one.name: PREFIX + one.name.upper() for one in fields(Settings)}
 # Variables of ours that are no settings.
 _NOT_SETTINGS = frozenset({"KAGURA_HOME", "KAGURA_CONFIG", "KAGURA_API_KEY", "KAGURA_CONTEXT_ID"})
 _NEARLY = 0.88
@@ -588,8 +589,7 @@ def given_settings(
     Beside them: the variable of each setting that one gives, and what is wrong.
     """
     values = dict(values)
-    variables = {name: PREFIX + name.upper() for name in (one.name for one in fields(Settings))}
-    given = {name: variable for name, variable in variables.items() if variable in environ}
+    given = {name: variable for name, variable in _VARIABLES.items() if variable in environ}
     problems: list[Problem] = []
     if (
         "brain" in given
@@ -616,10 +616,9 @@ def given_settings(
 
 def mistyped_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
     """One sentence for each variable that is nearly the one of a setting, and is that of none."""
-    known = [PREFIX + one.name.upper() for one in fields(Settings)]
     others = {name for name in environ if name.startswith(PREFIX) and not name.startswith(FORMER)}
-    unknown = sorted(others.difference(known, _NOT_SETTINGS))
-    near = [(name, get_close_matches(name, known, 1, _NEARLY)) for name in unknown]
+    unknown = sorted(others.difference(_VARIABLES.values(), _NOT_SETTINGS))
+    near = [(name, get_close_matches(name, _VARIABLES.values(), 1, _NEARLY)) for name in unknown]
     return tuple(f"{name} counts for nothing: there is {meant[0]}." for name, meant in near if meant)
 
 

@@ -183,7 +183,7 @@ def changes_text(changes: Mapping[str, FileChange], most: int = _SHOWN_FILES) ->
         why = f": {visible(change.reason)}" if change.reason and change.state == "protected" else ""
         state = "" if change.state == "proposed" else f"  ({state_word(change.state)}{why})"
         note = f"  [{visible(change.reason)}]" if change.reason and not why else ""
-        note += f"  [{UNSEEN}]" if MARKER.search(change.diff) else ""
+        note += f"  [{said}]" if (said := unseen(change.diff)) else ""
         note += f"  [{parts}]" if (parts := _parts_words(change)) else ""
         lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{badge}{note}{state}")
     if (left := len(changes) - most) > 0:
@@ -311,12 +311,17 @@ def _content(change: FileChange, draw: _Drawing) -> ui.Blocks:
     return (*why, ui.label(what))
 
 
+def unseen(*diffs: str) -> str:
+    """What to know of differences of which one has a mark in it; empty where none has."""
+    return UNSEEN if any(map(MARKER.search, diffs)) else ""
+
+
 def _remarks(change: FileChange, stuck: str) -> ui.Blocks:
     """What is to be known of a change before it is looked at, each a line."""
     said = [
         f"Look at it before you apply it: {change.runs}" if change.runs else "",
         f"{change.reason[:1].upper()}{change.reason[1:]}" if change.state != "protected" else "",
-        UNSEEN if MARKER.search(change.diff) else "",
+        unseen(change.diff),
         f"It cannot be taken back any more: {stuck}" if stuck else "",
     ]
     return tuple(ui.label(f"{one}.") for one in said if one)

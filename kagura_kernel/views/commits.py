@@ -8,14 +8,13 @@ from typing import NamedTuple
 from kagura_kernel.domain.asked import marked
 from kagura_kernel.domain.commits import Commit, CommittedBranch
 from kagura_kernel.domain.events import CommitsTold
-from kagura_kernel.domain.kit import MARKER
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.diff import counts
 from kagura_kernel.render.escape import shown_path
 from kagura_kernel.render.figures import counted
-from kagura_kernel.views.changes import RUNS, UNSEEN, path_word, plus_minus
+from kagura_kernel.views.changes import RUNS, path_word, plus_minus, unseen
 
 _ID_SHOWN = 8
 _TONES = {"applied": "good", "discarded": "soft"}
@@ -69,7 +68,7 @@ def _told(branch: CommittedBranch) -> Iterator[str]:
         added, removed = _lines(one)
         figures = f"{counted(_files(one), 'file')}  +{added} -{removed}"
         badge = f"  [{RUNS}]" if any(file.runs for file in one.files) else ""
-        badge += f"  [{UNSEEN}]" if any(MARKER.search(file.diff) for file in one.files) else ""
+        badge += f"  [{said}]" if (said := unseen(*(file.diff for file in one.files))) else ""
         yield f"{one.id[:_ID_SHOWN]} {visible(one.subject)}  ({visible(one.author)}, {figures}){badge}"
     if branch.left:
         yield f"… and {counted(branch.left, 'more commit')}"
@@ -163,6 +162,6 @@ def _file(file: FileChange) -> list[ui.Block]:
         ui.soft(file.status), ui.code(shown_path(file.path), "path"), *([ui.chip(visible(why), "warn")] if why else [])
     )
     if file.diff:
-        unseen = [ui.label(f"{UNSEEN}.")] if MARKER.search(file.diff) else []
-        return [line, *unseen, ui.Diff(file.diff)]
+        remarks = [ui.label(f"{said}.")] if (said := unseen(file.diff)) else []
+        return [line, *remarks, ui.Diff(file.diff)]
     return [line, *([ui.label(_NO_TEXT)] if file.binary else [])]

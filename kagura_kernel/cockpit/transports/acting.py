@@ -38,7 +38,6 @@ from kagura_kernel.domain.approvals import ApprovalRequest, Decision
 from kagura_kernel.domain.errors import ChangeConflict, NotThisTime, UnknownName
 from kagura_kernel.domain.events import ChangesSettled
 from kagura_kernel.domain.grammar import Surface
-from kagura_kernel.domain.kit import MARKER
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.variables import MAX_VARIABLES, PackedVariable
@@ -48,7 +47,7 @@ from kagura_kernel.journal.chats import ChatBook
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.journal.session_registry import sessions
 from kagura_kernel.runs.request import RunRequest
-from kagura_kernel.views.changes import UNSEEN, numbered, sides_text
+from kagura_kernel.views.changes import numbered, sides_text, unseen
 from kagura_kernel.views.commits import commits_text, settled_text
 
 SETTLING = ("apply", "discard", "undo")
@@ -154,8 +153,8 @@ def _line(change: FileChange) -> str:
         how = f" · /changes {change.path} shows both sides; /apply {change.path} --conflict theirs, merge or markers"
     elif change.open_hunks and change.state == "proposed":
         how = f" · {len(change.hunks)} hunks: /changes {change.path}, /apply {change.path} --hunk N"
-    unseen = f" · {UNSEEN}" if MARKER.search(change.diff) else ""
-    return f"{change.status} {change.path} ({change.state}){runs}{unseen}{how}"
+    marks = f" · {said}" if (said := unseen(change.diff)) else ""
+    return f"{change.status} {change.path} ({change.state}){runs}{marks}{how}"
 
 
 def _settled(done: ChangesSettled) -> list[str]:

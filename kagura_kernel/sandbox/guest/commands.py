@@ -55,7 +55,7 @@ class Running:
         self._status: int | None = None
         self._ended_at = 0.0
         self._heard_at = time.monotonic()
-        self._why = ""
+        self._stopped = False
         self._shows = ""
         self._kill_at = 0.0
         self._give_up_at = 0.0
@@ -216,7 +216,7 @@ class Running:
         """The program itself has ended."""
         self._status = status
         self._ended_at = self._heard_at = time.monotonic()
-        if self._why:
+        if self._stopped:
             self._check_gone()
         else:
             self._check_end()
@@ -234,7 +234,7 @@ class Running:
             self._ended_at = time.monotonic()
 
     def _check_end(self) -> None:
-        if self._status is None or self._why:
+        if self._status is None or self._stopped:
             return
         now = time.monotonic()
         if any(output.open for output in self._outputs):
@@ -253,11 +253,11 @@ class Running:
             return {"signal": os.WTERMSIG(status), "exit": 128 + os.WTERMSIG(status)}
         return {"exit": os.WEXITSTATUS(status)}
 
-    def stop(self, why: str, grace: float) -> None:
-        """End it and its family: asked first, killed after `grace` seconds. The result says `why`."""
-        if self._why:
+    def stop(self, grace: float) -> None:
+        """End it and its family: asked first, killed after `grace` seconds. The result says that it was ended."""
+        if self._stopped:
             return
-        self._why = why
+        self._stopped = True
         self._kill_at = time.monotonic() + grace
         self._give_up_at = self._kill_at + GIVE_UP
         members = self._members()
@@ -280,7 +280,7 @@ class Running:
             if output.open and self._credit > 0 and not self._link.full:
                 self._read(output)
         outcome = self._outcome()
-        outcome["why"] = self._why
+        outcome["why"] = "cancel"
         outcome["left"] = len(members)
         self._finish(outcome)
 
@@ -292,7 +292,7 @@ class Running:
             if output.open:
                 output.open = False
                 self._loop.forget(output.fd)
-                if self._why:
+                if self._stopped:
                     os.close(output.fd)
                 else:
                     Drain(self._loop, output.fd)

@@ -58,7 +58,7 @@ class Job:
         self._credit += count
         self._go_on()
 
-    def stop(self, _why: str, _grace: float) -> None:
+    def stop(self, _grace: float) -> None:
         """Leave it, undoing what is half done."""
         self._loop.drop(self._work)
         self._operation.close()

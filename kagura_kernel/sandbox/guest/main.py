@@ -83,7 +83,7 @@ class Guest:
         elif kind == frames.CREDIT:
             served.add_credit(frames.CREDIT_BODY.unpack(payload)[0])
         elif kind == frames.CANCEL:
-            served.stop("cancel", float(frames.loads(payload).get("grace", GRACE)))
+            served.stop(float(frames.loads(payload).get("grace", GRACE)))
 
     def _open(self, stream: int, request: dict[str, Any]) -> None:
         if request["kind"] == frames.EXEC:

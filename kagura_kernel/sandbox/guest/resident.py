@@ -163,9 +163,9 @@ class Call(Running):
         self._resident: Resident | None = None
         self._fresh = False
 
-    def stop(self, why: str, grace: float) -> None:
+    def stop(self, grace: float) -> None:
         """Interrupt it; the program goes on when it takes that in time, and is ended with its family otherwise."""
-        super().stop(why, max(grace, CALLED_OFF))
+        super().stop(max(grace, CALLED_OFF))
 
     def _begin(self, request: dict[str, Any], cwd: bytes, env: dict[bytes, bytes], fds: list[int]) -> None:
         self._resident, self._fresh = self._residents.take(request, cwd, env, self._marker)

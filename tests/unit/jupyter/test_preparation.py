@@ -66,22 +66,20 @@ def test_nothing_is_imported_while_a_cell_runs(imports: Imports, shell: Any, tmp
     assert imports.done == ["one", "two"]
 
 
-def test_it_begins_by_itself_where_no_cell_loads_the_extension(
-    imports: Imports, shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("answers", "waits"), [({}, {"_CELL_ENDS_WITHIN": 0.0}), ({"parent_header": {}}, {"_ANSWERS_WITHIN": 0.0})]
+)
+def test_it_begins_by_itself_where_no_cell_loads_the_extension_and_after_the_first_answer_of_a_kernel_that_does(
+    imports: Imports,
+    shell: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answers: dict[str, Any],
+    waits: dict[str, float],
 ) -> None:
-    monkeypatch.setattr(ahead, "_CELL_ENDS_WITHIN", 0.0)
-    preparation = ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
-    imports.let.release(2)
-    preparation.wait()
-    assert imports.done == ["one", "two"]
-
-
-def test_it_begins_once_a_kernel_that_loads_the_extension_has_had_time_for_its_first_answer(
-    imports: Imports, shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shell.parent_header = {}
-    monkeypatch.setattr(ahead, "_ANSWERS_WITHIN", 0.0)
-    monkeypatch.setattr(ahead, "_CELL_ENDS_WITHIN", 600.0)
+    vars(shell).update(answers)
+    for name, seconds in ({"_CELL_ENDS_WITHIN": 600.0} | waits).items():
+        monkeypatch.setattr(ahead, name, seconds)
     preparation = ahead.prepare(shell, {"KAGURA_HOME": str(tmp_path)})
     imports.let.release(2)
     preparation.wait()

@@ -165,25 +165,26 @@ async def test_a_server_that_does_not_begin_as_it_should_is_none(make, mode, why
     assert toy.ending
 
 
-async def test_a_program_that_is_not_there_is_said(box, clock):
+async def why_it_never_began(box, clock, program: str) -> tuple[list[str], str]:
+    """The reasons that were told of a server that is this program, and its log."""
     over: list[str] = []
-    start = {"argv": ["no-such-program"], "env": {}, "cwd": None}
+    start = {"argv": [program], "env": {}, "cwd": None}
     toy = McpClient("toy", box, start, over=over.append, clock=clock, limits=ToolsetLimits())
     with pytest.raises(ToolsetError):
         await toy.start()
     await toy.close()
+    return over, toy.log
+
+
+async def test_a_program_that_is_not_there_is_said(box, clock):
+    over, log = await why_it_never_began(box, clock, "no-such-program")
     assert over == ["its program is not in the box"]
-    assert "no-such-program cannot be started" in toy.log
+    assert "no-such-program cannot be started" in log
 
 
 async def test_a_box_without_python_is_said(box, clock, monkeypatch):
     monkeypatch.setattr(boxed, "bridge_argv", lambda: ("python3-that-is-not-there",))
-    over: list[str] = []
-    start = {"argv": ["cat"], "env": {}, "cwd": None}
-    toy = McpClient("toy", box, start, over=over.append, clock=clock, limits=ToolsetLimits())
-    with pytest.raises(ToolsetError):
-        await toy.start()
-    await toy.close()
+    over, _ = await why_it_never_began(box, clock, "cat")
     assert over == ["there is no python3 in its box"]
 
 
