@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
@@ -13,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from kagura_kernel.brain.openai_compatible import problem_with_url
 from kagura_kernel.domain.extensions import TRANSPORTS, Extension, installed, load_instance
+from kagura_kernel.domain.late_dataclass import dataclass
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.transports.transport import Transport

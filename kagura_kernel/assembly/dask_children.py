@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from kagura_kernel.assembly import dask_worker
@@ -15,6 +14,7 @@ from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import JournalError, KaguraError, RunLost, RunUnknown, WorkersUnavailable
 from kagura_kernel.domain.events import RunFinished, RunStarted
 from kagura_kernel.domain.identity import new_run_id
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
 from kagura_kernel.journal.mailbox import Mailbox

@@ -12,7 +12,6 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from kagura_kernel.assembly.process import get_cockpit
 from kagura_kernel.cockpit.agents import child_intent
 from kagura_kernel.domain.errors import KaguraError, NotThisTime
+from kagura_kernel.domain.late_dataclass import asdict, dataclass, field
 from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore

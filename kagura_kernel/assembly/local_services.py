@@ -12,13 +12,13 @@ import http.client
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from kagura_kernel.brain.openai_compatible import KNOWN, Key, is_loopback
 from kagura_kernel.domain.errors import CredentialError
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.membrane.credentials.secret import begin
 

@@ -7,7 +7,6 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ConfigurationError
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.settings import Problem, Settings
 from kagura_kernel.journal.place import data_home, read_settings
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from kagura_kernel.assembly.chats import CHATS, ChatKind, ChatSettings, chat_ext
 from kagura_kernel.assembly.extensions import brain_names
 from kagura_kernel.cockpit.transports.conversations import terms_of
 from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken, NotInstalled, UnknownName
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.settings import Problem, Settings
 from kagura_kernel.membrane.credentials.secret import SOURCES, SecretReader, keep_standing, read_reference
 

@@ -15,13 +15,13 @@ import json
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar
 
 from kagura_kernel.brain.provider import BrainDone
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import CassetteBroken, CassetteMissing, UsageError
+from kagura_kernel.domain.late_dataclass import asdict, dataclass, field
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.tools import ToolCall
 

@@ -14,7 +14,6 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.provider import AuthContext, Turn
 from kagura_kernel.domain.errors import BrainNotConfigured, CredentialError
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.search_path import entries_outside, is_inside
 from kagura_kernel.domain.tools import ToolSpec
 

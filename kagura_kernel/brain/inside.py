@@ -6,9 +6,10 @@ It never sees the box itself: it says what to show and where its service is, and
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,6 +42,7 @@ from kagura_kernel.brain.provider import (
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainError, BrainLost, BrainNotConfigured, BrainRefused, NotThisTime
 from kagura_kernel.domain.identity import new_call_id
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.tools import ToolCall, ToolSpec
 
 _STATUS = re.compile(

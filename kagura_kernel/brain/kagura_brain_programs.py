@@ -15,13 +15,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kagura_kernel.brain.claude_auth import FIXED, PREFIX, SERVER, find_program, resolve, working_directory
 from kagura_kernel.brain.openai_compatible import problem_with_url
 from kagura_kernel.brain.provider import AuthContext, Turn
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.search_path import entries_outside, is_inside
 
 NAME = "kagura_brain"

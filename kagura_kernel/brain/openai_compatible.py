@@ -6,13 +6,13 @@ Pure, and free of any vendor's library: settings, prices and errors go by these 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 NAME = "pydantic_ai"
 """The name of the brain that speaks to them."""

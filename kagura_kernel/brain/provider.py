@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from kagura_kernel.brain.inside import InsideBox
@@ -16,6 +15,7 @@ from kagura_kernel.brain.openai_compatible import KNOWN, NAME as COMPATIBLE, spl
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured, UnknownName, UsageError
 from kagura_kernel.domain.images import Image
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.tools import CallTool, ToolSpec

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import httpx2
@@ -54,6 +53,7 @@ from kagura_kernel.brain.provider import Turn
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainLost
 from kagura_kernel.domain.images import Image
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.tools import ToolSpec
 
 _SPARE = 0.75  # of the room is filled when something had to go, so that not every round begins differently

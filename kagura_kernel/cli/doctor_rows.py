@@ -9,7 +9,6 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -18,6 +17,7 @@ from kagura_kernel.assembly.brains import make_brains
 from kagura_kernel.cli.opening import open_journal
 from kagura_kernel.cli.printing import for_terminal, paragraph, size, terminal_width
 from kagura_kernel.domain.errors import ConfigurationError, KaguraError, SecretUnavailable
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.settings import SandboxPolicyType, Settings
 from kagura_kernel.journal import views
 from kagura_kernel.journal.place import data_home, read_shared, settings_file

@@ -11,7 +11,6 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from kagura_kernel.cli.printing import moment, size, span, tell, tell_rows
 from kagura_kernel.cockpit.naming import only
 from kagura_kernel.cockpit.next_commands import NO_LEASES, of_lease
 from kagura_kernel.domain.errors import ConfigurationError, RunUnknown, UnknownName, UsageError
+from kagura_kernel.domain.late_dataclass import asdict, dataclass
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox

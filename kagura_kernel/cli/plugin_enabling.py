@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -32,6 +31,7 @@ from kagura_kernel.cockpit.plugin_talk import (
     talk_in_text,
 )
 from kagura_kernel.domain.errors import PluginRefused, UsageError
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.plugins import AuditReport, PluginAudit, PluginState, ReportFinding, Risk, Severity, report_of
 from kagura_kernel.journal.mailbox import LASTS, send_plugin_word
 from kagura_kernel.journal.plugins import latest_failures, plugin_views

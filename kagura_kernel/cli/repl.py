@@ -10,7 +10,6 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.lines.parsing import parse_line
 from kagura_kernel.domain.errors import KaguraError, UsageError
 from kagura_kernel.domain.grammar import Surface
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.journal.settings_text import replace_file
 from kagura_kernel.jupyter.completion.names import ShellNames

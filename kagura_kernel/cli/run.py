@@ -11,7 +11,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from kagura_kernel.cli.printing import drop_output, flush_output
 from kagura_kernel.cli.run_outcome import QuietProgress, as_data, exit_code, trouble
 from kagura_kernel.cli.warming import warm
 from kagura_kernel.domain.errors import KaguraError, OutputUnwritable, UsageError
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.follow import Watched

@@ -12,11 +12,11 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.run_outcome import waiting_changes
 from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.jupyter.surface import person

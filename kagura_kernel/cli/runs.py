@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from kagura_kernel.cockpit.naming import here_of, named_run, run_to_stop
 from kagura_kernel.cockpit.next_commands import NEWEST, NO_RUNS, NO_SESSIONS, of_run, of_session
 from kagura_kernel.cockpit.status import spent
 from kagura_kernel.domain.errors import NotHeard, UsageError
+from kagura_kernel.domain.late_dataclass import asdict, dataclass
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import ask_to_stop

@@ -13,7 +13,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +29,7 @@ from kagura_kernel.cli.doctor_rows import BRAIN, FAIL, MEMORY, OK, SANDBOX, TRAN
 from kagura_kernel.cli.status import look_at_memory
 from kagura_kernel.cockpit.transports.transport import TransportError
 from kagura_kernel.domain.errors import ConfigurationError, KaguraError
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field, replace
 from kagura_kernel.journal.place import place_in_use
 from kagura_kernel.journal.settings_text import Value
 from kagura_kernel.membrane.credentials.secret import SOURCES, KeychainUnusable, keep_in_keychain, keychain_name

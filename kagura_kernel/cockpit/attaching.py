@@ -12,13 +12,13 @@ import concurrent.futures
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import JournalError, RunUnknown
 from kagura_kernel.domain.events import Event, RunFinished
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.journal import views
 from kagura_kernel.journal.owner import mark_lost, owner_alive
 from kagura_kernel.journal.store import Journal

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.events import TurnCounted
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal import views
 
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.provider import AUTO, CLAUDE, SEALED, usual_model
 from kagura_kernel.cockpit.ordering import login_name
 from kagura_kernel.domain.identity import new_run_id, new_session_id
+from kagura_kernel.domain.late_dataclass import dataclass
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.ordering import Choices

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +31,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors.memory import MemoryStoreError
 from kagura_kernel.domain.events import RunFinished
 from kagura_kernel.domain.identity import new_session_id
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.notebook import ContextMode
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.policy import SandboxPolicy

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import JournalError, KaguraError
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.journal.mailbox import plugin_words_wait
 from kagura_kernel.journal.sentences import take_sentences
 

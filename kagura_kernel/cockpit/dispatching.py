@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from kagura_kernel.cockpit.ordering import check_seconds, login_name
 from kagura_kernel.domain.errors import BudgetExhausted, JournalError, KaguraError, RunKilled, UsageError
 from kagura_kernel.domain.events import MemoryChanged
 from kagura_kernel.domain.identity import new_session_id
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.memory import Author, Draft, Source
 from kagura_kernel.domain.outcome import EndStatus, RunOutcome
 from kagura_kernel.domain.patterns import HANDOFF, HANDOFF_KEPT, Handoff

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approv
 from kagura_kernel.domain.errors import BrainNotConfigured, JournalError, KaguraError, PluginRefused
 from kagura_kernel.domain.events import AnyEvent, ApprovalRequested
 from kagura_kernel.domain.identity import new_approval_id, new_run_id, new_session_id
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.plugins.sessions import ITSELF
 
 if TYPE_CHECKING:

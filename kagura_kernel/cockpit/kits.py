@@ -10,7 +10,6 @@ from __future__ import annotations
 import shlex
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
@@ -21,6 +20,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ConfigurationError, KitError, RunUnknown, UsageError
 from kagura_kernel.domain.events import KitStaged
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.kit.definitions.references import add_ready, known_agents, resolve_agent, usual_places

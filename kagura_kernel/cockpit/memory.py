@@ -15,7 +15,6 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,6 +25,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import KaguraError, UsageError
 from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.events.memory import MemoryAct, MemoryChanged
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.memory import (
     LESSON,
     Author,

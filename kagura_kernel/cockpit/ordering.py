@@ -6,7 +6,6 @@ import getpass
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError, VariableRefused
 from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.images import MAX_BYTES, Image, NoImageError, read_image
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.notebook import CONTEXT_MODES, LEAST_TOKENS, MOST_TOKENS, ContextMode, ContextTerms
 from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms, TrustTerms
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, PermissionMode, SandboxPolicy, SandboxPolicyType

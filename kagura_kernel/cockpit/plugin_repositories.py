@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from kagura_kernel.domain.errors import (
     UnknownName,
     UsageError,
 )
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.plugins import MAX_NAME, PLUGIN_NAME, Risk
 from kagura_kernel.plugins.manifest import FOLDER
 from kagura_kernel.render.figures import counted

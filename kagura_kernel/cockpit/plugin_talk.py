@@ -12,12 +12,12 @@ import concurrent.futures
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import ApprovalError, KaguraError, PluginNotConfigured
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field
 from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.domain.variables import CellPlace
 

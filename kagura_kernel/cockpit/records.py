@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 
 from kagura_kernel.domain.approvals import ApprovalRequest
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import RunUnknown
 from kagura_kernel.domain.events import Event
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal import spending, views
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow, LeaseState, LeaseView, lease_views, take_back
 from kagura_kernel.journal.mailbox import Mailbox

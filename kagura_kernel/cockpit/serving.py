@@ -10,7 +10,6 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from kagura_kernel.cockpit.cockpit import Cockpit
@@ -18,6 +17,7 @@ from kagura_kernel.cockpit.transports.conversations import Conversations
 from kagura_kernel.cockpit.transports.transport import TransportError, TransportRefused
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import JournalError, KaguraError
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal import views
 from kagura_kernel.journal.owner import process_owner
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from kagura_kernel.domain.approvals import ApprovalRequest
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.rows import CostRow, RunRow
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Any
 
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.status import CredentialStatus
 from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.membrane.credentials.revoke import SweepReport

@@ -8,11 +8,11 @@ approves or kills anything. Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
+from kagura_kernel.domain.late_dataclass import dataclass
 
 YES = frozenset({"yes", "y", "ok", "approve", "allow"})
 NO = frozenset({"no", "n", "deny"})

@@ -6,11 +6,11 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.settings import DEFAULTS
 
 

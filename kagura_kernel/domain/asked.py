@@ -15,10 +15,10 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalKind
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.visible import LATIN_LOOKALIKES, LOOKALIKES, shown_place, visible
 
 # Beside what is odd in any text: blanks that are none, and what changes or joins letters without a mark of its own.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.policy import CommandLimits
 
 Stream = Literal["stdout", "stderr"]

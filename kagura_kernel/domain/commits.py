@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from kagura_kernel.domain.identity import Exact
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.outcome import FileChange, Written
 
 AGENT_NAME, AGENT_ADDRESS = "kagura agent", "agent@kagura.invalid"

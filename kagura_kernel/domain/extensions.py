@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
 from kagura_kernel.domain.errors import ExtensionBroken
+from kagura_kernel.domain.late_dataclass import dataclass
 
 BACKENDS, BRAINS = "kagura_kernel.backends", "kagura_kernel.brains"
 TOOLS, CREDENTIALS, MEMORIES = "kagura_kernel.tools", "kagura_kernel.credentials", "kagura_kernel.memories"

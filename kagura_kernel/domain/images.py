@@ -11,7 +11,8 @@ import hashlib
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 PNG, JPEG, GIF, WEBP = "image/png", "image/jpeg", "image/gif", "image/webp"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from kagura_kernel.domain.identity import Exact
+from kagura_kernel.domain.late_dataclass import dataclass
 
 KIT_DIR = "/kagura/kit"
 """Where a box sees its kit, read-only, in every box of every back-end."""

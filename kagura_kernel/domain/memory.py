@@ -6,10 +6,11 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import PurePath
+
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 MEMORY_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
 """What a type of memory may be called: kebab-case, at most 48 characters."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
+
+from kagura_kernel.domain.late_dataclass import dataclass
 
 ContextMode = Literal["none", "names", "cells", "all"]
 """How much of the notebook a run is shown: nothing; names and the last error; the cells above as well; those below too.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise
 from typing import Literal, get_args
 
 from kagura_kernel.domain.cost import Cost, Usage
 from kagura_kernel.domain.identity import Exact
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.variables import PackedVariable
 
 EndStatus = Literal["done", "failed", "stopped", "killed", "denied", "lost"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.settings import DEFAULTS
 
 HANDOFF: Final = "handoff"

@@ -7,12 +7,12 @@ its influence: displays escape both.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
 from kagura_kernel.domain.identity import Exact
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 PLUGIN_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
 """What a plugin may be called: kebab-case, and the same as its directory."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.settings import DEFAULTS, PermissionMode, SandboxPolicyType, WriteMode
 
 __all__ = [

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.identity import new_sentence_id
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 LONGEST = 4_000
 """Characters. What is longer is no remark: it belongs into a task, a file or a variable."""

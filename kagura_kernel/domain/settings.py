@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.domain.former_names import FORMER, MODES
+from kagura_kernel.domain.late_dataclass import dataclass, field, fields
 from kagura_kernel.domain.plugins import Risk
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from kagura_kernel.domain.images import Image
+from kagura_kernel.domain.late_dataclass import dataclass
 
 FileKind = Literal["file", "directory", "link", "other"]
 

@@ -7,8 +7,9 @@ inside, and nothing on the way can run code.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 Form = Literal["frame", "series", "array", "json", "image", "text", "file"]
 """How a variable travels.

@@ -7,12 +7,12 @@ that is gone and never done is told about by the next one, instead of being done
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Row, delete, insert, select, update
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.encoding import as_text, stamp
 from kagura_kernel.journal.schema import heard, posts, runs
 from kagura_kernel.journal.store import Journal

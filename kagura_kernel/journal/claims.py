@@ -10,13 +10,13 @@ Whose they are is told by the person's name, where the journal does not show eac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Row, delete, insert, select, update
 
 from kagura_kernel.domain.errors import QuotaReached
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.schema import claims

@@ -13,7 +13,6 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Row, bindparam, func, select
 
 from kagura_kernel.domain.errors import JournalTampered, JournalUnreadable, JournalUnwritable, UsageError
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.database import Database
 from kagura_kernel.journal.encoding import FIRST, stamp
 from kagura_kernel.journal.place import FILE_NAME, is_url, no_journal

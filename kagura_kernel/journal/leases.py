@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import Row, bindparam, insert, or_, select, text, update
 
 from kagura_kernel.domain.errors import LeaseEnded, RunUnknown, UnknownName
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.rows import made_of

@@ -17,7 +17,6 @@ import re
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, cast, get_args
 
@@ -25,6 +24,7 @@ from sqlalchemy import ColumnElement, Row, bindparam, delete, insert, select, up
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalExpired, ApprovalUnknown, RunUnknown, UsageError
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.plugins import MAX_NAME, PLUGIN_NAME
 from kagura_kernel.journal import views
 from kagura_kernel.journal.encoding import as_text, moment, stamp

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from sqlalchemy import Select, func, literal, or_, select, tuple_
 
 from kagura_kernel.domain.errors import ApprovalUnknown, RunUnknown, UsageError
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.rows import ApprovalRow, RunRow
 from kagura_kernel.journal.schema import approvals, events, leases, runs
 from kagura_kernel.journal.store import Journal

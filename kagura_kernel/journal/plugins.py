@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import PurePath
@@ -20,6 +19,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, select
 
 from kagura_kernel.domain.events import Event, PluginAudited, PluginCalled, PluginChanged, PluginSeen, RunFinished
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.plugins import PluginAudit, PluginPlace, PluginState
 from kagura_kernel.journal.encoding import as_text, decode
 from kagura_kernel.journal.owner import owner_alive

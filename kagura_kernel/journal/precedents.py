@@ -7,13 +7,13 @@ nor one that never began: whoever said no to a plan has said nothing of how such
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Row, and_, func, not_, or_, select
 
 from kagura_kernel.domain.cost import Cost
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.journal.encoding import moment
 from kagura_kernel.journal.rows import CostRow, made_of
 from kagura_kernel.journal.schema import runs

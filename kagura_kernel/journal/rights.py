@@ -8,11 +8,11 @@ and change none. An event gets its number, its hash and its login from the serve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from sqlalchemy import Table
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal import schema
 from kagura_kernel.journal.chain import END_STALLED, LOCK, NO_HEAD, Content, hash_in_sql
 

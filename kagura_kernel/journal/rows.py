@@ -6,11 +6,11 @@ Importing this file costs nothing, so displays and annotations may name these ty
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from kagura_kernel.domain.cost import Cost
+from kagura_kernel.domain.late_dataclass import dataclass, field, fields
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.events import Event

@@ -9,7 +9,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from sqlalchemy import Row, func, select
 
 from kagura_kernel.domain.errors import JournalUnreadable
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.checkpoints import latest
 from kagura_kernel.journal.encoding import moment
 from kagura_kernel.journal.rows import RunRow

@@ -5,11 +5,10 @@ The owner of its tables shares it, and may do so again at any time; whoever only
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlalchemy import Connection
 
 from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.rights import SHARING, SharedTables
 from kagura_kernel.journal.schema import become, owner_of
 from kagura_kernel.journal.statements import run_text

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -16,6 +15,7 @@ from sqlalchemy import ColumnElement, Row, and_, case, exists, func, select
 
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import QuotaReached
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.rows import CostRow
 from kagura_kernel.journal.schema import approvals, events, runs

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from sqlalchemy import select, text
 
 from kagura_kernel.domain.events import LeaseChanged, TrustChanged
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.journal.schema import LEARNED, events
 from kagura_kernel.journal.store import Journal
 

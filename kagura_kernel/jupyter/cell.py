@@ -10,13 +10,13 @@ import shlex
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.lines.helping import cell_help, usage_lines
 from kagura_kernel.cockpit.lines.parsing import HELP_FLAGS, Word, cell_magic, parse_cell_line, unquoted, words_of
 from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.notebook import LONGEST, CellImage, CellRan
 from kagura_kernel.jupyter.errors import calm, check
 from kagura_kernel.jupyter.follow import wait_in_thread

@@ -23,10 +23,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.jupyter.surface import loop_runs
 
 CELL_MAGICS = ("kagura", "sandbox")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast, get_args
 
@@ -21,6 +20,7 @@ from kagura_kernel.cockpit.memory_words import age_words, edge_words, memory_lin
 from kagura_kernel.cockpit.next_commands import NO_MEMORIES
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.errors.memory import MemoryUnknown
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.memory import Memory, Neighbourhood, Recalled, Tier
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.journal.rows import made_of

@@ -12,10 +12,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import ApprovalError, KaguraError, NotHeard
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.jupyter.launching import want
 from kagura_kernel.jupyter.surface import client_of, person, place_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cockpit.lines.helping import WIDTH
 from kagura_kernel.domain.asked import asked_line
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui

@@ -13,10 +13,10 @@ import hashlib
 import os
 import time
 from collections.abc import AsyncIterator, Container, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Literal
 
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceTooLarge
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field, replace
 from kagura_kernel.domain.outcome import ChangeState, ChangeStatus, FileChange, in_order
 from kagura_kernel.domain.tools import FileSystem
 from kagura_kernel.membrane.blobs import BlobStore

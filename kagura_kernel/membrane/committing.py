@@ -12,11 +12,11 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kagura_kernel.domain.commits import CommittedBranch, Moved
 from kagura_kernel.domain.errors import CannotUndo, CommitsRefused
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.outcome import ChangeStatus, FileChange, Written
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.commits import LINK, SUBMODULE, Quarantine, quarantine

@@ -16,9 +16,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.membrane.names import shown
 
 _SECONDS = 60.0

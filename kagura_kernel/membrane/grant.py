@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood, UsageError
 from kagura_kernel.domain.events import Event
 from kagura_kernel.domain.kit import KIT_DIR
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.policy import PROGRAM_DIR, SandboxPolicy
 from kagura_kernel.domain.settings import PREFIX, Problem, Settings
 from kagura_kernel.membrane.credentials.lease import Budget, Grant, LeaseTerms, parse_grant, span

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted, JournalError, KaguraError, NotThisTime, UnknownName
 from kagura_kernel.domain.events import LeaseChange, LeaseChanged, LeaseUsed, Noted
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
 from kagura_kernel.membrane.credentials.lease import Budget, Grant, Holder, Lease
 from kagura_kernel.membrane.credentials.provider import CredentialProvider

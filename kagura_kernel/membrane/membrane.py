@@ -7,7 +7,6 @@ is given back). Nothing is opened that the grant does not name, and whatever goe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver
@@ -16,6 +15,7 @@ from kagura_kernel.domain.commands import OutputFilter
 from kagura_kernel.domain.errors import ApprovalDenied, SandboxUnavailable
 from kagura_kernel.domain.events import EgressClosed, EgressDecided, Noted, RunGranted
 from kagura_kernel.domain.identity import new_approval_id
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass
 from kagura_kernel.membrane.credentials.lease import Grant, Holder
 from kagura_kernel.membrane.credentials.scrub import ScrubbedBox, Scrubber
 from kagura_kernel.membrane.egress.egress import Egress

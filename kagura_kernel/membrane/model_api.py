@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -22,6 +21,7 @@ from pydantic import ValidationError
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import BrainNotConfigured
 from kagura_kernel.domain.events import ModelCalled
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field
 from kagura_kernel.membrane.credentials.injection.caller import BadRequest, InjectedRequest, InjectionLimits, Summing
 from kagura_kernel.membrane.credentials.injection.endpoint import Endpoint
 from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection

@@ -6,10 +6,10 @@ It is the service's word, read outside of the box; what the program in the box s
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.late_dataclass import dataclass
 
 _LONGEST_LINE = 32 * 2**20
 _BEFORE = b"\xef\xbb\xbf \t\r\n"

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.notebook import CellEdit, SourceCell, edits_between, is_cell_id
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.blobs import BlobStore

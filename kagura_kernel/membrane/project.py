@@ -17,11 +17,11 @@ import secrets
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from kagura_kernel.domain.errors import WorkspaceRefused, WorkspaceUnreadable
+from kagura_kernel.domain.late_dataclass import dataclass
 
 # A box that saw one of these as its project would see the system, not a project.
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/run")

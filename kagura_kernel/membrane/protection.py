@@ -15,10 +15,10 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from kagura_kernel.domain.imports import is_library
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.membrane.names import folded, folded_path, has_control, is_below, is_protected_name

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 from kagura_kernel.domain.errors import CannotUndo, JournalUnwritable, WorkspaceUnreadable
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.outcome import FileChange, Written
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.project import Changed, HostState, ProjectFiles, UnsafePath, split_path

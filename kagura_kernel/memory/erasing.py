@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.events.memory import MemoriesSeen, MemoryChanged, MemoryWritten
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.memory import CAME_FROM, OUTCOME, Memory
 from kagura_kernel.domain.outcome import content_name
 from kagura_kernel.journal import views

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnknown
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.memory import FIXES, PREVENTS, Author, Draft, Edge, Memory, Source, Tier
 from kagura_kernel.memory.store import MEMORY_ID, MemoryStore, check_edge, memory_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.memory import Memory
 from kagura_kernel.memory.words import Term, index_terms, query_terms
 

@@ -10,13 +10,13 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol, Self, TypeVar
 
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnavailable
 from kagura_kernel.domain.identity import new_memory_id
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.memory import (
     EDGE_TYPES,
     MEMORY_TYPE,

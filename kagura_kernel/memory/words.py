@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date
 from functools import cache, lru_cache
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.late_pattern import late_pattern
 
 _LATIN = ((0x00C0, 0x0250), (0x1E00, 0x1F00))

@@ -17,9 +17,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.patterns.lessons import Failure
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from statistics import median
 from typing import Any
 
+from kagura_kernel.domain.late_dataclass import asdict, dataclass
 from kagura_kernel.domain.patterns import BUFFER, Estimate, PlanTerms
 from kagura_kernel.journal.precedents import Precedent
 from kagura_kernel.journal.rows import CostRow

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from kagura_kernel.domain.approvals import ApprovalKind, Verdict
@@ -27,6 +26,7 @@ from kagura_kernel.domain.events import (
     ToolCalled,
     ToolFinished,
 )
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Step
 

@@ -25,7 +25,6 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -33,6 +32,7 @@ from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decisi
 from kagura_kernel.domain.categories import CATEGORIES, Category
 from kagura_kernel.domain.events import TrustChanged
 from kagura_kernel.domain.identity import new_approval_id
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.patterns import TrustTerms
 from kagura_kernel.journal.trust import Standing, TrustFold
 from kagura_kernel.runtime.routing import base_command, split_line

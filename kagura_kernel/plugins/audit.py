@@ -18,12 +18,12 @@ import secrets
 import tokenize
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from uuid import UUID
 
 from kagura_kernel.domain.errors import NotThisTime
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.plugins import (
     AuditVerdict,
     CanaryStatus,

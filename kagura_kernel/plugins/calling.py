@@ -10,10 +10,10 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.plugins import framing
 from kagura_kernel.plugins.text import is_unseen
 

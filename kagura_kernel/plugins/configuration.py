@@ -6,11 +6,11 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeGuard, get_args
 
 from kagura_kernel.domain.errors import PluginInvalid, PluginNotConfigured
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.plugins.text import hint, unseen
 
 FieldType = Literal["string", "number", "boolean", "array"]

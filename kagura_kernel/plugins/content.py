@@ -15,12 +15,12 @@ import secrets
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
 from kagura_kernel.domain.errors import PluginInvalid, PluginRefused, SignatureInvalid
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.plugins import PluginFinding, Severity
 from kagura_kernel.plugins.signature import BROKEN, SIGNATURE, Signature, check_signature, make_signature
 from kagura_kernel.plugins.text import reason, unseen

@@ -15,7 +15,6 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
@@ -34,6 +33,7 @@ from pydantic.alias_generators import to_camel
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ConfigurationError, SignatureInvalid
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginFinding, Risk, Severity
 from kagura_kernel.journal.settings_text import replace_file
 from kagura_kernel.plugins.content import PluginContent

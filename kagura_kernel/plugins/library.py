@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import PluginChangedSince, PluginInvalid
 from kagura_kernel.domain.events import PluginSeen
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.plugins import PluginPlace, Risk
 from kagura_kernel.journal.plugins import PluginHistory
 from kagura_kernel.journal.store import Journal

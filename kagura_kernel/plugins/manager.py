@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from kagura_kernel.domain.errors import KaguraError, PluginChangedSince
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginPermissions, PluginPlace, PluginState, Risk
 from kagura_kernel.journal.mailbox import PluginWord, take_plugin_words
 from kagura_kernel.journal.plugins import PluginHistory, PluginLogLine, plugin_log

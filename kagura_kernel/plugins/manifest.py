@@ -11,7 +11,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic.alias_generators import to_camel
 
 from kagura_kernel.domain.errors import PluginInvalid, UnknownName
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.plugins import MAX_NAME, PLUGIN_NAME, PluginPermissions, PluginPlace
 from kagura_kernel.plugins.content import MANIFEST, MAX_DEPTH, SOURCE, PluginContent, read_content
 from kagura_kernel.plugins.permissions import check_entry

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, unquote
 
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood, PluginNotConfigured, WorkspaceRefused
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.plugins import PluginPermissions
 from kagura_kernel.membrane.egress.hosts import HTTP, HTTPS, Target, address_of, bracketed, parse_target, why_never
 from kagura_kernel.membrane.names import PROTECTED_NAMES, is_protected_name

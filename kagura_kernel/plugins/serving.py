@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ from kagura_kernel.domain.errors import (
     UnknownName,
 )
 from kagura_kernel.domain.events import Noted, PluginCalled
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.membrane.egress.stream import Pace
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.plugins import framing

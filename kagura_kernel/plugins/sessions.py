@@ -9,13 +9,13 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import KaguraError, PluginCallRefused, PluginError
 from kagura_kernel.domain.events import PluginAudited, PluginChanged
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.plugins import PluginAudit, PluginChange, PluginPermissions, PluginState
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.plugins.calling import FunctionSpec

@@ -8,11 +8,11 @@ import json
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import SignatureInvalid
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.plugins.text import NotReadable, read_document, reason, unseen
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ that a fact is put into words once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
+
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.images import Image

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.domain.approvals import ApprovalKind, Approver, Verdict
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted, BrainError, BrainLost, KaguraError
 from kagura_kernel.domain.events import Noted, PluginAudited, RunStarted
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.variables import CellPlace

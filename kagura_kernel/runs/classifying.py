@@ -6,11 +6,11 @@ None of the words grants, approves or stops anything, so whoever talks the brain
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.domain.events import RunStarted
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.questioning import Question, QuestionParts, QuestionRun, ask, within
 from kagura_kernel.tools.fences import fenced, shorten_middle

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import ApprovalAborted, JournalError, KaguraError, MemoryStoreError, UsageError
 from kagura_kernel.domain.events import ChildEnded, ChildStarted, MemoryWritten
 from kagura_kernel.domain.identity import new_run_id
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.memory import Author, Draft, Memory, Source
 from kagura_kernel.domain.outcome import FileChange, RunOutcome, by_path
 from kagura_kernel.domain.patterns import HANDOFF, HANDOFF_KEPT, Handoff

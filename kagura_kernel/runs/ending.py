@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from typing import Any
 
 from kagura_kernel.domain.errors import (
@@ -21,6 +20,7 @@ from kagura_kernel.domain.errors import (
     SandboxDied,
     TurnsExhausted,
 )
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.outcome import EndStatus
 
 

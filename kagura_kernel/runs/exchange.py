@@ -18,7 +18,6 @@ import importlib.resources
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -27,6 +26,7 @@ from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import BoxFileError
 from kagura_kernel.domain.events import ResultShown
 from kagura_kernel.domain.images import MAX_PIXELS, MAX_SIDE, RASTER, Image, NoImageError, measured, read_image
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.tools import FileStat, ShowImage
 from kagura_kernel.domain.variables import is_free_in_a_shell

@@ -15,12 +15,12 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from kagura_kernel.domain.commands import Command, CommandResult
 from kagura_kernel.domain.errors import SandboxCommandTimeout, SandboxIdleTimeout, ToolsetError
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.kit.packages.hosts import Asset, InstallPlan, choose
 from kagura_kernel.kit.packages.registry import Package

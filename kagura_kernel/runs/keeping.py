@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import JournalError, SandboxError
 from kagura_kernel.domain.events import BoxClosed, BoxKept, ChangesSettled
 from kagura_kernel.domain.events.run import changes_after
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.grant import RecordFact

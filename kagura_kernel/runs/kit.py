@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from kagura_kernel.brain.provider import REPLAY
 from kagura_kernel.domain.events import KitStaged
 from kagura_kernel.domain.kit import KIT_DIR, KIT_VARIABLE, StagedSkill
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.kit.definitions.references import DEFAULT_AGENT
 from kagura_kernel.kit.packages.hosts import ToolHosts
 from kagura_kernel.kit.redaction.redactor import Redactor

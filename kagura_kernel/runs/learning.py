@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.events import MemoryChanged, RunVerified
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.memory import FIXES, PREVENTS, Author, Draft, Edge, Memory, Source, Tier, project_scope
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.membrane.grant import RecordFact

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from kagura_kernel.brain.provider import BrainDone
@@ -10,6 +9,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Cost, Usage
 from kagura_kernel.domain.errors import BudgetExhausted, KaguraError, NotThisTime, QuotaReached
 from kagura_kernel.domain.events import TurnCounted
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.journal.spending import DayBudget
 from kagura_kernel.runs.order import Price
 from kagura_kernel.runs.recorder import Recorder

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.events import RunVerified
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.memory import MOST_SUMMARY, NOTE, OUTCOME, Author, Draft, Source
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.memory.store import keepable

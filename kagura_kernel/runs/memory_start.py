@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from kagura_kernel.domain.errors import MemoryUnknown
 from kagura_kernel.domain.events.memory import Shown
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.memory import LESSON, Memory, Query, Recalled, Tier
 from kagura_kernel.journal.session_registry import LastRun
 from kagura_kernel.memory.ranking import has_to_do_with

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +12,7 @@ from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.images import Image
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.notebook import ContextTerms
 from kagura_kernel.domain.outcome import FileChange, RunOutcome
 from kagura_kernel.domain.patterns import Checkpoint, DelegationTerms, Handoff, PlanTerms, TrustTerms

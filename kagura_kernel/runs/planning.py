@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from kagura_kernel.domain.approvals import ApprovalKind, Approver, Decision
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import ApprovalDenied
 from kagura_kernel.domain.events import MemoriesShown, MemoryChanged, RunPlanned
 from kagura_kernel.domain.images import MOST_TOKENS
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.memory import ShownMemory, Tier
 from kagura_kernel.domain.patterns import Estimate, PlanTerms
 from kagura_kernel.journal.precedents import Precedent

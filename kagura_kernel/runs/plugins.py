@@ -13,12 +13,12 @@ import asyncio
 import importlib.resources
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.domain.events import Noted
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.plugins.calling import EnabledPlugin

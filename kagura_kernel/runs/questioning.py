@@ -6,13 +6,13 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainProvider, BrainText, BrainUsage, Turn
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import BrainLost, RunKilled
 from kagura_kernel.domain.events import AnyEvent, RunFinished, TextStreamed, TextWritten
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.tools import ToolCall, ToolResult

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Verdict
@@ -12,6 +11,7 @@ from kagura_kernel.domain.errors import ApprovalDenied, ResumeRefused
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Noted
 from kagura_kernel.domain.events.memory import MemoriesSeen, RunResumed
 from kagura_kernel.domain.identity import new_approval_id
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.patterns import Checkpoint, Step
 from kagura_kernel.domain.tools import ToolResult

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.inside import SealedNeeds, ThinksInside
@@ -18,6 +17,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import KaguraError, NotThisTime
 from kagura_kernel.domain.events import ImageSent, ToolCalled, ToolFinished
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.tools import CallTool, ToolCall, ToolResult, ToolSpec
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.egress.stream import SHORTEST, Pace

@@ -9,11 +9,11 @@ import asyncio
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import KaguraError, ToolsetError
 from kagura_kernel.domain.events import ToolsetEnded, ToolsetStarted
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.tools import ShowImage
 from kagura_kernel.kit.definitions.toolsets import given_texts
 from kagura_kernel.runs.exchange import ExchangeDirectory

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted, JournalError
 from kagura_kernel.domain.events import Noted, RunVerified, TrustChanged
 from kagura_kernel.domain.events.memory import TrustSignal
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.trust import Standing, TrustHistory

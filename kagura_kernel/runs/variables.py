@@ -10,13 +10,13 @@ import io
 import json
 import math
 import re
-from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, get_args
 
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import BoxFileError, SandboxCommandTimeout, SandboxIdleTimeout, VariableRefused
 from kagura_kernel.domain.events import VariableCrossed
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.domain.tools import FileStat
 from kagura_kernel.domain.variables import Form, PackedVariable

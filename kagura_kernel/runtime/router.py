@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener, shell_command
 from kagura_kernel.domain.errors import ApprovalAborted, ApprovalDenied, ApprovalRequired, SandboxUnavailable
 from kagura_kernel.domain.identity import new_approval_id
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.policy import (
     CommandDecision,
     CommandLimits,

@@ -17,9 +17,9 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.policy import CommandDecision, ExecutionRoute, PermissionMode, SandboxPermission
 from kagura_kernel.domain.settings import DEFAULTS
 

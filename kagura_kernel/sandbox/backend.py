@@ -15,11 +15,11 @@ is the box's word.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.policy import BoxLimits, IsolationClass, SandboxPolicy
 from kagura_kernel.domain.tools import FileSystem
 

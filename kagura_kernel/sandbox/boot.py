@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import resources
 from importlib.abc import InspectLoader
 from importlib.util import MAGIC_NUMBER, find_spec
 from itertools import chain
 from types import CodeType
+
+from kagura_kernel.domain.late_dataclass import asdict, dataclass, field
 
 MODULES = ("frames", "loop", "processes", "commands", "files", "changes", "main")
 """Loaded at the start, each after those it imports."""

@@ -13,11 +13,11 @@ import os
 import posixpath
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
 from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, SandboxUnsupported
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, IsolationClass
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange, BoxSpec, Failed, Listener, Probe, ServeStream
 from kagura_kernel.sandbox.boot import GuestConfig, guest_payload

@@ -10,11 +10,11 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import SandboxUnavailable
+from kagura_kernel.domain.late_dataclass import dataclass
 
 if TYPE_CHECKING:
     from docker import APIClient

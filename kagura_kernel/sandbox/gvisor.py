@@ -17,12 +17,12 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import PathNotShown, SandboxUnavailable, SandboxUnsupported
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.domain.search_path import entries_outside
 from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe

@@ -12,10 +12,10 @@ import asyncio
 import contextlib
 import errno
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.sandbox.backend import Bytes, Failed, Listener, ServeStream
 from kagura_kernel.sandbox.guest import frames
 from kagura_kernel.sandbox.streams import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 
 from kagura_kernel.domain.errors import ExtensionBroken, IsolationTooWeak, SandboxUnavailable, UnknownName
 from kagura_kernel.domain.extensions import BACKENDS, Extension, installed, load
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.policy import HOST, IsolationClass
 from kagura_kernel.sandbox.backend import Probe, SandboxBackend
 

@@ -13,7 +13,6 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +21,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from kagura_kernel.domain import events as ev
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

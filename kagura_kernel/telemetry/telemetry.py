@@ -13,10 +13,10 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.events import Event
+from kagura_kernel.domain.late_dataclass import dataclass
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricReader

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kagura_kernel.brain.provider import (
@@ -29,6 +28,7 @@ from kagura_kernel.brain.provider import (
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured
 from kagura_kernel.domain.identity import new_call_id
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 
 PER_ROUND = Usage(input_tokens=1420, output_tokens=40, cache_read_tokens=1000, cache_write_tokens=300)

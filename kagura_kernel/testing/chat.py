@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from kagura_kernel.cockpit.transports.transport import (
@@ -18,6 +17,7 @@ from kagura_kernel.cockpit.transports.transport import (
     SentFile,
     TransportError,
 )
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 
 @dataclass

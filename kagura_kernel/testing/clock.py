@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
+
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 # How many rounds of the loop a woken sleeper gets before the next one is woken: enough for the tasks it wakes in turn.
 _ROUNDS = 20

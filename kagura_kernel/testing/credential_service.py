@@ -14,7 +14,6 @@ import threading
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from enum import StrEnum
@@ -23,6 +22,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, Scope
 from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.testing.loopback_listener import LoopbackServer, OwnedListener

@@ -23,12 +23,12 @@ import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import SupportsIndex
 
 import pytest
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.testing import false_home
 from kagura_kernel.testing.false_home import TOKEN
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from kagura_kernel.domain.kit import KIT_DIR, KIT_VARIABLE, StagedSkill
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.memory import Memory, Tier
 from kagura_kernel.domain.patterns import Step
 from kagura_kernel.domain.policy import PermissionMode, SandboxPolicy, WriteMode

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.toolbox import CallContext

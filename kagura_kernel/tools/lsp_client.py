@@ -10,12 +10,12 @@ import asyncio
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from kagura_kernel.domain.errors import BoxFileError, ToolsetError
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.tools.toolsets.cutting import Breach, Headed, word
 from kagura_kernel.tools.toolsets.server import Client, Failed, Unanswered
 

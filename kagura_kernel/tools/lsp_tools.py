@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.fences import shorten_middle

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kagura_kernel.domain.errors import ToolsetError
 from kagura_kernel.domain.images import Image, NoImageError
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass
 from kagura_kernel.domain.notebook import CellImage
 from kagura_kernel.domain.tools import NO_OUTPUT, ShowImage, ToolResult, ToolSpec
 from kagura_kernel.tools.fences import shorten_middle

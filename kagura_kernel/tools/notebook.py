@@ -9,10 +9,10 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from kagura_kernel.domain.images import Image, NoImageError, read_image
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.notebook import LONGEST, CellEdit, CellImage, ContextMode, Notebook, NotebookCell
 from kagura_kernel.domain.tools import ShowImage, ToolResult, ToolSpec
 from kagura_kernel.tools import schema

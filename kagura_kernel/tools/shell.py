@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kagura_kernel.domain.commands import Command, OutputChunk
@@ -15,6 +14,7 @@ from kagura_kernel.domain.errors import (
     SandboxCommandTimeout,
     SandboxIdleTimeout,
 )
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.policy import CommandLimits, ExecutionRoute, SandboxPermission
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Runtime

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files as resources
 from pathlib import Path
@@ -14,6 +13,7 @@ from kagura_kernel.domain.approvals import LIMIT, ApprovalKind, Verdict
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import ApprovalRequired
 from kagura_kernel.domain.images import MAX_BYTES, NoImageError, read_image, starts_as_image
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.tools import FileStat, FileSystem, ShowImage, ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Asker, Runtime
 from kagura_kernel.tools import schema

@@ -6,11 +6,11 @@ import codecs
 import contextlib
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from kagura_kernel.domain.errors import BoxFileError, UsageError
 from kagura_kernel.domain.kit import KIT_DIR, MARKER
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Runtime
 from kagura_kernel.tools import schema

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,6 +27,7 @@ from kagura_kernel.domain.errors import (
     ToolsetError,
     UsageError,
 )
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 
 _WORDS = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}

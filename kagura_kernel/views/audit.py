@@ -6,10 +6,10 @@ Whoever follows one tells the view each step, and the events of its run. It tell
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 from kagura_kernel.domain import events as ev
 from kagura_kernel.domain.errors import KaguraError, RunKilled
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.plugins import PluginAudit, PluginPlace
 from kagura_kernel.views.parts import Ask
 from kagura_kernel.views.run import RunView

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from kagura_kernel.domain.asked import plainly
 from kagura_kernel.domain.events import ApprovalRequested
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.plugins import RISK_WORDS, Risk
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -12,6 +11,7 @@ from urllib.parse import quote, unquote
 from kagura_kernel.domain.asked import marked
 from kagura_kernel.domain.commits import CommittedBranch
 from kagura_kernel.domain.kit import MARKER
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.notebook import split_cell_path
 from kagura_kernel.domain.outcome import BothSides, FileChange, by_path, seal_of
 from kagura_kernel.domain.visible import visible

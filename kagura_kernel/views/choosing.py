@@ -7,8 +7,8 @@ form, live or saved.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.html import Bundle, drawn
 

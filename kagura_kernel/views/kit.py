@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Protocol
 
 from kagura_kernel.domain.events import KitStaged, ToolsetEnded, ToolsetStarted
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.visible import printed, visible
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.escape import one_line, shown_path

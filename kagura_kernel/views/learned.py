@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from kagura_kernel.domain import events as ev
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.memory import SeenMemory, ShownMemory, Tier
 from kagura_kernel.domain.patterns import Estimate
 from kagura_kernel.domain.visible import visible

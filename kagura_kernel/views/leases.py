@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
 from kagura_kernel.domain.events import LeaseChanged, LeaseUsed
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.figures import clock_face, counted, data_size, seconds, span
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.visible import place, shown_place
 from kagura_kernel.render.blocks import Block, Blocks, Fold, Group, Line, Span, Table, Words, code, label, soft, strong
 from kagura_kernel.render.figures import counted, data_size, seconds

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from kagura_kernel.domain import events as ev
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.plugins import PluginAudit, Severity, line_of, report_of
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import counted

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from kagura_kernel.domain import events as ev
@@ -14,6 +13,7 @@ from kagura_kernel.domain.commits import CommittedBranch, branches_after
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events.run import changes_after
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.domain.policy import HOST

@@ -10,7 +10,6 @@ import asyncio
 import hmac
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +37,7 @@ from kagura_kernel.domain.approvals import ApprovalRequest, Decision
 from kagura_kernel.domain.errors import ChangeConflict, NotThisTime, UnknownName
 from kagura_kernel.domain.events import ChangesSettled
 from kagura_kernel.domain.grammar import Surface
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.variables import MAX_VARIABLES, PackedVariable

@@ -10,7 +10,6 @@ import asyncio
 import re
 import secrets
 from collections import OrderedDict
-from dataclasses import dataclass, field, replace
 
 from kagura_kernel.cockpit.classifying import Message
 from kagura_kernel.cockpit.transports.acting import Acting, Place, Refused
@@ -19,6 +18,7 @@ from kagura_kernel.cockpit.transports.transport import MOST_BUTTONS, Button, Cli
 from kagura_kernel.cockpit.understanding import Ambiguous, AnswerSaid, Meaning, SentenceSaid, StatusAsked, TaskSaid
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.errors import BrainError, QuotaReached, UsageError
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.render.figures import counted, money
 from kagura_kernel.runs.classifying import ClassifyingRun
 

@@ -13,7 +13,6 @@ import logging
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Coroutine
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +59,7 @@ from kagura_kernel.cockpit.understanding import (
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import JournalError, KaguraError
 from kagura_kernel.domain.events import MessageRefused
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.journal import views
 from kagura_kernel.journal.chats import ChatBook, TakenMessage
 from kagura_kernel.journal.owner import owner_alive, process_owner

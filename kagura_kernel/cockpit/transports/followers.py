@@ -12,7 +12,6 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -28,6 +27,7 @@ from kagura_kernel.cockpit.transports.transport import (
 )
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import JournalError, KaguraError
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field, replace
 from kagura_kernel.journal import views
 from kagura_kernel.journal.chats import ChatBook, KeptPost
 from kagura_kernel.journal.mailbox import Mailbox

@@ -8,7 +8,6 @@ import html
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -26,6 +25,7 @@ from kagura_kernel.cockpit.transports.transport import (
     TransportRefused,
     connected,
 )
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.visible import printed
 from kagura_kernel.membrane.credentials.secret import Secret
 

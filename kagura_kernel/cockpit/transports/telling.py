@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from kagura_kernel.cockpit.resuming import may_be_resumed
 from kagura_kernel.cockpit.transports.transport import MOST_BUTTONS, Button, Post
@@ -13,6 +12,7 @@ from kagura_kernel.domain import events
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.asked import asked, plainly
 from kagura_kernel.domain.errors import KaguraError, RunKilled
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.visible import printed
 from kagura_kernel.journal.rows import RunRow
 from kagura_kernel.render.figures import counted

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.identity import new_run_id
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 
 class TransportError(KaguraError):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
 from kagura_kernel.cockpit.records import CostReport
 from kagura_kernel.cockpit.trust import NOW, Point
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.patterns import TrustTerms
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.journal.rows import EgressRow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ import pandas as pd
 
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.domain import events as ev
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.jupyter.charts import picture as look
 from kagura_kernel.jupyter.charts.picture import Chart, finished, markdown_table, text_table
 from kagura_kernel.jupyter.tables import table_of

@@ -10,11 +10,11 @@ import inspect
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.late_dataclass import dataclass
 
 TEXT_CHARACTERS = 500
 

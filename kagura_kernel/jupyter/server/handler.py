@@ -9,7 +9,6 @@ import asyncio
 import getpass
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
 from http.client import responses
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +19,7 @@ from tornado import web
 
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryStoreError, MemoryUnknown
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.jupyter.server.asking import Words
 from kagura_kernel.jupyter.server.source import JournalSource, MemorySource
 

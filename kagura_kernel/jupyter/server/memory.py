@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,6 +15,7 @@ from typing import Annotated, Any, Literal
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.events.memory import MemoryChanged
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.memory import FIX, FIXES, LESSON, PREVENTS, Memory, Neighbourhood, Query, Recalled, Tier
 from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.store import Journal

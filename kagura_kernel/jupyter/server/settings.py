@@ -12,12 +12,12 @@ import re
 import threading
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
 from kagura_kernel import redact
 from kagura_kernel.domain.errors import ConfigurationError, SettingsChanged, UsageError
+from kagura_kernel.domain.late_dataclass import dataclass, fields
 from kagura_kernel.domain.settings import (
     DEFAULTS,
     FLAT_TABLES,

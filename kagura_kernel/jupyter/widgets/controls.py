@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, TypeAlias
 
 import ipywidgets
 import traitlets
 
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.figures import clock_face

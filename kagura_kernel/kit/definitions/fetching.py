@@ -16,10 +16,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Self
 
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.kit.definitions.document import MAX_BYTES
 from kagura_kernel.membrane.egress.hosts import why_refused
 

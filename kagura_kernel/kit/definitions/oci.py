@@ -15,11 +15,11 @@ import netrc
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kagura_kernel.domain.errors import AgentUnavailable, HostNotUnderstood
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.settings_text import replace_file
 from kagura_kernel.kit.definitions.document import MAX_BYTES
 from kagura_kernel.kit.definitions.fetching import Answer, Fetcher, NotFetched, is_loopback

@@ -6,13 +6,13 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, AgentUnavailable, UnknownName, UsageError
 from kagura_kernel.domain.kit import AGENT_NAME
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.kit.definitions.definition import AgentDefinition, as_yaml, digest_of, parse_definition, said
 from kagura_kernel.kit.definitions.document import MAX_BYTES

@@ -7,7 +7,6 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -15,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from kagura_kernel.domain.errors import HostNotUnderstood, McpConfigInvalid
 from kagura_kernel.domain.kit import AGENT_NAME
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.kit.definitions.document import one_line, problems_of, shown_key, unseen
 from kagura_kernel.membrane.egress.hosts import Target, parse_url
 

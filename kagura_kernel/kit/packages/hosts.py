@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal, Protocol
 
 from kagura_kernel.domain.errors import ToolHostsUnresolved
 from kagura_kernel.domain.kit import UnresolvedTool
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.kit.definitions.toolsets import Installer, Pin, parse_pin
 from kagura_kernel.kit.packages.registry import KnownTool, Package, Registry, Sources, sources_of
 

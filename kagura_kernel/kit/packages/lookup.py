@@ -16,7 +16,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -25,6 +24,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import HostNotUnderstood
+from kagura_kernel.domain.late_dataclass import asdict, dataclass
 from kagura_kernel.journal.settings_text import replace_file
 from kagura_kernel.kit.definitions.fetching import Deadline, LeadsInside, NoClient, Redirects, http_client
 from kagura_kernel.kit.packages.hosts import Asset, Found, LookUpFailed, is_for_linux, parse_sums

@@ -16,7 +16,6 @@ import importlib.resources
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +23,7 @@ from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.kit.definitions.document import MAX_BYTES, NotReadable, hint, read_document
 from kagura_kernel.kit.definitions.toolsets import Installer, parse_pin
 from kagura_kernel.membrane.egress.hosts import (

@@ -6,9 +6,9 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.kit.redaction.patterns import Lazy
 from kagura_kernel.kit.redaction.places import Span, put_markers
 from kagura_kernel.kit.redaction.values import is_word

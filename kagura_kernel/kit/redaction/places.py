@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from kagura_kernel.domain.kit import MARKER, marker
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.kit.redaction.patterns import Lazy
 
 _MARKER = re.compile(MARKER.pattern.encode())

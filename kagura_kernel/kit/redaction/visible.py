@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.kit.redaction.patterns import Lazy
 from kagura_kernel.kit.redaction.places import Span, said_places, says_something

@@ -16,11 +16,11 @@ import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from kagura_kernel.domain.kit import AGENT_NAME
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.kit.definitions.document import unseen
 from kagura_kernel.kit.staging.planned import Stamp
 from kagura_kernel.membrane.names import folded, shown

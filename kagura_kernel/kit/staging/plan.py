@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.kit.staging.home_files import (
     BAD_NAME,
     MAX_FILE_BYTES,

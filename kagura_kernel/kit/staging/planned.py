@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 Place = Literal["kit", "workspace"]
 

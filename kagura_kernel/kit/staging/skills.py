@@ -12,12 +12,12 @@ import os
 import re
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from kagura_kernel.domain.kit import KIT_DIR, LeftOut
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.kit.definitions.document import hint, unseen
 from kagura_kernel.kit.staging.home_files import (
     BAD_NAME,

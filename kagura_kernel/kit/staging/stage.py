@@ -10,7 +10,6 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Self
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import KitGone, KitRefused
 from kagura_kernel.domain.kit import MARKER, StagedFile
+from kagura_kernel.domain.late_dataclass import dataclass, field, fields, replace
 from kagura_kernel.kit import redaction
 from kagura_kernel.kit.staging.home_files import Unfit, open_root
 from kagura_kernel.kit.staging.plan import BYTE_ORDER_MARK, KitPlan, copy_plan

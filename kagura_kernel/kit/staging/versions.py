@@ -20,7 +20,6 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -28,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import KitUnwritable
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.journal.settings_text import replace_file
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ import asyncio
 import random
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -30,6 +29,7 @@ from kagura_kernel.domain.errors import (
     UnknownName,
 )
 from kagura_kernel.domain.events import LeaseChange
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.membrane.credentials.lease import (
     USED_UP,

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.errors import GrantMissing, LeaseEnded, UsageError
 from kagura_kernel.domain.identity import new_approval_id
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.settings import DEFAULTS, Settings
 from kagura_kernel.membrane.credentials.provider import Minted, Scope
 from kagura_kernel.membrane.credentials.secret import Credential

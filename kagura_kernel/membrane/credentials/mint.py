@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 
 from kagura_kernel.domain.errors import (
@@ -21,6 +20,7 @@ from kagura_kernel.domain.errors import (
     SecretUnavailable,
 )
 from kagura_kernel.domain.identity import new_lease_id
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.leases import LeaseRow
 from kagura_kernel.membrane.credentials.lease import Holder, Lease
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, Minted, MintRequest

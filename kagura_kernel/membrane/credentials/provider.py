@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType, Protocol
 
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.membrane.credentials.secret import Credential
 
 Scope = NewType("Scope", str)

@@ -10,7 +10,6 @@ import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -21,6 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
 from kagura_kernel.membrane.credentials.revoke import judge
 from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference

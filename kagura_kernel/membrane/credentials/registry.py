@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
@@ -30,6 +29,7 @@ from pydantic import BaseModel, ValidationError
 
 from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken, NotInstalled
 from kagura_kernel.domain.extensions import CREDENTIALS, Extension, installed, load_instance
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.membrane.credentials.injection.settings import (
     PRESETS,
     Injection,

@@ -15,12 +15,12 @@ import asyncio
 import random
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import CredentialError, LeaseUnavailable
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, Revocation, Verdict
 

@@ -9,10 +9,10 @@ again only when it has turned out to be none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputFilter, OutputListener, one_after_another
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.tools import FileSystem
 from kagura_kernel.membrane.credentials.needles import (
     EXACT,

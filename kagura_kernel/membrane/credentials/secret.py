@@ -16,13 +16,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from kagura_kernel.domain.errors import SecretUnavailable
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field
 
 
 class KeychainUnusable(Exception):

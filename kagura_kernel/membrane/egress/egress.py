@@ -11,13 +11,13 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from dataclasses import KW_ONLY, dataclass, field
 from itertools import count
 from typing import Any, TypeVar
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ApprovalAborted, EgressBusy, EgressDenied, EgressRefused
 from kagura_kernel.domain.events import EgressClosed, EgressDecided, EgressEnd
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field
 from kagura_kernel.membrane.egress.gate import Address, Admitted, Gate
 from kagura_kernel.membrane.egress.stream import (
     PLACES,

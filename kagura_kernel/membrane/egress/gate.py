@@ -12,10 +12,10 @@ import contextlib
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from kagura_kernel.domain.errors import EgressDenied, EgressUnreachable, HostNotUnderstood
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field
 from kagura_kernel.membrane.egress.hosts import Target, make_target
 from kagura_kernel.membrane.egress.policy import (
     Asking,

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 import idna
 
 from kagura_kernel.domain.errors import HostNotUnderstood
+from kagura_kernel.domain.late_dataclass import dataclass
 
 HTTPS = 443
 HTTP = 80

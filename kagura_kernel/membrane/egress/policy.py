@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -25,6 +24,7 @@ from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approv
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ApprovalAborted, ConfigurationError, EgressBusy, EgressDenied, HostNotUnderstood
 from kagura_kernel.domain.identity import new_approval_id
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.membrane.egress.hosts import (
     ASK,

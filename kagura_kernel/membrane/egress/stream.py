@@ -15,12 +15,12 @@ import select
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import EgressRefused
 from kagura_kernel.domain.events import EgressEnd
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.sandbox.backend import ByteStream, GuestStream
 
 

@@ -22,11 +22,11 @@ import ssl
 import stringprep
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import ConfigurationError, EgressRefused, EgressSignInRefused
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass
 from kagura_kernel.membrane.credentials.secret import Secret, in_thread
 from kagura_kernel.membrane.egress.stream import CHUNK, BoxStream, Bytes, GuestBoxStream, SocketStream
 from kagura_kernel.membrane.postgres.service import SYSTEM_TRUST, PostgresService

@@ -15,7 +15,6 @@ import secrets
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from itertools import count
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import EgressSignInRefused
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.membrane.credentials.secret import in_thread
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Address, Admitted, Gate, Resolver

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from urllib.parse import quote, unquote_to_bytes
 
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.egress.hosts import MAX_PORT, Target, make_target, why_never
 

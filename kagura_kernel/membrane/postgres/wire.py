@@ -15,10 +15,10 @@ import os
 import socket
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from kagura_kernel.domain.errors import EgressBusy, EgressDenied, EgressRefused, EgressSignInRefused
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.membrane.egress.hosts import Target
 from kagura_kernel.membrane.egress.stream import Bytes
 

@@ -15,12 +15,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryStoreError, MemoryUnknown
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.memory import (
     CAME_FROM,
     EDGE_TYPES,

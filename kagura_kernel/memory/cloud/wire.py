@@ -17,7 +17,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryStoreError, MemoryUnavailable, MemoryUnknown
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 if TYPE_CHECKING:
     import httpx

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.memory import Author, Memory, Query, Recalled, Source, Tier
 from kagura_kernel.memory.words import fold, index_terms, marks_in, marks_of, query_terms
 

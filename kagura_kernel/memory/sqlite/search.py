@@ -15,12 +15,12 @@ import re
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Literal, Protocol
 
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.memory import NOTE, Author, Memory, Query, Source, Tier
 from kagura_kernel.memory.ranking import Place, Scored, Wanted, Weights, fused, rank, rarity
 from kagura_kernel.memory.words import ascii_words, fold, index_terms, marks_in, marks_of, names_date, query_terms

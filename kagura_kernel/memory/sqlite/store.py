@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnknown
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.memory import (
     CAME_FROM,
     EDGE_TYPES,

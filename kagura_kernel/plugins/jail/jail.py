@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,6 +21,7 @@ from kagura_kernel.domain.errors import (
     PluginTimeout,
 )
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.plugins.calling import FunctionSpec
 from kagura_kernel.plugins.framing import FrameError

@@ -12,7 +12,6 @@ import marshal
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -24,6 +23,7 @@ from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.commands import Command, CommandResult, OutputChunk
 from kagura_kernel.domain.errors import JournalError, KaguraError, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.membrane.egress.egress import Egress

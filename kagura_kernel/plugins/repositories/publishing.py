@@ -12,12 +12,12 @@ import io
 import secrets
 import tarfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import PluginRefused, PluginRepositoryError, SignatureInvalid
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.plugins.content import PluginContent
 from kagura_kernel.plugins.manifest import Found

@@ -13,7 +13,6 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +22,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from kagura_kernel.domain.errors import PluginRepositoryError, UnknownName, UsageError
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.plugins import PLUGIN_NAME, Risk
 from kagura_kernel.plugins.decisions import Book, BookEntry, Moment
 from kagura_kernel.plugins.installing import (

@@ -8,11 +8,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from kagura_kernel.domain.errors import PluginInvalid, UsageError
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.plugins import PluginFinding, PluginPermissions, Severity
 from kagura_kernel.plugins.configuration import read_schema
 from kagura_kernel.plugins.content import MANIFEST, SOURCE, PluginContent, read_content

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from kagura_kernel.domain.late_dataclass import dataclass
 
 from .arguments import shown
 from .faults import ArgumentRefused, ConfigRefused, NetworkRefused

@@ -12,12 +12,12 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.identity import new_box_id
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_argv, guest_payload

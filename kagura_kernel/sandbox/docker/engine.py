@@ -7,11 +7,11 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from kagura_kernel.domain.errors import SandboxUnavailable
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.sandbox.docker.flags import HOLDER_LABEL
 from kagura_kernel.sandbox.docker_endpoint import (
     FORWARDING,

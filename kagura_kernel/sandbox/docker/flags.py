@@ -8,10 +8,10 @@ read, limits on everything. Nothing of the kernel's environment goes in; labels 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kagura_kernel.domain.errors import SandboxUnsupported
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.policy import BoxLimits
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec
 from kagura_kernel.sandbox.boot import GuestConfig

@@ -26,11 +26,11 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 from kagura_kernel.domain.errors import PathNotShown, SandboxUnavailable
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.sandbox.docker.engine import DockerEngine
 from kagura_kernel.sandbox.docker.flags import CONTENT_LABEL, HOLDER_LABEL, OWNER_LABEL, Volume, filling_body
 from kagura_kernel.sandbox.docker.reaper import remove_left_volumes

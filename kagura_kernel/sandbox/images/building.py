@@ -7,11 +7,11 @@ import io
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kagura_kernel.domain.errors import ImageBuildFailed, SandboxUnavailable
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.sandbox.docker_endpoint import FORWARDING, Endpoint, ask_version, client_of, no_daemon, our_errors
 from kagura_kernel.sandbox.images.recipes import (
     BASE_LABEL,

@@ -13,11 +13,11 @@ import os
 import re
 import tarfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from kagura_kernel.domain.errors import ConfigurationError, UnknownName
+from kagura_kernel.domain.late_dataclass import dataclass, field
 
 CERTIFICATE_VARIABLES = ("PIP_CERT", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY")

@@ -12,10 +12,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.sandbox.images.recipes import PackageSettings
 
 OVERLAP = 8 * 1024

@@ -12,11 +12,11 @@ import json
 import posixpath
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import IO, Any
 
 from kagura_kernel.domain.errors import SandboxUnavailable
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.sandbox.images.building import ImageDaemon
 from kagura_kernel.sandbox.images.secrets import (
     OVERLAP,

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.identity import new_box_id
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload

@@ -9,10 +9,10 @@ user, before the box's own begins, and is mounted read-only in that one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec
 from kagura_kernel.sandbox.boot import STUB, GuestConfig

@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 from kagura_kernel.domain.errors import PathNotShown, SandboxUnavailable, SandboxUnsupported, WorkspaceTooLarge
 from kagura_kernel.domain.identity import new_box_id
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload

@@ -18,7 +18,6 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from kagura_kernel.brain.provider import (
 )
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import NotThisTime
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.domain.tools import CallTool, ToolCall, ToolResult, ToolSpec
 from kagura_kernel.testing.patience import eventually

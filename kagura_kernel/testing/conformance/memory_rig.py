@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.domain.memory import Author, Draft, Query, Recalled, Source, Tier
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.testing.clock import FakeClock

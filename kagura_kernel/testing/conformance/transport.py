@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversati
 from kagura_kernel.cockpit.transports.transport import Clicked, Heard, Post, Said, Transport, TransportError
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.events import MessageRefused
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Step

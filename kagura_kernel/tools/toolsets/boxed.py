@@ -8,7 +8,6 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.commands import Command, CommandResult, OutputChunk
 from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.plugins.jail.running import JailLog
 from kagura_kernel.sandbox.backend import Box, GuestStream, Listener

@@ -10,11 +10,11 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalKind
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass
 from kagura_kernel.plugins import framing
 from kagura_kernel.runtime.router import Asker, require_allowed
 

@@ -8,11 +8,11 @@ import itertools
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, TypeVar
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ToolsetError
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass
 from kagura_kernel.membrane.egress.stream import SHORTEST, Pace
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.tools.toolsets.boxed import Boxed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.late_pattern import late_pattern
 from kagura_kernel.kit.redaction.chance import CODE, drawn
 from kagura_kernel.kit.redaction.names import Says, documented, kind_of, says, secret

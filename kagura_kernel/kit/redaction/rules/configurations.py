@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.kit.redaction.patterns import Match, Nearby
 from kagura_kernel.kit.redaction.places import Span, line_start
 from kagura_kernel.kit.redaction.rules.sentences import strong

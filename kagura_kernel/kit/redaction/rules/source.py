@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.kit.redaction.chance import drawn
 from kagura_kernel.kit.redaction.false_positives import CLOSED, within_text
 from kagura_kernel.kit.redaction.names import Says, kind_of, says, secret

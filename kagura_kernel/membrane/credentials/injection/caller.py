@@ -12,12 +12,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import unquote_to_bytes
 
 import h11
 
+from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.membrane.credentials.injection.upstream import Headers
 from kagura_kernel.sandbox.backend import GuestStream
 

@@ -13,7 +13,6 @@ import base64
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable
-from dataclasses import KW_ONLY, dataclass
 
 import h11
 
@@ -25,6 +24,7 @@ from kagura_kernel.domain.errors import (
     KaguraError,
     LeaseEnded,
 )
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass
 from kagura_kernel.membrane.credentials.injection.caller import (
     BadRequest,
     Caller,

@@ -12,12 +12,12 @@ import re
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import InjectionFailed, KaguraError, NotThisTime, SandboxUnavailable, UnknownName
+from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.membrane.credentials.injection.caller import InjectionLimits, InjectionView, RecordRequest
 from kagura_kernel.membrane.credentials.injection.endpoint import CredentialSource, Endpoint

@@ -16,13 +16,13 @@ import contextlib
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urljoin, urlsplit
 
 import h11
 
 from kagura_kernel.domain.errors import EgressUnreachable
+from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.membrane.credentials.provider_http import machine_trust
 from kagura_kernel.membrane.credentials.scrub import Covering, LookedFor, Scrubber
 from kagura_kernel.membrane.credentials.secret import Secret

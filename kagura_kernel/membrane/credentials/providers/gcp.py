@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 
 from pydantic import Field, field_validator
 
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable, SecretUnavailable
+from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits
 from kagura_kernel.membrane.credentials.provider_http import (
     DIRECT,
