@@ -29,6 +29,14 @@ ON_THE_HOST = {"command": SCRIPT, "host": True, "reason": "The box cannot see th
 FILES = {"ask.jsonl": host(ON_THE_HOST["command"])}
 
 
+# A connection that stays would close every comm of that kernel's next cards, whose target it does not know.
+RESTART = """async id => {
+  const kernel = window.jupyterapp.serviceManager.kernels.connectTo({ model: { id } });
+  await kernel.restart();
+  kernel.dispose();
+}"""
+
+
 def pending(lab):
     """The one question that is open."""
     with lab.journal() as journal:
@@ -140,8 +148,7 @@ def test_a_run_that_ended_while_nobody_had_its_page_open_says_so(asking, another
     if how == "killed":
         kill_kernel(lab)
     else:
-        restart = "id => window.jupyterapp.serviceManager.kernels.connectTo({ model: { id } }).restart()"
-        another.page.evaluate(restart, kernel)
+        another.page.evaluate(RESTART, kernel)
     notebook.reload()
     ended_early(notebook)
 

@@ -20,8 +20,9 @@ const PATIENCE_MS = 400;
 const AGAIN_MS = 500;
 const AGAIN_TIMES = 120;
 
-/** How often it is asked whether a run is over whose card is not live. */
-const ASK_MS = 10_000;
+/** How soon it is asked again whether a run is over whose card is not live, and how seldom in the end. */
+const ASK_MS = 1000;
+const SELDOM_MS = 10_000;
 
 /**
  * A live card where there is one, and where there is none (without its kernel, in a notebook that was saved in the
@@ -150,7 +151,9 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
       });
     }
     if (!isOver) {
-      this._asking = window.setTimeout(() => void this._ask(), ASK_MS);
+      window.clearTimeout(this._asking);
+      this._asking = window.setTimeout(() => void this._ask(), this._pause);
+      this._pause = Math.min(2 * this._pause, SELDOM_MS);
     }
   }
 
@@ -199,6 +202,7 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
   private _lived = false;
   private _last: Element | null = null;
   private _asking: number | undefined;
+  private _pause = ASK_MS;
   private _model: IRenderMime.IMimeModel | null = null;
   private _live: IRenderMime.IRenderer | null = null;
   private _still: IRenderMime.IRenderer | null = null;
