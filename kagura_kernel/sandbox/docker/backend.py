@@ -281,7 +281,7 @@ class DockerBackend(BoxStarter):
         box_id = new_box_id()
         labels = Labels(box_id, self._owner, self._holder)
         async with self._freed_on_failure(box_id):
-            body = create_body(spec, image.id, guest_argv(_PYTHON), labels, daemon.cpus, runtime)
+            body = create_body(spec, image.id, guest_argv(_PYTHON), labels, daemon.cpus, runtime, image.volumes)
             copies, warnings = await self._create_shown(box_id, body, spec, image)
             query = "stream=1&stdin=1&stdout=1&stderr=1"
             pipe = await attach(self._endpoint, f"/v{daemon.api}/containers/{box_id}/attach?{query}")

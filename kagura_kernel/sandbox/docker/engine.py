@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import posixpath
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -173,10 +174,11 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image that is there: its id, and the variables it sets."""
+    """An image that is there: its id, the variables it sets, and the places that it declares as volumes."""
 
     id: str
     env: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
 
 
 class DockerEngine:
@@ -211,7 +213,10 @@ class DockerEngine:
         found = await self._found(lambda: self._api().inspect_image(name))
         if found is None:
             return None
-        return Image(str(found["Id"]), tuple((found.get("Config") or {}).get("Env") or ()))
+        config = found.get("Config") or {}
+        # As it is written in a Dockerfile, `/data/` too; the daemon itself takes it as `/data`.
+        volumes = sorted({posixpath.normpath(place) for place in config.get("Volumes") or ()})
+        return Image(str(found["Id"]), tuple(config.get("Env") or ()), tuple(volumes))
 
     async def create(self, name: str, body: Mapping[str, Any]) -> tuple[str, ...]:
         """Create a container and return the daemon's warnings."""

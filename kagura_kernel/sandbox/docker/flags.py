@@ -81,12 +81,18 @@ def refuse_unsupported(spec: BoxSpec, name: str = NAME) -> None:
 
 
 def create_body(
-    spec: BoxSpec, image: str, argv: Sequence[str], labels: Labels, cpus_there: int, runtime: str = ""
+    spec: BoxSpec,
+    image: str,
+    argv: Sequence[str],
+    labels: Labels,
+    cpus_there: int,
+    runtime: str = "",
+    places: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The body of `POST /containers/create` for a guest's command line in an image, by id or name, that is there.
 
     More than `cpus_there` cores cannot be asked for. `runtime` is the daemon's name for what shall run it; empty is the
-    daemon's own choice.
+    daemon's own choice. `places` are those that the image declares as volumes.
     """
     return {
         "Image": image,
@@ -106,7 +112,7 @@ def create_body(
         "AttachStdin": True,
         "AttachStdout": True,
         "AttachStderr": True,
-        "HostConfig": _host_config(spec, cpus_there, runtime),
+        "HostConfig": _host_config(spec, cpus_there, runtime, places),
     }
 
 
@@ -156,7 +162,7 @@ def writable_root_body(body: Mapping[str, Any], spec: BoxSpec, *, bounded: bool)
     return {**body, "User": ROOT, "HostConfig": host}
 
 
-def _host_config(spec: BoxSpec, cpus_there: int, runtime: str) -> dict[str, Any]:
+def _host_config(spec: BoxSpec, cpus_there: int, runtime: str, places: Sequence[str]) -> dict[str, Any]:
     limits = spec.limits
     return {
         "AutoRemove": True,
@@ -187,7 +193,7 @@ def _host_config(spec: BoxSpec, cpus_there: int, runtime: str) -> dict[str, Any]
         "Runtime": runtime,
         "SecurityOpt": ["no-new-privileges:true", f"seccomp={profile(gvisor=bool(runtime))}"],
         "ShmSize": sizes(limits).shared,
-        "Tmpfs": _tmpfs(sizes(limits), writable=spec.policy.writable),
+        "Tmpfs": _tmpfs(sizes(limits), places, writable=spec.policy.writable),
         "Ulimits": [
             {"Name": "core", "Soft": 0, "Hard": 0},
             {"Name": "fsize", "Soft": limits.file_bytes, "Hard": limits.file_bytes},
@@ -198,11 +204,13 @@ def _host_config(spec: BoxSpec, cpus_there: int, runtime: str) -> dict[str, Any]
     }
 
 
-def _tmpfs(size: Sizes, *, writable: bool) -> dict[str, str]:
+def _tmpfs(size: Sizes, places: Sequence[str], *, writable: bool) -> dict[str, str]:
     agent = "uid=65532,gid=65532,mode=0700"
     # A workspace that must not be written belongs to root, and nothing in the box is root.
     workspace_owner = agent if writable else "uid=0,gid=0,mode=0755"
     return {
+        # A volume that an image declares would be the daemon's disk, without a bound. Ours stand at the same place.
+        **{place: f"rw,exec,{_bounded(size.temporary)},{agent}" for place in places},
         WORKSPACE: f"rw,exec,{_bounded(size.workspace)},{workspace_owner}",
         "/tmp": f"rw,exec,{_bounded(size.temporary)},uid=65532,gid=65532,mode=1777",  # noqa: S108 - the box's own /tmp
         HOME: f"rw,exec,{_bounded(size.home)},{agent}",

@@ -17,6 +17,7 @@ from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import BoxFileError, SandboxUnavailable, WorkspaceTooLarge, WorkspaceUnreadable
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.box import sizes
 from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.pool import WarmPool
@@ -87,6 +88,24 @@ async def test_the_daemons_record_shows_every_wall_and_nothing_of_the_host(backe
     told = json.dumps(record)
     for secret in ("sk-not-a-real-one", str(project), "GREETING", "docker.sock", os.environ["HOME"]):
         assert secret not in told, secret
+
+
+async def test_a_volume_that_an_image_declares_is_bounded_memory_and_not_the_daemons_disk(docker_endpoint, client):
+    name = "kagura-test/volumes:latest"
+    made = client.api.create_container(BASE, "true", user="root")
+    client.api.commit(made["Id"], *name.split(":"), changes=["VOLUME /usr/share/doc/ /workspace", "USER agent"])
+    client.api.remove_container(made["Id"], v=True)
+    backend = DockerBackend(docker_endpoint, default_image=name)
+    try:
+        box = await backend.start(BoxSpec())
+        assert client.api.inspect_container(box.id)["Mounts"] == []
+        result = await box.run(shell_command("cd /usr/share/doc && echo kept > new && stat -f -c '%T %S %b' ."))
+        assert result.ok, result.stderr.text
+        kind, size, count = result.stdout.text.split()
+        assert (kind, int(size) * int(count)) == ("tmpfs", sizes(BoxLimits()).temporary)
+    finally:
+        await backend.close()
+        client.images.remove(name)
 
 
 async def test_inside_nobody_is_anybody(backend):
