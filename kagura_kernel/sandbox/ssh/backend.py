@@ -67,23 +67,41 @@ class There:
     machine: MachineFacts  # What its system says of namespaces
     memory: int  # Bytes
     place: str  # Where the supervisor finds what was sent
-    uncounted: tuple[str, ...]  # Limits that its system cannot set
+    notes: tuple[str, ...]  # What to know of limits that its system cannot set
     same_python: bool  # Whether its Python runs our code as it is
 
 
 def _there(told: Mapping[str, Any]) -> There:
-    """What a `ready` message tells."""
-    view = PythonView(**{name: _as_tuples(value) for name, value in told["view"].items()})
-    same = told["magic"] == MAGIC_NUMBER.hex()
-    machine = MachineFacts(**told["machine"])
+    """What a `ready` message tells.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: it is none.
+    """
     return There(
-        view, told["bwrap"], machine, told["memory"], told["place"], tuple(told["uncounted"]), same_python=same
+        _view(dict(told["view"])),
+        _text(told["bwrap"]),
+        MachineFacts(**told["machine"]),
+        int(told["memory"]),
+        _text(told["place"]),
+        tuple(uncounted_notes(tuple(map(_text, told["uncounted"])))),
+        same_python=told["magic"] == MAGIC_NUMBER.hex(),
     )
 
 
-def _as_tuples(value: Any) -> Any:
-    """JSON's lists as what a frozen value has."""
-    return tuple(_as_tuples(part) for part in value) if isinstance(value, list) else value
+def _view(told: dict[str, Any]) -> PythonView:
+    python, links, env = _text(told.pop("python")), _pairs(told.pop("links")), _pairs(told.pop("env"))
+    texts: dict[str, Any] = {name: tuple(map(_text, value)) for name, value in told.items()}
+    return PythonView(python, links=links, env=env, **texts)
+
+
+def _pairs(told: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((_text(one), _text(other)) for one, other in told)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
 
 
 class _Ground:
@@ -174,8 +192,9 @@ class _Ground:
         if told["op"] == "failed":
             raise StartRefused(str(told.get("part")), str(told.get("why")))
         if told["op"] != "started":
-            raise self._refusal(self._ending.why if self._ending else told.get("why", ""))
-        self.notes = tuple(map(str, told.get("notes", ())))
+            raise self._refusal(self._ending.why if self._ending else str(told.get("why", "")))
+        notes = told.get("notes")
+        self.notes = tuple(map(str, notes)) if isinstance(notes, list) else ()
         await self._channel.hello(_HELLO_SECONDS)
 
     async def end(self) -> None:
@@ -336,7 +355,7 @@ class SshBackend(BoxStarter):
         try:
             there = await ground.open(room, same_python=self._same_python)
             self._same_python = there.same_python
-            further, notes = [], list(uncounted_notes(there.uncounted))
+            further, notes = [], list(there.notes)
             for source, target in spec.extra_read_only:
                 tree = Project(source, (), LARGEST)
                 try:
