@@ -23,7 +23,7 @@ from functools import cache
 from importlib.abc import InspectLoader
 from importlib.util import MAGIC_NUMBER, find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.owner import owner_alive, this_owner
@@ -242,9 +242,17 @@ class Connection:
             words = [*self._words(), "-o", "ControlMaster=no", "--", self.host, self._command(_STUB)]
         with GuestStreams() as streams:
             theirs, answers = streams.theirs
-            process = await self._spawn(words, stdin=theirs, stdout=answers)
+            said_out, said_in = os.pipe2(os.O_CLOEXEC)
+            heard = open(said_out, "rb", buffering=0)  # noqa: ASYNC230, PTH123, SIM115 - a descriptor; who listens closes it
+            try:
+                process = await self._spawn(words, stdin=theirs, stdout=answers, stderr=said_in)
+            except BaseException:
+                heard.close()
+                raise
+            finally:
+                os.close(said_in)
             streams.close_theirs()
-            return Session(process, streams.hand_over(), said)
+            return Session(process, streams.hand_over(), heard, said)
 
     async def close(self) -> None:
         """End the connection, and with it every session, for good; may be called twice."""
@@ -279,7 +287,6 @@ class Connection:
                 *words,
                 env=environ,
                 cwd="/",
-                stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
                 limit=_LONGEST_LINE,
                 **streams,
@@ -293,7 +300,7 @@ class Connection:
         keeper = _KEEPER.replace("READY", _READY.decode()).replace("SILENCE", f"{self.silence:g}")
         try:
             words = [*self._words(), "-o", "ControlMaster=yes", "--", self.host, self._command(keeper)]
-            pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
+            pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
             process = self._process = await self._spawn(words, **pipes)
             refused = None if await _says_ready(process) else await _why_not(self.host, process)
         except BaseException:
@@ -321,25 +328,39 @@ class Session:
     """One command there: two descriptors of ours for its input and output, and what it says."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, ends: tuple[int, int], said: Callable[[Mapping[str, Any]], None]
+        self,
+        process: asyncio.subprocess.Process,
+        ends: tuple[int, int],
+        heard: IO[bytes],
+        said: Callable[[Mapping[str, Any]], None],
     ) -> None:
         self.ends = ends  # To read from and to write to; whoever takes them closes them
         self.words = ""  # The last that it, or the client, said in words
         self._process = process
+        self._heard = heard
         self._said = said
         self.ended = asyncio.ensure_future(self._listen())  # Done when there is nothing left of it here
 
     async def _listen(self) -> None:
-        stream = self._process.stderr
-        while stream is not None and (line := await _line(stream)):
-            message: Any = None
-            with contextlib.suppress(ValueError):
-                message = json.loads(line)
-            if isinstance(message, dict) and isinstance(message.get("op"), str):
-                self._said(message)
-            elif text := line.decode("utf-8", "replace").strip():
-                self.words = f"{self.words}\n{text}"[-4000:]
+        loop = asyncio.get_running_loop()
+        stream = asyncio.StreamReader(_LONGEST_LINE)
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), self._heard)
+        try:
+            while line := await _line(stream):
+                self._hear(line)
+        finally:
+            transport.close()
         await self._process.wait()
+
+    def _hear(self, line: bytes) -> None:
+        message: Any = None
+        # What is nested too deeply is no message of ours either.
+        with contextlib.suppress(ValueError, RecursionError):
+            message = json.loads(line)
+        if isinstance(message, dict) and isinstance(message.get("op"), str):
+            self._said(message)
+        elif text := line.decode("utf-8", "replace").strip():
+            self.words = f"{self.words}\n{text}"[-4000:]
 
     @property
     def exit_code(self) -> int | None:
@@ -350,7 +371,9 @@ class Session:
         """Wait for the end of a session whose input was closed; one that does not end is ended."""
         await asyncio.wait([self.ended], timeout=_END_SECONDS)
         await _gone(self._process, 0.0)
-        await asyncio.wait([self.ended], timeout=1.0)
+        # The connection keeps what the session prints open for as long as something of it runs there.
+        self.ended.cancel()
+        await asyncio.wait([self.ended])
 
 
 async def _says_ready(process: asyncio.subprocess.Process) -> bool:

@@ -132,7 +132,7 @@ class TestWhatAPersonIsTold:
             (machine.home / ".bashrc").unlink()
             await backend.close()
 
-    @pytest.mark.parametrize("line", ['{"level": "info"}', "[]", '{"op": 3}', "{" * 5000])
+    @pytest.mark.parametrize("line", ['{"level": "info"}', "[]", '{"op": 3}', "{" * 5000, "[" * 50000])
     async def test_an_account_that_says_something_like_us(self, machine: OtherMachine, line: str) -> None:
         (machine.home / ".bashrc").write_text(f"echo '{line}' >&2\n")
         backend = SshBackend(machine.host, config=machine.config)
@@ -199,7 +199,31 @@ def clients() -> list[str]:
     return [pid for pid in children if Path(f"/proc/{pid}/comm").read_text().strip() == "ssh"]
 
 
+STUBBORN = """#!/bin/sh
+case "$*" in
+*"kagura is connected"*) echo kagura is connected; exec cat >/dev/null ;;
+*) echo '{"op": "x"}' >&2; exec sleep 600 ;;
+esac
+"""
+
+
 class TestNothingIsLeft:
+    async def test_a_session_that_does_not_end_there_holds_nobody_up_here(
+        self, machine: OtherMachine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(connection, "_END_SECONDS", 0.5)
+        stubborn = machine.home / "stubborn"
+        stubborn.write_text(STUBBORN)
+        stubborn.chmod(0o755)
+        backend = SshBackend(machine.host, config=machine.config, python=str(stubborn))
+        async with asyncio.timeout(20):
+            with pytest.raises(SandboxUnavailable):
+                await backend.start(BoxSpec())
+            await backend.close()
+        assert not clients()
+        for pid in machine.pids():
+            os.kill(pid, signal.SIGKILL)
+
     @pytest.mark.parametrize("pause", [0.0, 0.05, 0.2, 0.4, 0.6])
     async def test_closing_while_a_box_is_being_started(self, machine: OtherMachine, pause: float) -> None:
         backend = SshBackend(machine.host, config=machine.config)
