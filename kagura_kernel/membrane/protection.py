@@ -246,13 +246,14 @@ _PATTERNS = {
         devbox.json devenv.* flake.nix mise*.toml pixi.toml rust-toolchain rust-toolchain.toml shell.nix
     """,
     "make, or a tool like it, runs what it says": """
-        *.bzl *.cabal *.cmake *.csproj *.csproj.user *.fsproj *.gemspec *.gradle *.gradle.kts *.mk *.nimble *.nims
-        *.opam *.props *.rake *.rockspec *.sbt *.targets *.thor *.vbproj *.vcxproj /build.py /tasks.py
-        /tasks/__init__.py appraisals bb.edn berksfile binding.gyp brewfile bsdmakefile buck build build.bazel
-        build.boot build.clj build.mill build.ninja build.pl build.rs build.sc build.xml build.zig buildsrc/
-        cabal.project* capfile cargo.toml cdk.json cmakelists.txt cmakepresets.json cmakeuserpresets.json conanfile.*
-        config.nims configure configure.ac cpanfile cross.toml dangerfile deps.edn deps/build.jl devspace.y*ml
-        directory.build.props directory.build.rsp directory.build.targets dist.ini dodo.py dub.json dub.sdl dune
+        *.bzl *.cabal *.cmake *.csproj *.csproj.user *.dockerfile *.fsproj *.gemspec *.gradle *.gradle.kts *.mk *.nimble
+        *.nims *.opam *.pkr.hcl *.pkr.json *.props *.rake *.rockspec *.sbt *.targets *.tf *.tf.json *.thor *.tofu
+        *.tofu.json *.vbproj *.vcxproj /build.py /tasks.py /tasks/__init__.py appraisals bb.edn berksfile binding.gyp
+        brewfile bsdmakefile buck build build.bazel build.boot build.clj build.mill build.ninja build.pl build.rs
+        build.sc build.xml build.zig buildsrc/ cabal.project* capfile cargo.toml cdk.json cmakelists.txt
+        cmakepresets.json cmakeuserpresets.json conanfile.* config.nims configure configure.ac containerfile
+        containerfile.* cpanfile cross.toml dangerfile deps.edn deps/build.jl devspace.y*ml directory.build.props
+        directory.build.rsp directory.build.targets dist.ini dockerfile dockerfile.* dodo.py dub.json dub.sdl dune
         dune-project dune-workspace earthfile erlang.mk fabfile.py fastlane/ gemfile gems.rb global.json gnumakefile
         gradle.properties gradle/*.toml gradle/wrapper/ gradlew gradlew.bat guardfile helmfile.y*ml hook/build.dart
         invoke.y*ml justfile kbuild latexmkrc makefile makefile.* makefile.pl manage.py meson.build mix.exs module.bazel
