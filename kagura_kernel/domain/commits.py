@@ -52,6 +52,8 @@ class CommittedBranch:
     bundle: Exact = ""  # Hash of the kept content that holds them; empty where nothing was kept
     commits: tuple[Commit, ...] = ()  # The first one first; none in an event that only tells what became of them
     left: int = 0  # How many more there are
+    # Paths that it changes and no told commit names, of files that somebody would run unasked; the first of many
+    runs: tuple[str, ...] = ()
     state: CommitState = "proposed"
     reason: str = ""  # Why they can only be looked at, or not even that, half a sentence
     moved: Moved | None = None  # What can be taken back

@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 from kagura_kernel.domain.commits import Commit, CommittedBranch
@@ -49,6 +50,9 @@ MAX_AUTHOR = 200
 MAX_ALL_FILES = 1000
 MAX_DIFFS = 512 * 1024
 """Of one branch: files, and bytes of their differences."""
+
+MAX_RUNS = 20
+"""Of what is not told of a branch: files that run by themselves."""
 
 LINK, SUBMODULE = 0o120000, 0o160000
 _HEAD = re.compile(rb"# v[23] git bundle\n((?:[^\n]+\n)*)\n")
@@ -189,13 +193,23 @@ class _Reader:
     def branch(self, name: str, head: str, tip: str, bundle: str) -> CommittedBranch:
         commits = self._place.ahead(head, tip)
         told = tuple(self._commit(*words) for words in commits[:MAX_COMMITS])
-        return CommittedBranch(name, head, bundle, told, len(commits) - len(told))
+        left = len(commits) - len(told)
+        is_whole = not left and not any(one.files_left for one in told)
+        runs = () if is_whole else self._untold(told, head, commits[0][1:])
+        return CommittedBranch(name, head, bundle, told, left, runs)
+
+    def _untold(self, told: Sequence[Commit], head: str, parents: Sequence[str]) -> tuple[str, ...]:
+        """What of all that a branch changes runs by itself, and stands in no commit that is told."""
+        named = {file.path for one in told for file in one.files}
+        found = (one.path for one in self._place.changed(head, parents) if one.path not in named and self._runs(one))
+        return tuple(islice(found, MAX_RUNS))
 
     def _commit(self, commit: str, *parents: str) -> Commit:
         told = self._git.run("cat-file", "commit", commit).decode("utf-8", "replace")
         head, _, message = told.partition("\n\n")
         author = next((line for line in head.splitlines() if line.startswith("author ")), "author ")
-        files = self._place.changed(commit, parents)
+        # Of many files those that run by themselves are told.
+        files = sorted(self._place.changed(commit, parents), key=lambda one: not self._runs(one))
         shown = files[: min(MAX_FILES, self._files_left)]
         self._files_left -= len(shown)
         return Commit(
@@ -228,7 +242,6 @@ class _Reader:
                 diff = OLD_HOLDS_LEASED
             self._room -= size_of(diff)
             self._seconds -= time.thread_time() - began
-        runs = runs_by_itself(one.path, added=status == "added", is_package=self._is_package)
         return FileChange(
             one.path,
             status,
@@ -236,11 +249,15 @@ class _Reader:
             mode=one.new_mode & 0o777,
             diff=diff,
             binary=binary,
-            runs=runs,
+            runs=self._runs(one),
             reason="a submodule, whose own commits stay in the box"
             if SUBMODULE in (one.old_mode, one.new_mode)
             else "",
         )
+
+    def _runs(self, one: TreeChange) -> str:
+        is_added = bool(one.new_mode) and not one.old_mode
+        return runs_by_itself(one.path, added=is_added, is_package=self._is_package)
 
 
 def sides(one: TreeChange) -> list[tuple[str, int]]:

@@ -106,8 +106,9 @@ def changes_blocks(
         files = _by_folder(list(changes.values()), shown, draw)
     more: ui.Blocks = ()
     if left := len(changes) - len(shown):
+        too = ", which the buttons above are about too" if live else ""
         where = (ui.code(".changes"), "of the cell’s value holds all of them.")
-        more = (ui.label(f"… and {counted(left, 'more file')}:", *where),)
+        more = (ui.label(f"… and {counted(left, 'more file')}{too}:", *where),)
     if how and not live and waits(changes):
         more += (ui.label(ui.Span(how, "prose")),)
     listed = (top, *commits, ui.Group((*files, *more), "files")) if changes else commits

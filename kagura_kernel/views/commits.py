@@ -72,6 +72,8 @@ def _told(branch: CommittedBranch) -> Iterator[str]:
         yield f"{one.id[:_ID_SHOWN]} {visible(one.subject)}  ({visible(one.author)}, {figures}){badge}"
     if branch.left:
         yield f"… and {counted(branch.left, 'more commit')}"
+    if branch.runs:
+        yield f"Not shown, and {RUNS}: {', '.join(map(shown_path, branch.runs))}"
 
 
 def settled_text(told: CommitsTold, run: str) -> str:
@@ -118,7 +120,11 @@ def _branch(branch: CommittedBranch, *, live: bool) -> ui.Group:
     )
     folds: list[ui.Block] = [ui.Group((_commit(one, branch),), "file") for one in branch.commits]
     if branch.left:
-        folds.append(ui.label(f"… and {counted(branch.left, 'more commit')}."))
+        too = ", which the buttons are about too" if live and _buttons(branch) else ""
+        folds.append(ui.label(f"… and {counted(branch.left, 'more commit')}{too}."))
+    if branch.runs:
+        paths = [ui.code(shown_path(path), "path") for path in branch.runs]
+        folds.append(ui.label(ui.chip(RUNS, "warn"), "Not shown, and among what is applied:", *paths))
     head = ui.Line((*words, ui.SPRING, *(_buttons(branch) if live else ())), "piece-head")
     inside: ui.Blocks = (head, ui.Group(tuple(folds), "files")) if folds else (head,)
     return ui.Group(inside, "piece", f"Commits on {_name(branch)}")

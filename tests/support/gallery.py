@@ -213,7 +213,7 @@ def committed() -> list[CommittedBranch]:
     merge = Commit("a7" * 20, "Ada <ada@example.org>", "Take over main", merges=True)
     moved = Moved("refs/heads/tidy", "", "a7" * 20)
     return [
-        CommittedBranch("main", "3f" * 20, "b" * 64, (commit, merge), left=3),
+        CommittedBranch("main", "3f" * 20, "b" * 64, (commit, merge), left=3, runs=("Makefile",)),
         CommittedBranch("tidy", "a7" * 20, "b" * 64, (commit,), state="applied", moved=moved),
         CommittedBranch("", "a7" * 20, reason="it holds a leased credential"),
     ]

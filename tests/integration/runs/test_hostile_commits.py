@@ -81,6 +81,23 @@ def test_nothing_that_the_boxs_git_names_is_run_or_kept(tmp_path, committing):
     assert repository.git("fsck", "--strict") == ""
 
 
+def test_what_runs_by_itself_is_named_beyond_what_is_told(committing, monkeypatch):
+    monkeypatch.setattr(commits, "MAX_COMMITS", 2)
+    monkeypatch.setattr(commits, "MAX_FILES", 3)
+    run = committing.run(
+        """
+        touch b c d e zz.mk; git add -A; git commit -qm second
+        echo three > a.txt; git commit -qam third
+        mkdir z; touch z/Makefile z/notes.md; git add -A; git commit -qm fourth
+        """
+    )
+    branch = committing.branches(run)["main"]
+    assert [(one.subject, one.files_left) for one in branch.commits] == [("second", 2), ("third", 0)]
+    assert [one.path for one in branch.commits[0].files] == ["zz.mk", "b", "c"]
+    assert (branch.left, branch.runs) == (1, ("z/Makefile",))
+    assert "Not shown, and runs by itself: z/Makefile" in commits_text([branch])
+
+
 def test_hooks_of_the_person_do_not_run_either(tmp_path, committing):
     repository, canary = committing.repository, tmp_path / "canary"
     for name in (

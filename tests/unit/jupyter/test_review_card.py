@@ -63,6 +63,12 @@ def test_a_folder_with_a_file_that_runs_by_itself_says_so_stands_first_and_is_op
     assert html.count("<details open") + html.count(" open>") == 1
 
 
+def test_buttons_that_are_about_files_beyond_what_is_shown_say_so():
+    changes = named(*(f"{number:03}.txt" for number in range(203)))
+    assert "… and 3 more files, which the buttons above are about too:" in html_of(changes_blocks(changes, live=True))
+    assert "… and 3 more files:" in html_of(changes_blocks(changes, live=False))
+
+
 def table(before: bytes, after: bytes) -> str:
     change = FileChange(
         "t.csv",
