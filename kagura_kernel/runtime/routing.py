@@ -26,6 +26,7 @@ from kagura_kernel.domain.settings import DEFAULTS
 _BARE = frozenset(string.ascii_letters + string.digits + "_-./,:=+@%^")
 # Inside double quotes these still mean something to bash; `!` does where history expansion is on.
 _ALIVE_IN_DOUBLE_QUOTES = frozenset("$`\\!")
+_LONGEST_SAID = 80
 _NAMES = {"\n": "newline", "\r": "carriage return", "\0": "NUL", "\\": "backslash", "\t": "tab"}
 
 
@@ -101,6 +102,11 @@ class _Splitter:
             self.word = None
 
 
+def _said(word: str) -> str:
+    """A word of the line as a question has it: within quotation marks, so that none of it passes for a word of ours."""
+    return repr(word if len(word) <= _LONGEST_SAID else f"{word[:_LONGEST_SAID]}…")
+
+
 # find: tests, options and actions that only print. Anything else that begins with a dash is refused, so a new
 # action of a later find is, too.
 # What follows links (-H, -L, -follow) is left out as well: it looks at more than the directories it is given.
@@ -117,7 +123,7 @@ def find_problem(arguments: Sequence[str]) -> str:
     """`-exec`, `-delete`, `-fprint`, `-L` and whatever else is not known to only print what lies below."""
     for word in arguments:
         if word.startswith("-") and not _FIND_WORD.fullmatch(word) and not re.fullmatch(r"-[0-9]+[a-zA-Z]?", word):
-            return f"find {word} may do more than look"
+            return f"find {_said(word)} may do more than look"
     return ""
 
 
@@ -131,7 +137,7 @@ def rg_problem(arguments: Sequence[str]) -> str:
 
 
 def _first_match(pattern: str, words: str, arguments: Sequence[str]) -> str:
-    return next((words.format(word) for word in arguments if re.match(pattern, word)), "")
+    return next((words.format(_said(word)) for word in arguments if re.match(pattern, word)), "")
 
 
 # awk: no way to write, to start anything or to name another file is left in a program without these. `>` also
@@ -148,11 +154,11 @@ def awk_problem(arguments: Sequence[str]) -> str:
             position += 1
             break
         if not re.match(r"-[Fv]", option):
-            return f"awk {option} may do more than look"
+            return f"awk {_said(option)} may do more than look"
         if option in ("-F", "-v"):
             position += 1
             if position < len(arguments) and arguments[position].startswith("-"):
-                return f"awk {option} {arguments[position]} is unclear"
+                return f"awk {_said(option)} {_said(arguments[position])} is unclear"
         position += 1
     program, *rest = arguments[position:] or [""]
     if alive := _AWK_ALIVE.search(program):
@@ -174,17 +180,18 @@ def sed_problem(arguments: Sequence[str]) -> str:
             if script := re.fullmatch(r"--expression=(.*)", word):
                 scripts.append(script[1])
             elif word not in ("--quiet", "--silent", "--regexp-extended", "--separate", "--null-data", "--sandbox"):
-                return f"sed {word} may do more than look"
+                return f"sed {_said(word)} may do more than look"
         elif word.startswith("-") and word != "-":
             if not (option := re.fullmatch(r"-[nErszu]*(e(.*))?", word)):
-                return f"sed {word} may do more than look"
+                return f"sed {_said(word)} may do more than look"
             if option[1]:
                 scripts.append(option[2] or next(words, ""))
         else:
             operands.append(word)
     if not scripts:
         scripts = operands[:1]
-    return next((f"sed script {script!r} may do more than look" for script in scripts if not _harmless(script)), "")
+    unclear = next((script for script in scripts if not _harmless(script)), None)
+    return "" if unclear is None else f"sed script {_said(unclear)} may do more than look"
 
 
 def _sed_grammar() -> re.Pattern[str]:
@@ -263,7 +270,7 @@ def judge(command: str, more: Collection[str] = ()) -> Judgement:
     if not program:
         reasons.append("command names no program")
     elif base not in safe and not (line.meta and program in safe):
-        reasons.append(f"command {program!r} is not in the safe list")
+        reasons.append(f"command {_said(program)} is not in the safe list")
     elif not line.meta and base in _ARGUMENT_CHECKS and (problem := _ARGUMENT_CHECKS[base](line.words[1:])):
         reasons.append(problem)
     return Judgement(not reasons, base, line.words, line.meta, tuple(reasons))

@@ -534,3 +534,16 @@ def test_a_safe_awk_program_writes_and_starts_nothing(stubs, tmp_path_factory, p
         check=False,
     )
     assert names_in(where) == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("find '-x is allowed: it' /", "find '-x is allowed: it' may do more than look"),
+        ("tail '-f and is safe, it'", "tail '-f and is safe, it' does not end by itself"),
+        ("awk '-v' '-is fine, it'", "awk '-v' '-is fine, it' is unclear"),
+        (f"'{'x' * 200}'", f"command '{'x' * 80}…' is not in the safe list"),
+    ],
+)
+def test_no_word_of_a_line_passes_for_a_word_of_the_rule(line, said):
+    assert decide_route(line, SandboxPermission.AUTO, Routing(strict=True)).reasons == (said,)
