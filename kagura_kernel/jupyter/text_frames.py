@@ -100,8 +100,15 @@ class TextFrame(pd.DataFrame):
 
     @property
     def whole(self) -> pd.DataFrame:
-        """An ordinary DataFrame, which shows all columns."""
-        return pd.DataFrame(self)
+        """A DataFrame that shows all columns."""
+        return _WholeFrame(self)
+
+
+class _WholeFrame(pd.DataFrame):
+    """As any other, but that no text in it becomes a formula. What is taken out of it is an ordinary one."""
+
+    def _repr_html_(self) -> str:
+        return f'<div class="{NO_FORMULAS}">{self.to_html(**_how())}</div>'
 
 
 def _word(word: Callable[[float], str], figure: Any) -> str:

@@ -107,7 +107,8 @@ def test_a_notebook_shows_six_columns_and_all_of_them_when_asked():
     assert heads[:6] == ["approval", "kind", "what", "verdict", "by", "requested"]
     assert "&lt;b&gt;" in told
     assert "7 more columns: <code>.whole</code> shows them." in told
-    assert type(frame.whole) is pd.DataFrame
+    assert frame.whole._repr_html_().startswith('<div class="tex2jax_ignore mathjax_ignore">')
+    assert type(frame.whole[["run"]]) is pd.DataFrame
     assert list(frame.whole.columns) == [*row, "requested"]
 
 
