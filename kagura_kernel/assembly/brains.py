@@ -19,6 +19,7 @@ from kagura_kernel.brain.openai_compatible import (
     name_of,
     problem_with_url,
     split_model,
+    usual_endpoint,
 )
 from kagura_kernel.brain.provider import AUTO, choose, usual_model
 from kagura_kernel.cockpit.brains import BrainReport, Thinking, report_brains
@@ -75,13 +76,6 @@ def compatible_brain(environ: Mapping[str, str], settings: Settings) -> Pydantic
     endpoints = make_endpoints(environ, settings)
     prices = Prices(settings)
     return PydanticAIBrain(endpoints, usual_endpoint(settings), figures=Figures(prices.price, prices.window))
-
-
-def usual_endpoint(settings: Settings) -> str:
-    """The name of the endpoint for models that name none; empty where none is configured."""
-    if settings.endpoint:
-        return name_of(settings.endpoint) if "://" in settings.endpoint else settings.endpoint
-    return split_model(settings.model, [*settings.endpoints, *KNOWN])[0]
 
 
 def make_endpoints(environ: Mapping[str, str], settings: Settings) -> dict[str, Endpoint]:

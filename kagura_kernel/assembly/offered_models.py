@@ -8,9 +8,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kagura_kernel.assembly.brains import Prices, compatible_brain, make_brains, make_endpoints, usual_endpoint
+from kagura_kernel.assembly.brains import Prices, compatible_brain, make_brains, make_endpoints
 from kagura_kernel.assembly.local_services import local_services, local_urls
-from kagura_kernel.brain.openai_compatible import Endpoint, is_loopback, joined_model, problem_with_url, split_model
+from kagura_kernel.brain.openai_compatible import (
+    Endpoint,
+    is_loopback,
+    joined_model,
+    problem_with_url,
+    split_model,
+    usual_endpoint,
+)
 from kagura_kernel.brain.provider import AUTO, choose, usual_model
 from kagura_kernel.cockpit.brains import OfferedModel
 from kagura_kernel.domain.cost import Usage

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.late_dataclass import dataclass, field
+from kagura_kernel.domain.settings import Settings
 
 NAME = "pydantic_ai"
 """The name of the brain that speaks to them."""
@@ -122,6 +123,27 @@ def name_of(url: str) -> str:
     """What an endpoint is called that is given by its URL alone: its host and port."""
     parts = urlsplit(url)
     return parts.netloc.rpartition("@")[2]
+
+
+def usual_endpoint(settings: Settings) -> str:
+    """The name of the endpoint for models that name none; empty where none is configured."""
+    if settings.endpoint:
+        return name_of(settings.endpoint) if "://" in settings.endpoint else settings.endpoint
+    return split_model(settings.model, [*settings.endpoints, *KNOWN])[0]
+
+
+def service_of(brain: str, model: str, settings: Settings) -> str:
+    """Who is told what a run reads: the endpoint of a model where its brain speaks to several, else the brain."""
+    if brain != NAME:
+        return brain
+    return split_model(model, [*settings.endpoints, *KNOWN])[0] or usual_endpoint(settings) or brain
+
+
+def stays_here(service: str, settings: Settings) -> bool:
+    """Whether what `service_of` names answers on this machine, so that nobody else is told anything."""
+    given, known = settings.endpoints.get(service), KNOWN.get(service)
+    url = (given.url if given is not None else "") or (known.url if known is not None else "")
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def problem_with_url(url: str, *, keyed: bool) -> str:

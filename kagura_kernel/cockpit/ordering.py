@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kagura_kernel.brain.openai_compatible import service_of, stays_here
 from kagura_kernel.brain.provider import AUTO, CLAUDE, SEALED, BrainProvider, usual_model
 from kagura_kernel.cockpit import agents
 from kagura_kernel.cockpit.lines.parsing import is_text
 from kagura_kernel.cockpit.locking import check_locked
 from kagura_kernel.cockpit.naming import here_of, working_directory
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
-from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError, VariableRefused
+from kagura_kernel.domain.errors import BrainNotConfigured, NotThisTime, UnknownName, UsageError, VariableRefused
 from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.images import MAX_BYTES, Image, NoImageError, read_image
 from kagura_kernel.domain.late_dataclass import dataclass, replace
@@ -29,7 +30,7 @@ from kagura_kernel.kit.definitions.definition import AgentDefinition
 from kagura_kernel.kit.staging.home_files import without_secret
 from kagura_kernel.membrane.credentials.lease import Grant
 from kagura_kernel.membrane.egress.proxy import PROXY_PORT, proxy_variables, usual_variables
-from kagura_kernel.membrane.grant import RunGrant, compute_grant, host_sets
+from kagura_kernel.membrane.grant import THINKS_AT, RunGrant, compute_grant, host_sets
 from kagura_kernel.membrane.protection import GitRules
 from kagura_kernel.patterns.dispatch import capped
 from kagura_kernel.runs.order import AgentOrder, RunOrder
@@ -297,7 +298,7 @@ def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: C
                 "could call again. Leave one of them out."
             )
         brain = choices.record(brain, request.record)
-    spec, grant = order.spec, order.grant
+    spec, grant = order.spec, order.grant.asking(_elsewhere(request, agent, brain.name, model, choices))
     if (needs := sealed_needs(brain)) is not None:
         if not spec.policy.walled:
             raise UsageError(
@@ -419,11 +420,37 @@ def _brain(request: RunRequest, wanted: AgentDefinition, choices: Choices) -> tu
 
 def _model(request: RunRequest, wanted: AgentDefinition, brain: str, choices: Choices) -> str:
     """The model that was asked for; a definition's and the settings' count for the brain that they are meant for."""
+    is_meant = wanted.brain in ("", AUTO, brain) or {wanted.brain, brain} == {CLAUDE, SEALED}
+    if request.model is None and wanted.model and is_meant:
+        return wanted.model
+    return _usual_model(request, brain, choices)
+
+
+def _usual_model(request: RunRequest, brain: str, choices: Choices) -> str:
     if request.model is not None:
         return request.model
-    if wanted.model and (wanted.brain in ("", AUTO, brain) or {wanted.brain, brain} == {CLAUDE, SEALED}):
-        return wanted.model
     return usual_model(choices.settings, brain, lambda: choices.choose_brain(AUTO)[0].name)
+
+
+def _elsewhere(request: RunRequest, agent: AgentOrder, brain: str, model: str, choices: Choices) -> tuple[str, ...]:
+    """What has to be asked where somebody else's definition has another service think than the person's own choice.
+
+    That service is told all that the run reads, and may be paid.
+    """
+    wanted, settings = agent.agent.definition, choices.settings
+    if agent.agent.trusted or request.replay is not None or not (wanted.brain or wanted.model):
+        return ()
+    service = _service(brain, model, settings)
+    try:
+        usual = choices.choose_brain(_brain_name(request, "", settings))[0].name
+        own = _service(usual, _usual_model(request, usual, choices), settings)
+    except BrainNotConfigured:
+        own = ""
+    return () if service == own or stays_here(service, settings) else (f"{THINKS_AT}{service}",)
+
+
+def _service(brain: str, model: str, settings: Settings) -> str:
+    return service_of(CLAUDE if brain == SEALED else brain, model, settings)
 
 
 def _brain_name(request: RunRequest, wanted: str, settings: Settings) -> str:

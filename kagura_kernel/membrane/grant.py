@@ -73,8 +73,8 @@ class RunGrant:
     # Who asks for more than the person has given, and its verb: `the definition of the agent 'one' asks`
     asker: str = ""
     asker_id: str = ""  # SHA-256 of that definition: what a person allows is allowed to these very words
-    # What it asks for: words among `net`, credentials, `WRITE_THROUGH`, `PROMPT_FILE` with a place. A person's word is
-    # needed for each.
+    # What it asks for: words among `net`, credentials, `WRITE_THROUGH`, `PROMPT_FILE` with a place, `THINKS_AT` with a
+    # service. A person's word is needed for each.
     asked: tuple[str, ...] = ()
     closed: bool = False  # Whether the person's own words closed what others open: `--net none`
 
@@ -108,6 +108,7 @@ class RunGrant:
             *([WRITABLE_ROOT] if self.writable_root else []),
             *([WRITES_THROUGH] if WRITE_THROUGH in self.asked else []),
             *(f"reads {word.removeprefix(PROMPT_FILE)} to its brain" for word in self.asked if PROMPT_FILE in word),
+            *(f"{THINKS} {word.removeprefix(THINKS_AT)}" for word in self.asked if word.startswith(THINKS_AT)),
         )
 
     def to_event(self) -> dict[str, Any]:
@@ -136,6 +137,12 @@ WRITES_THROUGH = "writes its changes into the project as it goes, without asking
 
 PROMPT_FILE = "prompt file "
 """What an agent's definition asks for when it wants a file of the person's that nobody wrote for agents."""
+
+
+THINKS_AT = "thinks at "
+"""What an agent's definition asks for when another service than the person's own is to think, with its name."""
+
+THINKS = "tells all that it reads to another service than your settings name, which may cost more:"
 
 
 def compute_grant(

@@ -82,6 +82,34 @@ def test_a_definition_that_names_something_by_a_secret_is_refused_before_a_row(c
     assert cockpit.runs() == []
 
 
+def test_a_service_that_is_not_the_persons_choice_is_asked_about(cockpit_with, project, await_question):
+    (project / "mover.yaml").write_text("name: mover\nmodel: openai:gpt-5\n")
+    cockpit = cockpit_with(FakeBrain(name="pydantic_ai"), settings=Settings(endpoint="ollama", model="qwen3:32b"))
+    handle = cockpit.launch(RunRequest(task="Go.", project=project, agent=str(project / "mover.yaml")))
+    question = await_question(cockpit)
+    assert question.title == "Start this run as the definition of the agent 'mover' asks"
+    assert "to another service than your settings name, which may cost more: openai." in question.detail
+    cockpit.decide(question.id, allow=False, by="a test", via="test")
+    assert asyncio.run(handle.wait()).status == "denied"
+
+
+@pytest.mark.parametrize(
+    ("line", "typed"),
+    [
+        ("brain: pydantic_ai", {}),
+        ("model: mistral:large", {}),
+        ("model: ollama:qwen3", {}),
+        ("model: openai:gpt-5", {"model": "mistral:small"}),
+        ("model: openai:gpt-5", {"model": "openai:gpt-5"}),
+    ],
+)
+def test_what_stays_with_the_persons_choice_or_on_this_machine_is_not(cockpit_with, project, line, typed):
+    (project / "mover.yaml").write_text(f"name: mover\n{line}\n")
+    cockpit = cockpit_with(FakeBrain(name="pydantic_ai"), settings=Settings(endpoint="mistral", model="small"))
+    outcome, events = ended(cockpit, project=project, agent=str(project / "mover.yaml"), **typed)
+    assert (outcome.status, of(ApprovalRequested, events)) == ("done", []), outcome.error
+
+
 def test_what_a_file_of_servers_wants_is_not_blamed_on_the_agent(cockpit_with, project, await_question):
     servers = project / "servers.json"
     servers.write_text('{"mcpServers": {"far": {"url": "https://mcp.example.org/mcp"}}}')

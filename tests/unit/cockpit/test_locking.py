@@ -74,11 +74,14 @@ def test_what_is_not_locked_is_a_cell_s_to_say(launch):
     assert launch("write", budget_usd=2.5) == "done"
 
 
-def test_a_definition_has_no_more_than_a_cell(launch, project):
-    (project / "agent.yaml").write_text("name: other\nbrain: two\n")
-    assert launch("write", agent=str(project / "agent.yaml")) == "done"
+def test_a_definition_has_no_more_than_a_cell(launch, tmp_path):
+    for home in ("home-0", "home-1"):
+        own = tmp_path / home / "agents"
+        own.mkdir(parents=True)
+        (own / "other.yaml").write_text("name: other\nbrain: two\n")
+    assert launch("write", agent="other") == "done"
     with pytest.raises(UsageError, match="the setting `brain` says"):
-        launch("brain", agent=str(project / "agent.yaml"))
+        launch("brain", agent="other")
 
 
 @pytest.mark.parametrize(
