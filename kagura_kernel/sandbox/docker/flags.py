@@ -33,6 +33,8 @@ BOX_LABEL = "kagura.box"
 OWNER_LABEL = "kagura.owner"
 HOLDER_LABEL = "kagura.holder"
 CONTENT_LABEL = "kagura.content"
+FILLING = "kagura-fill-"
+"""How the names of containers begin through which volumes are filled."""
 
 _PAGE = 65536
 _KERNEL_THREADS = 256

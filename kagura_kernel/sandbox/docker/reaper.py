@@ -17,17 +17,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.domain.imports import trusted_path
 from kagura_kernel.sandbox.docker.engine import DockerEngine
-from kagura_kernel.sandbox.docker.flags import HOLDER_LABEL
+from kagura_kernel.sandbox.docker.flags import BOX_LABEL, FILLING, HOLDER_LABEL
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.owner import owner_alive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 
 _ROOT = str(Path(__file__).resolve().parents[3])
@@ -74,6 +74,16 @@ class Reaper:
             self._process.wait()
 
 
+def is_ours(container: Mapping[str, Any]) -> bool:
+    """Whether a container, in Docker's words, that bears our labels was made by us.
+
+    An image that somebody has made of a box has the labels of that one, and so has whatever they start from it.
+    """
+    names = [str(name).removeprefix("/") for name in container.get("Names") or ()]
+    box = (container.get("Labels") or {}).get(BOX_LABEL)
+    return not names or any(name == box or name.startswith(FILLING) for name in names)
+
+
 async def remove_left(engine: DockerEngine, label: str, unwanted: Callable[[str], bool]) -> int:
     """Remove each container whose value of `label` is unwanted; how many there were.
 
@@ -82,7 +92,7 @@ async def remove_left(engine: DockerEngine, label: str, unwanted: Callable[[str]
     """
     removed = 0
     for container in await engine.containers(label):
-        if unwanted(str(container["Labels"][label])):
+        if is_ours(container) and unwanted(str(container["Labels"][label])):
             await engine.remove(str(container["Id"]))
             removed += 1
     return removed
@@ -116,7 +126,7 @@ async def reap(endpoint: Endpoint, holder: str) -> None:
     while quiet < 2 and time.monotonic() < deadline:  # noqa: PLR2004 - nothing there, and still nothing a moment later
         # The daemon may be restarting; the next start of a kernel sweeps what is left after all.
         with contextlib.suppress(SandboxUnavailable):
-            found = await engine.containers(f"{HOLDER_LABEL}={holder}")
+            found = [box for box in await engine.containers(f"{HOLDER_LABEL}={holder}") if is_ours(box)]
             await asyncio.gather(*(engine.remove(str(box["Id"])) for box in found), return_exceptions=True)
             volumes = await engine.volumes(f"{HOLDER_LABEL}={holder}")
             await asyncio.gather(*(engine.remove_volume(one["Name"]) for one in volumes), return_exceptions=True)

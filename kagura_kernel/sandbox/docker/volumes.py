@@ -32,7 +32,7 @@ from typing import IO
 from kagura_kernel.domain.errors import PathNotShown, SandboxUnavailable
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.sandbox.docker.engine import DockerEngine
-from kagura_kernel.sandbox.docker.flags import CONTENT_LABEL, HOLDER_LABEL, OWNER_LABEL, Volume, filling_body
+from kagura_kernel.sandbox.docker.flags import CONTENT_LABEL, FILLING, HOLDER_LABEL, OWNER_LABEL, Volume, filling_body
 from kagura_kernel.sandbox.docker.reaper import remove_left_volumes
 from kagura_kernel.sandbox.populate import DEEPEST, DIRECTORY, REGULAR
 
@@ -307,7 +307,7 @@ class DockerVolumes:
 
     async def _fill(self, digest: str, image: str, archive: IO[bytes]) -> None:
         """Send an archive into a new volume, through a container that is made for that and never started."""
-        name, through = f"kagura-{digest[:12]}-{secrets.token_hex(8)}", f"kagura-fill-{secrets.token_hex(8)}"
+        name, through = f"kagura-{digest[:12]}-{secrets.token_hex(8)}", f"{FILLING}{secrets.token_hex(8)}"
         try:
             await self._engine.create_volume(name, {**self._labels, CONTENT_LABEL: digest})
             await self._engine.create(through, filling_body(image, Volume(name, _PLACE), self._labels))

@@ -240,6 +240,15 @@ async def test_a_sweep_removes_what_the_dead_left_and_nothing_else(docker_backen
         await ghost.close()
 
 
+async def test_a_sweep_leaves_what_a_person_has_started_from_an_image_that_was_made_of_a_box(docker_backend, client):
+    ghostly = f"elsewhere:{os.getpid()}:2"
+    theirs = client.api.create_container(BASE, "true", labels={OWNER_LABEL: ghostly, BOX_LABEL: "box-1"})["Id"]
+    try:
+        assert await docker_backend.sweep(lambda owner: owner != ghostly) == 0
+    finally:
+        client.api.remove_container(theirs, v=True)
+
+
 async def test_a_sweep_without_a_daemon_finds_nothing(tmp_path):
     backend = DockerBackend(Endpoint(f"unix://{tmp_path / 'no.sock'}"))
     assert await backend.sweep(owner_alive) == 0

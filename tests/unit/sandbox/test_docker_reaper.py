@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.sandbox.docker import reaper as docker_reaper
-from kagura_kernel.sandbox.docker.reaper import Reaper
+from kagura_kernel.sandbox.docker.reaper import Reaper, is_ours
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.owner import owner_of, this_owner
 
@@ -38,6 +38,22 @@ def test_an_owner_that_is_gone_is_an_end_though_someone_still_holds_the_pipe():
         owner.kill()
         owner.wait()
         assert process.stdout.read() == b"True\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "ours"),
+    [
+        (["/box-1"], True),
+        (["/kagura-fill-0a"], True),
+        (["/other/alias", "/box-1"], True),
+        # On its way out it may have none.
+        ([], True),
+        (["/mine"], False),
+        (["/mine-of-box-1"], False),
+    ],
+)
+def test_what_a_person_starts_from_an_image_that_was_made_of_a_box_is_theirs(names: list[str], ours: bool):
+    assert is_ours({"Names": names, "Labels": {"kagura.box": "box-1", "kagura.owner": "host:1:2"}}) is ours
 
 
 def test_a_reaper_that_is_dismissed_is_gone_and_may_be_dismissed_again(tmp_path: Path):
