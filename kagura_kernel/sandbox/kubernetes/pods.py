@@ -149,7 +149,11 @@ def weakness_of(pod: Mapping[str, Any], place: Place) -> str:
     wanted = pod_body("", BoxSpec(), "", lambda _: (), place)["spec"]
     contexts = ((wanted, spec), (wanted["containers"][0], main))
     weak = {
-        f"it has other containers than {MAIN}": len(containers) != 1 or not main or spec.get("ephemeralContainers"),
+        # One that is started before and goes on beside it is called an init container too.
+        f"it has other containers than {MAIN}": len(containers) != 1
+        or not main
+        or spec.get("ephemeralContainers")
+        or any(one.get("restartPolicy") for one in spec.get("initContainers") or ()),
         "it has another runtime class": str(spec.get("runtimeClassName") or "") != place.runtime_class,
         f"no network policy is about it, without a label {BOX_LABEL}": BOX_LABEL
         not in (pod["metadata"].get("labels") or {}),
@@ -158,8 +162,11 @@ def weakness_of(pod: Mapping[str, Any], place: Place) -> str:
             spec.get(name) for name in ("hostNetwork", "hostPID", "hostIPC")
         ),
         "it has volumes that are not its own memory": any(
-            set(volume) - {"name"} != {"emptyDir"} for volume in spec.get("volumes") or ()
+            set(volume) - {"name"} != {"emptyDir"} or (volume["emptyDir"] or {}).get("medium") != "Memory"
+            for volume in spec.get("volumes") or ()
         ),
+        "it sees more of its node's kernel than a box": (main.get("securityContext") or {}).get("procMount", "Default")
+        != "Default",
         "its security context is not that of a box": any(
             (its.get("securityContext") or {}).get(key) != value
             for mine, its in contexts

@@ -98,6 +98,15 @@ def test_a_pod_of_our_own_pool_is_a_box():
             {"spec": {"volumes": [{"name": "x", "hostPath": {"path": "/"}}]}},
             "it has volumes that are not its own memory",
         ),
+        ({"spec": {"volumes": [{"name": "x", "emptyDir": {}}]}}, "it has volumes that are not its own memory"),
+        (
+            {"spec": {"initContainers": [{"name": "mesh", "restartPolicy": "Always"}]}},
+            "it has other containers than box",
+        ),
+        (
+            {"spec": {"containers": [{"name": "box", "securityContext": {"procMount": "Unmasked"}}]}},
+            "it sees more of its node's kernel than a box",
+        ),
         ({"spec": {"securityContext": {"runAsUser": 0}}}, "its security context is not that of a box"),
         ({"spec": {"containers": [{"name": "other"}]}}, "it has other containers than box"),
         ({"spec": {"containers": [{"name": "box"}]}}, "its security context is not that of a box"),
