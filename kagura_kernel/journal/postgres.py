@@ -159,7 +159,8 @@ class PostgresServer:
                 return "its tables are gone"
             case "23502":
                 return NO_HEAD
-        return " ".join(str(cause or error).split())
+        # The driver asks back, and what to do is said by us.
+        return re.sub(r" Is the server running [^?]*\?", "", " ".join(str(cause or error).split())).rstrip(". ")
 
     def is_lost(self, error: Exception) -> bool:
         """Whether the connection broke."""
@@ -207,6 +208,10 @@ def parse_url(url: str) -> URL:
     except (ArgumentError, ValueError) as error:
         problem = "it is no URL; write postgresql://user@host/database"
         raise ConfigurationError("The journal's URL", [problem]) from error
+    if "@" in f"{parsed.host}{parsed.database}":
+        # What follows the first @ of a password would be shown as the place.
+        problem = "write a password's @ as %40, or keep the password in ~/.pgpass"
+        raise ConfigurationError("The journal's URL", [problem])
     if parsed.drivername not in {"postgres", "postgresql", _DIALECT}:
         raise ConfigurationError(
             f"The journal's URL {without_password(parsed)}",
@@ -221,9 +226,10 @@ def parse_url(url: str) -> URL:
 
 
 def without_password(url: URL) -> str:
-    """The URL for messages: neither a password nor options that may hold one."""
+    """The URL for messages, as a person writes it: neither a password nor options that may hold one."""
     place = {name: value for name, value in url.query.items() if name in _HARMLESS}
-    bare = URL.create(url.drivername, url.username, None, url.host, url.port, url.database, place)
+    scheme = "postgresql" if url.drivername == _DIALECT else url.drivername
+    bare = URL.create(scheme, url.username, None, url.host, url.port, url.database, place)
     return bare.render_as_string()
 
 

@@ -101,8 +101,10 @@ class JournalUnwritable(JournalError):
     code = "ERR_JOURNAL_UNWRITABLE"
 
     def __init__(self, where: str, why: str) -> None:
+        # A server that does not answer cannot be read either.
         super().__init__(
-            f"The journal {where} cannot be written: {why}. Nothing is executed without a journal. "
+            f"The journal {where} cannot be {'used' if '://' in where else 'written'}: {why}. "
+            "Nothing is executed without a journal. "
             + _journal_cure(where, "Free space or mend the permissions, or set KAGURA_HOME to another directory.")
         )
         self.where = where
@@ -145,7 +147,9 @@ class JournalTooNew(JournalError):
 
     def __init__(self, where: str, found: int, known: int) -> None:
         on_server = "://" in where
-        elsewhere = "name another one in KAGURA_JOURNAL_URL" if on_server else "set KAGURA_HOME to another directory"
+        elsewhere = (
+            "name another one in `journal_url` of the settings" if on_server else "set KAGURA_HOME to another directory"
+        )
         super().__init__(
             f"The journal {where} has schema version {found}; this kagura-kernel knows {known}. "
             f"Upgrade kagura-kernel, or {elsewhere}."
@@ -179,7 +183,7 @@ class JournalTampered(JournalError):
 
 
 def _journal_cure(where: str, for_a_file: str) -> str:
-    return "Mend the database server, or the address in KAGURA_JOURNAL_URL." if "://" in where else for_a_file
+    return "Mend the database server, or `journal_url` in the settings." if "://" in where else for_a_file
 
 
 class RunError(KaguraError):

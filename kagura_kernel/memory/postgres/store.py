@@ -156,6 +156,9 @@ def _parsed(url: str) -> URL:
     except (ArgumentError, ValueError):
         # Not chained: the error would repeat the URL.
         raise _unavailable("the given URL", "it is no URL", _CALL_IT) from None
+    if "@" in f"{parsed.host}{parsed.database}":
+        # What follows the first @ of a password would be shown as the place.
+        raise _unavailable("the given URL", "its password has an @", "Write that as %40, or keep it in ~/.pgpass")
     where = _without_password(parsed)
     if parsed.drivername not in {"postgres", "postgresql", _DIALECT}:
         raise _unavailable(where, f"{parsed.drivername!r} is no scheme of PostgreSQL", _CALL_IT)

@@ -221,7 +221,7 @@ def test_a_newer_journal_is_refused_when_it_is_opened_and_when_it_became_newer(j
     with pytest.raises(JournalTooNew) as caught:
         open_journal()
     assert caught.value.found == 99
-    assert ("KAGURA_JOURNAL_URL" if "://" in journal.where else "KAGURA_HOME") in caught.value.message
+    assert ("`journal_url`" if "://" in journal.where else "KAGURA_HOME") in caught.value.message
     with pytest.raises(JournalTooNew):
         journal.check_writable()
 

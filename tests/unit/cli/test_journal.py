@@ -77,14 +77,14 @@ def test_the_path_is_that_of_the_file_whether_it_is_there_or_not(home, prints):
 @pytest.mark.usefixtures("home")
 def test_a_server_is_shown_without_its_password(monkeypatch, prints):
     monkeypatch.setenv("KAGURA_JOURNAL_URL", "postgresql://ada:hunter2@db/books")
-    assert prints("journal", "path") == "postgresql+psycopg://ada@db/books\n"
+    assert prints("journal", "path") == "postgresql://ada@db/books\n"
 
 
 @pytest.mark.usefixtures("home")
 def test_a_url_in_the_configuration_file_is_honoured(tmp_path, monkeypatch, prints):
     (tmp_path / "settings.toml").write_text('journal_url = "postgresql://db/books"\n')
     monkeypatch.setenv("KAGURA_CONFIG", str(tmp_path / "settings.toml"))
-    assert prints("journal", "path") == "postgresql+psycopg://db/books\n"
+    assert prints("journal", "path") == "postgresql://db/books\n"
 
 
 def test_a_url_of_something_else_is_a_wrong_configuration(refuses):

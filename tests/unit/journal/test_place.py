@@ -22,9 +22,16 @@ def test_without_it_the_system_says_where(private_home):
 
 def test_a_place_is_shown_without_its_password(tmp_path):
     assert shown("postgresql://ada:hunter2@db:5433/books?password=hunter2&sslmode=require") == (
-        "postgresql+psycopg://ada@db:5433/books"
+        "postgresql://ada@db:5433/books"
     )
     assert shown(tmp_path) == str(tmp_path / "journal.db")
+
+
+@pytest.mark.parametrize("secret", ["hun@ter2", "hun@ter2/x", "hun@ter#2"])
+def test_a_password_that_ends_too_early_is_not_shown_as_the_place(secret):
+    with pytest.raises(ConfigurationError, match="%40") as caught:
+        shown(f"postgresql://ada:{secret}@db/books")
+    assert "ter" not in caught.value.message
 
 
 @pytest.mark.parametrize("url", ["mysql://db/x", "sqlite:///x.db", "postgresql://db:port/x"])

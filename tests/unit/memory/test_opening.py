@@ -50,6 +50,12 @@ def test_a_database_is_not_asked_yet(tmp_path, scheme):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_password_that_ends_too_early_is_not_shown_as_the_place(tmp_path):
+    with pytest.raises(MemoryUnavailable, match="%40") as caught:
+        open_memory("postgresql://ada:hun@ter2@db/books", tmp_path, {})
+    assert "ter2" not in caught.value.message
+
+
 @pytest.mark.parametrize("where", ["cloud", "https://memory.example/mcp"])
 def test_the_cloud_takes_its_key_from_the_environment(tmp_path, where):
     store = open_memory(where, tmp_path, CLOUD | {"HOME": str(tmp_path)})
