@@ -531,7 +531,7 @@ def parse_shared(toml: str, source: str, check: Check = lambda _: ()) -> SharedS
     """
     values = _read(toml, source)
     settings, problems = validated(values)
-    problems += check(settings)
+    problems += [*_adrift(settings), *check(settings)]
     unknown = [name for name in settings.locked if name not in _TYPES or name == "locked"]
     problems += [("locked", f"there is no setting {name[:40]!r} that could be locked") for name in unknown]
     if problems:
@@ -560,7 +560,7 @@ def parse_settings(
     """
     values, given, problems = given_settings(_read(toml, source), environ, shared)
     settings, wrong = validated(values)
-    problems += [*wrong, *check(settings)]
+    problems += [*wrong, *_adrift(settings), *check(settings)]
     if not problems:
         return settings
     # What a variable says is wrong in the variable, whatever the file says.
@@ -569,6 +569,14 @@ def parse_settings(
     from_file = any(place not in given.values() for place, _ in told)
     lines = dict.fromkeys(f"{place}: {why}" for place, why in told)
     raise ConfigurationError(source if from_file else "the environment", tuple(lines))
+
+
+def _adrift(settings: Settings) -> list[Problem]:
+    """A journal that would be another one in each working directory: mostly a URL that has lost its beginning."""
+    where = settings.journal_url
+    is_fixed = not where or "://" in where or where.startswith(("/", "~"))
+    why = "it is to be postgresql://user@host/database, or a directory that begins with / or ~"
+    return [] if is_fixed else [("journal_url", why)]
 
 
 def _read(toml: str, source: str) -> dict[str, Any]:

@@ -78,6 +78,10 @@ def test_a_table_in_a_variable_is_told_and_not_ignored():
         ("write = 'maybe'", "write: it must be 'ask', 'through' or 'none'"),
         ("context = 'most'", "context: it must be 'none', 'names', 'cells' or 'all'"),
         ("endpoints = 3", "endpoints: it must be a table"),
+        (
+            "journal_url = 'ada@db.example.org/kagura'",
+            "journal_url: it is to be postgresql://user@host/database, or a directory that begins with / or ~",
+        ),
         ("brain = claude", "it is not TOML: Invalid value (at line 1, column 9); a text stands in quotes"),
     ],
 )
