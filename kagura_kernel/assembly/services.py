@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -101,6 +102,10 @@ class _Services:
         self.registry = kept_registry(environ)
         terms, preapproved = lease_terms(settings), frozenset(map(parse_grant, settings.preapproved_grants))
         self.journal = Journal.open(settings.journal_url or self.home, clock=clock)
+        # A journal elsewhere makes no folder here, and what lies in it would make it for everybody to read. Whoever
+        # cannot write there says so.
+        with suppress(OSError):
+            self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.telemetry = open_telemetry(settings, self.home)
         if self.telemetry is not None:
             self.journal.listen(self.telemetry.take)

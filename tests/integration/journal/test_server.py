@@ -1,5 +1,6 @@
 """What only a PostgreSQL server can do to a journal."""
 
+import stat
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
+from kagura_kernel.assembly import make_cockpit
 from kagura_kernel.domain.errors import ConfigurationError, JournalUnreadable, JournalUnwritable
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
@@ -71,6 +73,12 @@ def test_a_server_that_is_gone_stops_the_writing_and_says_so(own_server):
     finally:
         journal.close()
         own_server.start()
+
+
+def test_what_lies_beside_a_journal_elsewhere_is_its_owners_alone(server, tmp_path):
+    home = tmp_path / "data" / "kagura"
+    make_cockpit({"KAGURA_JOURNAL_URL": server.new_database(), "KAGURA_HOME": str(home), "HOME": str(tmp_path)}).close()
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
 
 
 def test_a_connection_that_the_server_ends_in_the_middle_of_a_transaction_leaves_nothing_of_it(server):
