@@ -32,7 +32,9 @@ _ZSH = """\
 _kagura_kernel() {
   local line
   local -a texts summaries
-  for line in "${(@f)$(kagura-kernel __complete zsh "$LBUFFER" 2>/dev/null)}"; do
+  local asked="${(j: :)words[1,CURRENT-1]} $PREFIX"
+  compset -P '--*='
+  for line in "${(@f)$(kagura-kernel __complete zsh "$asked" 2>/dev/null)}"; do
     if [[ $line == ':files' ]]; then _files; return; fi
     [[ -n $line ]] || continue
     texts+=("${line%%$'\\t'*}")
@@ -45,12 +47,13 @@ if [ "$funcstack[1]" = "_kagura_kernel" ]; then _kagura_kernel "$@"; else compde
 
 _FISH = """\
 function __kagura_kernel
+  set -l word (commandline -ct)
+  set -l before (string match -r '^--[^=]*=' -- $word)
   for line in (kagura-kernel __complete fish (commandline -cp) 2>/dev/null)
     if test "$line" = ':files'
-      __fish_complete_path (commandline -ct)
-    else
-      echo $line
+      set line (__fish_complete_path (string replace -- "$before" '' $word))
     end
+    string join \\n -- "$before"$line
   end
 end
 complete -c kagura-kernel -f -a '(__kagura_kernel)'

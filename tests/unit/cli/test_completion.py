@@ -82,19 +82,36 @@ def test_the_script_of_each_shell_is_printed_and_read_by_it(shell, prints):
         subprocess.run([program, "-n"], input=script, text=True, check=True, timeout=30)
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-def test_bash_itself_completes_with_it(tmp_path):
+# How each shell asks for what may stand at the end of a line. Of zsh, whose own way needs a terminal, the parts that it
+# would give our function.
+ASKED = {
+    "bash": """COMP_LINE='kagura-kernel run WORD'; COMP_POINT=${#COMP_LINE}
+        compopt() { :; }
+        _kagura_kernel; printf '%s\\n' "${COMPREPLY[@]}"
+        """,
+    "zsh": """compdef() { :; }
+        compset() { PREFIX=${PREFIX#--*=}; }
+        compadd() { print -l -- ${(M)texts:#$PREFIX*}; }
+        LBUFFER='cd /tmp && kagura-kernel run WORD'; words=(kagura-kernel run WORD); CURRENT=3; PREFIX=WORD
+        _kagura_kernel
+        """,
+    "fish": "complete -C 'cd /tmp; and kagura-kernel run WORD'",
+}
+
+
+@pytest.mark.parametrize("line", ["--repl", "--write=th"])
+@pytest.mark.parametrize("shell", list(ASKED))
+def test_the_shell_itself_completes_with_it(tmp_path, shell, line):
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell} here")
     program = tmp_path / "kagura-kernel"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m kagura_kernel.cli.main "$@"\n')
     program.chmod(0o755)
-    asked = f"""{SCRIPTS["bash"]}
-    COMP_LINE='kagura-kernel run --rep'; COMP_POINT=${{#COMP_LINE}}
-    compopt() {{ :; }}
-    _kagura_kernel; printf '%s\\n' "${{COMPREPLY[@]}}"
-    """
+    asked = SCRIPTS[shell] + ASKED[shell].replace("WORD", line)
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
-    ran = subprocess.run(["bash", "-c", asked], env=environ, capture_output=True, text=True, timeout=60, check=True)
-    assert ran.stdout.split() == ["--replay"]
+    ran = subprocess.run([shell, "-c", asked], env=environ, capture_output=True, text=True, timeout=60, check=True)
+    found = {"--repl": "--replay", "--write=th": "--write=through" if shell == "fish" else "through"}[line]
+    assert ran.stdout.split("\t")[0].split() == [found]
 
 
 def test_in_a_conversation_commands_behind_a_slash_are_completed_and_tasks_are_not():
