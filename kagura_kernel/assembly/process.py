@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly.places import redactor_of
@@ -20,14 +21,7 @@ if TYPE_CHECKING:
 _lock = threading.Lock()
 _cockpit: Cockpit | None = None
 _log: StructuredLog | None = None
-_root: Callable[..., Cockpit] | None = None
 _maker: Callable[[Mapping[str, str]], Cockpit] | None = None
-
-
-def set_root(make: Callable[..., Cockpit]) -> None:
-    """Name what makes a cockpit of an environment: the composition root, which sees everything that is made here."""
-    global _root  # noqa: PLW0603 - one cockpit per process is the point
-    _root = make
 
 
 def get_cockpit(*, one_run: bool = False) -> Cockpit:
@@ -59,9 +53,9 @@ def get_cockpit(*, one_run: bool = False) -> Cockpit:
 def _make(one_run: bool) -> Cockpit:
     if _maker is not None:
         return _maker(os.environ)
-    if _root is None:
-        raise RuntimeError("the composition root was not imported")
-    return _root(os.environ, one_run=one_run)
+    # By name: it sees everything here, and a Dask worker has imported no more of us than what it was sent.
+    made: Cockpit = import_module("kagura_kernel.assembly.services").make_cockpit(os.environ, one_run=one_run)
+    return made
 
 
 def close_cockpit() -> None:

@@ -17,7 +17,7 @@ from kagura_kernel.assembly.kits import kit_parts, make_kits, read_mcp_config, r
 from kagura_kernel.assembly.memories import COSTS, TASKS, LazyMemory, lazy_events
 from kagura_kernel.assembly.places import project_checker, redactor_of
 from kagura_kernel.assembly.plugins import make_plugins
-from kagura_kernel.assembly.process import get_cockpit, set_root
+from kagura_kernel.assembly.process import get_cockpit
 from kagura_kernel.assembly.settings import kept_registry, load_settings, open_telemetry, telemetry_status
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
@@ -247,6 +247,3 @@ def _record(home: Path, brain: BrainProvider, path: Path) -> BrainProvider:
     from kagura_kernel.brain.replay import RecordingBrain
 
     return RecordingBrain(brain, path, Redacting(redactor_of(home)).value)
-
-
-set_root(make_cockpit)

@@ -383,3 +383,15 @@ def test_workers_may_be_reached_through_tls_alone(tmp_path, project):
         finally:
             cockpit.close()
             on_each(address, take_down)
+
+
+def test_a_process_that_is_sent_work_alone_has_the_cockpit_of_its_settings(tmp_path):
+    # As `dask worker` is: it imports no more of ours than the function that it is to call.
+    asked = (
+        "import asyncio; from kagura_kernel.assembly.dask_worker import why_no_box as f; print(asyncio.run(f('no')))"
+    )
+    environ = {**os.environ, "KAGURA_HOME": str(tmp_path / "home"), "KAGURA_CONFIG": str(tmp_path / "config.toml")}
+    ran = subprocess.run(
+        [sys.executable, "-c", asked], env=environ, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "'no'" in ran.stdout, ran.stderr
