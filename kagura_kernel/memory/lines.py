@@ -17,7 +17,7 @@ from kagura_kernel.domain.memory import FIXES, PREVENTS, Author, Draft, Edge, Me
 from kagura_kernel.memory.store import MEMORY_ID, MemoryStore, check_edge, memory_of
 
 VERSION = 1
-MOST_TOLD = 50
+MOST_TOLD = 5
 """Problems that are told at once."""
 
 _TEXTS = ("text", "type", "summary", "scope", "thread", "speaker", "id")
