@@ -22,7 +22,7 @@ from kagura_kernel.cli.run import carry_out, intent_of, task_of, tell
 from kagura_kernel.cockpit.lines.completing import complete_command
 from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.lines.parsing import parse_line
-from kagura_kernel.domain.errors import KaguraError, UsageError
+from kagura_kernel.domain.errors import KaguraError, NotThisTime, UsageError
 from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.journal.place import data_home
@@ -119,6 +119,9 @@ class _Talk:
         return _carried_out(intent_of(SimpleNamespace(**self._arguments), task_in(line)), as_json=False)
 
     def _command(self, line: str) -> int:
+        if line.split()[:1] == ["new"]:
+            why = "`/run --new TASK` has a task begin a new conversation, and so does another `kagura-kernel repl`"
+            raise NotThisTime(f"`/new` does not work here; {why}.")
         parsed = parse_line(line, Surface.TERMINAL, prefix="/")
         name = parsed.command.name
         if name in _NOT_HERE:

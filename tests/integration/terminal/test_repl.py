@@ -32,6 +32,9 @@ def test_lines_are_tasks_of_one_session_slashes_are_commands_and_control_d_ends(
     child.sendline("/rnus")
     child.expect_exact("Did you mean 'runs'?")
     child.expect_exact(PROMPT)
+    child.sendline("/new")
+    child.expect_exact("`/run --new TASK`")
+    child.expect_exact(PROMPT)
     child.sendeof()
     assert ended(child) == 0
     rows = json.loads(shell.run("runs", "--json").stdout)
