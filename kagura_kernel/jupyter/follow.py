@@ -32,6 +32,8 @@ TICK_SECONDS = 0.1
 """The shortest time between two looks of a display, and the longest in which a waiting cell hears an interrupt."""
 IDLE_SECONDS = 1.0
 """How often a display in the background looks when nothing arrives: some things are said after a while."""
+STOP_SECONDS = 1.0
+"""How long an interrupted cell waits for its run to be over, before it ends without that."""
 LINGER_SECONDS = 15.0
 """How long the card of an interrupted run waits for the run's last words."""
 
@@ -69,6 +71,9 @@ async def follow(
             await watched.until(ending, foreground=foreground)
     except (asyncio.CancelledError, KeyboardInterrupt):
         handle.kill(person())
+        with contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
+            # Mostly it is over in a moment, and then the next cell's `runs` says so.
+            await asyncio.wait({ending}, timeout=STOP_SECONDS)
         see_off(ending, watched.finish)
         raise RunKilled(handle.run_id, person()) from None
     error = ending.exception()
