@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kagura_kernel.domain.errors import CellFailed, KaguraError, RunDenied, RunFailed, RunKilled, RunLost
 from kagura_kernel.domain.outcome import RunOutcome
+
+KERNEL = "kagura"
+"""What our own kernel says that it is."""
 
 _RED = "\x1b[31m"
 _PLAIN = "\x1b[0m"
@@ -32,9 +36,21 @@ def calm_lines(error: KaguraError) -> list[str]:
     """The lines that stand below the cell. That somebody stopped a run is no fault, and has neither colour nor code."""
     from kagura_kernel.domain.visible import visible
 
-    if isinstance(error, RunKilled):
-        return [visible(error.message)]
-    return [f"{_RED}{error.code}{_PLAIN}  {visible(error.message)}"]
+    message = visible(_as_typed(error.message))
+    return [message if isinstance(error, RunKilled) else f"{_RED}{error.code}{_PLAIN}  {message}"]
+
+
+def _as_typed(text: str) -> str:
+    """A message with its commands as they are typed here: in a `kagura` kernel `%kagura runs` is `/runs`."""
+    from IPython.core.getipython import get_ipython
+
+    from kagura_kernel.cockpit.lines.parsing import names_on
+    from kagura_kernel.domain.grammar import Surface
+
+    if getattr(getattr(get_ipython(), "kernel", None), "implementation", "") != KERNEL:
+        return text
+    words = "|".join(re.escape(name) for name in names_on(Surface.NOTEBOOK))
+    return re.sub(rf"(?<!%)%kagura ({words})\b", r"/\1", text)
 
 
 def check(outcome: RunOutcome) -> RunOutcome:
@@ -52,7 +68,7 @@ def check(outcome: RunOutcome) -> RunOutcome:
     """
     match outcome.status:
         case "failed" if outcome.exit_code:
-            raise CellFailed(outcome.exit_code)
+            raise CellFailed(outcome.exit_code, outcome.error)
         case "failed":
             raise RunFailed(outcome.run_id, outcome.error_code, outcome.error)
         case "denied":

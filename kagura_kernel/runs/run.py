@@ -103,7 +103,7 @@ async def run_cell(context: RunContext) -> Ending:
         context.recorder.record(Noted, text=NONE_ENABLED)
     if context.changes.through:
         await context.changes.write_through(context.box)
-    error = None if result.ok else CellFailed(result.exit_code)
+    error = None if result.ok else CellFailed(result.exit_code, silent=not text)
     return Ending("done" if result.ok else "failed", result.stdout.text, error, exit_code=result.exit_code)
 
 

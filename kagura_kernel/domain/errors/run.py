@@ -197,8 +197,9 @@ class CellFailed(RunError):
 
     code = "ERR_CELL_FAILED"
 
-    def __init__(self, exit_code: int) -> None:
-        super().__init__(f"The cell's program ended with exit code {exit_code}; its output says why.")
+    def __init__(self, exit_code: int, message: str = "", *, silent: bool = False) -> None:
+        said = " and printed nothing" if silent else "; its output says why"
+        super().__init__(message or f"The cell's program ended with exit code {exit_code}{said}.")
         self.exit_code = exit_code
 
 

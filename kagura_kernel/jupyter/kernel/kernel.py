@@ -23,7 +23,7 @@ from traitlets import List
 from kagura_kernel import __version__
 from kagura_kernel.domain.errors import UnknownName, UsageError
 from kagura_kernel.jupyter.dialect import PY_ALONE, Form, form_of, masked, plain, read
-from kagura_kernel.jupyter.errors import calm
+from kagura_kernel.jupyter.errors import KERNEL, calm
 
 _sent: ContextVar[str | None] = ContextVar("kagura_cell_sent", default=None)
 
@@ -92,7 +92,7 @@ _SOURCE = "https://github.com/kagura-ai/kagura-kernel"
 class KaguraKernel(IPythonKernel):
     """A cell is a prompt, a `/command`, Python below `%%py`, or IPython's."""
 
-    implementation = "kagura"
+    implementation = KERNEL
     implementation_version = __version__
     # Most cells are prose. Front ends colour it as Markdown, and Python in a ``` fence inside it as Python.
     language_info = {  # noqa: RUF012  # as the base class has it
