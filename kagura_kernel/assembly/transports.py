@@ -159,6 +159,10 @@ def _wrong_brain(field: str, brain: str) -> Iterator[Problem]:
         yield field, f"there is no such brain; it must be one of {', '.join(known)}"
 
 
+# An id of Discord's is a number to whoever copies it.
+_FAULTS = {"extra_forbidden": "there is no such field", "string_type": "it must be a text, in quotes"}
+
+
 def _read(
     name: str, table: Mapping[str, Any], settings: type[ChatSettings], tokens: Sequence[str]
 ) -> tuple[ChatSettings | None, dict[str, SecretReference], list[Problem]]:
@@ -184,6 +188,5 @@ def _read(
         return found_settings, kept, problems
     for one in found:
         field = ".".join([where, *map(str, one["loc"])])
-        unknown = one["type"] == "extra_forbidden"
-        problems.append((field, "there is no such field" if unknown else one["msg"].removeprefix("Value error, ")))
+        problems.append((field, _FAULTS.get(one["type"], one["msg"].removeprefix("Value error, "))))
     return None, kept, problems

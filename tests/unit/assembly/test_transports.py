@@ -168,6 +168,7 @@ def test_every_problem_of_every_chat_is_told_at_once_by_its_field_and_no_value_i
             '[transports.discord]\noperators = ["very-secret"]',
             "transports.discord.operators.0: it must be a user id of Disc",
         ),
+        ("[transports.discord]\noperators = [900]", "transports.discord.operators.0: it must be a text, in quotes"),
         ('[transports.discord]\noperators = "900"', "transports.discord.operators: it must be a list of ids"),
         ('[transports.slack]\noperators = [" U1"]', "transports.slack.operators.0"),
         ('[transports.discord]\nbrain = "very-secret"', "transports.discord.brain: there is no such brain"),
