@@ -346,9 +346,9 @@ class CloudWire:
         if status == _TOO_MANY:
             wait = response.headers.get("retry-after", "")
             raise self.unavailable("it was asked too often", f"Wait {wait} s" if wait.isdigit() else _TRY_LATER)
-        error = self.unavailable(
-            f"it answers with HTTP {status}", _TRY_LATER if status >= _BROKEN else "Correct the address"
-        )
+        # Some routes say no more of a context that is not there.
+        advice = _TRY_LATER if status >= _BROKEN else "Correct the address, or KAGURA_CONTEXT_ID"
+        error = self.unavailable(f"it answers with HTTP {status}", advice)
         if status >= _BROKEN:
             raise _Passing(error, sent=True)
         raise error

@@ -58,8 +58,10 @@ def test_the_gate_says_that_the_key_is_wrong_and_where_it_came_from(server):
 
 
 def test_the_gate_says_that_the_context_is_wrong(server):
-    told = refused(CloudMemory(CloudAccess(server.mcp_url, "00000000-0000-4000-8000-000000000000", KEY)))
-    assert "KAGURA_CONTEXT_ID" in told
+    memory = CloudMemory(CloudAccess(server.mcp_url, "00000000-0000-4000-8000-000000000000", KEY))
+    with pytest.raises(MemoryUnavailable, match="KAGURA_CONTEXT_ID"):
+        memory.counts()
+    assert "KAGURA_CONTEXT_ID" in refused(memory)
 
 
 def test_the_gate_says_that_it_is_read_only(server):
