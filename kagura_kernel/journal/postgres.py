@@ -36,6 +36,14 @@ _ANSWERED, _SHARED = "answered", "shared"
 _AWAKE_SECONDS = 1.0
 """How long after its last answer a server is taken to be there."""
 _HARMLESS = frozenset({"host", "port", "dbname"})
+_STATES = {
+    "55P03": f"another process has been writing to it for more than {LOCK_SECONDS:g} s",
+    "42501": "this user has no right to it",
+    "25006": "it is read-only; name the primary server, not a replica",
+    "53100": "the server's disk is full",
+    "42P01": "its tables are gone",
+    "23502": NO_HEAD,
+}
 _PREPARED = "prepared"
 _PLACE = re.compile(r"%(?:\((\w+)\)s|%)")
 
@@ -148,17 +156,8 @@ class PostgresServer:
     def why(self, error: Exception) -> str:
         """The server's or the driver's own words, on one line."""
         cause = _cause(error)
-        match getattr(cause, "sqlstate", None):
-            case "55P03":
-                return f"another process has been writing to it for more than {LOCK_SECONDS:g} s"
-            case "42501" | "25006":
-                return "this user has no right to it"
-            case "53100":
-                return "the server's disk is full"
-            case "42P01":
-                return "its tables are gone"
-            case "23502":
-                return NO_HEAD
+        if (state := getattr(cause, "sqlstate", None)) in _STATES:
+            return _STATES[state]
         # The driver asks back, and what to do is said by us.
         return re.sub(r" Is the server running [^?]*\?", "", " ".join(str(cause or error).split())).rstrip(". ")
 

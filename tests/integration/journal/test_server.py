@@ -147,14 +147,17 @@ def test_a_user_who_may_not_write_is_told_so(server):
     journal = Journal.open(url)
     as_administrator(url, "CREATE ROLE reader LOGIN", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
     reader = Journal.open(url.replace("kagura@", "reader@"))
+    replica = Journal.open(f"{url}&options=-cdefault_transaction_read_only%3Don")
     try:
         journal.append(RUN.noted())
         assert reader.verify().rows == 1
         with pytest.raises(JournalUnwritable, match="this user has no right to it"):
             reader.append(RUN.noted())
+        with pytest.raises(JournalUnwritable, match="it is read-only; name the primary server"):
+            replica.append(RUN.noted())
     finally:
-        reader.close()
-        journal.close()
+        for each in (reader, replica, journal):
+            each.close()
         as_administrator(url, "DROP OWNED BY reader", "DROP ROLE reader")
 
 
