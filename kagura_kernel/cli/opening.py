@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from kagura_kernel.cockpit.naming import here_of, named_run, read_time
 from kagura_kernel.domain.errors import UsageError
-from kagura_kernel.journal.place import data_home, place_in_use
+from kagura_kernel.journal.place import data_home, is_url, place_in_use
 from kagura_kernel.journal.store import Journal
 
 
@@ -21,7 +21,11 @@ def place_of(arguments: SimpleNamespace) -> str | Path:
 
     Raises:
         ConfigurationError: none is named, and the settings are wrong.
+        UsageError: what is named as a URL is none.
     """
+    if arguments.url and not is_url(arguments.url):
+        # Not repeated: it may be one with a password that has lost its beginning.
+        raise UsageError("--url takes a PostgreSQL journal, postgresql://user@host/database; --dir takes a directory.")
     named: str | Path | None = arguments.url or arguments.dir
     return named or place_in_use(os.environ)
 

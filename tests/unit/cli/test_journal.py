@@ -89,6 +89,7 @@ def test_a_url_in_the_configuration_file_is_honoured(tmp_path, monkeypatch, prin
 
 def test_a_url_of_something_else_is_a_wrong_configuration(refuses):
     assert refuses("journal", "verify", "--url", "mysql://db/x").startswith("ERR_CONFIGURATION: ")
+    assert refuses("journal", "verify", "--url", "ada@db/x").startswith("ERR_USAGE: --url takes a PostgreSQL journal")
 
 
 @pytest.mark.parametrize("words", [["journal"], ["journal", "burn"], ["journal", "verify", "--dir", "x", "--url", "y"]])
