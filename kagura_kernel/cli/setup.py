@@ -28,7 +28,7 @@ from kagura_kernel.cli import doctor
 from kagura_kernel.cli.doctor_rows import BRAIN, FAIL, MEMORY, OK, SANDBOX, TRANSPORT, Finding, brains, chats, laid_out
 from kagura_kernel.cli.status import look_at_memory
 from kagura_kernel.cockpit.transports.transport import TransportError
-from kagura_kernel.domain.errors import ConfigurationError, KaguraError
+from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.late_dataclass import KW_ONLY, dataclass, field, replace
 from kagura_kernel.journal.place import place_in_use
 from kagura_kernel.journal.settings_text import Value
@@ -247,6 +247,19 @@ async def _let_in(name: str, table: Mapping[str, Any], environ: dict[str, str]) 
     await transport.close()
 
 
+def _no_file(path: str) -> str:
+    """Why no memory can be kept there; empty where one can."""
+    is_one = path.startswith(("/", "~/")) and Path(path).expanduser().parent.is_dir()
+    return "" if is_one else "That is no file in a folder that is there; its path begins with / or ~/."
+
+
+def _no_database(url: str) -> str:
+    """Likewise, for a database. Nothing of it is repeated, since it may hold a password."""
+    if ":" in url.partition("://")[2].rpartition("@")[0]:
+        return "It holds a password, which is never written into the settings; use ~/.pgpass."
+    return "" if url.startswith("postgresql://") else "That is no URL of a database; it begins with postgresql://."
+
+
 READY, NOT_READY = 0, 3
 PARTS = (BRAIN, MEMORY, SANDBOX, TRANSPORT)
 
@@ -262,9 +275,10 @@ def setup(arguments: SimpleNamespace) -> int:
     walk = Walk(os.environ, asks=asks, mend=arguments.yes)
     for part in parts:
         print(f"{part}\n")
-        _show(rows_of(part, load_settings(os.environ)))
+        before = load_settings(os.environ)
+        _show(rows_of(part, before))
         try:
-            walk.through(part, load_settings(os.environ))
+            walk.through(part, before)
         except (EOFError, KeyboardInterrupt):
             print("\nNothing more was changed.")
             break
@@ -272,6 +286,10 @@ def setup(arguments: SimpleNamespace) -> int:
             from kagura_kernel.cli.main import told
 
             print(told(error), file=sys.stderr)
+        now = load_settings(os.environ)
+        if asks and now != before and (failed := [row for row in rows_of(part, now) if row.state == FAIL]):
+            print("\nIt does not work yet:")
+            _show(failed)
         print()
     if not arguments.part:
         _show_rest()
@@ -432,22 +450,17 @@ class Walk:
             case 1:
                 self._write("memory", "")
             case 2:
-                self._write("memory", self.talk.ask("Its path; its folder has to be there: ").strip())
+                self._keep_at(self.talk.ask_until("Its path; its folder has to be there: ", _no_file))
             case 3:
-                self._write("memory", self._database())
+                asked = "Its URL, postgresql://user@host/database, without a password: "
+                self._keep_at(self.talk.ask_until(asked, _no_database))
             case 4:
                 self._write("memory", "cloud")
-                self.talk.say("Sign in as its documentation says, or set KAGURA_API_KEY.")
+                self.talk.say("Sign in with `kagura auth login` or set KAGURA_API_KEY, and set KAGURA_CONTEXT_ID.")
 
-    def _database(self) -> str:
-        from urllib.parse import urlsplit
-
-        url = self.talk.ask("Its URL, postgresql://user@host/database, without a password: ").strip()
-        if urlsplit(url).password:
-            raise ConfigurationError(
-                "that URL", ["it holds a password, which is never written into the settings; use ~/.pgpass"]
-            )
-        return url
+    def _keep_at(self, place: str) -> None:
+        if place:
+            self._write("memory", place)
 
     def _sandbox(self, settings: Settings) -> None:
         if not self.asks:

@@ -132,9 +132,11 @@ def test_a_keychain_that_is_a_file_of_plain_text_gets_no_key(walk, file, monkeyp
 
 
 def test_a_password_in_the_url_of_a_memory_is_refused_and_not_repeated(walk, file):
-    with pytest.raises(ConfigurationError) as refused:
-        walk("memory", "4", "postgresql://ada:hunter2@db/memories")
-    assert "hunter2" not in refused.value.message
+    said = walk("memory", "4", "postgresql://ada:hunter2@db/memories", "ada@db/memories", "")
+    assert "use ~/.pgpass" in said
+    assert "it begins with postgresql://" in said
+    assert "hunter2" not in said
+    assert "That is no file" in walk("memory", "3", "postgresql://ada:hunter2@db/memories", "")
     assert not file.exists()
     walk("memory", "4", "postgresql://ada@db/memories")
     assert written(file) == {"memory": "postgresql://ada@db/memories"}
