@@ -64,6 +64,7 @@ _EVIDENCE = (
 )
 _NO_JOURNAL = "put your last copy in its place, or move it away: the next run makes a new one"
 _ROOM = "free some space where it lies, or make it writable"
+_DUMP = "`pg_dump` keeps it as it is; then put your last copy in its place, or name another database"
 _SERVER = "mend the database server, or `journal_url` in the settings"
 _NEWER = "install the version that wrote it, or a newer one"
 
@@ -81,7 +82,7 @@ def only_read(where: str, why: str) -> Finding:
 def _mends(error: errors.JournalError) -> str:
     match error:
         case errors.JournalTampered():
-            return _REBUILD if error.table else _EVIDENCE
+            return _REBUILD if error.table else _DUMP if "://" in error.where else _EVIDENCE
         case errors.JournalUnwritable() | errors.JournalUnreadable() if "://" in error.where:
             return _SERVER
         case errors.JournalUnwritable():

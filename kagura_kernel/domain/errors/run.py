@@ -168,12 +168,13 @@ class JournalTampered(JournalError):
     code = "ERR_JOURNAL_TAMPERED"
 
     def __init__(self, where: str, seq: int, why: str, *, table: str = "", key: str = "") -> None:
+        copies = "`pg_dump`" if "://" in where else "`kagura-kernel journal backup DIRECTORY`"
         super().__init__(
             f"The journal {where} does not verify in {table} at {key}: {why}. The events are sound; "
             "`kagura-kernel journal rebuild` makes the tables anew from them."
             if table
             else f"The journal {where} does not verify at row {seq}: {why}. Keep it as it is with "
-            "`kagura-kernel journal backup DIRECTORY`, then put your last copy in its place, or move it away."
+            f"{copies}, then put your last copy in its place, or move it away."
         )
         self.where = where
         self.seq = seq

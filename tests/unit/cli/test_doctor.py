@@ -151,12 +151,15 @@ def test_each_state_of_a_journal_has_a_remedy_of_its_own():
         JournalUnwritable("postgresql://h/d", "no such server"),
         JournalUnreadable("/home/journal.db", "it is no SQLite database"),
         JournalTampered("/home/journal.db", 2, "it is missing"),
+        JournalTampered("postgresql://ada@db/books", 2, "it is missing"),
         JournalTampered("/home/journal.db", 2, "it is missing", table="journal_runs", key="run-1"),
         JournalTooNew("/home/journal.db", 9, 6),
     ]
     remedies = [unusable(error).then for error in errors]
     assert len(set(remedies)) == len(errors)
     assert only_read("/home/journal.db", "the disk is full").then == remedies[0]
+    # There is no `journal backup` of a server's.
+    assert "journal backup" not in unusable(errors[4]).said + remedies[4]
 
 
 def test_a_run_whose_process_is_gone_needs_somebody_and_nothing_is_changed(journal, gone, capsys):
