@@ -20,6 +20,7 @@ from kagura_kernel.brain.openai_compatible import (
     Endpoint,
     Figures,
     joined_model,
+    name_of,
     problem_with_url,
     split_model,
 )
@@ -138,7 +139,7 @@ class PydanticAIBrain:
         if why := problem_with_url(endpoint.url, keyed=endpoint.key is not None):
             message = f"The {NAME} brain cannot think: the URL of {endpoint.name} will not do: {why}."
             raise BrainNotConfigured(message)
-        self._check_price(turn, joined_model(endpoint.name, model))
+        self._check_price(turn, endpoint, joined_model(endpoint.name, model))
         key = await _key(endpoint)
         # Imported late, since a kernel that never thinks this way never needs it, and beside the loop: the library
         # takes a second or two, in which other runs go on.
@@ -157,15 +158,21 @@ class PydanticAIBrain:
             async for event in events:
                 yield event
 
-    def _check_price(self, turn: Turn, model: str) -> None:
+    def _check_price(self, turn: Turn, endpoint: Endpoint, model: str) -> None:
         if turn.budget_usd is None:
             return
         price, _ = self._figures.price(Usage(input_tokens=1, output_tokens=1), model, datetime.now(UTC))
         if price is None:
-            name = model.partition(":")[0]
+            # One that is named by its URL has no table yet.
+            nameless = endpoint.name == name_of(endpoint.url)
+            place = (
+                "a table [endpoints.NAME] with its `url`, and NAME as `endpoint`"
+                if nameless
+                else f"[endpoints.{endpoint.name}]"
+            )
             raise NotThisTime(
                 f"A budget of ${turn.budget_usd:g} cannot be kept: no price is known for model {model!r}. Leave "
-                f"`--budget` out, or say what it costs with `input_usd` and `output_usd` in [endpoints.{name}]."
+                f"`--budget` out, or say what it costs with `input_usd` and `output_usd` in {place}."
             )
 
 

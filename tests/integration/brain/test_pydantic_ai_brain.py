@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.brain.openai_compatible import KNOWN, Endpoint, Figures, Key
+from kagura_kernel.brain.openai_compatible import KNOWN, Endpoint, Figures, Key, name_of
 from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainText, BrainUsage, Turn
 from kagura_kernel.brain.pydantic_ai import PydanticAIBrain
 from kagura_kernel.domain.cost import Usage
@@ -267,8 +267,13 @@ async def test_a_service_that_tells_no_tokens_is_counted_by_a_guess_and_not_as_f
 
 async def test_a_budget_without_a_known_price_is_refused_before_anything_is_asked():
     with OpenAIServer([says("never")]) as server:
-        with pytest.raises(NotThisTime, match="input_usd"):
+        with pytest.raises(NotThisTime, match=r"`input_usd` and `output_usd` in \[endpoints\.work\]\."):
             await all_events(brain_at(server), a_turn(ToolLog(), budget_usd=1.0))
+        nameless = Endpoint(name_of(server.url), server.url, "small-1")
+        with pytest.raises(NotThisTime, match=r"in a table \[endpoints\.NAME\] with its `url`, and NAME as"):
+            await all_events(
+                PydanticAIBrain({nameless.name: nameless}, nameless.name), a_turn(ToolLog(), budget_usd=1.0)
+            )
         assert server.requests == []
 
 
