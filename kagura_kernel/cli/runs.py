@@ -187,10 +187,12 @@ def _cost_cells(row: CostRow) -> tuple[str, ...]:
 
 def _sum(rows: list[CostRow]) -> str:
     usd, unpriced = spent(rows)
-    more = f", and {unpriced} of unknown price" if unpriced else ""
+    is_unknown = unpriced > 0 and all(row.usd is None for row in rows)
+    told = "An unknown cost" if is_unknown else f"${usd:.4f}"
+    more = f", {unpriced} of them of unknown price, which is not in the sum" if unpriced and not is_unknown else ""
     if len(rows) == 1 and rows[0].children and rows[0].total_usd is not None:
         more += f", and ${rows[0].total_usd:.4f} with {counted(rows[0].children, 'child', 'children')}"
-    return f"${usd:.4f} for {counted(len(rows), 'run')}{more}."
+    return f"{told} for {counted(len(rows), 'run')}{more}."
 
 
 ALL_OVER, SOME_GO_ON = 0, 1

@@ -32,7 +32,8 @@ def test_what_is_not_known_is_a_dash_and_the_sum_says_so(prints):
     _, *rows, total = prints("cost").splitlines()
     assert [row.split()[-1] for row in rows] == ["-", "-", "0.1250"]
     assert "1,200" in rows[2]
-    assert total == "$0.1250 for 3 runs, and 1 of unknown price."
+    assert total == "$0.1250 for 3 runs, 1 of them of unknown price, which is not in the sum."
+    assert prints("cost", "run-2").splitlines()[-1] == "An unknown cost for 1 run."
 
 
 @pytest.mark.usefixtures("paid")
