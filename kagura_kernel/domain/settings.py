@@ -531,7 +531,7 @@ def parse_shared(toml: str, source: str, check: Check = lambda _: ()) -> SharedS
     """
     values = _read(toml, source)
     settings, problems = validated(values)
-    problems += [*_adrift(settings), *check(settings)]
+    problems += check(settings)
     unknown = [name for name in settings.locked if name not in _TYPES or name == "locked"]
     problems += [("locked", f"there is no setting {name[:40]!r} that could be locked") for name in unknown]
     if problems:
@@ -560,7 +560,7 @@ def parse_settings(
     """
     values, given, problems = given_settings(_read(toml, source), environ, shared)
     settings, wrong = validated(values)
-    problems += [*wrong, *_adrift(settings), *check(settings)]
+    problems += [*wrong, *check(settings)]
     if not problems:
         return settings
     # What a variable says is wrong in the variable, whatever the file says.
@@ -569,14 +569,6 @@ def parse_settings(
     from_file = any(place not in given.values() for place, _ in told)
     lines = dict.fromkeys(f"{place}: {why}" for place, why in told)
     raise ConfigurationError(source if from_file else "the environment", tuple(lines))
-
-
-def _adrift(settings: Settings) -> list[Problem]:
-    """A journal that would be another one in each working directory: mostly a URL that has lost its beginning."""
-    where = settings.journal_url
-    is_fixed = not where or "://" in where or where.startswith(("/", "~"))
-    why = "it is to be postgresql://user@host/database, or a directory that begins with / or ~"
-    return [] if is_fixed else [("journal_url", why)]
 
 
 def _read(toml: str, source: str) -> dict[str, Any]:
@@ -682,10 +674,15 @@ def _is_right(name: str, value: Any) -> bool:
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     if kind is str:
-        return _is_plain_text(value)
+        return _is_plain_text(value) and (name != "journal_url" or _is_fixed(value))
     bounds = Settings.__dataclass_fields__[name].metadata["bounds"]
     # An exact type: `True` is an `int` to Python.
     return type(value) is kind and all(getattr(operator, word)(value, bound) for word, bound in bounds.items())
+
+
+def _is_fixed(where: str) -> bool:
+    """Whether a journal is the same one in each working directory: a URL that has lost its beginning would not be."""
+    return not where or "://" in where or where.startswith(("/", "~"))
 
 
 def _is_plain_text(value: Any) -> bool:
@@ -739,7 +736,7 @@ def _checked(values: Mapping[str, Any]) -> Settings:
 @cache
 def settings_model() -> type[BaseModel]:
     """What checks settings, made of the declarations above."""
-    from pydantic import ConfigDict, Field, create_model, model_validator
+    from pydantic import ConfigDict, Field, create_model, field_validator, model_validator
 
     def made(of: type[Any], validators: dict[str, Any], **replaced: Any) -> Any:
         kinds = get_type_hints(of) | replaced
@@ -755,13 +752,20 @@ def settings_model() -> type[BaseModel]:
             "both_prices": model_validator(mode="after")(_both_prices),
         },
     )
-    model: type[BaseModel] = made(Settings, {}, endpoints=dict.__class_getitem__((str, endpoint)))
+    fixed = {"a_fixed_journal": field_validator("journal_url")(_fixed)}
+    model: type[BaseModel] = made(Settings, fixed, endpoints=dict.__class_getitem__((str, endpoint)))
     return model
 
 
 def _default(one: Any) -> dict[str, Any]:
     made = isinstance(one.default_factory, type)
     return {"default_factory": one.default_factory} if made else {"default": one.default}
+
+
+def _fixed(where: str) -> str:
+    if not _is_fixed(where):
+        raise ValueError("it is to be postgresql://user@host/database, or a directory that begins with / or ~")
+    return where
 
 
 def _no_key_itself(given: Any) -> Any:

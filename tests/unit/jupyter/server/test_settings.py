@@ -138,10 +138,10 @@ def test_a_password_is_not_told(environ):
 
 
 def test_a_file_that_is_wrong_can_be_mended_and_one_that_is_no_toml_only_by_hand(environ):
-    Path(environ["KAGURA_CONFIG"]).write_text("recall = 900\n")
+    Path(environ["KAGURA_CONFIG"]).write_text('recall = 900\njournal_url = "ann@db.example/kagura"\n')
     told = settings(environ)
-    assert (told["values"]["recall"], list(told["problems"])) == (900, ["recall"])
-    assert change(environ, recall=9)["problems"] == {}
+    assert (told["values"]["recall"], set(told["problems"])) == (900, {"recall", "journal_url"})
+    assert change(environ, recall=9, journal_url=None)["problems"] == {}
     Path(environ["KAGURA_CONFIG"]).write_text("recall =")
     told = settings(environ)
     assert "not TOML" in told["problems"][""]
