@@ -15,7 +15,7 @@ from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ConfigurationError
-from kagura_kernel.domain.late_dataclass import dataclass, field
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.settings import Problem, Settings
 from kagura_kernel.journal.place import data_home, read_settings
 
@@ -84,6 +84,7 @@ class LazyEvents:
 
     environ: Mapping[str, str]  # Variables
     where: str  # The memory that the settings name
+    names: tuple[str, str]  # The variables that hold what follows
     resource: str  # The resource's name in the workspace
     key: str = field(repr=False)  # Its own key, which may do nothing else
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -100,7 +101,8 @@ class LazyEvents:
 
         with self._lock:
             if self._events is None:
-                access = cloud_access(self.where, self.environ)
+                resource, key = self.names
+                access = replace(cloud_access(self.where, self.environ), source=key, named=resource)
                 self._events = CloudEvents(access, EventResource(self.resource, self.key))
         key = hashlib.sha256(json.dumps([run_id, dict(facts)], sort_keys=True).encode()).hexdigest()
         self._events.push([EventRow(run_id, facts, key)])
@@ -132,7 +134,7 @@ def lazy_events(environ: Mapping[str, str], settings: Settings, names: tuple[str
     if not key:
         why = f"{names[1]} is missing: it holds the key of the resource that {names[0]} names"
         raise ConfigurationError("the environment", [why])
-    return LazyEvents(environ, settings.memory, resource, key)
+    return LazyEvents(environ, settings.memory, names, resource, key)
 
 
 @contextmanager

@@ -46,6 +46,7 @@ class CloudAccess:
     context_id: str  # UUID of the context that holds the memories
     key: str = field(repr=False)  # Sent as a bearer token; not shown
     source: str = "the given key"  # Where the key was found, for messages
+    named: str = "KAGURA_CONTEXT_ID"  # What may be wrong besides the address where nothing is found
 
     def __post_init__(self) -> None:
         """Refuse an address that would show the key to others.
@@ -347,7 +348,7 @@ class CloudWire:
             wait = response.headers.get("retry-after", "")
             raise self.unavailable("it was asked too often", f"Wait {wait} s" if wait.isdigit() else _TRY_LATER)
         # Some routes say no more of a context that is not there.
-        advice = _TRY_LATER if status >= _BROKEN else "Correct the address, or KAGURA_CONTEXT_ID"
+        advice = _TRY_LATER if status >= _BROKEN else f"Correct the address, or {self._access.named}"
         error = self.unavailable(f"it answers with HTTP {status}", advice)
         if status >= _BROKEN:
             raise _Passing(error, sent=True)

@@ -77,11 +77,12 @@ def test_costs_are_told_to_the_cloud_once_for_each_run(tmp_path):
 def test_a_cloud_that_refuses_says_so(tmp_path):
     with FakeMemoryCloudServer() as server:
         environ = {"KAGURA_API_KEY": KEY, "KAGURA_CONTEXT_ID": CONTEXT, "HOME": str(tmp_path)}
-        costs = lazy_events(environ | {COSTS[0]: RESOURCE, COSTS[1]: "wrong"}, Settings(memory=server.mcp_url), COSTS)
-        with pytest.raises(MemoryUnavailable) as caught:
-            costs("run-1", {"usd": 0.5})
-        costs.close()
-    assert "wrong" not in caught.value.message
+        for resource, key, told in ((RESOURCE, "wrong", "the key from KAGURA_COST_KEY"), ("no", KEY, COSTS[0])):
+            costs = lazy_events(environ | {COSTS[0]: resource, COSTS[1]: key}, Settings(memory=server.mcp_url), COSTS)
+            with pytest.raises(MemoryUnavailable, match=told) as caught:
+                costs("run-1", {"usd": 0.5})
+            costs.close()
+            assert "wrong" not in caught.value.message
 
 
 @pytest.mark.parametrize("where", ["", "postgresql://h/d"])
