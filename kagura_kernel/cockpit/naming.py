@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 _AGO = re.compile(r"(?P<count>\d{1,6})(?P<unit>[smhd])")
+_SHORTEST = 3
+"""Signs of an id's end that name it: what is shorter, a number above all, was rarely meant for an id."""
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -87,9 +89,9 @@ def named_run(journal: Journal, word: str, here: Here) -> str:
         return newest[0].run_id
     if journal.events(run_id=word, limit=1):
         return word
-    found = views.runs_ending(journal, word)
+    found = views.runs_ending(journal, word) if len(word) >= _SHORTEST else []
     if not found:
-        raise RunUnknown(word)
+        raise RunUnknown(word, _too_short(word, "run"))
     return only(word, found, "runs", "%kagura runs")
 
 
@@ -154,13 +156,19 @@ def named_approval(journal: Journal, word: str, here: Here) -> str:
         # Never the newest of several: a question may come up between the look and the word.
         return only(word, waiting, "approvals that wait", "%kagura approvals")
     rows = views.approvals(journal, limit=_REMEMBERED)
-    fitting = [row for row in rows if word and row.id.endswith(word)]
-    if any(row.id == word for row in fitting):
+    if any(row.id == word for row in rows):
         return word
+    fitting = [row for row in rows if len(word) >= _SHORTEST and row.id.endswith(word)]
     if not fitting:
-        raise ApprovalUnknown(word)
+        raise ApprovalUnknown(word, _too_short(word, "approval"))
     waiting = [row.id for row in fitting if row.verdict is None]
     return only(word, waiting or [row.id for row in fitting], "approvals", "%kagura approvals")
+
+
+def _too_short(word: str, what: str) -> str:
+    if not word or len(word) >= _SHORTEST:
+        return ""
+    return f"{word!r} names no {what}: of the end of an id, at least {_SHORTEST} characters are needed."
 
 
 def _elsewhere(rows: Sequence[RunRow]) -> str:

@@ -111,8 +111,8 @@ class ApprovalUnknown(ApprovalError):
 
     code = "ERR_APPROVAL_UNKNOWN"
 
-    def __init__(self, approval_id: str) -> None:
-        super().__init__(f"There is no approval {approval_id!r}. `%kagura approvals` lists them.")
+    def __init__(self, approval_id: str, why: str = "") -> None:
+        super().__init__(f"{why or f'There is no approval {approval_id!r}.'} `%kagura approvals` lists them.")
         self.approval_id = approval_id
 
 

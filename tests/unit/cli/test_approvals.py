@@ -98,7 +98,7 @@ def test_a_plan_that_waits_tells_what_its_lessons_say_and_the_journal_does_not(j
 
 @pytest.mark.parametrize(("word", "allowed", "said"), [("approve", True, "allowed"), ("deny", False, "denied")])
 def test_an_approval_is_answered_for_the_run_that_waits(asked, word, allowed, said, capsys):
-    assert main([word, "12", "this", "session"]) == 0
+    assert main([word, "p-12", "this", "session"]) == 0
     assert capsys.readouterr() == (f"app-12: {said}.\n", "")
     decision = asked.decision("app-12")
     assert decision is not None
@@ -107,7 +107,7 @@ def test_an_approval_is_answered_for_the_run_that_waits(asked, word, allowed, sa
 
 def test_a_secret_in_an_answer_is_not_stored(asked, capsys):
     token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
-    assert main(["approve", "12", "use", token]) == 0
+    assert main(["approve", "p-12", "use", token]) == 0
     capsys.readouterr()
     assert token not in asked.decision("app-12").answer
 
@@ -142,9 +142,10 @@ def test_an_approval_that_is_not_there_is_an_error(refuses):
 def test_an_ending_that_fits_several_is_not_guessed_at(journal, refuses):
     run = SampleRun()
     journal.append(run.started())
-    for name in ("app-17", "app-27"):
+    for name in ("app-1777", "app-2777"):
         Mailbox(journal).post(run.request(name))
-    assert "'7' fits 2 approvals" in refuses("approve", "7")
+    assert "'777' fits 2 approvals" in refuses("approve", "777")
+    assert "'77' names no approval" in refuses("approve", "77")
 
 
 def test_last_is_the_one_that_waits_and_of_several_none_is_guessed_at(journal, prints, refuses):

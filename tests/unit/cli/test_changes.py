@@ -50,7 +50,7 @@ def test_changes_are_listed_with_their_differences(prints):
     assert "A a.txt" in said
     assert "M b.txt" in said
     assert "+newer" in said
-    assert [(one["path"], one["state"]) for one in json.loads(prints("changes", "1", "--json"))] == [
+    assert [(one["path"], one["state"]) for one in json.loads(prints("changes", "n-1", "--json"))] == [
         ("a.txt", "proposed"),
         ("b.txt", "proposed"),
     ]
@@ -137,13 +137,13 @@ def test_a_hunk_is_applied_by_its_number(journal, books, project, prints, monkey
     collected = ChangesCollected(run_id="run-2", session_id="ses-1", at=run.at, changes=(change,))
     for event in (run.started(project=str(project)), collected):
         journal.append(event)
-    assert "@@ hunk 2\n" in prints("changes", "2")
-    assert prints("apply", "2", "c.txt", "--hunk", "2") == f"run-2 in {project}:\napplied: hunk 2 of c.txt\n"
+    assert "@@ hunk 2\n" in prints("changes", "n-2")
+    assert prints("apply", "n-2", "c.txt", "--hunk", "2") == f"run-2 in {project}:\napplied: hunk 2 of c.txt\n"
     assert (project / "c.txt").read_text() == old.replace("28\n", "")
-    assert "@@ hunk 2 (applied)\n" in prints("changes", "2")
-    assert prints("discard", "2", "c.txt", "--hunk", "1").endswith("\ndiscarded: hunk 1 of c.txt\n")
-    assert "(applied)" in prints("changes", "2")
-    assert refuses("apply", "2", "--hunk", "1").startswith("ERR_USAGE: ")
+    assert "@@ hunk 2 (applied)\n" in prints("changes", "n-2")
+    assert prints("discard", "n-2", "c.txt", "--hunk", "1").endswith("\ndiscarded: hunk 1 of c.txt\n")
+    assert "(applied)" in prints("changes", "n-2")
+    assert refuses("apply", "n-2", "--hunk", "1").startswith("ERR_USAGE: ")
 
 
 def test_a_new_notebook_is_shown_by_its_cells(journal, books, project, prints):
@@ -158,7 +158,7 @@ def test_a_new_notebook_is_shown_by_its_cells(journal, books, project, prints):
         ChangesCollected(run_id="run-2", session_id="ses-1", at=run.at, changes=(change,)),
     ):
         journal.append(event)
-    said = prints("changes", "2")
+    said = prints("changes", "n-2")
     assert "\nn.ipynb\nmarkdown cell title\n+# Sales\n\ncode cell two\n+a = 1\n+b" in said
     assert "nbformat" not in said
     assert "\x1b" not in said

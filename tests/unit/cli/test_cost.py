@@ -38,7 +38,7 @@ def test_what_is_not_known_is_a_dash_and_the_sum_says_so(prints):
 
 @pytest.mark.usefixtures("paid")
 def test_some_runs_alone_are_told_as_json(prints):
-    assert [(row["run_id"], row["usd"]) for row in json.loads(prints("cost", "1", "run-2", "--json"))] == [
+    assert [(row["run_id"], row["usd"]) for row in json.loads(prints("cost", "n-1", "run-2", "--json"))] == [
         ("run-2", None),
         ("run-1", 0.125),
     ]

@@ -298,10 +298,12 @@ def test_the_end_of_an_id_names_a_run(journal, prints):
 
 
 def test_an_end_that_fits_several_runs_is_wrong_usage_and_none_is_stopped(journal, refuses):
-    for run_id in ("run-a1", "run-b1"):
+    for run_id in ("run-a111", "run-b111"):
         journal.append(SampleRun(run_id).started(owner=process_owner()))
-    assert refuses("kill", "1").startswith("ERR_USAGE: '1' fits 2 runs (run-b1, run-a1); give the whole id")
-    assert Mailbox(journal).take(["run-a1", "run-b1"]) == []
+    assert refuses("kill", "111").startswith("ERR_USAGE: '111' fits 2 runs (run-b111, run-a111); give the whole id")
+    # A number was rarely meant for the end of an id.
+    assert "'11' names no run" in refuses("kill", "11")
+    assert Mailbox(journal).take(["run-a111", "run-b111"]) == []
 
 
 @pytest.mark.usefixtures("journal")

@@ -106,10 +106,10 @@ def test_the_cockpit_of_the_process_carries_a_line_out(cockpit, monkeypatch):
     [
         ("runs", "run", ["run-2", "run-1"]),
         ("runs --limit 1", "run", ["run-2"]),
-        ("runs 1", "run", ["run-1"]),
+        ("runs n-1", "run", ["run-1"]),
         ("runs last run-1", "run", ["run-2", "run-1"]),
         ("cost", "run", ["run-2", "run-1"]),
-        ("cost 1", "run", ["run-1"]),
+        ("cost n-1", "run", ["run-1"]),
         ("cost --calibration", "run", []),
         ("approvals", "approval", ["app-12"]),
         ("approvals --pending --limit 5", "run", ["run-2"]),
@@ -169,7 +169,7 @@ def test_status_is_text_to_read(say):
 
 @pytest.mark.usefixtures("told")
 def test_an_approval_is_answered_by_the_end_of_its_id(say, cockpit, capsys):
-    say("approve 12 this session")
+    say("approve p-12 this session")
     assert capsys.readouterr().out == "app-12: allowed.\n"
     decision = Mailbox(cockpit.journal).decision("app-12")
     assert (decision.allowed, decision.via, decision.answer) == (True, "command", "this session")
@@ -197,7 +197,7 @@ def test_runs_are_stopped_and_none_is_when_one_name_is_wrong(say, cockpit, capsy
     with pytest.raises(RunUnknown):
         say("kill run-2 nobody")
     assert Mailbox(cockpit.journal).take(["run-2"], ("kill",)) == []
-    say("kill last 2")
+    say("kill last n-2")
     assert capsys.readouterr().out == f"run-2 in {Path.cwd()} is being stopped.\n"
     assert [message.run_id for message in Mailbox(cockpit.journal).take(["run-2"], ("kill",))] == ["run-2"]
 
@@ -299,7 +299,7 @@ def test_where_nobody_tells_the_notebook_last_is_its_kernels_run_and_never_the_f
 def test_changes_are_shown_and_given_up(say, cockpit, capsys):
     say("changes run-2")
     assert capsys.readouterr().out == "The run goes on: what it changes is known when it is over.\n"
-    say("discard 1 a.txt")
+    say("discard n-1 a.txt")
     assert capsys.readouterr().out == "discarded: a.txt\n"
     assert [change.state for change in cockpit.changes("run-1")] == ["discarded"]
     with pytest.raises(UnknownName):
@@ -310,7 +310,7 @@ def test_changes_are_shown_and_given_up(say, cockpit, capsys):
 @pytest.mark.parametrize(
     ("line", "module", "function", "given"),
     [
-        ("attach 1", "background", "attach", ("COCKPIT", HEADLESS, "run-1")),
+        ("attach n-1", "background", "attach", ("COCKPIT", HEADLESS, "run-1")),
         ("watch", "boards", "watch", ("COCKPIT", HEADLESS)),
         ("chart cost", "charts", "chart", ("COCKPIT", "cost", None)),
         ("chart timeline last", "charts", "chart", ("COCKPIT", "timeline", "run-2")),
