@@ -8,6 +8,7 @@ as ever: `field`, `replace`, `fields` and `asdict` of `dataclasses`, frozen clas
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY, asdict, field, fields, replace
 from operator import attrgetter
@@ -66,7 +67,19 @@ def _made(cls: type, written: dict[str, bool], shape: dict[str, bool]) -> Any:
     for name in late:
         if f"__{name}__" not in own:
             setattr(kind, f"__{name}__", _late(kind, f"__{name}__", _MAKERS[name]))
+    if written["init"] and "__init__" not in own:
+        kind.__signature__ = _Signature()
     return kind
+
+
+class _Signature:
+    """What a class takes, for whoever asks before the first value is made."""
+
+    def __get__(self, _: object, kind: Any) -> inspect.Signature:
+        if vars(kind).get("__signature__") is not self:
+            raise AttributeError("__signature__")
+        taken = inspect.signature(_init(kind))
+        return taken.replace(parameters=list(taken.parameters.values())[1:])
 
 
 def _late(kind: type, name: str, make: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
@@ -98,6 +111,7 @@ def _init(kind: Any) -> Any:
     body += ["self.__post_init__()"] if hasattr(kind, "__post_init__") else []
     exec(f"def __init__({', '.join(head)}):\n " + "\n ".join(body or ["pass"]), known)  # noqa: S102 - names of fields
     known["__init__"].__qualname__ = f"{kind.__qualname__}.__init__"
+    known["__init__"].__annotations__ = {one.name: one.type for one in taken} | {"return": None}
     return known["__init__"]
 
 

@@ -1,5 +1,6 @@
 import copy
 import dataclasses
+import inspect
 import pickle
 from dataclasses import FrozenInstanceError
 
@@ -73,6 +74,7 @@ def test_it_is_what_the_standard_library_makes(frozen, slots, kw_only):
         lambda kind: [one.name for one in fields(kind)],
         lambda kind: hasattr(kind(x=1), "__dict__"),
         lambda kind: repr(copy.deepcopy(kind(x=[1]))),
+        lambda kind: str(inspect.signature(kind)).replace("'", "").removesuffix(" -> None"),
     ):
         assert told(action, ours) == told(action, theirs)
 
@@ -129,8 +131,14 @@ def test_classes_above_and_below_one_another_fit():
     class Plain(Above):
         pass
 
+    class Other(Above):
+        def __init__(self, text: str) -> None:
+            super().__init__(int(text))
+
     assert repr(Third(1, 2, 3)).endswith("Third(x=1, y=2, z=3)")
     assert Plain(1) != Above(1)
+    assert list(inspect.signature(Plain).parameters) == ["x"]
+    assert list(inspect.signature(Other).parameters) == ["text"]
     assert repr(Plain(1)).endswith("Plain(x=1)")
     Plain(1).more = 2
     with pytest.raises(FrozenInstanceError):
