@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from kagura_kernel.cockpit.lines.parsing import names_on
+from kagura_kernel.cockpit.lines.parsing import as_typed
 from kagura_kernel.domain.errors import OutputUnwritable
 from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.membrane.names import shown
@@ -236,11 +236,10 @@ def for_terminal(text: str) -> str:
 
     What only a notebook has, such as `%kagura watch`, stays as it is.
     """
-    words = "|".join(re.escape(name) for name in names_on(Surface.TERMINAL))
     for there, here in _HERE.items():
         text = text.replace(there, here)
     text = re.sub(r"%%kagura (--(?:new|plan|record|resume|session)\b)", r"kagura-kernel run \1", text)
-    return re.sub(rf"(?<!%)%kagura ({words})\b", r"kagura-kernel \1", text)
+    return as_typed(text, Surface.TERMINAL, "kagura-kernel ")
 
 
 def moment(at: datetime | None) -> str:

@@ -89,9 +89,10 @@ def named_run(journal: Journal, word: str, here: Here) -> str:
         return newest[0].run_id
     if journal.events(run_id=word, limit=1):
         return word
-    found = views.runs_ending(journal, word) if len(word) >= _SHORTEST else []
+    short = _too_short(word, "run")
+    found = [] if short else views.runs_ending(journal, word)
     if not found:
-        raise RunUnknown(word, _too_short(word, "run"))
+        raise RunUnknown(word, short)
     return only(word, found, "runs", "%kagura runs")
 
 
@@ -158,9 +159,10 @@ def named_approval(journal: Journal, word: str, here: Here) -> str:
     rows = views.approvals(journal, limit=_REMEMBERED)
     if any(row.id == word for row in rows):
         return word
-    fitting = [row for row in rows if len(word) >= _SHORTEST and row.id.endswith(word)]
+    short = _too_short(word, "approval")
+    fitting = [row for row in rows if word and not short and row.id.endswith(word)]
     if not fitting:
-        raise ApprovalUnknown(word, _too_short(word, "approval"))
+        raise ApprovalUnknown(word, short)
     waiting = [row.id for row in fitting if row.verdict is None]
     return only(word, waiting or [row.id for row in fitting], "approvals", "%kagura approvals")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -44,13 +43,12 @@ def _as_typed(text: str) -> str:
     """A message with its commands as they are typed here: in a `kagura` kernel `%kagura runs` is `/runs`."""
     from IPython.core.getipython import get_ipython
 
-    from kagura_kernel.cockpit.lines.parsing import names_on
+    from kagura_kernel.cockpit.lines.parsing import as_typed
     from kagura_kernel.domain.grammar import Surface
 
     if getattr(getattr(get_ipython(), "kernel", None), "implementation", "") != KERNEL:
         return text
-    words = "|".join(re.escape(name) for name in names_on(Surface.NOTEBOOK))
-    return re.sub(rf"(?<!%)%kagura ({words})\b", r"/\1", text)
+    return as_typed(text, Surface.NOTEBOOK, "/")
 
 
 def check(outcome: RunOutcome) -> RunOutcome:

@@ -32,7 +32,7 @@ from kagura_kernel.patterns.lessons import Lesson
 from kagura_kernel.render import blocks as ui
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.figures import counted
-from kagura_kernel.render.html import NO_FORMULAS, Bundle, drawn, html_of
+from kagura_kernel.render.html import Bundle, drawn, html_of, without_formulas
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.record import clean
 
@@ -295,8 +295,7 @@ class MemoryFrame(pd.DataFrame):
     def _repr_html_(self) -> str:
         """The card without its buttons; IPython shows this in place of the columns."""
         if not self._whole():
-            told = pd.DataFrame(self).to_html(max_rows=pd.get_option("display.max_rows"))
-            return f'<div class="{NO_FORMULAS}">{told}</div>'
+            return without_formulas(pd.DataFrame(self).to_html(max_rows=pd.get_option("display.max_rows")))
         return card_html(html_of(self._blocks()), LABEL)
 
     def _ipython_display_(self) -> None:

@@ -29,7 +29,7 @@ from kagura_kernel.plugins.decisions import TrustedAuthor
 from kagura_kernel.plugins.manager import PluginRow
 from kagura_kernel.plugins.repositories.trusted import TrustedRepository
 from kagura_kernel.plugins.scan import Scan
-from kagura_kernel.render.html import NO_FORMULAS, html_of
+from kagura_kernel.render.html import html_of, without_formulas
 from kagura_kernel.views.boards import plugins_blocks
 
 T = TypeVar("T")
@@ -351,7 +351,7 @@ class LogFrame(pd.DataFrame):
             return None
         with pd.option_context("display.max_colwidth", None):
             told = pd.DataFrame(self).to_html(max_rows=pd.get_option("display.max_rows"))
-        return f'<div class="{NO_FORMULAS}">{told}</div>'
+        return without_formulas(told)
 
 
 def _happened(row: dict[Any, Any]) -> str:

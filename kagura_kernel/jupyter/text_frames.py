@@ -15,7 +15,7 @@ import pandas as pd
 from kagura_kernel.cockpit import next_commands
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.render.figures import counted, money, seconds
-from kagura_kernel.render.html import NO_FORMULAS
+from kagura_kernel.render.html import without_formulas
 
 _LEAST = 16
 """Characters that the longest column needs to say something."""
@@ -78,7 +78,7 @@ class TextFrame(pd.DataFrame):
         told = _IDS_AND_TIMES.sub(lambda found: _whole_words(found[0]), _with_commands(shown, following))
         left = len(whole.columns) - len(shown.columns)
         more = f"<p>{counted(left, 'more column')}: <code>.whole</code> shows them.</p>" if left > 0 else ""
-        return f'<div class="{NO_FORMULAS}">{told}{more}</div>'
+        return without_formulas(f"{told}{more}")
 
     def with_next(self, commands: Mapping[str, Sequence[str]]) -> Self:
         """The same; a notebook shows beside each row the commands that are named by its first telling column."""
@@ -108,7 +108,7 @@ class _WholeFrame(pd.DataFrame):
     """As any other, but that no text in it becomes a formula. What is taken out of it is an ordinary one."""
 
     def _repr_html_(self) -> str:
-        return f'<div class="{NO_FORMULAS}">{self.to_html(**_how())}</div>'
+        return without_formulas(self.to_html(**_how()))
 
 
 def _word(word: Callable[[float], str], figure: Any) -> str:

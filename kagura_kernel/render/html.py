@@ -324,6 +324,11 @@ NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
 """Classes of what is no Markdown: two prices would otherwise be taken for a formula between dollar signs."""
 
 
+def without_formulas(html: str) -> str:
+    """Something else than a card, in which no text is taken for a formula."""
+    return f'<div class="{NO_FORMULAS}">{html}</div>'
+
+
 @cache
 def style() -> str:
     """The style sheet of all cards, without comments and line ends."""

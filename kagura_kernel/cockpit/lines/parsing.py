@@ -5,6 +5,7 @@ A line is words, quoted as in a shell, and the value behind each word is read by
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -366,6 +367,12 @@ def find(words: Sequence[str], surface: Surface) -> tuple[Command, int] | None:
 def names_on(surface: Surface) -> list[str]:
     """Names of all commands that can be typed there."""
     return [command.name for command in COMMANDS if surface in command.surfaces]
+
+
+def as_typed(text: str, surface: Surface, begin: str) -> str:
+    """A message whose commands that can be typed there begin as they do there, with `begin` in place of `%kagura `."""
+    names = "|".join(map(re.escape, names_on(surface)))
+    return re.sub(rf"(?<!%)%kagura ({names})\b", rf"{begin}\1", text)
 
 
 def _closed(line: str, where: str) -> list[Word]:
