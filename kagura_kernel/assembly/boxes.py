@@ -12,10 +12,9 @@ from kagura_kernel.domain.errors import IsolationTooWeak
 from kagura_kernel.domain.policy import HOST, IsolationClass, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.owner import owner_alive
-from kagura_kernel.runs.order import LaunchedBox
 from kagura_kernel.sandbox.backend import Box, BoxSpec, Probe, SandboxBackend
 from kagura_kernel.sandbox.pool import WarmPool
-from kagura_kernel.sandbox.selection import BUILT_IN, SHARED_NEEDS, choose, is_shared, registered
+from kagura_kernel.sandbox.selection import BUILT_IN, SHARED_NEEDS, LaunchedBox, choose, is_shared, registered
 
 if TYPE_CHECKING:
     from kagura_kernel.runtime.host_box import HostBackend

@@ -17,8 +17,8 @@ from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.late_dataclass import dataclass, replace
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
+from kagura_kernel.journal.lost_runs import lose
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.owner import lose
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.runs.order import ChildOrder

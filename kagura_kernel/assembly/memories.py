@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.assembly.places import redactor_of
-from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.domain.late_dataclass import dataclass, field, replace
@@ -20,6 +19,7 @@ from kagura_kernel.domain.settings import Problem, Settings
 from kagura_kernel.journal.place import data_home, read_settings
 
 if TYPE_CHECKING:
+    from kagura_kernel.cockpit.memory import MemoryDesk
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.memory.cloud.wire import CloudEvents
     from kagura_kernel.memory.store import MemoryStore
@@ -144,6 +144,8 @@ def memory_desk(environ: Mapping[str, str]) -> Iterator[MemoryDesk]:
     Raises:
         ConfigurationError: the settings are wrong.
     """
+    from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
+
     settings, home, clock = read_settings(environ), data_home(environ), SystemClock()
     memory = LazyMemory(environ, settings, home, clock)
     with ExitStack() as stack:

@@ -30,7 +30,8 @@ from kagura_kernel.domain.former_names import former_variables
 from kagura_kernel.domain.settings import mistyped_variables
 from kagura_kernel.journal.checkpoints import drop_old, named_contents
 from kagura_kernel.journal.leases import LeaseLedger
-from kagura_kernel.journal.owner import mark_lost, process_owner
+from kagura_kernel.journal.lost_runs import mark_lost
+from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import known_cells, notebook_session, session_conversation, unfinished

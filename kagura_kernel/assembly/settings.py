@@ -17,7 +17,6 @@ from kagura_kernel.journal.place import read_settings, settings_file, text_of
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.credentials.secret import SecretReader, live_secrets
 from kagura_kernel.membrane.grant import check_settings
-from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.telemetry.logs import StructuredLog, problem_with_place
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ def open_telemetry(settings: Settings, home: Path) -> Telemetry | None:
         return None
     from importlib.metadata import version
 
+    from kagura_kernel.runs.redacting import Redacting
     from kagura_kernel.telemetry.telemetry import Telemetry
 
     # What the journal holds is redacted. Done once more, no mistake of whoever stored something leaves this machine.
@@ -78,6 +78,8 @@ def open_log(settings: Settings, home: Path) -> StructuredLog:
 
 def cleaner(home: Path) -> Callable[[], Callable[[str], str]]:
     """What is called when something is about to be written, and gives what takes secrets out of it then and later."""
+    from kagura_kernel.runs.redacting import Redacting
+
     redacting = Redacting(redactor_of(home))
 
     def now() -> Callable[[str], str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -12,6 +11,8 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from kagura_kernel.assembly.boxes import Boxes
+from kagura_kernel.assembly.settings import load_settings
 from kagura_kernel.cli.doctor_rows import (
     FAIL,
     MEMORY,
@@ -22,7 +23,6 @@ from kagura_kernel.cli.doctor_rows import (
     State,
     brains,
     chats,
-    clock,
     data_directory,
     disk,
     egress_rules,
@@ -33,21 +33,14 @@ from kagura_kernel.cli.doctor_rows import (
     shared_settings,
     without_box,
 )
-from kagura_kernel.cli.opening import open_journal, place_of
+from kagura_kernel.cli.opening import place_of
 from kagura_kernel.cli.printing import for_terminal, paragraph, tell, terminal_width
-from kagura_kernel.cli.status import look_at_memory
-from kagura_kernel.cockpit.naming import read_time
 from kagura_kernel.domain import errors
+from kagura_kernel.domain.clock import read_time
 from kagura_kernel.domain.former_names import former_variables
 from kagura_kernel.domain.policy import IsolationClass, SandboxPolicy
 from kagura_kernel.domain.settings import mistyped_variables
-from kagura_kernel.journal import views
-from kagura_kernel.journal.leases import LeaseLedger
-from kagura_kernel.journal.noted_rows import note_row, noted_row
-from kagura_kernel.journal.owner import owner_alive, process_owner
-from kagura_kernel.journal.place import data_home, shown
-from kagura_kernel.journal.rows import NOTHING
-from kagura_kernel.render.figures import counted
+from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.sandbox.selection import AUTO, BY_NAME, SHARED_NEEDS, is_shared
 
 if TYPE_CHECKING:
@@ -55,51 +48,10 @@ if TYPE_CHECKING:
 
     from kagura_kernel.cockpit.status import PartStatus
     from kagura_kernel.domain.settings import Settings
-    from kagura_kernel.journal.store import Journal
-
-
-_REBUILD = "`kagura-kernel journal rebuild` makes its tables anew from its rows"
-_EVIDENCE = (
-    "`kagura-kernel journal backup DIRECTORY` keeps it as it is; then put your last copy in its place, or move it away"
-)
-_NO_JOURNAL = "put your last copy in its place, or move it away: the next run makes a new one"
-_ROOM = "free some space where it lies, or make it writable"
-_DUMP = "`pg_dump` keeps it as it is; then put your last copy in its place, or name another database"
-_SERVER = "mend the database server, or `journal_url` in the settings"
-_NEWER = "install the version that wrote it, or a newer one"
-
-
-def unusable(error: errors.JournalError) -> Finding:
-    """The finding for a journal that does not open, or does not hold."""
-    return Finding("journal", FAIL, error.message, _mends(error))
-
-
-def only_read(where: str, why: str) -> Finding:
-    """The finding for a journal that can be read and not written: nothing runs with it."""
-    return Finding("journal", FAIL, f"{where}: it cannot be written, so nothing can run: {why}", _ROOM)
-
-
-def _mends(error: errors.JournalError) -> str:
-    match error:
-        case errors.JournalTampered():
-            return _REBUILD if error.table else _DUMP if "://" in error.where else _EVIDENCE
-        case errors.JournalUnwritable() | errors.JournalUnreadable() if "://" in error.where:
-            return _SERVER
-        case errors.JournalUnwritable():
-            return _ROOM
-        case errors.JournalTooNew():
-            return _NEWER
-        case _:
-            return _NO_JOURNAL
 
 
 NO_FAILURE, FAILURE = 0, 4
 
-MANY_REFUSALS = 20
-"""Refused connections of one run from which on somebody should look at it: something in the box tries doors."""
-MANY_DENIALS = 3
-"""Denials by a person from which on somebody should look at what is being asked for."""
-_LATEST = 10_000
 _BOX_AUTO = "leave `box` out of the settings, or name one that is strong enough"
 _LEAST_WORK = ("bubblewrap", "gvisor", "docker")
 """Back-ends by how little has to be installed for them."""
@@ -115,8 +67,6 @@ def doctor(arguments: SimpleNamespace) -> int:
         ConfigurationError: the settings are wrong.
         UsageError: the time makes no sense, or a journal was named and is not there.
     """
-    from kagura_kernel.assembly import load_settings
-
     since = read_time(arguments.since, datetime.now(UTC))
     findings = look(load_settings(os.environ), place_of(arguments), since, full=arguments.full)
     failed = any(finding.state == FAIL for finding in findings)
@@ -148,7 +98,7 @@ def look(settings: Settings, place: Path | str, since: datetime, *, full: bool =
 
     Of the journal, what was written since it last held is checked; with `full` all of it.
     """
-    # Boxes take a while to start: all else is looked at meanwhile.
+    # Boxes take a while to start: all else is imported and looked at meanwhile.
     with ThreadPoolExecutor(1) as pool:
         tried = pool.submit(lambda: list(boxes(settings)))
         first = [*brains(settings, os.environ), memory(settings), *chats(settings, os.environ)]
@@ -158,6 +108,8 @@ def look(settings: Settings, place: Path | str, since: datetime, *, full: bool =
 
 def beside_boxes(settings: Settings, place: Path | str, since: datetime, *, full: bool = False) -> list[Finding]:
     """All else: network, secrets, Jupyter, clock, disk, and what the journal tells; arguments as of `look`."""
+    from kagura_kernel.cli.doctor_journal import books, clock
+
     return [
         *(
             Finding("former name", WARN, one, "unset it where nothing else reads it")
@@ -173,7 +125,7 @@ def beside_boxes(settings: Settings, place: Path | str, since: datetime, *, full
         *data_directory(os.environ),
         *disk(os.environ),
         *extension_findings(settings),
-        *_books(place, since, full=full),
+        *books(place, since, full=full),
     ]
 
 
@@ -240,8 +192,6 @@ def _reason(part: PartStatus) -> str:
 
 
 async def _probed(settings: Settings) -> Sequence[PartStatus]:
-    from kagura_kernel.assembly.boxes import Boxes
-
     boxes = Boxes(os.environ, settings, process_owner())
     try:
         return await boxes.probe()
@@ -264,94 +214,11 @@ def _providers() -> Iterator[Finding]:
 
 def memory(settings: Settings) -> Finding:
     """Whether runs can start with the memory of the settings."""
+    from kagura_kernel.cli.status import look_at_memory
+
     found = look_at_memory(settings)
     then = "" if found.ok else "`kagura-kernel setup memory` chooses another place"
     return Finding("memory", OK if found.ok else FAIL, found.said, then, MEMORY)
-
-
-def _books(place: Path | str, since: datetime, *, full: bool) -> Iterator[Finding]:
-    try:
-        with open_journal(place) as journal:
-            yield _chain(journal, full=full)
-            yield _runs(journal)
-            yield _leases(journal)
-            yield from _approvals(journal, since)
-            yield _refusals(journal, since)
-    except errors.UsageError:
-        yield Finding("journal", OK, f"none yet at {shown(place)}")
-    except errors.JournalError as error:
-        yield unusable(error)
-
-
-def _chain(journal: Journal, *, full: bool) -> Finding:
-    home = data_home(os.environ)
-    noted = NOTHING if full else noted_row(home, journal.where)
-    checked = journal.verify(noted=noted)
-    if journal.unwritable:
-        return only_read(checked.where, journal.unwritable)
-    note_row(home, checked, datetime.now(UTC))
-    rows = f"{checked.rows} rows" if checked.seen is None else f"your rows up to row {checked.rows}"
-    said = f"{checked.where}: {rows}, last hash {checked.last_hash}"
-    if noted.seq:
-        said = f"{said}; the first {noted.seq} were checked on {noted.at[:10]} (`--full` checks all)"
-    return Finding("journal", OK, said)
-
-
-def _runs(journal: Journal) -> Finding:
-    rows = views.unfinished(journal)
-    lost = [row.run_id for row in rows if not owner_alive(row.owner)]
-    if lost:
-        then = f"`kagura-kernel kill {' '.join(lost[:3])}` marks them as lost"
-        return Finding("runs", FAIL, f"{len(lost)} whose process is gone: {_some(lost)}", then)
-    return Finding("runs", OK, f"{len(rows)} going on")
-
-
-def _leases(journal: Journal) -> Finding:
-    rows = LeaseLedger(journal).open_rows()
-    # What a live process owes, and has not failed to give back, is on its way.
-    owed = [row for row in rows if (row.state == "owed" and row.attempts) or not owner_alive(row.owner)]
-    if owed:
-        named = _some([f"{row.provider}:{row.scope} of {row.run_id}" for row in owed])
-        return Finding("leases", FAIL, f"{len(owed)} to be given back: {named}", "`kagura-kernel leases sweep`")
-    return Finding("leases", OK, f"{len(rows)} out, all of processes that live")
-
-
-def _approvals(journal: Journal, since: datetime) -> Iterator[Finding]:
-    waiting = views.approvals(journal, pending_only=True, limit=_LATEST)
-    if waiting:
-        said = f"{len(waiting)} waiting: {_some([f'{row.id} ({row.title})' for row in waiting])}"
-        yield Finding("approvals", WARN, said, "answer in the notebook that asks, or with `kagura-kernel approve`")
-    else:
-        yield Finding("approvals", OK, "none waiting")
-    denied = [
-        row.title
-        for row in views.approvals(journal, limit=_LATEST)
-        if row.verdict == "deny" and row.by != "policy" and row.decided_at and row.decided_at >= since
-    ]
-    many = len(denied) >= MANY_DENIALS
-    said = f"{len(denied)} denied by a person" + (f": {_some(denied)}" if denied else "")
-    yield Finding("denials", FAIL if many else OK, said, "`kagura-kernel runs` says whose they were" if many else "")
-
-
-def _refusals(journal: Journal, since: datetime) -> Finding:
-    # The same refusal is recorded the 1st, 2nd, 4th … time, each with its count.
-    counts: Counter[tuple[str, str, int, str]] = Counter()
-    for row in views.egress(journal, since=since, refused_only=True, limit=_LATEST):
-        key = (row.run_id, row.host, row.port, row.reason)
-        counts[key] = max(counts[key], row.times)
-    by_run: Counter[str] = Counter()
-    for (run_id, *_), times in counts.items():
-        by_run[run_id] += times
-    worst, most = max(by_run.items(), key=lambda item: item[1], default=("", 0))
-    said = f"{counted(by_run.total(), 'connection')} refused, of {counted(len(by_run), 'run')}"
-    if most < MANY_REFUSALS:
-        return Finding("egress", OK, said)
-    return Finding("egress", FAIL, f"{said}; {most} of {worst}", f"`kagura-kernel egress log --refused --run {worst}`")
-
-
-def _some(names: Sequence[str], count: int = 3) -> str:
-    more = f" and {len(names) - count} more" if len(names) > count else ""
-    return ", ".join(names[:count]) + more
 
 
 def _sum(findings: Sequence[Finding]) -> str:

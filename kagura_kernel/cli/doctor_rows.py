@@ -9,17 +9,13 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from kagura_kernel.assembly.brains import make_brains
-from kagura_kernel.cli.opening import open_journal
 from kagura_kernel.cli.printing import for_terminal, paragraph, size, terminal_width
 from kagura_kernel.domain.errors import ConfigurationError, KaguraError, SecretUnavailable
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.settings import SandboxPolicyType, Settings
-from kagura_kernel.journal import views
 from kagura_kernel.journal.place import data_home, read_shared, settings_file
 from kagura_kernel.jupyter.installed import look
 from kagura_kernel.membrane.credentials.secret import KeychainUnusable, SecretReader, keychain_name
@@ -73,6 +69,8 @@ def brains(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
     A machine that nobody has given a brain is warned of, for boxes and replays work without one. A brain that somebody
     has chosen or signed in to, and that cannot think, is a failure.
     """
+    from kagura_kernel.assembly.brains import make_brains
+
     try:
         states = {
             name: brain.resolve_auth() for name, brain in make_brains(environ, settings, data_home(environ)).items()
@@ -170,9 +168,6 @@ def _not_there(reference: SecretReference, environ: Mapping[str, str], *, served
 LITTLE, TOO_LITTLE = 1024**3, 100 * 1024**2
 """Free bytes below which a disk is warned of, and below which runs will fail."""
 
-AHEAD = timedelta(minutes=5)
-"""How far the journal's newest row may lie ahead of the clock."""
-
 _REINSTALL = "install the package again as it was installed, with `pip install --force-reinstall --no-deps …`"
 
 
@@ -266,30 +261,6 @@ def without_box(policy: SandboxPolicyType, environ: Mapping[str, str], root: Pat
         told = f"{told}. Within their reach: {', '.join(reached)}"
     then = 'take away what they are not to reach, or write `policy = "workspace_write"` into the settings'
     return Finding("policy", WARN, told, "" if signs and not reached else then, SANDBOX)
-
-
-def clock(place: Path | str) -> Finding:
-    """Whether the clock can be right: nothing that was written before lies in its future."""
-    now = datetime.now(UTC)
-    built = datetime.fromtimestamp(Path(__file__).stat().st_mtime, UTC)
-    newest = _newest_row(place)
-    then = "set it: `timedatectl set-ntp true`"
-    if newest is not None and newest > now + AHEAD:
-        said = f"{now:%Y-%m-%d %H:%M:%SZ} is before a row of the journal, {newest:%Y-%m-%d %H:%M:%SZ}"
-        return Finding("clock", FAIL, f"{said}: deadlines and leases cannot be kept", then)
-    if built > now + timedelta(days=1):
-        said = f"{now:%Y-%m-%d %H:%M:%SZ} is before this program was installed, {built:%Y-%m-%d}"
-        return Finding("clock", FAIL, f"{said}: deadlines and leases cannot be kept", then)
-    return Finding("clock", OK, f"{now:%Y-%m-%d %H:%M:%SZ}")
-
-
-def _newest_row(place: Path | str) -> datetime | None:
-    try:
-        with open_journal(place) as journal:
-            return views.latest_moment(journal)
-    except KaguraError:
-        # Whether there is one, and what is wrong with it, has a row of its own.
-        return None
 
 
 def data_directory(environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -8,12 +8,14 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from kagura_kernel.cockpit.naming import here_of, named_run, read_time
+from kagura_kernel.domain.clock import read_time
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.journal.place import data_home, is_url, place_in_use
-from kagura_kernel.journal.store import Journal
+
+if TYPE_CHECKING:
+    from kagura_kernel.journal.store import Journal
 
 
 def place_of(arguments: SimpleNamespace) -> str | Path:
@@ -59,6 +61,8 @@ def read_journal(arguments: SimpleNamespace) -> Iterator[Journal]:
 def _empty(stack: ExitStack) -> Journal:
     from tempfile import TemporaryDirectory
 
+    from kagura_kernel.journal.store import Journal
+
     journal = Journal.open(Path(stack.enter_context(TemporaryDirectory(prefix="kagura-"))))
     stack.callback(journal.close)
     return journal
@@ -72,6 +76,8 @@ def open_journal(place: str | Path) -> Iterator[Journal]:
         UsageError: there is none.
         JournalError: it cannot be used.
     """
+    from kagura_kernel.journal.store import Journal
+
     journal = Journal.open(place, create=False)
     try:
         yield journal
@@ -96,6 +102,8 @@ def read_log(
         RunUnknown: there is no such run.
         JournalError: the journal cannot be read.
     """
+    from kagura_kernel.cockpit.naming import here_of, named_run
+
     since = read_time(arguments.since, datetime.now(UTC)) if arguments.since else None
     with read_journal(arguments) as journal:
         run_id = named_run(journal, arguments.run, here_of()) if arguments.run is not None else None

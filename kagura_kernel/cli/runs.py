@@ -17,8 +17,9 @@ from kagura_kernel.domain.errors import NotHeard, UsageError
 from kagura_kernel.domain.late_dataclass import asdict, dataclass
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import views
+from kagura_kernel.journal.lost_runs import mark_lost
 from kagura_kernel.journal.mailbox import ask_to_stop
-from kagura_kernel.journal.owner import mark_lost, owner_alive
+from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.precedents import estimated
 from kagura_kernel.journal.sentences import say as say_to_run
 from kagura_kernel.journal.session_registry import sessions as known

@@ -20,7 +20,8 @@ from kagura_kernel.domain.errors import JournalError, RunUnknown
 from kagura_kernel.domain.events import Event, RunFinished
 from kagura_kernel.domain.late_dataclass import dataclass, field
 from kagura_kernel.journal import views
-from kagura_kernel.journal.owner import mark_lost, owner_alive
+from kagura_kernel.journal.lost_runs import mark_lost
+from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.store import Journal
 
 Listener = Callable[[Event], None]

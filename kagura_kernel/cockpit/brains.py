@@ -8,9 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.cost import Usage
-from kagura_kernel.domain.events import TurnCounted
 from kagura_kernel.domain.late_dataclass import dataclass
-from kagura_kernel.journal import views
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.provider import BrainProvider
@@ -66,6 +64,8 @@ def usual_turn(journal: Journal | None) -> tuple[Usage, int]:
     """The tokens of a turn in the middle of the latest ones, and how many these were."""
     if journal is None:
         return USUAL_TURN, 0
+    from kagura_kernel.domain.events import TurnCounted
+
     start = max(0, journal.last_seq() - _ROWS_BACK)
     rows = journal.events(kinds=[TurnCounted.model_fields["kind"].default], after=start)
     turns = [row.event for row in rows if isinstance(row.event, TurnCounted)][-_LATEST:]
@@ -83,6 +83,7 @@ def last_models(journal: Journal | None) -> dict[str, str]:
     """The model that answered last, by brain."""
     if journal is None:
         return {}
+    from kagura_kernel.journal import views
 
     return {row.brain: row.model for row in reversed(views.costs(journal, limit=_LATEST)) if row.model}
 

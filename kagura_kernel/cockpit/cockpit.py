@@ -48,10 +48,11 @@ from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.memory.store import ready
 from kagura_kernel.plugins.calling import CallLimits
 from kagura_kernel.runs.keeping import KeptBox, KeptBoxes
-from kagura_kernel.runs.order import Children, KitParts, Price, RunOrder, RunParts, StartBox
+from kagura_kernel.runs.order import Children, KitParts, Price, RunOrder, RunParts
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import Run
 from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.selection import StartBox
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.dispatching import Session

@@ -25,8 +25,7 @@ from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.sharing import sees_all
 from kagura_kernel.journal.spending import DayBudget
 from kagura_kernel.membrane.egress.hosts import NONE
-from kagura_kernel.runs.order import LaunchedBox, StartBox
-from kagura_kernel.sandbox.selection import AUTO as ANY_BOX
+from kagura_kernel.sandbox.selection import AUTO as ANY_BOX, LaunchedBox, StartBox
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.provider import BrainProvider

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kagura_kernel.cockpit.memory_words import source_words
-from kagura_kernel.cockpit.naming import read_time, working_directory
-from kagura_kernel.domain.clock import Clock
+from kagura_kernel.cockpit.naming import working_directory
+from kagura_kernel.domain.clock import Clock, read_time
 from kagura_kernel.domain.errors import KaguraError, UsageError
 from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.events.memory import MemoryAct, MemoryChanged

@@ -8,10 +8,8 @@ an emergency must not read that all is well.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,25 +25,8 @@ if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
 
 
-_AGO = re.compile(r"(?P<count>\d{1,6})(?P<unit>[smhd])")
 _SHORTEST = 3
 """Signs of an id's end that name it: what is shorter, a number above all, was rarely meant for an id."""
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
-
-def read_time(text: str, now: datetime, option: str = "--since") -> datetime:
-    """The moment behind an age or an ISO time; one without a zone is this machine's.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    try:
-        if ago := _AGO.fullmatch(text):
-            return now - timedelta(**{_UNITS[ago["unit"]]: int(ago["count"])})
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        example = "15m, 2h, 7d, or 2026-01-31T12:00"
-        raise UsageError(f"{option} takes an age or a time in ISO 8601, as in {example}.") from None
 
 
 LAST = "last"

@@ -13,7 +13,8 @@ from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.journal import views
 from kagura_kernel.journal.checkpoints import is_as_stored, latest
-from kagura_kernel.journal.owner import mark_lost, owner_alive
+from kagura_kernel.journal.lost_runs import mark_lost
+from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.runs.request import RunRequest
 
 if TYPE_CHECKING:

@@ -1,13 +1,16 @@
-"""Time as a part that can be replaced, so that no test ever waits for a deadline."""
+"""Time as a part that can be replaced, so that no test ever waits for a deadline, and as a person writes it."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
+
+from kagura_kernel.domain.errors import UsageError
 
 
 class Clock(Protocol):
@@ -79,3 +82,22 @@ class PausableClock:
             self._pauses -= 1
             if not self._pauses:
                 self._left_out += self._clock.monotonic() - self._paused_at
+
+
+_AGO = re.compile(r"(?P<count>\d{1,6})(?P<unit>[smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def read_time(text: str, now: datetime, option: str = "--since") -> datetime:
+    """The moment behind an age or an ISO time; one without a zone is this machine's.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    try:
+        if ago := _AGO.fullmatch(text):
+            return now - timedelta(**{_UNITS[ago["unit"]]: int(ago["count"])})
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        example = "15m, 2h, 7d, or 2026-01-31T12:00"
+        raise UsageError(f"{option} takes an age or a time in ISO 8601, as in {example}.") from None

@@ -28,7 +28,8 @@ from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.plugins import MAX_NAME, PLUGIN_NAME
 from kagura_kernel.journal import views
 from kagura_kernel.journal.encoding import as_text, moment, stamp
-from kagura_kernel.journal.owner import mark_lost, owner_alive
+from kagura_kernel.journal.lost_runs import mark_lost
+from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.rows import Message, Word, made_of
 from kagura_kernel.journal.schema import DECISION, approvals, messages, runs

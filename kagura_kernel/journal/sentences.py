@@ -17,7 +17,7 @@ from kagura_kernel.domain.errors import NotHeard, RunOver, RunUnknown
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import views
 from kagura_kernel.journal.encoding import as_text, stamp
-from kagura_kernel.journal.owner import mark_lost
+from kagura_kernel.journal.lost_runs import mark_lost
 from kagura_kernel.journal.schema import messages
 from kagura_kernel.journal.store import Journal
 

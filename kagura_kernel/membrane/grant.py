@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood, UsageError
-from kagura_kernel.domain.events import Event
 from kagura_kernel.domain.kit import KIT_DIR
 from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.policy import PROGRAM_DIR, SandboxPolicy
@@ -38,6 +37,7 @@ from kagura_kernel.membrane.egress.stream import EgressLimits
 from kagura_kernel.sandbox.backend import WORKSPACE
 
 if TYPE_CHECKING:
+    from kagura_kernel.domain.events import Event
     from kagura_kernel.journal.leases import LeaseLedger
     from kagura_kernel.membrane.credentials.registry import Registry
 

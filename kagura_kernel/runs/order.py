@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,28 +35,12 @@ from kagura_kernel.plugins.calling import CallLimits, PluginAccess
 from kagura_kernel.runs.keeping import KeptBoxes
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runtime.routing import Routing
-from kagura_kernel.sandbox.backend import Box, BoxSpec
+from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.selection import StartBox
 from kagura_kernel.tools.own import ToolMaker
 
 Price = Callable[[Usage, str, datetime], tuple[float | None, str]]
 """Tokens, model and time to USD (None when unknown) and the price list's name and version."""
-
-
-def _nothing() -> None:
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchedBox:
-    """A box and why it is of this kind."""
-
-    box: Box
-    reason: str
-    free: Callable[[], None] = _nothing  # Gives back what it takes of a quota; for when it is closed
-
-
-StartBox = Callable[[str, BoxSpec], Awaitable[LaunchedBox]]
-"""Choose a back-end by name, or by itself for `auto`, and start a box; raises `SandboxError` or `WorkspaceError`."""
 
 
 @dataclass(frozen=True, slots=True)

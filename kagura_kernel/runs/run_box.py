@@ -15,8 +15,9 @@ from kagura_kernel.domain.policy import HOST, SandboxPolicyType
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.keeping import KeptBox, Likeness
-from kagura_kernel.runs.order import LaunchedBox, RunOrder, RunParts
+from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.sandbox.backend import Box, BoxSpec, KeepableBox
+from kagura_kernel.sandbox.selection import LaunchedBox
 
 
 class RunBox:

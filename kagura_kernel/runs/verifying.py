@@ -21,8 +21,9 @@ from kagura_kernel.domain.policy import CommandLimits, WriteMode
 from kagura_kernel.membrane.egress.proxy import proxy_variables
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.runs.laying import lay_changes
-from kagura_kernel.runs.order import LaunchedBox, RunOrder, RunParts
+from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.sandbox.backend import Box, BoxSpec
+from kagura_kernel.sandbox.selection import LaunchedBox
 
 VERIFY_SECONDS = 600.0
 """The most that a verification may take."""

@@ -9,7 +9,7 @@ from kagura_kernel.domain.errors import ExtensionBroken, IsolationTooWeak, Sandb
 from kagura_kernel.domain.extensions import BACKENDS, Extension, installed, load
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.policy import HOST, IsolationClass
-from kagura_kernel.sandbox.backend import Probe, SandboxBackend
+from kagura_kernel.sandbox.backend import Box, BoxSpec, Probe, SandboxBackend
 
 AUTO = "auto"
 BUILT_IN = ("docker", "bubblewrap", "gvisor", "kubernetes", "ssh")
@@ -35,6 +35,23 @@ class Choice:
 
     backend: SandboxBackend  # it
     reason: str  # why this one, in half a sentence, for the cell's header
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchedBox:
+    """A box and why it is of this kind."""
+
+    box: Box
+    reason: str
+    free: Callable[[], None] = _nothing  # Gives back what it takes of a quota; for when it is closed
+
+
+StartBox = Callable[[str, BoxSpec], Awaitable[LaunchedBox]]
+"""Choose a back-end by name, or by itself for `auto`, and start a box; raises `SandboxError` or `WorkspaceError`."""
 
 
 @dataclass(frozen=True, slots=True)

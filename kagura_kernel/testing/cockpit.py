@@ -37,10 +37,11 @@ from kagura_kernel.plugins.library import ManagerParts
 from kagura_kernel.plugins.manager import PluginManager
 from kagura_kernel.plugins.manifest import plugin_places
 from kagura_kernel.plugins.sessions import StartJail
-from kagura_kernel.runs.order import LaunchedBox, Price
+from kagura_kernel.runs.order import Price
 from kagura_kernel.runs.prices import price
 from kagura_kernel.runtime.host_box import HostBackend
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
+from kagura_kernel.sandbox.selection import LaunchedBox
 
 
 def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts

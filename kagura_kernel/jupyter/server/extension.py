@@ -84,7 +84,7 @@ class Watcher:
             await asyncio.sleep(LOOK_SECONDS)
 
     def _look(self, journal: Journal) -> list[Change]:
-        from kagura_kernel.journal.owner import mark_lost
+        from kagura_kernel.journal.lost_runs import mark_lost
         from kagura_kernel.journal.pages import Watch
 
         if self._watch is None or self._watch.journal is not journal:

@@ -15,8 +15,9 @@ from kagura_kernel.cockpit.brains import PRICES_SAID, turn_words
 from kagura_kernel.cockpit.committing import about_commits
 from kagura_kernel.cockpit.instead import going_on, stopped
 from kagura_kernel.cockpit.lines.helping import help_for
-from kagura_kernel.cockpit.naming import named_approval, named_run, no_changes, only, read_time, run_to_stop, told_run
+from kagura_kernel.cockpit.naming import named_approval, named_run, no_changes, only, run_to_stop, told_run
 from kagura_kernel.cockpit.next_commands import NEWEST, NONE_WAITS, of_approval, of_lease, of_run, of_session
+from kagura_kernel.domain.clock import read_time
 from kagura_kernel.domain.errors import NotebookUnwritable, UsageError
 from kagura_kernel.domain.grammar import Surface as Typed
 from kagura_kernel.domain.notebook import is_cell_id

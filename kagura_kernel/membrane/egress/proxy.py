@@ -6,12 +6,15 @@ Every connection through it is decided and carried by the run's `Egress`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.settings import DEFAULTS
-from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.hosts import Target
 from kagura_kernel.membrane.egress.stream import GuestBoxStream
 from kagura_kernel.sandbox.backend import Box, Failed, GuestStream, Listener
+
+if TYPE_CHECKING:
+    from kagura_kernel.membrane.egress.egress import Egress
 
 PROXY_PORT = 3179
 """The proxy's port on the loopback of every box."""

@@ -15,13 +15,15 @@ import select
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import EgressRefused
-from kagura_kernel.domain.events import EgressEnd
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.sandbox.backend import ByteStream, GuestStream
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.events import EgressEnd
 
 
 @dataclass(frozen=True, slots=True)

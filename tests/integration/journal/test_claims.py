@@ -9,7 +9,8 @@ import pytest
 from kagura_kernel.domain.errors import QuotaReached
 from kagura_kernel.journal import schema
 from kagura_kernel.journal.claims import FORGET, LAPSE, BoxQuota, Claim, Claims
-from kagura_kernel.journal.owner import lose, process_owner
+from kagura_kernel.journal.lost_runs import lose
+from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock
 from tests.support.sample_run import SampleRun

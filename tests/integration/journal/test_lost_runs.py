@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from kagura_kernel.journal import views
+from kagura_kernel.journal.lost_runs import lose, mark_lost
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.owner import lose, mark_lost, process_owner
+from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.session_registry import sessions
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock

@@ -33,8 +33,8 @@ from kagura_kernel.journal.chats import ChatBook, KeptPost, TakenMessage
 from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.exporting import ExportPart, export_lines
 from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.journal.lost_runs import mark_lost
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.owner import mark_lost
 from kagura_kernel.journal.pages import Watch, approval_page, run_page
 from kagura_kernel.journal.spending import with_children
 from kagura_kernel.journal.store import Journal

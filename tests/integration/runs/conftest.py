@@ -22,11 +22,12 @@ from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.membrane.grant import MembraneParts
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.runs.keeping import KeptBoxes
-from kagura_kernel.runs.order import LaunchedBox, RunOrder, RunParts
+from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import Run
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+from kagura_kernel.sandbox.selection import LaunchedBox
 from kagura_kernel.testing.approver import ScriptedApprover
 from tests.support.plugins import FakePlugins
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cli import doctor
-from kagura_kernel.cli.doctor import MANY_DENIALS, MANY_REFUSALS, next_step, only_read, unusable
+from kagura_kernel.cli.doctor import next_step
+from kagura_kernel.cli.doctor_journal import MANY_DENIALS, MANY_REFUSALS, only_read, unusable
 from kagura_kernel.cli.doctor_rows import Finding, State
 from kagura_kernel.cli.main import main
 from kagura_kernel.cockpit.status import PartStatus

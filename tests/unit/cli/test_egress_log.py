@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cli.main import main
-from kagura_kernel.cockpit.naming import read_time
+from kagura_kernel.domain.clock import read_time
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from tests.support.sample_run import SampleRun

@@ -115,6 +115,16 @@ def test_what_lists_runs_imports_nothing_that_only_a_run_needs(tmp_path):
     assert [name for name in NEEDED_BY_RUNS if name in modules] == []
 
 
+def test_the_doctor_starts_boxes_before_it_imports_what_reads_the_journal():
+    code = (
+        "import sys, json\n"
+        "import kagura_kernel.assembly.boxes, kagura_kernel.assembly.settings, kagura_kernel.cli.doctor\n"
+        "print(json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"pandas", "pydantic", "sqlalchemy"} & set(json.loads(done.stdout)) == set()
+
+
 def test_no_command_at_all_shows_the_help_and_fails(capsys):
     assert cli.main([]) == 2
     said = capsys.readouterr()

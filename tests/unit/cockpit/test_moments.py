@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kagura_kernel.cockpit.naming import read_time
+from kagura_kernel.domain.clock import read_time
 from kagura_kernel.domain.errors import UsageError
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
