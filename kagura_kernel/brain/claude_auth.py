@@ -220,7 +220,7 @@ class ClaudeHome:
         Raises:
             OSError: they cannot be made.
         """
-        for directory in (self.root, self.work, self.home, self.cache):
+        for directory in (self.root.parent, self.root, self.work, self.home, self.cache):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._sweep()
 

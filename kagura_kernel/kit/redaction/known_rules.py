@@ -28,7 +28,7 @@ def scanner(folder: Path | None) -> Any:
     """The one of this process: its rules are the same wherever they are kept, and reading them again takes long.
 
     Args:
-        folder: Where compiled rules are kept, made as 0700; None keeps none.
+        folder: Where compiled rules are kept; made as 0700, and the one above it too. None keeps none.
     """
     with _keeping:
         if not _kept:
@@ -60,7 +60,9 @@ def _compiled(folder: Path | None) -> Any:
 
     if folder is None:
         return Scanner(Rules(cache=False), base64=False)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # In a notebook this is often the first that makes the data directory, which is the person's alone as well.
+    for one in (folder.parent, folder):
+        one.mkdir(parents=True, exist_ok=True, mode=0o700)
     # The library takes no rules from a place behind a link, and a person's data directory may be one.
     place = os.path.realpath(folder)
     with turn(folder, _PATIENCE):

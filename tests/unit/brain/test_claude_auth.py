@@ -101,10 +101,11 @@ def test_the_fixed_part_is_not_the_callers_to_change(tmp_path):
 
 
 def test_our_directories_are_private(tmp_path):
-    home = ClaudeHome(tmp_path / "claude")
+    home = ClaudeHome(tmp_path / "data" / "claude")
     home.make()
     home.make()
-    assert [d.stat().st_mode & 0o777 for d in (home.root, home.work, home.home, home.cache)] == [0o700] * 4
+    made = (tmp_path / "data", home.root, home.work, home.home, home.cache)
+    assert [directory.stat().st_mode & 0o777 for directory in made] == [0o700] * 5
 
 
 def test_what_a_killed_run_left_is_swept_and_what_is_new_is_kept(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -148,15 +149,18 @@ def is_ours(pid: int) -> bool:
 
 
 def test_rules_are_compiled_by_a_process_of_low_priority_that_ends_with_a_killed_kernel(tmp_path):
+    home = tmp_path / "home"
     with subprocess.Popen(
         [sys.executable, "-c", KERNEL],
-        env={**os.environ, "KAGURA_HOME": str(tmp_path)},
+        env={**os.environ, "KAGURA_HOME": str(home)},
         stdout=subprocess.PIPE,
         text=True,
     ) as kernel:
         (child,) = map(int, kernel.stdout.readline().split())
         wait_until(lambda: is_ours(child))
         wait_until(lambda: os.getpriority(os.PRIO_PROCESS, child) == min(19, os.nice(0) + ahead._NICENESS))
+        wait_until((home / ahead.FOLDER).is_dir)
+        assert stat.S_IMODE(home.stat().st_mode) == 0o700, "it is the first that makes it, for one person alone"
         kernel.send_signal(signal.SIGKILL)
     wait_until(lambda: not is_ours(child))
     assert redactor.FOLDER == ahead.FOLDER
