@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-
-from kagura_kernel.domain.late_dataclass import dataclass
+from dataclasses import dataclass
 
 from .arguments import shown
 from .faults import ArgumentRefused, ConfigRefused, NetworkRefused

@@ -11,9 +11,8 @@ import re
 import ssl
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, NoReturn
-
-from kagura_kernel.domain.late_dataclass import dataclass
 
 from .allowing import AllowList, Url, follow, parse_url
 from .arguments import encoded, shown, text_of

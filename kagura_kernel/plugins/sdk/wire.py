@@ -19,10 +19,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
-
-from kagura_kernel.domain.late_dataclass import dataclass, replace
 
 from .allowing import PORT, Url
 from .faults import TooLarge
