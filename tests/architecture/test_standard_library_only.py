@@ -1,111 +1,85 @@
-"""What runs inside boxes, or beside the kernel as a small process, has the standard library and nothing else."""
+"""What runs where the package is not, in boxes and jails or as a small process, has the standard library and itself."""
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from kagura_kernel.plugins import framing, guest as plugins_guest, jailer
+from kagura_kernel.plugins import framing, guest as plugins_guest, jailer, sdk
 from kagura_kernel.runs import box_runner, boxed_tools
 from kagura_kernel.sandbox import guest
 from kagura_kernel.tools import bridge
 
-FOLDER = Path(guest.__file__).parent
-ROOT = FOLDER.parents[2]
+ROOT = Path(guest.__file__).parents[3]
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)
-def test_the_guest_imports_only_the_standard_library_and_itself(path):
-    foreign = []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            foreign += [name.name for name in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            foreign.append(node.module or "")
-    own = ("kagura_kernel.sandbox.guest",)
-    assert [
-        name for name in foreign if name.partition(".")[0] not in sys.stdlib_module_names and not name.startswith(own)
-    ] == []
+class Elsewhere(NamedTuple):
+    """Files that go somewhere together."""
+
+    paths: tuple[Path, ...]
+    own: tuple[str, ...] = ()  # How they name each other
+    late: tuple[str, ...] = ()  # What their functions may import, which the place has where it is needed
+    version: tuple[int, int] = (3, 11)  # The oldest Python that reads them
 
 
-JAILER = [Path(framing.__file__), Path(jailer.__file__)]
+def _folder(package: str | None) -> tuple[Path, ...]:
+    return tuple(sorted(Path(package or "").parent.glob("*.py")))
 
 
-@pytest.mark.parametrize("path", sorted(JAILER), ids=lambda path: path.name)
-def test_what_runs_in_a_jail_imports_only_the_standard_library_and_itself(path):
-    own = ("kagura_kernel.plugins.framing", "kagura_kernel.plugins.jailer")
-    foreign = []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            foreign += [name.name for name in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            foreign += [f"{node.module}.{name.name}" for name in node.names]
-            assert node.level == 0
-    assert [
-        name for name in foreign if name.partition(".")[0] not in sys.stdlib_module_names and not name.startswith(own)
-    ] == []
+OLD = (3, 8)
+ELSEWHERE = {
+    "the guest": Elsewhere(_folder(guest.__file__), own=("kagura_kernel.sandbox.guest",)),
+    "jails": Elsewhere(
+        (Path(framing.__file__), Path(jailer.__file__)),
+        own=("kagura_kernel.plugins.framing", "kagura_kernel.plugins.jailer"),
+    ),
+    "what plugins import": Elsewhere(_folder(sdk.__file__), late=("psycopg",)),
+    "what calls plugins": Elsewhere(_folder(plugins_guest.__file__), own=("kagura_host",)),
+    "what runs programs": Elsewhere(
+        _folder(box_runner.__file__),
+        late=("pandas", "numpy", "pyarrow", "IPython", "traitlets", "kagura_box_runner"),
+    ),
+    "what installs tools": Elsewhere(_folder(boxed_tools.__file__), version=OLD),
+    "what bridges toolsets": Elsewhere(_folder(bridge.__file__), own=("kagura_kernel.tools.bridge",), version=OLD),
+}
 
 
-# What a program in a box loads when it needs none of these, and then only inside functions.
-WHEN_NEEDED = {"pandas", "numpy", "pyarrow", "IPython", "traitlets"}
-
-
-@pytest.mark.parametrize("path", sorted(Path(box_runner.__file__).parent.glob("*.py")), ids=lambda path: path.name)
-def test_what_runs_beside_programs_in_a_box_needs_the_standard_library_and_itself(path):
-    tree = ast.parse(path.read_text("utf-8"))
-    at_the_top = {id(node) for node in tree.body}
-    foreign = []
+def imported(path: Path, version: tuple[int, int] = (3, 11)) -> Iterator[tuple[str, bool]]:
+    """What a file imports, and whether it does so at once; what stands beside it and is named so is left out."""
+    tree = ast.parse(path.read_text("utf-8"), feature_version=version)
+    at_once = {id(node) for node in tree.body}
     for node in ast.walk(tree):
-        names = []
         if isinstance(node, ast.Import):
-            names = [name.name for name in node.names]
+            yield from ((name.name, id(node) in at_once) for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            names = [node.module or ""]
-        allowed = set(sys.stdlib_module_names) | (
-            set() if id(node) in at_the_top else {*WHEN_NEEDED, "kagura_box_runner"}
-        )
-        foreign += [name for name in names if name.partition(".")[0] not in allowed]
+            yield from ((f"{node.module}.{name.name}", id(node) in at_once) for name in node.names)
+
+
+@pytest.mark.parametrize(
+    ("place", "path"), [(place, path) for place, those in ELSEWHERE.items() for path in those.paths]
+)
+def test_what_runs_elsewhere_imports_the_standard_library_and_itself(place, path):
+    those = ELSEWHERE[place]
+    at_hand = set(sys.stdlib_module_names)
+    foreign = [
+        name
+        for name, at_once in imported(path, those.version)
+        if name.partition(".")[0] not in at_hand.union(() if at_once else those.late)
+        and not any(f"{name}.".startswith(f"{own}.") for own in those.own)
+    ]
     assert foreign == []
 
 
-@pytest.mark.parametrize("path", sorted(Path(plugins_guest.__file__).parent.glob("*.py")), ids=lambda path: path.name)
-def test_what_calls_plugins_from_a_box_needs_the_standard_library_and_itself(path):
-    foreign = []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            foreign += [name.name for name in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            foreign.append(node.module or "")
-    allowed = {*sys.stdlib_module_names, "kagura_host"}
-    assert [name for name in foreign if name.partition(".")[0] not in allowed] == []
-
-
-@pytest.mark.parametrize("path", sorted(Path(boxed_tools.__file__).parent.glob("*.py")), ids=lambda path: path.name)
-def test_what_installs_tools_in_a_box_needs_the_standard_library_of_an_old_python(path):
-    foreign = []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"), feature_version=(3, 8))):
-        if isinstance(node, ast.Import):
-            foreign += [name.name for name in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            foreign.append(node.module or "")
-    assert [name for name in foreign if name.partition(".")[0] not in sys.stdlib_module_names] == []
-
-
-@pytest.mark.parametrize("path", sorted(Path(bridge.__file__).parent.glob("*.py")), ids=lambda path: path.name)
-def test_what_bridges_toolsets_in_a_box_needs_the_standard_library_of_an_old_python_and_itself(path):
-    foreign = []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"), feature_version=(3, 8))):
-        if isinstance(node, ast.Import):
-            foreign += [name.name for name in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0
-            foreign.append(node.module or "")
-    own = "kagura_kernel.tools.bridge"
-    assert [
-        name for name in foreign if name.partition(".")[0] not in sys.stdlib_module_names and not name.startswith(own)
-    ] == []
+def test_what_plugins_import_is_read_under_its_name_without_this_package(tmp_path):
+    (tmp_path / "kagura_plugin").symlink_to(Path(sdk.__file__).parent)
+    names = (f".{path.stem}" for path in ELSEWHERE["what plugins import"].paths if path.stem != "__init__")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport {', '.join(f'kagura_plugin{n}' for n in names)}"
+    answer = subprocess.run([sys.executable, "-I", "-S", "-B", "-c", code], capture_output=True, text=True, check=False)
+    assert answer.stderr == ""
 
 
 @pytest.mark.parametrize(
