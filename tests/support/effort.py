@@ -42,10 +42,6 @@ DEAR = {
         "tests/conformance/test_remapped_",
         "tests/conformance/test_scrubbed_",
         "tests/conformance/test_slack",
-        "tests/unit/kit/",
-        "tests/unit/plugins/",
-        "tests/unit/runs/test_installing",
-        "tests/unit/testing/",
     ),
     4: (
         "tests/conformance/test_docker_",
