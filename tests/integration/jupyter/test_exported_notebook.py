@@ -30,7 +30,7 @@ CELLS = [
 ]
 # Of what is the same, only these differ between two runs.
 VARIES = re.compile(
-    r"(?:CPU times|Wall time): .*|run-\w+|[\d.]+ ?[mnµμ]?s\b|/help|%kagura ?(?:help)?|usage: .*|^  [/%].*$"
+    r"(?:CPU times|Wall time): .*|run-\w+|[\d.]+ ?[mnµμ]?s\b|(?<=`)/|/help|%kagura ?(?:help)?|usage: .*|^  [/%].*$"
     # The export has one cell more, which loads the extension.
     r"|^~ sees .*$",
     re.MULTILINE,
