@@ -224,6 +224,7 @@ def interruptible() -> Iterator[None]:
 
 
 _POLL_SECONDS = 0.1
+_BEGINS_WITHIN = 1.0
 
 T = TypeVar("T")
 
@@ -237,11 +238,17 @@ def wait_in_thread(work: Coroutine[Any, Any, T], name: str) -> T:
     result: list[T] = []
     error: list[BaseException] = []
     # Not the thread's own end: a join that is interrupted takes the thread for ended.
-    over = threading.Event()
+    begun, over = threading.Event(), threading.Event()
     loop = asyncio.new_event_loop()
     task = loop.create_task(work)
 
+    def cancel() -> None:
+        # It may have ended, and its loop with it.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(task.cancel)
+
     def run() -> None:
+        begun.set()
         asyncio.set_event_loop(loop)
         try:
             result.append(loop.run_until_complete(task))
@@ -257,14 +264,18 @@ def wait_in_thread(work: Coroutine[Any, Any, T], name: str) -> T:
                 over.set()
 
     context = contextvars.copy_context()
-    threading.Thread(target=lambda: context.run(run), name=name, daemon=True).start()
+    try:
+        threading.Thread(target=lambda: context.run(run), name=name, daemon=True).start()
+    except KeyboardInterrupt:
+        # Nearly always it runs by then, and would go on with nobody who waits for it.
+        cancel()
+        if not begun.wait(_BEGINS_WITHIN):
+            raise asyncio.CancelledError from None
     while not over.is_set():
         try:
             over.wait(_POLL_SECONDS)
         except KeyboardInterrupt:
-            # It may have ended, and its loop with it.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(task.cancel)
+            cancel()
     if error:
         raise error[0]
     return result[0]

@@ -1,6 +1,7 @@
 """A cell and the run it follows, at the edges of what a run can do."""
 
 import asyncio
+import threading
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ import pytest
 from kagura_kernel.domain.errors import JournalUnwritable
 from kagura_kernel.domain.events import ChildStarted
 from kagura_kernel.jupyter import follow as follow_module, slots
-from kagura_kernel.jupyter.follow import follow
+from kagura_kernel.jupyter.follow import follow, wait_in_thread
 from kagura_kernel.jupyter.slots import WIDGET_MIME, Slot
 from kagura_kernel.render.blocks import Line
 from kagura_kernel.testing.patience import eventually
@@ -232,3 +233,25 @@ def test_what_is_to_be_kept_at_once_is_kept_as_soon_as_the_front_end_can_take_it
     assert data["text/plain"] == "latest"
     hosted(slot)
     assert len(published) == 2
+
+
+@pytest.mark.real_clock
+def test_an_interrupt_that_comes_while_the_thread_starts_ends_what_it_does(monkeypatch):
+    start, works, said = threading.Thread.start, threading.Event(), []
+
+    def interrupted(thread):
+        start(thread)
+        assert works.wait(10)
+        raise KeyboardInterrupt
+
+    async def work():
+        works.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            said.append("stopped")
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(asyncio.CancelledError):
+        wait_in_thread(work(), "a cell")
+    assert said == ["stopped"]
