@@ -27,9 +27,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     With `--no-loadscope-reorder` workers take groups in this order. Of dear tests a sample stays, see `support.effort`.
     """
-    kept = [item for item in items if not left_out(item.nodeid)]
-    config.hook.pytest_deselected(items=[item for item in items if left_out(item.nodeid)])
-    items[:] = kept
+    out = left_out(item.nodeid for item in items)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in out])
+    items[:] = [item for item in items if item.nodeid not in out]
 
     def turn(item: pytest.Item) -> int:
         cheap = item.path.is_relative_to(TESTS / "unit") or item.path.is_relative_to(TESTS / "architecture")

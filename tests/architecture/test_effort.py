@@ -60,13 +60,15 @@ def test_a_check_tries_a_sample_of_dear_tests_and_tables_whatever_has_changed(re
     monkeypatch.setattr(effort, "SAMPLE", False)
     (repository / "runs" / "new.py").write_text("3\n")
     dears = [f"tests/runs/test_box.py::test[{number}]" for number in range(300)]
-    assert not any(map(effort.left_out, dears))
+    assert effort.left_out(dears) == set()
     assert effort.sample(CASES, 10, "runs/") == CASES
     monkeypatch.setattr(effort, "SAMPLE", True)
-    left = [*map(effort.left_out, dears)]
-    assert 150 < sum(left) < 250
-    assert [*map(effort.left_out, dears)] == left
-    assert not any(effort.left_out(name.replace("runs", "kit")) for name in dears)
+    left = effort.left_out(dears)
+    assert 150 < len(left) < 250
+    assert effort.left_out(dears) == left
+    assert effort.left_out(name.replace("runs", "kit") for name in dears) == set()
+    few = [f"tests/runs/test_{number}.py::test" for number in range(20)]
+    assert effort.left_out([*few, *dears]) == left, "no file is left out as a whole"
     assert effort.sample(CASES, 10, "runs/") == TEN
 
 
