@@ -25,6 +25,7 @@ from kagura_kernel.domain.errors import BrainNotConfigured, JournalError, Kagura
 from kagura_kernel.domain.events import AnyEvent, ApprovalRequested
 from kagura_kernel.domain.identity import new_approval_id, new_run_id, new_session_id
 from kagura_kernel.domain.late_dataclass import dataclass, replace
+from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.plugins.sessions import ITSELF
 
 if TYPE_CHECKING:
@@ -277,11 +278,7 @@ class Enabling:
             decision = await self._ask(audit, approver)
         if not decision.allowed:
             manager.reject(self.session_id, self.examined, by=decision.by, via=decision.via, why=decision.answer)
-            advice = ""
-            if intent.headless:
-                advice = "Nobody can be asked here: say `--accept-risk` in the command, or enable it where you can."
-            if intent.headless and intent.accept is not None:
-                advice = f"Nobody can be asked here, and its risk, {audit.risk}, is above the {intent.accept} accepted."
+            advice = _how_to_accept(audit.risk, intent.accept) if intent.headless else ""
             raise PluginRefused(intent.name, f"was not enabled: {_refusal(decision)}", advice)
         await self._load(decision, approved=decision.answer.strip().casefold() == plugin_talk.APPROVE.casefold())
         return f"{intent.name} is enabled."
@@ -381,6 +378,16 @@ def _refusal(decision: Decision) -> str:
             return "the policy said no"
         case _:
             return f"{decision.by} said no"
+
+
+def _how_to_accept(risk: Risk, accepted: Risk | None) -> str:
+    """What to do where a risk was not accepted beforehand, and nobody could be asked."""
+    counts = Risk.MEDIUM if risk is Risk.UNKNOWN else risk
+    told = f"{risk}, which counts as {counts}," if counts is not risk else f"{risk},"
+    above = f", and its risk, {told} is above the {accepted} accepted" if accepted is not None else ""
+    # No word accepts the highest: it takes somebody who has read the report.
+    say = f"say `--accept-risk {counts.lower()}`, or " if counts is not Risk.CRITICAL else ""
+    return f"Nobody can be asked here{above}: {say}enable it where you can be asked."
 
 
 log = logging.getLogger(__name__)

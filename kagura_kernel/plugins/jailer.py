@@ -254,7 +254,7 @@ def main(connection: socket, sdk: Mapping[str, str], codes: Mapping[str, CodeTyp
         }
     # A plugin may end like anything that ends a program; the host has to hear why.
     except BaseException as error:  # noqa: BLE001
-        connection.sendall(framing.encode({"failed": _why(error, package)}))
+        connection.sendall(framing.encode({"failed": _why(error, hello["plugin"])}))
         return
     connection.sendall(framing.encode(ready))
     serve(connection, stream, partial(call, table, package), hello["calls"], hello["most"])
@@ -269,14 +269,25 @@ def _create(hello: dict[str, Any], sdk: SentModules) -> Any:
     return create(hello["config"])
 
 
-def _why(error: BaseException, package: str) -> dict[str, str]:
+def _why(error: BaseException, plugin: str) -> dict[str, str]:
     if isinstance(error, NotHostFunctions):
         return {"code": VALUE, "kind": "", "message": str(error)}
-    if isinstance(error, SyntaxError):
-        import traceback
+    told = explain(error, package_of(plugin))
+    # What is no Python says itself where.
+    if (place := _place_of(error, plugin)) and not isinstance(error, SyntaxError):
+        told["message"] = f"{told['message']} ({place})"
+    return told
 
-        traceback.print_exception(error, limit=0, file=sys.stderr)
-    return explain(error, package)
+
+def _place_of(error: BaseException, plugin: str) -> str:
+    """The last line of the plugin's own that an error came through; empty where it came through none.
+
+    The log of a plugin that was not loaded is gone with its jail.
+    """
+    import traceback
+
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(f"{plugin}/")]
+    return f"{own[-1].filename.removeprefix(f'{plugin}/')}, line {own[-1].lineno}" if own else ""
 
 
 def serve(

@@ -82,8 +82,11 @@ class PluginFailed(PluginError):
 
     code = "ERR_PLUGIN_FAILED"
 
-    def __init__(self, plugin: str, kind: str, text: str) -> None:
-        super().__init__(f"{kind}: {text}" if kind else text)
+    def __init__(self, plugin: str, kind: str, text: str, *, loading: bool = False) -> None:
+        said = f"{kind}: {text}" if kind else text
+        # A program knows what it has called; whoever enables a plugin is told which one it was, and what to do.
+        why = f"The plugin {plugin!r} cannot be loaded: {said}. Its own code failed: mend it, and enable it again."
+        super().__init__(why if loading else said)
         self.plugin = plugin
         self.kind = kind
         self.text = text

@@ -227,7 +227,7 @@ class Jail:
         if isinstance(said, Trouble) and said.code == VALUE:
             raise PluginRefused(self.name, f"gives no functions: {said.message}")
         if isinstance(said, Trouble):
-            raise PluginFailed(self.name, said.kind, said.message)
+            raise PluginFailed(self.name, said.kind, said.message, loading=True)
         modules = self._checked(said)
         if self.modules and modules != self.modules:
             raise PluginRefused(self.name, "gives other functions than when it was enabled")

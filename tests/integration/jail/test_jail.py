@@ -226,7 +226,15 @@ async def test_a_plugin_that_fails_at_its_start_says_how(jails, source, kind):
     with pytest.raises(PluginFailed) as caught:
         await jails.start(source)
     assert caught.value.kind == kind
+    assert caught.value.message.startswith(f"The plugin 'small-plugin' cannot be loaded: {kind}: ")
     assert jails.failed == []
+
+
+async def test_a_plugin_that_fails_at_its_start_says_where(jails):
+    source = "from .parts import deep\ndef create_host_functions(config):\n    return deep.table()\n"
+    with pytest.raises(PluginFailed) as caught:
+        await jails.start(source, files={"parts__deep": "\n\ndef table():\n    return {}['gone']\n"})
+    assert caught.value.text == "'gone' (parts/deep.py, line 4)"
 
 
 async def test_a_plugin_that_ends_at_its_start_has_a_broken_jail(jails):

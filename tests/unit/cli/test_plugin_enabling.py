@@ -171,10 +171,12 @@ def test_an_approved_plugin_needs_no_report_and_only_its_form(plugins, typing, j
 def test_where_nobody_can_be_asked_it_takes_an_accepted_risk(journal, capsys):
     assert main([*ENABLE, "--static"]) == 2
     out, err = capsys.readouterr()
-    assert "Nobody can be asked here: say `--accept-risk` in the command" in err
+    assert "Nobody can be asked here: say `--accept-risk medium`, or" in err
     assert "Audit of greeter 1.0.0" in out
     # What no brain has looked at counts as medium.
     assert main([*ENABLE, "--static", "--accept-risk", "low"]) == 2
+    err = capsys.readouterr().err
+    assert "UNKNOWN, which counts as MEDIUM, is above the LOW accepted: say `--accept-risk medium`" in err
     assert words(journal) == []
     assert main([*ENABLE, "--static", "--accept-risk", "medium"]) == 0
     assert len(words(journal)) == 1

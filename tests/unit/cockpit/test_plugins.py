@@ -183,7 +183,7 @@ def test_an_audit_is_by_nobody_else_than_is_locked(desk, jails):
 
 def test_an_unknown_risk_counts_as_medium(desk):
     talk = enable(desk(), accept=Risk.LOW, headless=True, static=True)
-    with pytest.raises(PluginRefused, match=r"its risk, UNKNOWN, is above the LOW accepted"):
+    with pytest.raises(PluginRefused, match=r"its risk, UNKNOWN, which counts as MEDIUM, is above the LOW accepted"):
         talk.result(30)
     assert enable(desk(), accept=Risk.MEDIUM, headless=True, static=True).result(30).risk is Risk.UNKNOWN
 
