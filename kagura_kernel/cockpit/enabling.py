@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.brain.provider import AUTO, REPLAY, usual_model
+from kagura_kernel.brain.provider import AUTO, usual_model
 from kagura_kernel.cockpit import plugin_talk
 from kagura_kernel.cockpit.locking import audit_budget, check_locked_audit
 from kagura_kernel.cockpit.ordering import login_name
@@ -89,11 +89,6 @@ def auditor_for(intent: AuditPlugin, choices: Choices) -> Auditor:
     model = intent.model or _usual_model(brain, choices)
     check_locked_audit(brain.name, model, choices.settings, lambda name: choices.choose_brain(name)[0].name)
     return Auditor(choices.record(brain, intent.record) if intent.record is not None else brain, reason)
-
-
-def was_played(audit: PluginAudit) -> bool:
-    """Whether the auditor was a cassette."""
-    return audit.auditor.partition(" ")[0] == REPLAY
 
 
 def _usual_model(brain: BrainProvider | None, choices: Choices) -> str:

@@ -463,7 +463,11 @@ def enabled_text(step: PluginEnabled, where: str = "") -> str:
 def approved_text(row: PluginRow) -> str:
     """What an approval means, and on what it rests."""
     said = f"{row.name} {row.version} is approved for later sessions, until one of its files changes."
-    return f"{said} No brain has looked at it: this rests on the scan alone." if row.static_only else said
+    if row.static_only:
+        return f"{said} No brain has looked at it: this rests on the scan alone."
+    if row.played:
+        return f"{said} Its auditor was a recording: this rests on the scan, and on whoever made that."
+    return said
 
 
 def _answer(question: PluginQuestion, surface: TextSurface) -> None:

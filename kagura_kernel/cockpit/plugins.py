@@ -23,7 +23,6 @@ from kagura_kernel.cockpit.enabling import (
     Reloading,
     auditor_for,
     run_audit,
-    was_played,
 )
 from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.cockpit.plugin_repositories import PluginRepositories, split_version
@@ -186,8 +185,8 @@ class PluginDesk:
         if any(finding.severity is Severity.DANGER for finding in examined.scan.findings):
             # Whatever a brain said, it could not be enabled: nobody has to pay for that.
             auditor = Auditor(None, "the scan has found a danger")
-        if known is not None and intent.replay is None and was_played(known):
-            # A cassette can lie in the project, and say whatever its author likes.
+        if known is not None and intent.replay is None and known.played:
+            # A cassette can lie in the project.
             known = None
         if known is not None and known.static_only and auditor.brain is not None and not intent.seen:
             # No brain has read it yet, and now one can.

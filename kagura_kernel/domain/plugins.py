@@ -150,6 +150,11 @@ class PluginAudit:
         """Whether a finding keeps it out, whatever anybody decides."""
         return any(finding.severity is Severity.DANGER for finding in self.findings)
 
+    @property
+    def played(self) -> bool:
+        """Whether a cassette was the auditor, which says whatever its author likes."""
+        return self.auditor.partition(" ")[0] == "replay"
+
 
 PluginPlace = Literal["bundled", "user", "project"]
 """Where a plugin lies: with this package, in the user's data directory, in the project."""

@@ -155,7 +155,7 @@ class PluginFold:
 
 def _is_read(audit: PluginAudit) -> bool:
     """Whether a brain has read the source for it: not the scan alone, and not a cassette."""
-    return not audit.static_only and audit.auditor.partition(" ")[0] != "replay"
+    return not (audit.static_only or audit.played)
 
 
 @dataclass(frozen=True, slots=True)

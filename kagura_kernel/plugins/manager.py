@@ -15,7 +15,7 @@ from kagura_kernel.journal.mailbox import PluginWord, take_plugin_words
 from kagura_kernel.journal.plugins import PluginHistory, PluginLogLine, plugin_log
 from kagura_kernel.plugins.calling import EnabledPlugin, plugin_briefing
 from kagura_kernel.plugins.decisions import ApprovalRecord
-from kagura_kernel.plugins.enabling import CHANGED, Enabler, why_barred, why_outlived
+from kagura_kernel.plugins.enabling import CHANGED, Enabler, why_audit_bars, why_barred, why_outlived
 from kagura_kernel.plugins.library import Examined, Library, ManagerParts
 from kagura_kernel.plugins.manifest import Trace, trace
 from kagura_kernel.plugins.sessions import CONFIGURED, ITSELF, JailedPlugin, PluginSessions, Teller, after, shown_state
@@ -56,8 +56,9 @@ class PluginRow:
     # What its jail opens in the session; nothing before it is configured
     opens: PluginPermissions = field(default_factory=PluginPermissions)
     static_only: bool = False  # Whether no brain took part in the latest audit
-    # What keeps these files out whatever anybody decides: of their bytes, or of their latest audit; empty for nothing
-    # that is known
+    played: bool = False  # Whether a cassette was its auditor
+    # What keeps these files out whatever anybody decides: of their bytes, or of their latest audit, its risk among
+    # that; empty for nothing that is known
     danger: str = ""
     update: str = ""  # The newer version that a repository has, as far as anybody has looked; empty for none
 
@@ -314,10 +315,17 @@ class PluginManager:
             config=standing.config,
             opens=standing.opens if state in CONFIGURED else PluginPermissions(),
             static_only=bool(audit and audit.static_only),
-            # A signature that does not hold is seen without an audit.
-            danger=first_danger([*found.content.oddities, *(audit.findings if audit else ())]),
+            played=bool(audit and audit.played),
+            danger=self._danger(found, audit),
             update=self._history.offered(found.name) if found.place == "user" else "",
         )
+
+    def _danger(self, found: Found, audit: PluginAudit | None) -> str:
+        # A signature that does not hold is seen without an audit.
+        danger = first_danger([*found.content.oddities, *(audit.findings if audit else ())])
+        if audit is not None and not danger and (why := why_audit_bars(audit, self._parts.max_risk)):
+            return f"it {why}"
+        return danger
 
     async def _check(self, session_id: str, plugin: JailedPlugin, project: Path | None) -> None:
         """Take a plugin off that is not what it was; the session's next run is told."""

@@ -15,7 +15,7 @@ from kagura_kernel.domain.errors import BrainLost, PluginRefused
 from kagura_kernel.domain.plugins import PluginState, Risk
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.testing.patience import wait_until
-from tests.support.auditor import FakeAuditor, report
+from tests.support.auditor import FakeAuditor, report, write_audit_cassette
 from tests.support.plugin_rig import write_plugin
 
 ASKING = """\
@@ -223,3 +223,13 @@ def test_an_approval_says_when_no_brain_has_looked(desk, static):
     cockpit.plugins.audit(AuditPlugin(name="greeter", by="ada", static=static)).result(30)
     row = cockpit.plugins.approve("greeter", by="ada", via="command")
     assert ("No brain has looked" in approved_text(row)) is static
+
+
+def test_an_approval_says_when_a_recording_was_the_auditor(desk, tmp_path):
+    cockpit, tape = desk(), tmp_path / "audit.jsonl"
+    examined = cockpit.plugins.examine("greeter")
+    write_audit_cassette(tape, examined.found, examined.scan)
+    cockpit.plugins.audit(AuditPlugin(name="greeter", by="ada", replay=tape)).result(30)
+    assert "Its auditor was a recording" in approved_text(cockpit.plugins.approve("greeter", by="ada", via="command"))
+    cockpit.plugins.audit(AuditPlugin(name="greeter", by="ada")).result(30)
+    assert "recording" not in approved_text(cockpit.plugins.row("greeter"))

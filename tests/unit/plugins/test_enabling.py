@@ -81,6 +81,7 @@ async def test_a_risk_above_the_highest_that_is_allowed_is_refused(rig: PluginRi
         await rig.enable()
     with pytest.raises(PluginRefused, match="plugin_max_risk"):
         rig.manager.approve(SESSION, examined, by="ada", via="test")
+    assert rig.row().why_out.startswith("kept out: it has the risk HIGH, and MEDIUM is the highest")
 
 
 async def test_the_highest_risk_holds_for_what_was_approved_before_too(tmp_path: Path) -> None:
