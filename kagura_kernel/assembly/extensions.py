@@ -26,7 +26,8 @@ from kagura_kernel.domain.settings import Settings
 from kagura_kernel.sandbox.selection import AUTO as ANY_BOX, BUILT_IN, load_backend
 
 if TYPE_CHECKING:
-    from kagura_kernel.tools.own import ToolMaker
+    from kagura_kernel.tools.own import ToolMaker, ToolPlace
+    from kagura_kernel.tools.toolbox import Tool
 
 
 def brain_extensions() -> dict[str, Extension]:
@@ -102,12 +103,17 @@ def load_tool(extension: Extension) -> ToolMaker:
         ExtensionBroken: it is none.
     """
 
-    def make(named: object) -> ToolMaker:
+    def check(named: object) -> None:
         if not callable(named):
             raise TypeError("it is nothing that can be called")
-        return named
 
-    return load(extension, make)
+    def make(place: ToolPlace) -> Tool:
+        from kagura_kernel.tools.own import OwnTool
+
+        return load(extension, lambda named: OwnTool(named(place)))  # type: ignore[operator] # it was looked at
+
+    load(extension, check)
+    return make
 
 
 def extensions() -> list[Extension]:

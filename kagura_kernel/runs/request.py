@@ -49,7 +49,7 @@ class RunRequest(NamedTuple):
         "str | None",
         Option(
             ("--brain",),
-            "the brain that thinks; `%kagura status` lists them",
+            "the brain that thinks: one that `%kagura brain` lists, or what an extension adds",
             Kind.BRAIN,
             metavar="NAME",
             otherwise="the first that is configured; the card says which and why",
@@ -202,7 +202,7 @@ class RunRequest(NamedTuple):
         Option(
             ("--box",),
             "the box to work in: `bubblewrap`, `docker`, `gvisor`, `kubernetes`, `ssh`, or what an extension adds; "
-            "`%kagura status` lists them",
+            "`kagura-kernel doctor` lists them",
             Kind.BOX,
             metavar="NAME",
             otherwise="Docker when its daemon answers and the image is built, else bubblewrap",

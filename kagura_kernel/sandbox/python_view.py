@@ -92,6 +92,7 @@ def find_view(
     kept_apart = [str(path) for path in avoid]
     shown: list[str] = []
     env: list[tuple[str, str]] = []
+    python = _upright(python)
     prefixes = tuple(prefixes)
     names = [name for prefix in prefixes for name in (prefix, os.path.realpath(prefix))]
     for path in dict.fromkeys(names):
@@ -115,6 +116,12 @@ def find_view(
         own=tuple(path for path in own if not any(_inside(path, place) for place in (*SYSTEM, *directories))),
         packages=tuple(_packages(layered)),
     )
+
+
+def _upright(python: str) -> str:
+    """The interpreter's name without `..`, which it keeps when it was started by a relative one; a link stays one."""
+    folder, name = os.path.split(python)
+    return f"{os.path.realpath(folder)}/{name}" if os.pardir in folder.split("/") else python
 
 
 def _layered(prefixes: Sequence[str], directories: Iterable[str], user_site: str | None) -> tuple[str, ...]:

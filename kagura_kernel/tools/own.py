@@ -59,7 +59,7 @@ class ToolPlace:
 
 
 ToolMaker = Callable[[ToolPlace], Tool]
-"""What an entry point of the group `kagura_kernel.tools` names; called once for each run."""
+"""Makes a tool of another package, an `OwnTool`; called once for each run. Raises `ExtensionBroken`."""
 
 
 class OwnTool:
@@ -101,15 +101,12 @@ def own_tools(makers: Sequence[ToolMaker], runtime: Runtime, taken: Sequence[str
     """The tools of other packages for one run.
 
     Raises:
-        UsageError: one cannot be made, or has the name of another tool; nothing is left out silently.
+        ExtensionBroken: one cannot be made; nothing is left out silently.
+        UsageError: one has the name of another tool.
     """
     names, made = set(taken), list[Tool]()
     for maker in makers:
-        try:
-            tool = OwnTool(maker(ToolPlace(runtime)))
-        except Exception as error:
-            why = f"{type(error).__name__}: {error}"[:500]
-            raise UsageError(f"A tool that the setting `own_tools` names cannot be made: {why}") from error
+        tool = maker(ToolPlace(runtime))
         if tool.spec.name in names:
             raise UsageError(
                 f"The setting `own_tools` names a tool {tool.spec.name!r}, and there is one of that name already: "

@@ -212,8 +212,8 @@ def test_what_makes_no_tool_ends_the_run_with_words(cockpit_of, project):
     cockpit = cockpit_of(KAGURA_OWN_TOOLS="odd")
     object.__setattr__(cockpit._parts.choices, "choose_brain", lambda _name: (FakeBrain(), "the test says so"))
     outcome = cockpit.launch(launch(project)).result(60)
-    assert (outcome.status, outcome.error_code) == ("failed", "ERR_USAGE")
-    assert "own_tools" in outcome.error
+    assert (outcome.status, outcome.error_code) == ("failed", "ERR_EXTENSION_BROKEN")
+    assert "The tool 'odd' of broken 1.0 cannot be used: " in outcome.error
 
 
 # ------------------------------------------------------------------- the back-ends

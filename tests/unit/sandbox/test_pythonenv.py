@@ -44,6 +44,14 @@ def test_an_environment_and_its_base_are_shown_where_they_lie(tmp_path: Path) ->
     assert view.links == ()
 
 
+def test_an_interpreter_that_was_started_by_a_relative_name_is_shown_under_its_plain_one(tmp_path: Path) -> None:
+    base = make_python(tmp_path / "pyenv" / "3.11")
+    python = make_venv(tmp_path / "venv", base)
+    (tmp_path / "project").mkdir()
+    view = view_of(tmp_path / "project" / ".." / "venv" / "bin" / "python", tmp_path / "venv", tmp_path / "pyenv")
+    assert (view.python, view.path, view.links) == (str(python), (str(python.parent),), ())
+
+
 def test_a_system_python_needs_nothing() -> None:
     view = find_view(python="/usr/bin/python3", prefixes=["/usr", "/usr"])
     assert view.directories == ()

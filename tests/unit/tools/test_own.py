@@ -100,8 +100,6 @@ async def test_an_answer_is_cut_to_what_a_model_reads():
 def test_what_is_no_description_makes_no_tool(spec):
     with pytest.raises(TypeError):
         OwnTool(Colour(spec=spec))
-    with pytest.raises(UsageError, match="own_tools"):
-        own_tools([lambda _place: Colour(spec=spec)], NoBox(), [])
 
 
 def test_it_cannot_take_the_name_of_another_tool():
