@@ -189,7 +189,7 @@ def staged_lines(staged: Staged, *, every_file: bool) -> list[str]:
         lines.append(f"prompt file {shown_path(prompt.name)}{where}{_marked(prompt.redactions, prompt.kinds)}")
     lines += [f"sub-agent {visible(name)}" for name in staged.agents]
     left = staged.left_out
-    lines += [f"left out: {shown_path(one.target)}: {one_line(one.reason, _REASON)}" for one in left[:SHOWN_LEFT_OUT]]
+    lines += [f"left out: {_left_name(one)}: {one_line(one.reason, _REASON)}" for one in left[:SHOWN_LEFT_OUT]]
     return lines + _more(len(left) - len(left[:SHOWN_LEFT_OUT]) + staged.omitted, "thing", word="left out")
 
 
@@ -282,7 +282,7 @@ def _staged(staged: Staged) -> Iterable[ui.Block]:
     ]
     yield from _rows("Prompt files", prompts)
     yield from _names("Sub-agents", staged.agents)
-    left_out = [((path(one.target),), (one_line(one.reason, _REASON),)) for one in staged.left_out[:SHOWN_LEFT_OUT]]
+    left_out = [((_left_path(one),), (one_line(one.reason, _REASON),)) for one in staged.left_out[:SHOWN_LEFT_OUT]]
     yield from _rows("Left out", left_out, left_out_count(staged) - len(left_out), "thing")
 
 
@@ -471,9 +471,18 @@ def _elsewhere(kit: Staged) -> Iterable[ui.Block]:
         yield ui.label("As it is in the workspace:", *ui.listed([path(name) for name in names]))
 
 
+def _left_name(one: LeftOut) -> str:
+    # What nobody would see in it was written out when it was left out.
+    return one_line(one.target, _REASON)
+
+
+def _left_path(one: LeftOut) -> ui.Span:
+    return ui.code(_left_name(one), "path")
+
+
 def _left_out(kit: Staged) -> Iterable[ui.Block]:
     shown = kit.left_out[:SHOWN_LEFT_OUT]
-    rows: list[ui.Words] = [(path(one.target), ui.soft(one_line(one.reason, _LEFT_OUT_REASON))) for one in shown]
+    rows: list[ui.Words] = [(_left_path(one), ui.soft(one_line(one.reason, _LEFT_OUT_REASON))) for one in shown]
     count = left_out_count(kit)
     rows += [(f"… and {count - len(shown):,} more",)] if count > len(shown) else []
     if rows:

@@ -226,6 +226,12 @@ def test_the_words_name_each_skill_and_of_its_files_the_redacted_ones():
     ]
 
 
+def test_a_name_that_was_left_out_is_shown_as_the_plan_shows_it():
+    staged = KIT.staged(left_out=(LeftOut("skills/x/a⟨U+202E⟩b.txt", "its name holds U+202E"),))
+    assert "  left out: skills/x/a⟨U+202E⟩b.txt: its name holds U+202E" in kit_text(seen(staged).kit)
+    assert "a⟨U+202E⟩b.txt" in kit_html(seen(staged), live=True)
+
+
 def test_a_build_names_every_file_and_says_whether_anything_was_new():
     lines = built_lines(KIT.staged(), unchanged=True)
     assert lines[0].startswith("kit of data-analyst (as it was): 2 skills")
