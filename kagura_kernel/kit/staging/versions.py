@@ -203,7 +203,7 @@ _THERE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @contextmanager
 def told_as_unwritable(place: Path) -> Iterator[None]:
-    """What goes wrong while writing, told of the place as a whole.
+    """What goes wrong while writing, told of what stands in the way where that is known, else of the whole place.
 
     Raises:
         KitUnwritable: something could not be written.
@@ -211,7 +211,9 @@ def told_as_unwritable(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise KitUnwritable(str(place), (error.strerror or "unknown reason").lower()) from error
+        named = str(error.filename2 or error.filename)
+        where = named if named.startswith(f"{place}/") else str(place)
+        raise KitUnwritable(where, (error.strerror or "unknown reason").lower()) from error
 
 
 def write_file(path: Path, data: bytes, *, executable: bool = False) -> None:
@@ -377,11 +379,11 @@ class Shelf:
             folder.mkdir(exist_ok=True, mode=0o700)
             found = folder.lstat()
             if not stat.S_ISDIR(found.st_mode):
-                raise KitUnwritable(str(self.root), "a link or a file stands where a folder should")
+                raise KitUnwritable(str(folder), "a link or a file stands where a folder should")
             if found.st_uid != os.geteuid():
-                raise KitUnwritable(str(self.root), "it belongs to somebody else")
+                raise KitUnwritable(str(folder), "it belongs to somebody else")
             if found.st_mode & _OTHERS:
-                raise KitUnwritable(str(self.root), "others may write there")
+                raise KitUnwritable(str(folder), "others may write there")
 
     def version(self, digest: str) -> Path:
         """Where a version lies."""

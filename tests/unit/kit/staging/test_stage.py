@@ -331,7 +331,16 @@ def test_a_place_of_kits_that_others_may_write_to_is_refused(rig, build, tmp_pat
     folder = rig.root / rig.plan().key
     moved = folder.rename(tmp_path / "moved")
     folder.symlink_to(moved)
-    with pytest.raises(KitUnwritable, match="a link or a file stands where a folder should"):
+    with pytest.raises(KitUnwritable, match=f"{folder.name}: a link or a file stands where a folder should"):
+        build()
+
+
+def test_what_stands_in_the_way_is_named(rig, build):
+    build().close()
+    link = rig.root / rig.plan().key / "kit"
+    link.unlink()
+    link.mkdir()
+    with pytest.raises(KitUnwritable, match=f"staged in {link}: is a directory"):
         build()
 
 
