@@ -98,6 +98,8 @@ def plugin_list(found: Cockpit, arguments: SimpleNamespace) -> int:
                 print(f"{row.name}: {cut(why, 400)}")
             if row.update:
                 print(f"{row.name}: {row.update} can be had: `kagura-kernel plugin update {row.name}`")
+        for problem in found.plugins.manager.problems:
+            print(for_terminal(problem))
         if not session and (several := live_sessions(found.journal)):
             names = ", ".join(several[:5])
             print(f"{len(several)} sessions go on; `--session NAME` tells what is enabled in one: {names}")

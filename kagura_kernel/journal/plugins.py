@@ -86,7 +86,7 @@ class PluginFold:
         self.audits: dict[tuple[str, str], PluginAudit] = {}
         self.audited: dict[tuple[str, str], list[PluginAudited]] = {}  # Every audit by name and hash, in order
         self._approved: dict[str, str] = {}
-        self._quarantined: dict[tuple[str, str], str] = {}
+        self.quarantined: dict[tuple[str, str], str] = {}
         self._uses: dict[tuple[str, str], PluginChanged] = {}
         self.offered: dict[str, str] = {}  # The newer version that a repository has of one of the person's own
 
@@ -107,7 +107,7 @@ class PluginFold:
                 # What a brain has found in these bytes is not undone by looking less closely.
                 if before is None or _is_read(event.audit) or not _is_read(before):
                     self.audits[about] = event.audit
-                self._quarantined.pop(about, None)
+                self.quarantined.pop(about, None)
             case PluginChanged():
                 self._change(event)
 
@@ -125,9 +125,9 @@ class PluginFold:
             case "outdated":
                 self.offered[event.plugin] = event.version
             case "quarantined":
-                self._quarantined[event.plugin, event.content_hash] = event.reason
+                self.quarantined[event.plugin, event.content_hash] = event.reason
             case "released":
-                self._quarantined.pop((event.plugin, event.content_hash), None)
+                self.quarantined.pop((event.plugin, event.content_hash), None)
         if event.change in ("installed", "removed"):
             self.offered.pop(event.plugin, None)
         if event.session_id and event.state:
@@ -147,7 +147,7 @@ class PluginFold:
             seen,
             audit=self.audits.get(key),
             approved=bool(seen.content_hash) and self._approved.get(seen.plugin) == seen.content_hash,
-            quarantine=self._quarantined.get(key, ""),
+            quarantine=self.quarantined.get(key, ""),
             update=self.offered.get(seen.plugin, "") if seen.place == "user" else "",
             uses=tuple(sorted(uses, key=lambda use: use.at, reverse=True)),
         )
@@ -197,6 +197,11 @@ class PluginHistory:
         """The audits of exactly these files after a moment, in order. Raises like `look`."""
         with self._current() as fold:
             return [event.audit for event in fold.audited.get((plugin, content_hash), ()) if event.at > at]
+
+    def quarantine(self, plugin: str, content_hash: str) -> str:
+        """Why exactly these files were put off and were not let out since; else empty. Raises like `look`."""
+        with self._current() as fold:
+            return fold.quarantined.get((plugin, content_hash), "")
 
     def audited_hashes(self, plugin: str) -> frozenset[str]:
         """Hashes of all files of this name that were ever audited. Raises like `look`."""

@@ -120,7 +120,7 @@ class Book(Generic[E]):
         try:
             self._read()
         except Unfit as error:
-            return f"{self._path} counts as empty: {error}."
+            return f"{self._path} counts as empty: {error}. Mend it, or delete it and decide anew."
         return ""
 
     def entries(self) -> dict[str, E]:

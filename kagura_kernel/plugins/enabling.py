@@ -130,7 +130,12 @@ class Enabler:
 
     def why_off(self, name: str, content_hash: str) -> str:
         """Why exactly these files are in quarantine; empty when they are not."""
-        return self._put_off.get((name, content_hash), "") or self._parts.quarantine.reason(name, content_hash)
+        return (
+            self._put_off.get((name, content_hash), "")
+            or self._parts.quarantine.reason(name, content_hash)
+            # A book that is broken counts as empty, which must let nothing out.
+            or self._history.quarantine(name, content_hash)
+        )
 
     def why_audit_bars(self, name: str, content_hash: str) -> str:
         """Why the latest audit of exactly these files lets nobody have them; empty when it does, or there is none."""
@@ -409,7 +414,7 @@ class Enabler:
             # In the book first: whoever reads that it was put off finds it so, in every process.
             await asyncio.to_thread(self._parts.quarantine.put, found.name, found.content.content_hash, why)
         except KaguraError as error:
-            why = f"{why} (this could not be kept for later sessions: {error.message})"
+            why = f"{why} (this could not be kept in its file: {error.message})"
         else:
             # From here on the book says so.
             self._put_off.pop((found.name, found.content.content_hash), None)

@@ -168,6 +168,12 @@ class PluginManager:
         return (*lines, *(PluginLogLine(now, "printed", text, session_id=session_id) for text in printed))
 
     @property
+    def problems(self) -> tuple[str, ...]:
+        """Why what was decided on this machine counts for nothing, a sentence for each file to which that befell."""
+        books = (self._parts.approvals, self._parts.quarantine, self._parts.trust)
+        return tuple(problem for book in books if (problem := book.problem))
+
+    @property
     def trust(self) -> TrustBook:
         """The authors whose signatures count."""
         return self._parts.trust

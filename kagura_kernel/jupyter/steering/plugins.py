@@ -26,7 +26,10 @@ def plugin_list(asked: Asked) -> pd.DataFrame:
     """All plugins, as this session has them."""
     from kagura_kernel.jupyter.tables import plugins_table
 
-    return plugins_table(asked.cockpit.plugins.rows(asked["session"]))
+    rows = asked.cockpit.plugins.rows(asked["session"])
+    for problem in asked.cockpit.plugins.manager.problems:
+        say(problem)
+    return plugins_table(rows)
 
 
 async def plugin_enable(asked: Asked) -> None:

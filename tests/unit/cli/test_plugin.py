@@ -75,6 +75,14 @@ def test_the_list_says_what_keeps_a_plugin_out(plugins, tmp_path, capsys):
     assert "greeter: kept out: " in said(capsys, "list")
 
 
+def test_the_list_says_what_was_decided_and_counts_for_nothing(tmp_path, capsys):
+    said(capsys, "list")
+    book = tmp_path / "books" / "approved-plugins.json"
+    book.write_text("{")
+    book.chmod(0o600)
+    assert f"{book} counts as empty: it is not JSON" in said(capsys, "list")
+
+
 @pytest.mark.parametrize("columns", ["60", "80", "200"])
 def test_the_list_fits_the_terminal(columns, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)

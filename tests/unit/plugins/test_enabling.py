@@ -250,6 +250,27 @@ async def test_a_fresh_audit_is_the_way_out_of_quarantine(rig: PluginRig) -> Non
     assert names(rig) == ["greeter"]
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o666])
+async def test_a_broken_file_of_the_quarantine_lets_nothing_out(rig: PluginRig, mode: int) -> None:
+    rig.audit()
+    await rig.enable()
+    rig.jails.started[0].order.quarantine("it failed")
+    await eventually(lambda: rig.changes()[-1] == "quarantined")
+    book = rig.home / "trust" / "quarantine.json"
+    book.chmod(mode)
+    if mode == 0o600:
+        book.write_text("{")
+    assert rig.row().quarantine == "it failed"
+    with pytest.raises(PluginQuarantined):
+        await rig.enable()
+    # A later entry begins a new book.
+    rig.quarantine.put("another", "0" * 64, "it failed too")
+    assert rig.row().quarantine == "it failed"
+    rig.audit()
+    assert rig.row().quarantine == ""
+    await rig.enable()
+
+
 async def test_other_files_are_in_no_quarantine_and_their_audit_lets_nothing_out(rig: PluginRig) -> None:
     rig.audit()
     await rig.enable()
