@@ -8,19 +8,15 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.plugins.configuration import complete, read_schema
-from kagura_kernel.plugins.jail.jail import Jail
-from kagura_kernel.plugins.jail.running import JailParts
-from kagura_kernel.plugins.manifest import load_found
-from kagura_kernel.plugins.permissions import Ground, plan_jail
+from kagura_kernel.domain.errors import PluginFailed, PluginNotConfigured, PluginRefused
 from kagura_kernel.plugins.scan.scanning import scan_path
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.patience import wait_until
+from kagura_kernel.testing.plugin import jailed_plugin
 from tests.integration.extending.conftest import EXAMPLES
-from tests.support.included_plugins import kagura_plugin_importable
 
 GREETING = EXAMPLES / "greeting"
 
@@ -30,28 +26,27 @@ def test_the_scan_has_nothing_against_the_plugin():
     assert scan.severity in (None, "info"), scan.findings
 
 
-async def test_the_plugin_answers_from_its_jail(tmp_path):
-    found = load_found(GREETING, "user")
-    source: dict[str, object] = {}
-    with kagura_plugin_importable():
-        exec(compile(found.content.source, "plugin.py", "exec"), source)
-    schema = read_schema(source["SCHEMA"], "greeting")
-    values = complete(schema, {"word": "Hi"}, "greeting").values
-    (tmp_path / "project").mkdir()
-    plan = plan_jail(
-        found.manifest.permissions,
-        schema,
-        values,
-        Ground(tmp_path / "project", tmp_path, ()),
-        plugin="greeting",
-    )
-    backend = BubblewrapBackend()
-    try:
-        jail = await Jail.start("greeting", found.content, found.manifest, plan, JailParts(backend.start))
+async def test_the_plugin_answers_from_its_jail():
+    async with jailed_plugin(GREETING, "word=Hi") as jail:
         assert await jail.call("greeting", "greet", ["Ada"], {}) == "Hi, Ada!"
-        await jail.close()
-    finally:
-        await backend.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "value", "error"),
+    [
+        ("import subprocess", "word=Hi", PluginRefused),
+        ("raise KeyError('x')", "word=Hi", PluginFailed),
+        ("pass", "wrod=Hi", PluginNotConfigured),
+    ],
+)
+async def test_what_would_not_be_enabled_is_not_loaded_for_a_test(tmp_path, line, value, error):
+    plugin = tmp_path / "greeting"
+    shutil.copytree(GREETING, plugin)
+    source = (plugin / "plugin.py").read_text()
+    (plugin / "plugin.py").write_text(source.replace("def create", f"{line}\n\n\ndef create"))
+    with pytest.raises(error):
+        async with jailed_plugin(plugin, value):
+            pass
 
 
 @pytest.fixture
