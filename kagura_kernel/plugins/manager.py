@@ -352,9 +352,9 @@ class PluginManager:
         now = await asyncio.to_thread(self._library.hash_now, plugin.found)
         if now == plugin.content_hash:
             return ""
-        why = CHANGED if now else "its files are no plugin any more"
+        why = CHANGED if now else "its files are gone, or no plugin any more"
         await self._enabler.take_off("change", session_id, plugin, why)
-        return f"{name} is off: {why}; enable it again to have it audited"
+        return f"{name} is off: {why}; enable it again to have it audited" if now else f"{name} is off: {why}"
 
     async def _hear(self, session_ids: Sequence[str]) -> list[PluginWord]:
         left = []

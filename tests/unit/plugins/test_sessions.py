@@ -52,7 +52,7 @@ async def test_a_plugin_whose_files_are_none_any_more_is_off_at_the_next_run(rig
         root.rename(tmp_path / "moved")
         root.symlink_to(tmp_path / "moved")
     (note,) = await rig.manager.refresh(SESSION, rig.project)
-    assert note.startswith("greeter is off: its files are no plugin any more")
+    assert note == "greeter is off: its files are gone, or no plugin any more"
     assert names(rig) == []
 
 
