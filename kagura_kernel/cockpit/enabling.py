@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from kagura_kernel.domain.clock import Clock
     from kagura_kernel.domain.plugins import PluginAudit
     from kagura_kernel.plugins.configuration import Value
-    from kagura_kernel.plugins.manager import Examined, PluginManager
+    from kagura_kernel.plugins.library import Examined
+    from kagura_kernel.plugins.manager import PluginManager
     from kagura_kernel.plugins.manifest import Found, Trace
     from kagura_kernel.runs.auditing import AuditOrder, AuditRun
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.handles import RunHandle
     from kagura_kernel.domain.plugins import PluginAudit, PluginFinding
     from kagura_kernel.plugins.configuration import Question, Value
-    from kagura_kernel.plugins.manager import Examined, PluginRow
+    from kagura_kernel.plugins.library import Examined
+    from kagura_kernel.plugins.manager import PluginRow
     from kagura_kernel.plugins.manifest import Found
 
 

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from kagura_kernel.journal.mailbox import PluginWord
     from kagura_kernel.journal.plugins import PluginLogLine
     from kagura_kernel.plugins.decisions import TrustedAuthor
-    from kagura_kernel.plugins.manager import Examined, PluginManager, PluginRow
+    from kagura_kernel.plugins.library import Examined
+    from kagura_kernel.plugins.manager import PluginManager, PluginRow
     from kagura_kernel.plugins.manifest import Found
     from kagura_kernel.plugins.signature import Signature
 

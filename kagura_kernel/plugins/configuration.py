@@ -240,8 +240,6 @@ def masked_field(name: str, text: str) -> str:
     return told if len(told) <= MAX_SHOWN else f"{told[: MAX_SHOWN - 1]}…"
 
 
-__all__ = ["Configured", "Question", "Value", "complete", "parse_answer", "parse_inline", "questions"]
-
 _YES = frozenset({"y", "yes", "true", "1", "on"})
 _NO = frozenset({"n", "no", "false", "0", "off"})
 _WHOLE = re.compile(r"[+-]?[0-9]{1,30}", re.ASCII)

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kagura_kernel.plugins.decisions import TrustBook
     from kagura_kernel.plugins.manifest import Found, Problem
 
-__all__ = ["Examined", "ManagerParts", "PluginManager", "PluginRow"]
-
 
 @dataclass(frozen=True, slots=True)
 class PluginRow:

@@ -274,8 +274,6 @@ def _is_in(path: Path, root: Path) -> bool:
     return path == root or root in path.parents
 
 
-__all__ = ["JailPlan", "NetRule", "PostgresService", "ShownPath", "check_declared", "plan_jail"]
-
 READ = "/plugin/read"
 WRITE = "/plugin/write"
 SERVICE_PORT = 5432

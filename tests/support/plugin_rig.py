@@ -24,7 +24,8 @@ from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.plugins.calling import EnabledPlugin, FunctionSpec
 from kagura_kernel.plugins.decisions import ApprovalBook, QuarantineBook, TrustBook
-from kagura_kernel.plugins.manager import Examined, ManagerParts, PluginManager, PluginRow
+from kagura_kernel.plugins.library import Examined, ManagerParts
+from kagura_kernel.plugins.manager import PluginManager, PluginRow
 from kagura_kernel.plugins.sessions import JailOrder, StartJail
 from kagura_kernel.testing.clock import FakeClock
 from tests.support import plugin_files

@@ -298,8 +298,6 @@ def _bytes_of(path: Path, reference: str) -> tuple[bytes, os.stat_result]:
         raise AgentUnavailable(reference, why) from error
 
 
-__all__ = ["DEFAULT_AGENT", "AgentPlaces", "ResolvedAgent", "known_agents", "resolve_agent", "usual_places"]
-
 MAX_SUB_DEPTH = 3
 MAX_SUB_AGENTS = 16
 

@@ -35,7 +35,6 @@ _WORD = late_pattern(
 _SIGNS = late_pattern(r"[-–—*#•·+…✓✗✔✘→←▸▹■□█▉▊▋▌▍▎▏░▒▓|=.]{1,60}")
 _ASIAN = late_pattern(rf"[{_CJK}。、，！？：；・ー（）]+")
 _PIECES = late_pattern(r"\S+|\s+")
-_BOUNDARY = late_pattern(r"\s|[。、，！？]")
 _STOP = late_pattern(
     r"(?i)echo|printf|seed|phrase|wallet|metamask|ledger|trezor|bip.?39|words|emergency|rescue|scratch|one-?time|2fa|mfa|codes?\b|account|"
     r"credential|kind\s*:|insert|copy|BEGIN|private|host|user|begin|コード|シード|助记词|ニーモニック|復元|リカバリ|恢复|备用"
@@ -331,8 +330,6 @@ def _behind(key: str, item: str) -> str:
 def _same(before: str, after: str) -> str:
     return before if after == before else after
 
-
-__all__ = ["Finding", "Redacted", "RedactedFile", "RedactedStream", "Redactor"]
 
 _PASSES = 3
 """How often a text is looked through at most; the second time there is mostly nothing left."""

@@ -48,8 +48,9 @@ from kagura_kernel.plugins.jailer import (
 from kagura_kernel.sandbox.backend import Box, BoxSpec, GuestStream, Listener
 
 if TYPE_CHECKING:
+    from kagura_kernel.membrane.postgres.service import PostgresService
     from kagura_kernel.plugins.content import PluginContent
-    from kagura_kernel.plugins.permissions import JailPlan, PostgresService
+    from kagura_kernel.plugins.permissions import JailPlan
 
 
 BURST = 8 * 2**20

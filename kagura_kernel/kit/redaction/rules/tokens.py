@@ -87,8 +87,6 @@ _FORMATS: tuple[tuple[str, str], ...] = (
 )
 _OF_LETTERS = frozenset({"square", "facebook", "aws", "twilio", "wallet-key", "databricks"})
 """Beginnings that a long text in base64 has by chance."""
-_LOOSE = frozenset({"api-key"})
-"""Beginnings that many harmless words share: what follows must look like chance beyond doubt."""
 _EDGE = r"(?:^|[^A-Za-z0-9_./+\-%]|\\[nrt]|[=/:.\-]|%3[Aa]|%20)"
 _ANY = Nearby(_EDGE + "(?:" + "|".join(text for _, text in _FORMATS) + r")(?:[^A-Za-z0-9]|$)", ignore_case=False)
 """Whatever the format: without groups a text is walked through far faster."""
