@@ -27,6 +27,7 @@ SHOWN_FILES = 200
 SHOWN_LEFT_OUT = 40
 _NAMED = 3
 _ABOUT, _REASON, _LISTED = 160, 300, 2000
+_LAST_WORDS = 3
 
 
 class Staged(Protocol):
@@ -138,7 +139,9 @@ def kit_text(kit: Kitted) -> list[str]:
             for one in staged.unresolved
         ]
     lines += [_started(one) for name, one in kit.started.items() if name not in kit.ended]
-    lines += [f"! toolset {visible(one.toolset)}: {one_line(one.reason, _REASON)}" for one in kit.ended.values()]
+    for gone in kit.ended.values():
+        lines.append(f"! toolset {visible(gone.toolset)}: {one_line(gone.reason, _REASON)}")
+        lines += [f"    {one_line(said, _REASON)}" for said in gone.stderr.strip().splitlines()[-_LAST_WORDS:]]
     return lines
 
 

@@ -225,7 +225,8 @@ def _yaml(text: str, tell: Callable[[str], None]) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-        raise NotReadable(f"it is not YAML that can be used: {_without_values(error.problem or '')}{where}") from error
+        why = "an anchor stands in it twice" if error.problem == "second occurrence" else error.problem or ""
+        raise NotReadable(f"it is not YAML that can be used: {_without_values(why)}{where}") from error
 
 
 def _loaded(loader: Loader | SafeLoader, root: Node) -> Any:

@@ -223,6 +223,7 @@ def test_the_words_name_each_skill_and_of_its_files_the_redacted_ones():
         "  opened for installing toolsets: files.example.org, index.example.org",
         "= toolset time (mcp-time 2026.10.19): 2 tools, 1 withheld",
         "! toolset docs: It sent 1,400 messages within a second, and was cut off.",
+        "    docs-server: listening on stdio",
     ]
 
 
