@@ -234,20 +234,25 @@ class PluginRepositories:
     def publish(self, folder: Path, sources: Sequence[Path], key: Path, *, days: int) -> Published:
         """Add plugins, directories or archives, to the repository in a folder, or sign its index anew without any.
 
-        A folder that is not there is made, and then the key too where it is not there.
+        A folder that is not there is made, and with a new repository the key too where it is not there.
 
         Raises:
-            UsageError: a source is neither.
+            UsageError: a source is neither, or there is no repository to be signed anew.
             PluginInvalid, PluginRefused: it is no plugin, nobody could enable it, or its version is there already.
             PluginRepositoryError, SignatureInvalid: as `publishing.publish`.
         """
-        from kagura_kernel.plugins.repositories.publishing import publish
+        from kagura_kernel.plugins.repositories.publishing import is_other, is_repository, publish
         from kagura_kernel.plugins.signature import make_key
 
         issues = [self._issue(source) for source in sources]
         folder = folder.expanduser().absolute()
-        if not key.exists() and not folder.exists():
-            make_key(key)
+        if not is_repository(folder) and not is_other(folder):
+            if not issues:
+                raise UsageError(
+                    f"There is no repository in {folder} to sign anew. Name its folder, or a plugin to begin one with."
+                )
+            if not key.exists():
+                make_key(key)
         return publish(folder, issues, key, days=days, now=self._manager().now())
 
     def _issue(self, source: Path) -> Issue:

@@ -74,6 +74,16 @@ def check_publishable(found: Found) -> None:
         raise PluginRefused(found.name, f"is not published: {danger}")
 
 
+def is_repository(folder: Path) -> bool:
+    """Whether one lies in this folder."""
+    return (folder / METADATA / FIRST_ROOT).exists()
+
+
+def is_other(folder: Path) -> bool:
+    """Whether something else lies there."""
+    return folder.exists() and not is_repository(folder) and (not folder.is_dir() or any(folder.iterdir()))
+
+
 def publish(folder: Path, issues: Sequence[Issue], key: Path, *, days: int, now: datetime) -> Published:
     """Add these to a repository, and have its index hold for so many days from now; one that is not there is made.
 
@@ -87,6 +97,8 @@ def publish(folder: Path, issues: Sequence[Issue], key: Path, *, days: int, now:
         from tuf.api.exceptions import RepositoryError
     except ImportError as error:
         raise PluginRepositoryError(folder.name, "needs one more package here", f"Install it: {INSTALL}") from error
+    if is_other(folder):
+        raise PluginRepositoryError(folder.name, "is no repository, and not empty", "Name a new folder.")
     signer = CryptoSigner(secret_key(key))
     try:
         store = _Folder(folder, signer, now)
@@ -116,7 +128,7 @@ class _Folder:
         self._signer = signer
         self._now = now.replace(microsecond=0)
         self._metadata = folder / METADATA
-        if (self._metadata / FIRST_ROOT).exists():
+        if is_repository(folder):
             roots = (path for path in self._metadata.glob("*.root.json") if path.name.partition(".")[0].isdecimal())
             latest = max(roots, key=lambda path: int(path.name.partition(".")[0]))
             self._root: Metadata[Root] = Metadata.from_file(str(latest))
@@ -127,8 +139,6 @@ class _Folder:
             version = self._snapshot.signed.meta["targets.json"].version
             self.targets: Metadata[Targets] = self._verified(Targets.type, f"{version}.targets.json")
             return
-        if folder.exists() and any(folder.iterdir()):
-            raise PluginRepositoryError(folder.name, "is no repository, and not empty", "Name a new folder.")
         self._root = Metadata(Root(expires=self._now, consistent_snapshot=True))
         for role in (Root.type, Timestamp.type, Snapshot.type, Targets.type):
             self._root.signed.add_key(signer.public_key, role)

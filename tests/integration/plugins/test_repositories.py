@@ -240,6 +240,12 @@ def test_publishing_keeps_versions_as_they_are_and_signs_nothing_that_it_has_not
         issue(files={"more.py": b"A = 1\n"})
     with pytest.raises(PluginRefused, match="is not published"):
         issue("1.1.0", source="import subprocess\n")
+    with pytest.raises(UsageError, match=r"no repository in .* to sign anew"):
+        shelf.repositories.publish(tmp_path / "typo", [], tmp_path / "typo.key", days=30)
+    with pytest.raises(PluginRepositoryError, match="is no repository, and not empty"):
+        shelf.repositories.publish(tmp_path / "work", [], tmp_path / "typo.key", days=30)
+    assert not (tmp_path / "typo").exists()
+    assert not (tmp_path / "typo.key").exists()
     make_key(tmp_path / "other.key")
     with pytest.raises(PluginRepositoryError, match="another key"):
         shelf.repositories.publish(site, [], tmp_path / "other.key", days=30)

@@ -280,7 +280,10 @@ agents:
         ("name: a\nname: b", "line 2, column 1: this key stands twice in one mapping"),
         ("name: &a [*a]", "an alias stands within what it repeats"),
         ("name: !!python/object/apply:os.system [true]", "it is not YAML that can be used"),
-        ("name: &a a\ndescription: &a b", "it is not YAML that can be used: an anchor stands in it twice (line 2, column"),
+        (
+            "name: &a a\ndescription: &a b",
+            "it is not YAML that can be used: an anchor stands in it twice (line 2, column",
+        ),
         ("name: *gone", "it is not YAML that can be used: found undefined alias '…'"),
         ("name: a\n\tb: c", "(line 2, column 1)"),
         ("name: a\n---\nname: b", "it is not YAML that can be used"),
