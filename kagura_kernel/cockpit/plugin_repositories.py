@@ -110,10 +110,11 @@ class PluginRepositories:
         """Trust a repository by its first root; it, and how many plugins it has.
 
         Raises:
-            UsageError: there is no such place, its name is none or taken, or neither root nor hash is named.
+            UsageError: there is no such place, its name is none or taken, or no root and no hash is named.
             PluginRepositoryError: it cannot be read, or its root is not the one that is meant.
             ConfigurationError: it cannot be kept.
         """
+        from kagura_kernel.plugins.installing import pinned_hash
         from kagura_kernel.plugins.repositories.trusted import (
             MAX_ROOT_BYTES,
             TrustedRepository,
@@ -133,13 +134,13 @@ class PluginRepositories:
                 "Say which root you trust, as the repository's owner tells you: --root FILE, or --sha256 HASH of its "
                 "metadata/1.root.json. Whoever could change it on the way could change all that comes after."
             )
+        pinned = pinned_hash(sha256)
         first = first_root(called, place) if root is None else _file(root)
         if len(first) > MAX_ROOT_BYTES:
             raise PluginRepositoryError(called, f"shows a root that is larger than {MAX_ROOT_BYTES // 1000} kB")
-        if sha256 is not None and not hmac.compare_digest(
-            hashlib.sha256(first).hexdigest(), sha256.strip().lower().removeprefix("sha256:")
-        ):
-            why = f"shows another root than is meant: its SHA-256 is {hashlib.sha256(first).hexdigest()}"
+        found = hashlib.sha256(first).hexdigest()
+        if pinned and not hmac.compare_digest(found, pinned):
+            why = f"shows another root than is meant: its SHA-256 is {found}"
             raise PluginRepositoryError(called, why, "Ask its owner which is right; nothing is trusted.")
         trusted = TrustedRepository(called, place, first, self._manager().now())
         client = self._client(trusted)

@@ -269,7 +269,7 @@ def install(source: str, sha256: str | None, into: Path, fetch: Fetch | None = N
         PluginInvalid: it is no plugin.
         PluginRefused: its hash is another one, it holds what no plugin may hold, or its name is taken.
     """
-    pinned = _pinned(sha256)
+    pinned = pinned_hash(sha256)
     return put(_unpacked(source, pinned, fetch or fetch_archive), into, replace=replace)
 
 
@@ -318,7 +318,8 @@ def remove(name: str, place: Path) -> None:
         raise PluginRefused(name, f"cannot be deleted: {why}") from error
 
 
-def _pinned(sha256: str | None) -> str:
+def pinned_hash(sha256: str | None) -> str:
+    """The digits of a hash that was typed; empty where none was. Raises `UsageError`: it is none."""
     if sha256 is None:
         return ""
     found = _SHA256.fullmatch(sha256.strip())

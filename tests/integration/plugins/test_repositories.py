@@ -196,6 +196,9 @@ def test_a_root_that_is_not_the_one_that_is_meant_is_not_trusted(shelf, url, iss
         shelf.repositories.add(url, root=None, sha256="0" * 64, name="site", **BY)
     with pytest.raises(UsageError, match="which root you trust"):
         shelf.repositories.add(url, root=None, sha256=None, name="site", **BY)
+    for no_hash in ("", "0" * 63, "the usual one"):
+        with pytest.raises(UsageError, match="64 hexadecimal digits"):
+            shelf.repositories.add(url, root=None, sha256=no_hash, name="site", **BY)
     assert shelf.repositories.trusted() == ()
 
 
