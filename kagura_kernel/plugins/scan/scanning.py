@@ -146,7 +146,7 @@ def scan_content(content: PluginContent, permissions: PluginPermissions | None) 
 def scan_path(path: str | Path) -> Scan:
     """Scan a plugin's directory, or one Python file.
 
-    Raises `UsageError`: there is no such file or directory, or it cannot be read.
+    Raises `UsageError`: there is no such file or directory, it cannot be read, or the file is no Python.
     """
     place = Path(path)
     result = _of_directory(place) if place.is_dir() or place.is_symlink() else _of_file(place)
@@ -206,6 +206,9 @@ def _of_file(place: Path) -> ScanResult:
             data = file.read(_MAX_BYTES)
     except OSError as error:
         raise UsageError(f"{place} cannot be scanned: {(error.strerror or 'unknown reason').lower()}.") from error
+    if place.suffix != ".py":
+        # As Python a manifest is an expression that does nothing, and would be told to be harmless.
+        raise UsageError(f"{place} cannot be scanned: it is no .py file. Name a plugin's directory to have all of it.")
     alone = PluginContent(place.parent, place.name, {place.name: data})
     result = _scan(alone, alone.files, place.name, None)
     # A file by itself may be a part of a plugin, whose entry is in another one.

@@ -71,6 +71,9 @@ def test_a_single_file_is_scanned_and_need_not_be_a_whole_plugin(tmp_path):
 def test_what_is_not_there_is_told_as_such(tmp_path):
     with pytest.raises(UsageError, match="cannot be scanned"):
         scan_path(tmp_path / "nothing")
+    (tmp_path / "plugin.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"no \.py file"):
+        scan_path(tmp_path / "plugin.json")
 
 
 def test_a_directory_without_a_source_is_refused(tmp_path):
