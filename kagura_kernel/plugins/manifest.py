@@ -174,7 +174,7 @@ def parse_manifest(data: bytes, directory: str | None) -> Manifest:
     try:
         document, problems = read_document(data, MAX_BYTES)
     except NotReadable as error:
-        raise PluginInvalid(label, [f"plugin.json {error}"]) from error
+        raise PluginInvalid(label, [f"plugin.json: it {error}"]) from error
     problems = [f"plugin.json: {problem}" for problem in [*problems, *_strange_keys(document)]]
     try:
         manifest = Manifest.model_validate(_known(document))

@@ -161,6 +161,9 @@ def test_a_directory_says_what_is_wrong_with_its_manifest(tmp_path):
     told = " ".join(one.message for one in found)
     assert "There is no key 'colour'" in told
     assert "version: " in told
+    (root / "plugin.json").write_text("{")
+    (broken,) = [one.message for one in scan_path(root).findings if one.rule == "manifest"]
+    assert broken.startswith("It is not JSON: ")
     (root / "plugin.json").unlink()
     assert "There is no plugin.json." in [one.message for one in scan_path(root).findings]
 
