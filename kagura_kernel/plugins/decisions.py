@@ -205,12 +205,19 @@ class Book(Generic[E]):
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if directory.stat().st_mode & 0o077:
             directory.chmod(0o700)
-        handle = os.open(directory / f".{self._path.name}.lock", _LOCK, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with locked(directory / f".{self._path.name}.lock"):
             yield
-        finally:
-            os.close(handle)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Have a file, made if need be, for oneself while the block lasts; waits for whoever has it. Raises OSError."""
+    handle = os.open(path, _LOCK, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _why_unfit(found: os.stat_result, what: str = "it") -> str:

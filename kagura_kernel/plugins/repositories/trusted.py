@@ -8,9 +8,7 @@ refused by the library. What an index says of plugins are its publisher's words,
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -24,7 +22,7 @@ from pydantic.alias_generators import to_camel
 from kagura_kernel.domain.errors import PluginRepositoryError, UnknownName, UsageError
 from kagura_kernel.domain.late_dataclass import dataclass
 from kagura_kernel.domain.plugins import PLUGIN_NAME, Risk
-from kagura_kernel.plugins.decisions import Book, BookEntry, Moment
+from kagura_kernel.plugins.decisions import Book, BookEntry, Moment, locked
 from kagura_kernel.plugins.installing import (
     LOOPBACK,
     MAX_ARCHIVE_BYTES,
@@ -288,7 +286,7 @@ class RepositoryClient:
             raise PluginRepositoryError(name, "needs one more package here", f"Install it: {INSTALL}") from error
         try:
             self._seen.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with _turn(self._seen):
+            with locked(self._seen / ".lock"):
                 yield Updater(
                     str(self._seen),
                     f"{base}{METADATA}/",
@@ -323,16 +321,6 @@ def _told(error: Exception) -> tuple[str, str]:
             return f"cannot be read: it {error}", "Try again later."
         case _:
             return f"has no index that can be used: {str(error).splitlines()[0][:200]}", owner
-
-
-@contextlib.contextmanager
-def _turn(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _base(place: str) -> str:
