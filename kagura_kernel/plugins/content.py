@@ -154,7 +154,7 @@ def _opened(root: Path) -> Iterator[int]:
     try:
         handle = os.open(root, _DIRECTORY)
     except OSError as error:
-        why = f"its directory cannot be opened: {(error.strerror or 'unknown reason').lower()}"
+        why = f"its directory cannot be opened: {reason(error)}"
         if root.is_symlink():
             why = "its directory is a link; put the directory itself there, or use `plugin install`"
         elif isinstance(error, FileNotFoundError):
@@ -199,7 +199,7 @@ class _Walk:
                     if len(names) > _MAX_ENTRIES:
                         break  # the walk stops at the same number, and says so
         except OSError as error:
-            self._odd("unreadable", prefix.rstrip("/"), f"cannot be read: {(error.strerror or 'unknown').lower()}")
+            self._odd("unreadable", prefix.rstrip("/"), f"cannot be read: {reason(error)}")
         return sorted(names)
 
     def _entry(self, parent: int, prefix: str, name: str, depth: int) -> None:
@@ -217,7 +217,7 @@ class _Walk:
         except FileNotFoundError:
             return  # gone since it was listed: what is not there is no part of the plugin
         except OSError as error:
-            self._odd("unreadable", path, f"cannot be read: {(error.strerror or 'unknown reason').lower()}")
+            self._odd("unreadable", path, f"cannot be read: {reason(error)}")
 
     def _descend(self, parent: int, path: str, name: str, depth: int) -> None:
         if name == _CACHE:
@@ -349,5 +349,4 @@ def _put(content: PluginContent, data: bytes) -> None:
         finally:
             os.close(directory)
     except OSError as error:
-        why = reason(error)
-        raise PluginRefused(content.name, f"cannot be signed: its directory says {why}") from error
+        raise PluginRefused(content.name, f"cannot be signed: its directory says {reason(error)}") from error

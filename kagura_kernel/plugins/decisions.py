@@ -144,8 +144,7 @@ class Book(Generic[E]):
                     self._write(entries)
                 return changed
         except OSError as error:
-            why = reason(error)
-            raise ConfigurationError(str(self._path), [f"it cannot be written: {why}"]) from error
+            raise ConfigurationError(str(self._path), [f"it cannot be written: {reason(error)}"]) from error
 
     def _keep(self, name: str, entry: E) -> None:
         """Keep an entry in place of the one of that name. Raises as `change`."""
@@ -167,7 +166,7 @@ class Book(Generic[E]):
         except FileNotFoundError:
             return {}
         except OSError as error:
-            why = "it is a link" if self._path.is_symlink() else (error.strerror or "it cannot be read").lower()
+            why = "it is a link" if self._path.is_symlink() else reason(error)
             raise Unfit(why) from error
         with os.fdopen(handle, "rb") as file:
             found = os.fstat(handle)

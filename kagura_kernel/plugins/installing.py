@@ -290,8 +290,7 @@ def put(unpacked: PluginContent, into: Path, *, replace: bool = False) -> Found:
             _refuse_odd(found.content)
             _put(made, into / name, bench, replace=replace)
     except OSError as error:
-        why = reason(error)
-        raise PluginRefused(name, f"cannot be put into {into}: {why}") from error
+        raise PluginRefused(name, f"cannot be put into {into}: {reason(error)}") from error
     return load_found(into / name, "user")
 
 
@@ -314,8 +313,7 @@ def remove(name: str, place: Path) -> None:
             # Out of the way first: half a plugin is never found.
             (place / name).rename(bench / name)
     except OSError as error:
-        why = reason(error)
-        raise PluginRefused(name, f"cannot be deleted: {why}") from error
+        raise PluginRefused(name, f"cannot be deleted: {reason(error)}") from error
 
 
 def pinned_hash(sha256: str | None) -> str:
@@ -361,8 +359,7 @@ def _read_archive(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(MAX_ARCHIVE_BYTES + 1)
     except OSError as error:
-        why = (error.strerror or "it cannot be read").lower()
-        raise UsageError(f"There is nothing to install at {path}: {why}.") from error
+        raise UsageError(f"There is nothing to install at {path}: {reason(error)}.") from error
 
 
 def _compare(label: str, pinned: str, found: str) -> None:

@@ -17,7 +17,7 @@ from kagura_kernel.membrane.names import PROTECTED_NAMES, is_protected_name
 from kagura_kernel.membrane.postgres.service import PostgresService, is_postgres_url, parse_url
 from kagura_kernel.membrane.project import refuse_private
 from kagura_kernel.plugins.configuration import Schema, Value
-from kagura_kernel.plugins.text import hint
+from kagura_kernel.plugins.text import hint, reason
 from kagura_kernel.sandbox.backend import ShownPath
 
 _OTHER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://", re.ASCII)
@@ -249,8 +249,8 @@ def _why_missing(written: Written, named: Path, error: Exception) -> str:
         relative = written.sqlite and not written.path.startswith(("/", "~"))
         more = "; a SQLite URL has four slashes before an absolute path" if relative else ""
         return f"there is no file or directory {named}{more}"
-    why = error.strerror if isinstance(error, OSError) else "it leads in a circle"
-    return f"{named} cannot be looked at: {(why or 'unknown reason').lower()}"
+    why = reason(error) if isinstance(error, OSError) else "it leads in a circle"
+    return f"{named} cannot be looked at: {why}"
 
 
 def _refuse_hidden(found: Path, home: Path | None) -> None:

@@ -18,6 +18,7 @@ from kagura_kernel.plugins.configuration import read_schema
 from kagura_kernel.plugins.content import MANIFEST, SOURCE, PluginContent, read_content
 from kagura_kernel.plugins.manifest import Manifest, parse_manifest
 from kagura_kernel.plugins.permissions import check_declared
+from kagura_kernel.plugins.text import reason
 
 Use = Literal["read", "write", "net"]
 """What a permission can open."""
@@ -205,7 +206,7 @@ def _of_file(place: Path) -> ScanResult:
         with place.open("rb") as file:
             data = file.read(_MAX_BYTES)
     except OSError as error:
-        raise UsageError(f"{place} cannot be scanned: {(error.strerror or 'unknown reason').lower()}.") from error
+        raise UsageError(f"{place} cannot be scanned: {reason(error)}.") from error
     if place.suffix != ".py":
         # As Python a manifest is an expression that does nothing, and would be told to be harmless.
         raise UsageError(f"{place} cannot be scanned: it is no .py file. Name a plugin's directory to have all of it.")
