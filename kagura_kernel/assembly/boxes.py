@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.status import PartStatus
-from kagura_kernel.domain.errors import IsolationTooWeak
+from kagura_kernel.domain.errors import ExtensionBroken, IsolationTooWeak
 from kagura_kernel.domain.policy import HOST, IsolationClass, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.owner import owner_alive
@@ -59,6 +59,11 @@ class Boxes:
     def names(self) -> tuple[str, ...]:
         """What `--box` takes, beside `auto`."""
         return (*BUILT_IN, *self._third_parties.backends)
+
+    @property
+    def broken(self) -> Mapping[str, ExtensionBroken]:
+        """What other packages bring and cannot be used, by the name that `--box` would take."""
+        return self._third_parties.broken
 
     async def start(self, name: str, spec: BoxSpec) -> LaunchedBox:
         """Choose a back-end and start a box; see `StartBox`."""

@@ -123,6 +123,7 @@ class _Services:
         return Choices(
             settings=self.settings,
             boxes=self.boxes.names,
+            broken_boxes=self.boxes.broken,
             choose_brain=brain_chooser(self.brains),
             replay=_replay,
             record=partial(_record, self.home),

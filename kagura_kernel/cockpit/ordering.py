@@ -16,10 +16,17 @@ from kagura_kernel.cockpit.lines.parsing import is_text
 from kagura_kernel.cockpit.locking import check_locked
 from kagura_kernel.cockpit.naming import here_of, working_directory
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
-from kagura_kernel.domain.errors import BrainNotConfigured, NotThisTime, UnknownName, UsageError, VariableRefused
+from kagura_kernel.domain.errors import (
+    BrainNotConfigured,
+    ExtensionBroken,
+    NotThisTime,
+    UnknownName,
+    UsageError,
+    VariableRefused,
+)
 from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.images import MAX_BYTES, Image, NoImageError, read_image
-from kagura_kernel.domain.late_dataclass import dataclass, replace
+from kagura_kernel.domain.late_dataclass import dataclass, field, replace
 from kagura_kernel.domain.notebook import CONTEXT_MODES, LEAST_TOKENS, MOST_TOKENS, ContextMode, ContextTerms
 from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms, TrustTerms
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, PermissionMode, SandboxPolicy, SandboxPolicyType
@@ -83,6 +90,8 @@ class Choices:
     git_places: Callable[[Path], GitRules | None] = lambda _: None
     # A run, as a person names it there, to where it stood last; raises `RunError`, and `UsageError` where several fit
     checkpoint: Callable[[str, Here], Checkpoint] = no_checkpoint
+    # What other packages bring and cannot be used, by the name that `--box` would take
+    broken_boxes: Mapping[str, ExtensionBroken] = field(default_factory=dict)
 
 
 def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrder:
@@ -166,6 +175,8 @@ def _from_where_it_stood(request: RunRequest, choices: Choices) -> tuple[RunRequ
 def _check_box(request: RunRequest, choices: Choices) -> None:
     box = request.box or choices.settings.box
     if box != "auto" and box not in choices.boxes:
+        if box in choices.broken_boxes:
+            raise choices.broken_boxes[box]
         raise UnknownName("box", box, ("auto", *choices.boxes))
     if request.image and box in WITHOUT_IMAGES:
         raise NotThisTime(

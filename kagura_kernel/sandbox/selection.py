@@ -59,7 +59,7 @@ class Registered:
     """What third parties offer."""
 
     backends: Mapping[str, SandboxBackend]  # those that could be made, by name
-    problems: tuple[str, ...] = ()  # why each of the others could not, a line each
+    broken: Mapping[str, ExtensionBroken]  # why each of the others could not, by its name
 
 
 def is_shared(setting: bool | None, jupyterhub_user: str | None) -> bool:
@@ -184,13 +184,13 @@ def registered(found: list[EntryPoint] | None = None) -> Registered:
     One that is broken is left out and told; it never stops the others.
     """
     backends: dict[str, SandboxBackend] = {}
-    problems: list[str] = []
+    broken: dict[str, ExtensionBroken] = {}
     for name, extension in installed(BACKENDS, (*BUILT_IN, AUTO, HOST), found=found).items():
         try:
             backends[name] = load_backend(extension)
         except ExtensionBroken as error:
-            problems.append(f"back-end {name!r} of {extension.entry.value}: {error.why}")
-    return Registered(backends, tuple(problems))
+            broken[name] = error
+    return Registered(backends, broken)
 
 
 def load_backend(extension: Extension) -> SandboxBackend:

@@ -230,9 +230,12 @@ def test_a_back_end_of_another_package_starts_boxes_when_it_is_named(cockpit_of,
 
 
 @pytest.mark.usefixtures("broken")
-def test_a_broken_back_end_is_none_that_can_be_named(tmp_path):
+def test_a_broken_back_end_is_told_by_its_package_and_only_when_it_is_named(cockpit_of, project, tmp_path):
     boxes = Boxes(kernel_environ(tmp_path / "home"), Settings(), "me")
     assert "broken" not in boxes.names
+    cell = RunRequest(task="true", language="bash", project=project, box="broken")
+    with pytest.raises(ExtensionBroken, match=r"The back-end 'broken' of broken 1.0 cannot be used: .*no licence"):
+        cockpit_of().launch(cell)
 
 
 # ----------------------------------------------------------------- the credentials

@@ -189,33 +189,33 @@ def _importable(monkeypatch: pytest.MonkeyPatch):
 def test_a_package_registers_a_back_end_by_entry_point():
     found = registered([entry("zebra", "zebra")])
     assert list(found.backends) == ["zebra"]
-    assert found.problems == ()
+    assert found.broken == {}
 
 
 @pytest.mark.parametrize("name", ["docker", "bubblewrap", "gvisor", "auto"])
 def test_built_in_names_cannot_be_taken(name: str):
     found = registered([entry(name, "zebra")])
     assert not found.backends
-    assert "built in" in found.problems[0]
+    assert "built in" in found.broken[name].why
 
 
 def test_a_broken_one_is_left_out_with_its_reason_and_the_others_stay():
     found = registered([entry("yak", "breaks"), entry("x", "missing"), entry("zebra", "zebra")])
     assert list(found.backends) == ["zebra"]
-    assert "no licence" in " ".join(found.problems)
-    assert len(found.problems) == 2
+    assert "no licence" in found.broken["yak"].why
+    assert list(found.broken) == ["x", "yak"]
 
 
 def test_one_that_calls_itself_otherwise_is_left_out():
     found = registered([entry("horse", "zebra")])
     assert not found.backends
-    assert "'zebra'" in found.problems[0]
+    assert "'zebra'" in found.broken["horse"].why
 
 
 def test_of_two_packages_with_one_name_neither_is_taken():
     found = registered([entry("zebra", "zebra"), entry("zebra", "breaks")])
     assert not found.backends
-    assert "one of the same name" in found.problems[0]
+    assert "one of the same name" in found.broken["zebra"].why
 
 
 def test_a_package_that_is_found_twice_is_one():
