@@ -12,7 +12,6 @@ from kagura_kernel.cli.opening import open_journal, place_of, read_journal
 from kagura_kernel.cli.printing import as_json, cut, for_terminal, moment, span, table, tell, tell_rows
 from kagura_kernel.cockpit.naming import here_of, named_run, run_to_stop
 from kagura_kernel.cockpit.next_commands import NEWEST, NO_RUNS, NO_SESSIONS, of_run, of_session
-from kagura_kernel.cockpit.status import spent
 from kagura_kernel.domain.errors import NotHeard, UsageError
 from kagura_kernel.domain.late_dataclass import asdict, dataclass
 from kagura_kernel.domain.sentences import Sentence
@@ -23,7 +22,7 @@ from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.precedents import estimated
 from kagura_kernel.journal.sentences import say as say_to_run
 from kagura_kernel.journal.session_registry import sessions as known
-from kagura_kernel.journal.spending import with_children
+from kagura_kernel.journal.spending import NOBODY_PAID, with_children
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.render.figures import counted
 
@@ -186,9 +185,15 @@ def _cost_cells(row: CostRow) -> tuple[str, ...]:
     )
 
 
+def _is_unpriced(row: CostRow) -> bool:
+    has_just_begun = row.seconds is None and not row.input_tokens
+    return row.usd is None and row.brain not in NOBODY_PAID and not has_just_begun
+
+
 def _sum(rows: list[CostRow]) -> str:
-    usd, unpriced = spent(rows)
-    is_unknown = unpriced > 0 and all(row.usd is None for row in rows)
+    usd = sum(row.usd or 0.0 for row in rows)
+    unpriced = sum(_is_unpriced(row) for row in rows)
+    is_unknown = unpriced > 0 and not usd
     told = "An unknown cost" if is_unknown else f"${usd:.4f}"
     more = f", {unpriced} of them of unknown price, which is not in the sum" if unpriced and not is_unknown else ""
     if len(rows) == 1 and rows[0].children and rows[0].total_usd is not None:

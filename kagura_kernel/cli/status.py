@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kagura_kernel.cli.opening import place_of, read_journal
 from kagura_kernel.cli.printing import table, tell
-from kagura_kernel.cockpit.status import spent
 from kagura_kernel.domain.asked import asked_line
 from kagura_kernel.domain.errors.memory import MemoryStoreError
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.place import data_home, read_settings, shown as shown_place
+from kagura_kernel.journal.spending import spent
 from kagura_kernel.membrane.names import shown
 from kagura_kernel.memory.opening import check_folder, check_place, file_of, open_memory
 from kagura_kernel.memory.store import ready
@@ -57,16 +56,15 @@ def status(arguments: SimpleNamespace) -> int:
 
 
 def _look(journal: Journal, where: str) -> _Found:
-    today = datetime.now(UTC).date()
-    usd, unpriced = spent(row for row in views.costs(journal, limit=_LATEST) if row.at.date() == today)
+    today = spent(journal, day=journal.clock.now().date())
     running = views.unfinished(journal)
     return _Found(
         running=[row for row in running if owner_alive(row.owner)],
         gone=[row.run_id for row in running if not owner_alive(row.owner)],
         pending=views.approvals(journal, pending_only=True, limit=_LATEST),
         leases=len({row.lease_id for row in LeaseLedger(journal).open_rows()}),
-        cost_today_usd=usd,
-        unpriced_today=unpriced,
+        cost_today_usd=today.usd or 0.0,
+        unpriced_today=today.unpriced_runs,
         journal=where,
     )
 

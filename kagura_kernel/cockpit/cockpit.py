@@ -22,7 +22,7 @@ from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
 from kagura_kernel.cockpit.ordering import Choices, check_name, login_name, order_for, session_name
 from kagura_kernel.cockpit.records import Board, LeaseView, Records, held_elsewhere, lease_views, take_back, where_held
 from kagura_kernel.cockpit.settling import ChangeDesk
-from kagura_kernel.cockpit.status import PartStatus, StatusReport, spent
+from kagura_kernel.cockpit.status import PartStatus, StatusReport
 from kagura_kernel.cockpit.sweeping import Sweep, Sweeping
 from kagura_kernel.cockpit.trust import TrustDesk, trust_terms
 from kagura_kernel.domain import errors
@@ -36,7 +36,7 @@ from kagura_kernel.domain.notebook import ContextMode
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.domain.policy import SandboxPolicy
 from kagura_kernel.domain.sentences import Sentence
-from kagura_kernel.journal import sentences, views
+from kagura_kernel.journal import sentences, spending, views
 from kagura_kernel.journal.leases import LeaseRow
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import owner_alive
@@ -560,16 +560,15 @@ class Cockpit:
     def status(self) -> StatusReport:
         """The state of everything; probes the back-ends, so it may take a second."""
         boxes, brains = self._engine.call(self._parts.probe(), timeout=30)
-        today = self._parts.clock.now().date()
-        usd, unpriced = spent(row for row in self.costs() if row.at.date() == today)
+        today = spending.spent(self._parts.journal, day=self._parts.clock.now().date())
         return StatusReport(
             running=tuple(views.unfinished(self._parts.journal)),
             pending=tuple(self.pending()),
             boxes=tuple(boxes),
             brains=tuple(brains),
             journal=self._parts.journal.where,
-            spent_today_usd=usd,
-            unpriced_today=unpriced,
+            spent_today_usd=today.usd or 0.0,
+            unpriced_today=today.unpriced_runs,
             memory=self._memory_trouble(),
             lost=self._parts.lost,
             shared=self._parts.shared,

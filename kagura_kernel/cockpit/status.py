@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from kagura_kernel.domain.approvals import ApprovalRequest
 from kagura_kernel.domain.late_dataclass import dataclass
-from kagura_kernel.journal.rows import CostRow, RunRow
-
-
-def spent(rows: Iterable[CostRow]) -> tuple[float, int]:
-    """What runs cost in USD as far as that is known, and of how many it is not although somebody was paid."""
-    usd, unpriced = 0.0, 0
-    for row in rows:
-        if row.usd is not None:
-            usd += row.usd
-        elif row.brain not in ("", "replay"):
-            unpriced += 1
-    return usd, unpriced
+from kagura_kernel.journal.rows import RunRow
 
 
 @dataclass(frozen=True, slots=True)

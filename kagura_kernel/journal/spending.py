@@ -22,12 +22,13 @@ from kagura_kernel.journal.schema import approvals, events, runs
 from kagura_kernel.journal.store import Journal
 
 _USD = func.coalesce(runs.c.reported_usd, runs.c.computed_usd)
-# Neither a cell's own code nor a replay pays anybody; and a run that has just begun has used nothing yet.
-_UNPRICED = and_(
-    _USD.is_(None), runs.c.brain.not_in(("", "replay")), ~and_(runs.c.status == "running", runs.c.turns == 0)
-)
+NOBODY_PAID = frozenset({"", "replay"})
+"""Brains of runs that pay nobody: a cell's own code, and a replay."""
+# A run that has just begun has used nothing yet.
+_UNPRICED = and_(_USD.is_(None), runs.c.brain.not_in(NOBODY_PAID), ~and_(runs.c.status == "running", runs.c.turns == 0))
 _SUMS = (
-    func.sum(_USD).label("usd"),
+    # What cost nothing, since its brain was asked nothing, makes no sum known.
+    func.sum(func.nullif(_USD, 0)).label("usd"),
     func.count().label("many"),
     func.sum(case((_UNPRICED, 1), else_=0)).label("unpriced"),
 )
@@ -170,7 +171,6 @@ _SINGLY = 20
 """Up to how many runs are looked after one by one: they may lie far apart."""
 _OTHER_CLOCKS = timedelta(minutes=10)
 """How far the clock of another machine may be off that carries a child out."""
-_NOBODY_PAID = frozenset({"", "replay"})
 _CHILD = select(
     *(runs.c.run_id, runs.c.lineage, runs.c.brain, runs.c.reported_usd, runs.c.computed_usd),
 ).where(runs.c.lineage != "")
@@ -274,7 +274,7 @@ def _below(span: Span, rows: Sequence[Row[Any]], asked: Mapping[str, list[tuple[
 
 
 def _paid(row: Row[Any], usd: float | None) -> float | None:
-    return 0.0 if usd is None and row.brain in _NOBODY_PAID else usd
+    return 0.0 if usd is None and row.brain in NOBODY_PAID else usd
 
 
 def _sum(parts: Sequence[float | None]) -> float | None:

@@ -62,7 +62,7 @@ class RunContext:
         record = self.recorder.record
         self.redacting = Redacting(parts.redactor)  # Takes secrets out of what is shown
         self.hearing = Hearing(order, record, self._heard)  # What a person says to it
-        self.account = Account(order.budget_usd, parts.day)  # Its money
+        self.account = Account(order.budget_usd, parts.day, unasked=order.brain is not None)  # Its money
         # What it knows of earlier runs
         self.memory = RunMemory(order, parts, record, self.redacting, parts.clock)
         self.memory.held = self.held

@@ -435,6 +435,7 @@ def _runtime(context: RunContext, host: HostRunner) -> Runtime:
 async def _listen(context: RunContext, brain: BrainProvider, turn: Turn) -> Ending:
     books = Books(context.account, context.recorder, context.parts.price, context.parts.clock)
     own = OwnTools(context)
+    context.account.unasked = False
     stream: AsyncGenerator[BrainEvent, None] = brain.run(turn)  # type: ignore[assignment]
     async with aclosing(stream):
         async for event in stream:

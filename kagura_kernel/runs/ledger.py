@@ -28,6 +28,7 @@ class Account:
     source: str = ""  # Price list and version
     model: str = ""  # The model that answered last
     turns: int = 0  # How many turns were counted
+    unasked: bool = False  # Whether it is that of a brain which was not asked anything yet, and so cost nothing
     handed_usd: float = 0.0  # What of the budget its children have spent, or may still spend; no part of its own cost
     children: int = 0  # How many runs it has handed work on to that are over
     # What these cost with what they handed on themselves; None when that of one is unknown
@@ -107,6 +108,8 @@ class Account:
     @property
     def cost(self) -> Cost:
         """Both figures; a sum with unknown parts is unknown."""
+        if self.unasked:
+            return Cost(computed_usd=0.0)
         return Cost(self.reported_usd, None if self.unpriced else self.computed_usd, self.source)
 
     def figures(self, asked: str) -> dict[str, Any]:

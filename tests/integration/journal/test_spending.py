@@ -58,6 +58,7 @@ def test_each_brain_and_model_has_its_line(journal):
         ([{}, {"computed_usd": 0.25}], Spending(0.25, 2, 1)),
         ([{"reported_usd": 0.0}], Spending(0.0, 1, 0)),
         ([{"brain": "replay"}], Spending(0.0, 1, 0)),
+        ([{}, {"computed_usd": 0.0}], Spending(None, 2, 1)),
     ],
 )
 def test_what_is_unknown_is_counted_and_never_nothing(journal, figures, expected):

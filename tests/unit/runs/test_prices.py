@@ -88,6 +88,10 @@ def test_a_run_without_a_price_never_costs_zero():
     assert Account().cost.usd is None
 
 
+def test_a_run_whose_brain_was_asked_nothing_cost_nothing():
+    assert Account(unasked=True).cost.usd == 0
+
+
 def test_a_budget_stops_at_the_first_turn_that_reaches_it():
     account = Account(budget_usd=0.5)
     account.count(Usage(1, 1), "m", 0.3, "l")
