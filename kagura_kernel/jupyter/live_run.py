@@ -243,7 +243,8 @@ class NotebookDisplay:
         self._run_id = run_id
         self._write_cells = write_cells
         self._settled: deque[Event] = deque()  # What was decided here about cells; no event of the run says so
-        self._slot = Slot()
+        # Whoever clears outputs while it runs is shown what comes after that, as of any other cell.
+        self._slot = Slot(stays=True)
         self._opened = 0.0
         self._told: set[str] = set()
         self._models: dict[str, str] = {}  # What was offered to choose from: each model with its words

@@ -59,9 +59,13 @@ class Slot:
 
     A live card is gone with its kernel, and a notebook is saved at any time: so a finished form can be kept beside it.
     Where the front end does not draw it, a card of ipywidgets takes its place, for as long as that is so.
+
+    Args:
+        stays: Whether it is put below its cell once more where the cell's output was cleared.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, stays: bool = False) -> None:
+        self._stays = stays
         self._bears_style = _bears_style()
         self._handle: Any = None
         self._card: LiveCard | None = None
@@ -150,7 +154,9 @@ class Slot:
         card, began = self._card, time.monotonic()
         if card is not None and not card.hosted and at_once:
             card.once_hosted = lambda: self.keep(still, at_once=True)
-        if card is None or not card.hosted or not self._stale or (began < self._keep_again and not at_once):
+        if card is None or not card.hosted or (began < self._keep_again and not at_once):
+            return
+        if not self._stale and not self._is_lost():
             return
         self._stale = False
         self._still = still()
@@ -189,10 +195,16 @@ class Slot:
     def _publish(self, bundle: Bundle) -> None:
         data, metadata = bundle
         data = data if self._bears_style else bare(data)
-        if self._handle is None:
+        if self._handle is None or self._is_lost():
+            if self._card is not None:
+                self._card.cleared = False
             self._handle = _display(data, raw=True, metadata=metadata, display_id=True)
         else:
             self._handle.update(data, raw=True, metadata=metadata)
+
+    def _is_lost(self) -> bool:
+        """Whether an output that was written anew would be seen nowhere."""
+        return self._stays and self._card is not None and self._card.cleared
 
 
 def _drawn(parts: Mapping[str, Blocks]) -> dict[str, str]:

@@ -117,6 +117,21 @@ def test_a_click_on_deny_makes_the_brain_see_a_refusal(open_notebook, lab):
     assert "not approved" in text
 
 
+def test_a_card_whose_output_is_cleared_comes_back_with_its_question_and_stays_once(open_notebook, lab):
+    lab.model.turns[:] = [calls("bash", {"command": "touch on-the-host", **HOST}), says("Then I leave the host alone.")]
+    notebook = open_notebook(LOAD, "%%kagura\nLeave a mark on the host.")
+    notebook.run(0)
+    output = notebook.run(1)
+    deny = output.get_by_role("button", name="Deny")
+    expect(deny).to_be_visible()
+    notebook.clear()
+    expect(deny).to_have_count(0)
+    deny.click()
+    notebook.wait_done(1)
+    expect(output.get_by_text("Denied by")).to_be_visible()
+    expect(output.locator(".kg-card")).to_have_count(1)
+
+
 def test_the_answer_is_shown_while_it_is_being_written(open_notebook, lab):
     lab.model.turns[:] = [says(FINDINGS + "\n\n" + "Everything else looks sound. " * 60 + "The end.", delay=0.05)]
     notebook = open_notebook(

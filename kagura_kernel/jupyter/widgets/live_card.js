@@ -4,6 +4,7 @@
 const TICK_MS = 250;
 const GIVE_UP_MS = 10000;
 const ANSWER_MS = 3000;
+const CLEARED_MS = 1000;
 const NO_ANSWER = "The kernel does not answer.";
 const GONE = "The kernel is gone; this card is as it was.";
 const GONE_STATUS = new Set(["restarting", "autorestarting", "terminating", "dead"]);
@@ -382,6 +383,8 @@ export default () => {
         clearInterval(timer);
         watcher.disconnect();
         views.delete(root);
+        // An output that is written anew has another view in a moment; one that was cleared has none.
+        setTimeout(() => views.size || gone || model.send({ act: "cleared" }), CLEARED_MS);
       };
     },
   };

@@ -51,6 +51,7 @@ class LiveCard(anywidget.AnyWidget):
         self.heard = False  # Whether a front end has answered; one that cannot draw it never does
         self.once_heard: Callable[[], None] = lambda: None  # Called when that is known
         self.hosted = False  # Whether the front end leaves the card as it is when its output is written anew
+        self.cleared = False  # Whether nobody shows it any more, since its output was cleared
         self.once_hosted: Callable[[], None] = lambda: None  # Called when that is known
         self._seen = time.monotonic()
         self.on_msg(self._hear)
@@ -95,7 +96,11 @@ class LiveCard(anywidget.AnyWidget):
             self.once_heard()
         match content.get("act"):
             case "seen":
-                pass
+                self.cleared = False
+            case "cleared":
+                self.cleared = True
+                # Where another page shows it still, that one says so.
+                self.ask_whether_seen()
             case "hosted":
                 self.hosted = True
                 self.once_hosted()

@@ -151,21 +151,31 @@ def later(text="later"):
 class Handle:
     """Where an output went."""
 
-    def __init__(self, published):
+    def __init__(self, published, places):
         self._published = published
+        self._places = places
+        self._place = max(places, default=0) + 1
+        places.append(self._place)
 
     def update(self, data, **how):
         self._published.append((data, how["metadata"]))
+        self._places.append(self._place)
 
 
 @pytest.fixture
-def published(monkeypatch):
+def places():
+    """Which output of the cell each one was published to, the first one 1."""
+    return []
+
+
+@pytest.fixture
+def published(monkeypatch, places):
     """Every output that was published, as data and metadata."""
     found = []
 
     def display(data, **how):
         found.append((data, how["metadata"]))
-        return Handle(found)
+        return Handle(found, places)
 
     monkeypatch.setattr(slots, "_display", display)
     return found
@@ -222,6 +232,48 @@ def test_once_it_is_over_only_the_finished_form_is_left(slot, published):
     slot.write(later("over"))
     slot.keep(later, at_once=True)
     assert published[1:] == [later("over")]
+
+
+@pytest.fixture
+def staying(published):  # noqa: ARG001 - what it publishes goes there
+    """A slot that stays, hosted, of which nothing has changed since it was opened."""
+    found = Slot(stays=True)
+    found.open("Agent run", "running", {"head": (Line(("x",)),)}, lambda _content: None, STILL)
+    hosted(found)
+    return found
+
+
+def hears(slot, act):
+    slot._card._hear(None, {"act": act}, [])
+
+
+def test_a_card_whose_output_was_cleared_comes_back_and_is_finished_where_it_is_seen(staying, published, places):
+    staying.keep(later)
+    hears(staying, "cleared")
+    staying.keep(later)
+    staying.write(later("over"))
+    assert places == [1, 2, 2]
+    assert published[-1] == later("over")
+
+
+def test_a_card_that_was_cleared_on_one_page_stays_where_another_one_shows_it(staying, places):
+    hears(staying, "cleared")
+    hears(staying, "seen")
+    staying.write(later("over"))
+    assert places == [1, 1]
+
+
+def test_what_was_cleared_just_before_its_end_is_put_there_once_more(staying, places):
+    hears(staying, "cleared")
+    staying.write(later("over"))
+    assert places == [1, 2]
+
+
+def test_a_card_that_is_not_to_stay_is_left_cleared(slot, places):
+    hosted(slot)
+    hears(slot, "cleared")
+    slot.write(later("over"))
+    assert places == [1, 1]
 
 
 def test_what_is_to_be_kept_at_once_is_kept_as_soon_as_the_front_end_can_take_it(slot, published):
