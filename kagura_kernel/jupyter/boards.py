@@ -27,6 +27,7 @@ from kagura_kernel.jupyter.errors import calm
 from kagura_kernel.jupyter.slots import Slot, Tell, press_lease, told, write_once
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
 from kagura_kernel.jupyter.tables import board_table
+from kagura_kernel.jupyter.text_frames import BoardText
 from kagura_kernel.render.blocks import Blocks
 from kagura_kernel.render.escape import one_line
 from kagura_kernel.render.html import Bundle, drawn
@@ -304,7 +305,7 @@ def watch(cockpit: Cockpit, shell: Any) -> Any:
     table = board_table(cockpit.board(ended=ENDED), datetime.now(UTC))
     if surface_of(shell) is Surface.NOTEBOOK:
         return WatchFrame(table)
-    return table
+    return BoardText(table)
 
 
 def show_costs(cockpit: Cockpit) -> bool:

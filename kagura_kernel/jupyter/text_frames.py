@@ -157,6 +157,14 @@ class RunsText(TextFrame):
     worded = ("seconds", "usd")
 
 
+class BoardText(TextFrame):
+    """Runs that go on, with what they wait for, and the last that ended."""
+
+    none = next_commands.NO_RUNS
+    worded = ("seconds", "usd")
+    telling = ("run", "status", "waits_for", "task", "seconds", "usd")
+
+
 class ModelsText(TextFrame):
     """Models that can be named."""
 

@@ -14,6 +14,7 @@ from kagura_kernel.jupyter.background import BackgroundRun
 from kagura_kernel.jupyter.tables import logs_table, models_table
 from kagura_kernel.jupyter.text_frames import (
     ApprovalsText,
+    BoardText,
     BrainsText,
     CalibratedText,
     CostsText,
@@ -71,6 +72,13 @@ def test_a_category_is_told_with_its_state():
     row = {"category": "git", "state": "graduated", "successes": "5 of 5", "tasks": "3 of 3", "days": "8 of 7"}
     frame = TrustText([row | {"missing": "your word: `%kagura graduation grant git`", "about": "git"} | OTHERS])
     assert lines(frame)[1].split()[:2] == ["git", "graduated"]
+
+
+def test_a_board_tells_what_each_run_waits_for():
+    row = {"run": RUN, "status": "running", "waits_for": "git push", "task": "x", "seconds": 5.0, "usd": None}
+    head, line = lines(BoardText([row | OTHERS]))[:2]
+    assert head.split() == ["run", "status", "waits_for", "task", "seconds", "usd"]
+    assert line.split() == [RUN, "running", "git", "push", "x", "5.0", "s", "-"]
 
 
 def test_what_fits_is_shown_whole_and_what_is_taken_out_is_an_ordinary_frame():
