@@ -20,7 +20,7 @@ from kagura_kernel.journal.views import gone_on_with, runs
 from kagura_kernel.membrane.credentials.lease import Budget, Grant, parse_grant
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.membrane.membrane import Membrane
-from kagura_kernel.patterns.planning import read_answer
+from kagura_kernel.patterns.planning import dollars, read_answer
 from kagura_kernel.patterns.steps import BEGUN_IN, EARLIER, KINDS, Fold, Guard, Restoring, bounded, restoring, same
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.laying import lay_changes
@@ -265,13 +265,14 @@ class Resumption:
         stood = self._from
         proposed = stood.budget_usd or 0.0
         subject = f"Going on with {stood.run_id} without a budget that is left"
-        spent = "nobody knows how much" if stood.spent_usd is None else f"${stood.spent_usd:.2f}"
-        self._asks.append(f"its budget of ${proposed:.2f} is used up, or nobody knows how much of it")
+        spent = "nobody knows how much" if stood.spent_usd is None else dollars(stood.spent_usd)
+        more = dollars(proposed)
+        self._asks.append(f"its budget of {more} is used up, or nobody knows how much of it")
         request = self._request(
             ApprovalKind.PLAN,
-            f"Go on with {stood.run_id} for another ${proposed:.2f}?",
-            f"Its budget was ${proposed:.2f}, and it has used {spent}. This run would get ${proposed:.2f} of its "
-            "own; an answer such as `0.50`, or `no budget`, changes that.",
+            f"Go on with {stood.run_id} for another {more}?",
+            f"Its budget was {more}, and it has used {spent}. This run would get {more} of its own; an answer "
+            "such as `0.50`, or `no budget`, changes that.",
             {"resumes": stood.run_id, "spent_usd": stood.spent_usd, "budget_usd": proposed},
         )
         decision = await self._around.approver.approve(request)

@@ -318,8 +318,14 @@ def _budget(request: ApprovalRequested) -> list[ui.Inline]:
     if request.subject != "plan":
         return []
     proposed = request.arguments.get("budget_usd")
-    value = f"{proposed:.2f}" if isinstance(proposed, int | float) else ""
-    return [ui.Entry("Budget, USD", value, "none", is_budget=True)]
+    return [ui.Entry("Budget, USD", _amount(proposed), "none", is_budget=True)]
+
+
+def _amount(usd: object) -> str:
+    """As it is proposed, and not only its cents: it is agreed to as it stands there."""
+    if not isinstance(usd, int | float):
+        return ""
+    return f"{usd:.2f}" if round(usd, 2) == usd else f"{usd:.4f}".rstrip("0")
 
 
 def _with_lessons(request: ApprovalRequested, about: Mapping[str, str]) -> list[ui.Inline]:

@@ -8,6 +8,7 @@ import {
   money,
   problemWords,
   roundMoney,
+  exactMoney,
   runState,
   span
 } from '../model/words.js';
@@ -25,6 +26,7 @@ test('figures read as on the cards', () => {
   assert.deepEqual([40, 720, 3900, 7200].map(span), ['40 s', '12 min', '1 h 05 min', '2 h']);
   assert.deepEqual([null, 0, 0.0132, 2].map(money), ['', '$0.00', '$0.0132', '$2.00']);
   assert.deepEqual([0, 0.001, 0.5].map(roundMoney), ['$0.00', '<$0.01', '$0.50']);
+  assert.deepEqual([1, 0.5, 0.004, 0.0249].map(exactMoney), ['1.00', '0.50', '0.004', '0.0249']);
 });
 
 test('a state of a newer server is shown as it is', () => {

@@ -64,6 +64,12 @@ export function roundMoney(usd: number): string {
   return usd > 0 && usd < 0.01 ? '<$0.01' : `$${usd.toFixed(2)}`;
 }
 
+/** An amount to be agreed to as it stands in its field: its cents, and two further digits where it has them. */
+export function exactMoney(usd: number): string {
+  const cents = usd.toFixed(2);
+  return Number(cents) === usd ? cents : usd.toFixed(4).replace(/0+$/, '');
+}
+
 /** When something was, `seconds` ago, without false precision. */
 export function ago(trans: TranslationBundle, seconds: number): string {
   if (seconds < MINUTE) {

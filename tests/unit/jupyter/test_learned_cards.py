@@ -20,6 +20,7 @@ from kagura_kernel.domain.patterns import Estimate
 from kagura_kernel.jupyter.charts.picture import VEGA_LITE_MIME, Chart
 from kagura_kernel.jupyter.steering import steer
 from kagura_kernel.patterns.lessons import LONGEST, Failure, lesson_draft, lesson_of
+from kagura_kernel.patterns.planning import read_answer
 from kagura_kernel.render.html import html_of, words_of
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -204,11 +205,13 @@ def test_a_run_that_stopped_half_way_says_how_to_go_on():
     assert "--resume" not in live_parts(well).get("end", "")
 
 
-def test_a_plan_that_waits_offers_its_budget_to_be_changed():
-    asked = RUN.asked(kind=ApprovalKind.PLAN, title="Plan: about $0.42", arguments={"budget_usd": 0.8})
+@pytest.mark.parametrize(("budget", "field"), [(0.8, "0.80"), (0.004, "0.004"), (0.0249, "0.0249")])
+def test_a_plan_that_waits_offers_its_budget_to_be_changed(budget, field):
+    asked = RUN.asked(kind=ApprovalKind.PLAN, title="Plan: about $0.42", arguments={"budget_usd": budget})
     view = seen(asked)
     html = html_of(item_blocks(view.pending[0], view, live=True))
-    assert 'value="0.80"' in html
+    assert f'value="{field}"' in html
+    assert read_answer(field, None).budget_usd == budget
     assert re.search(r'data-act="allow" data-enter [^>]*>Begin<', html)
     assert ">Cancel<" in html
 

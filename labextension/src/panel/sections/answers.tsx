@@ -1,5 +1,6 @@
 import { useState, type FormEvent } from 'react';
 import { oneLine, visible } from '../../model/visible.js';
+import { exactMoney } from '../../model/words.js';
 import type { IApproval } from '../../api/schema.js';
 import type { Verdict } from '../../tokens.js';
 import { NEVER, THIS_CALL, THIS_RUN, THIS_SESSION } from '../asked.js';
@@ -83,7 +84,7 @@ function Plain({ approval, disabled, unread, decide, about }: IChoicesProps) {
 function Plan({ approval, disabled, unread, decide, about }: IChoicesProps) {
   const { trans } = usePanel();
   const proposed = approval.arguments['budget_usd'];
-  const [budget, setBudget] = useState(typeof proposed === 'number' ? proposed.toFixed(2) : '');
+  const [budget, setBudget] = useState(typeof proposed === 'number' ? exactMoney(proposed) : '');
   const begin = (event: FormEvent) => {
     event.preventDefault();
     if (unread || disabled) {
