@@ -131,7 +131,7 @@ def _decide(arguments: SimpleNamespace, *, allow: bool) -> int:
         ApprovalUnknown: there is no such approval.
         ApprovalAlreadyDecided: somebody, or the deadline, was faster.
         ApprovalExpired: its deadline is over.
-        UsageError: there is no journal, or a word is the end of several ids.
+        UsageError: there is no journal, a word is the end of several ids, or a question is answered without words.
         JournalError: it cannot be used.
         RedactionUnavailable: secrets cannot be looked for in the answer.
     """

@@ -71,6 +71,7 @@ class Desk:
             ApprovalAlreadyDecided: somebody, or the deadline, was faster.
             ApprovalExpired: another process asked, and its deadline is over.
             RedactionUnavailable: secrets cannot be looked for in the answer.
+            UsageError: it is a question to be answered in words, and there are none.
         """
         answer = self._redact(answer)
         with self._lock:

@@ -97,6 +97,9 @@ _ONE = _DECISION.where(approvals.c.id == bindparam("key"))
 _DECIDE = (
     update(approvals).where(approvals.c.id == bindparam("key"), approvals.c.verdict.is_(None)).values(given(DECISION))
 )
+_QUESTION = select(approvals.c.options).where(
+    approvals.c.id == bindparam("key"), approvals.c.kind == str(ApprovalKind.QUESTION), approvals.c.verdict.is_(None)
+)
 _DECIDE_IN_TIME = _DECIDE.where(approvals.c.deadline_at >= bindparam("decided_at"))
 _PENDING = select(approvals).where(approvals.c.verdict.is_(None)).order_by(approvals.c.requested_at, approvals.c.id)
 _ASKED = select(approvals).where(approvals.c.id == bindparam("key"))
@@ -106,6 +109,11 @@ _WAITS = (
     .limit(1)
 )
 _HAS_RUN = select(runs.c.run_id).where(runs.c.run_id == bindparam("key"))
+
+
+def _wants_words(approval_id: str, options: Sequence[str]) -> str:
+    offered = f", such as {' or '.join(repr(option) for option in options)}" if options else ""
+    return f"{approval_id} is a question: say the answer behind its id{offered}."
 
 
 class Mailbox:
@@ -148,6 +156,7 @@ class Mailbox:
             ApprovalUnknown: nothing was asked under this id.
             ApprovalAlreadyDecided: somebody was faster.
             ApprovalExpired: it had to come in time, and did not.
+            UsageError: it is a question to be answered in words, and there are none.
         """
         at = self._journal.clock.now()
         values = {
@@ -159,6 +168,10 @@ class Mailbox:
             "answer": as_text(answer),
         }
         with self._journal.writing(flush=True) as writing:
+            if verdict is Verdict.ALLOW and not answer.strip():
+                question = writing.connection.execute(_QUESTION, {"key": approval_id}).first()
+                if question is not None:
+                    raise UsageError(_wants_words(approval_id, json.loads(question.options)))
             statement = _DECIDE_IN_TIME if in_time else _DECIDE
             if writing.connection.execute(statement, values).rowcount == 1:
                 return Decision(approval_id, verdict, by, via, at, answer)

@@ -293,7 +293,7 @@ class AskUserTool:
             nobody = decision.by == "policy"
             who = "Nobody can answer questions here" if nobody else "The person does not want to answer"
             return _no_answer(who + remark)
-        return ToolResult(decision.answer or "yes", route="")
+        return ToolResult(decision.answer, route="")
 
 
 def _no_answer(text: str) -> ToolResult:

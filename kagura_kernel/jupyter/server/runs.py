@@ -214,6 +214,7 @@ def decide(
         ApprovalUnknown: there is no such approval.
         Refused: somebody was faster; with the decision that stands.
         ApprovalExpired: its deadline is over.
+        UsageError: it is a question to be answered in words, and there are none.
         JournalError: it could not be written down.
         RedactionUnavailable: secrets cannot be looked for in the answer.
     """

@@ -4,8 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from kagura_kernel.domain.approvals import Verdict
-from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalUnknown, JournalUnreadable, RunUnknown
+from kagura_kernel.domain.approvals import ApprovalKind, Verdict
+from kagura_kernel.domain.errors import (
+    ApprovalAlreadyDecided,
+    ApprovalUnknown,
+    JournalUnreadable,
+    RunUnknown,
+    UsageError,
+)
 from kagura_kernel.domain.events import Event
 from kagura_kernel.journal import pages, views
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
@@ -68,6 +74,21 @@ def test_the_first_decision_stands_and_the_second_hears_whose_it_was(mailbox):
         mailbox.decide("app-1", Verdict.ALLOW, by="bob", via="sidebar")
     assert (caught.value.verdict, caught.value.by) == ("deny", "ada")
     assert mailbox.decision("app-1") == first
+
+
+def test_a_question_is_answered_in_words_and_waits_for_them(mailbox):
+    mailbox.post(RUN.request(kind=ApprovalKind.QUESTION, options=("red", "blue")))
+    with pytest.raises(UsageError, match="'red' or 'blue'"):
+        mailbox.decide("app-1", Verdict.ALLOW, by="ada", via="sidebar", answer=" ")
+    assert mailbox.decision("app-1") is None
+    assert mailbox.decide("app-1", Verdict.ALLOW, by="ada", via="sidebar", answer="blue").answer == "blue"
+    with pytest.raises(ApprovalAlreadyDecided):
+        mailbox.decide("app-1", Verdict.ALLOW, by="bob", via="sidebar")
+
+
+def test_a_question_may_be_left_without_an_answer(mailbox):
+    mailbox.post(RUN.request(kind=ApprovalKind.QUESTION))
+    assert not mailbox.decide("app-1", Verdict.DENY, by="ada", via="sidebar").allowed
 
 
 def test_what_nobody_asked_cannot_be_decided(mailbox):
