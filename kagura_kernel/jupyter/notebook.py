@@ -365,9 +365,12 @@ def cells_writer(shell: Any) -> WriteCells | None:
     """What changes cells of a notebook on screen; None where there is no kernel that a front end could have."""
     if getattr(shell, "kernel", None) is None:
         return None
+    asking = place_of(shell)
 
     def write(notebook: str, edits: Sequence[CellEdit]) -> Mapping[str, str] | None:
-        question = {"ask": "write", "notebook": notebook, "own": place_of(shell).notebook, "client": client_of(shell)}
+        # By the cell that asks its notebook is known again that was given another name since its kernel was started.
+        own = {"own": asking.notebook, "cell": asking.cell_id}
+        question = {"ask": "write", "notebook": notebook, "client": client_of(shell), **own}
         with _asking(question) as asked:
             try:
                 shows = (asked.answer.result(WRITE_SECONDS) or {}).get("shows")

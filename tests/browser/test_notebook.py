@@ -125,6 +125,25 @@ def test_proposed_cells_are_applied_to_the_notebook_on_screen_and_undone_by_its_
     wait_until(lambda: notebook.page.evaluate(SOURCES) == after)
 
 
+RENAME = """async () => {
+  const { path } = window.jupyterapp.shell.currentWidget.context;
+  await window.jupyterapp.serviceManager.contents.rename(path, path.replace(/[^/]+$/, 'another.ipynb'));
+}"""
+
+
+def test_proposed_cells_are_applied_to_a_notebook_that_was_given_another_name(open_notebook, lab):
+    ids = []
+    lab.model.turns[:] = [lambda _: calls("edit_cell", {"cell": ids[1], "source": "1 + 1"}), says("Proposed.")]
+    notebook = open_notebook(LOAD, "1 +", "%%kagura\nMend the sum.", own_kernel=True)
+    ids[:] = notebook.page.evaluate(_IDS)
+    notebook.done(0)
+    card = notebook.done(2)
+    notebook.page.evaluate(RENAME)
+    card.get_by_role("button", name="Apply all changes").click()
+    expect(card).to_contain_text("1 applied")
+    assert notebook.page.evaluate(SOURCES)[1] == "1 + 1"
+
+
 def test_a_cell_runs_in_the_persons_kernel_once_they_have_read_it(open_notebook, lab):
     ids, results = [], []
 

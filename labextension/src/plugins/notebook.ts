@@ -81,7 +81,8 @@ async function answer(
   comm.onClose = () => {
     closed = true;
   };
-  const shown = text(asked['ask']) === 'write' ? panelOf(panel, open, asked) : null;
+  const writes = text(asked['ask']) === 'write';
+  const shown = writes ? panelOf(panel, open, asked) : undefined;
   if (shown) {
     comm.onMsg = ({ content }) => {
       const told = content.data as JSONObject;
@@ -90,7 +91,8 @@ async function answer(
       }
     };
   }
-  const said = shown ? { shows: clientId } : read(panel, text(asked['cell']));
+  const seen = writes ? null : read(panel, text(asked['cell']));
+  const said = shown ? { shows: clientId } : seen;
   if (!said) {
     return;
   }
@@ -114,9 +116,14 @@ function panelOf(
 ): NotebookPanel | undefined {
   const [notebook, ofKernel] = [text(asked['notebook']), text(asked['own'])];
   const place = `/${placeOf(own)}`;
+  if (!ofKernel.endsWith(place)) {
+    // A kernel knows its notebook by the name that this had when it was started; the cell that asks is still in it.
+    const asks = own.content.model?.sharedModel.cells.some(one => one.getId() === text(asked['cell']));
+    return asks && notebook === ofKernel ? own : undefined;
+  }
   // Where the server's files begin.
-  const root = ofKernel.endsWith(place) ? ofKernel.slice(0, -place.length) : null;
-  return [own, ...open].find(panel => root !== null && `${root}/${placeOf(panel)}` === notebook);
+  const root = ofKernel.slice(0, -place.length);
+  return [own, ...open].find(panel => `${root}/${placeOf(panel)}` === notebook);
 }
 
 /** A notebook's path without the name of what keeps its files. */
