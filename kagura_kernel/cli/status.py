@@ -70,7 +70,9 @@ def _look(journal: Journal, where: str) -> _Found:
 
 
 def _text(found: _Found) -> str:
-    rows = [("running", row.run_id, f"{row.status.replace('_', ' ')}: {row.task}") for row in found.running]
+    rows = [
+        ("running", row.run_id, f"{row.status.replace('_', ' ')}: {one_line(row.task, 100)}") for row in found.running
+    ]
     rows += [("lost", run_id, f"its process is gone; `kagura-kernel kill {run_id}` marks it") for run_id in found.gone]
     for row in found.pending:
         what = asked_line(row.kind, row.title, row.detail, row.arguments)

@@ -130,8 +130,9 @@ def _conversation(view: RunView, *, here: bool, live: bool) -> ui.Blocks:
     if began.follows:
         what = "goes on" if began.follows_count is None else f"goes on from [{began.follows_count}]"
         act, word, hint = "anew", "Begin another one", "The next cell does, as `--new` has it"
-    more = ui.Button(word, act, look="quiet small", hint=hint) if is_live else ui.soft("— `--new` begins another one")
-    line = ui.Line((ui.strong("Conversation"), what, more), plain="")
+    button = ui.Button(word, act, look="quiet small", hint=hint)
+    more = (button,) if is_live else (ui.soft("—"), ui.code("--new"), ui.soft("begins another one"))
+    line = ui.Line((ui.strong("Conversation"), what, *more), plain="")
     return (ui.Group((line, ui.Told()), data={"block": CONVERSATION}),) if is_live else (line,)
 
 

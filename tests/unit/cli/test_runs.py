@@ -375,10 +375,12 @@ def test_what_runs_waits_is_lost_and_was_paid_today_is_told(journal, running, go
         SampleRun("run-lost").started(owner=gone),
     ):
         journal.append(event)
+    journal.append(SampleRun("run-long").started(owner=process_owner(), task="Sum up\nthe sheet"))
     Mailbox(journal).post(SampleRun(live.run_id).request("app-7", title="Push\x1b[2K it"))
     said = prints("status")
     lines = said.splitlines()
     assert any(line.split()[:2] == ["running", live.run_id] for line in lines)
+    assert any(line.endswith("running: Sum up the sheet") for line in lines)
     assert any(line.split()[:2] == ["lost", "run-lost"] and "kagura-kernel kill run-lost" in line for line in lines)
     [waiting] = [line for line in lines if line.split()[:2] == ["waiting", "app-7"]]
     assert waiting.endswith(f"Push⟨U+001B⟩[2K it: git push (of {live.run_id})")
@@ -386,7 +388,7 @@ def test_what_runs_waits_is_lost_and_was_paid_today_is_told(journal, running, go
     assert "$0.2500 today (UTC)." in lines
     assert "\x1b" not in said
     told = json.loads(prints("status", "--json"))
-    assert [row["run_id"] for row in told["running"]] == [live.run_id]
+    assert [row["run_id"] for row in told["running"]] == ["run-long", live.run_id]
     assert [row["id"] for row in told["pending"]] == ["app-7"]
     assert (told["gone"], told["cost_today_usd"], told["unpriced_today"], told["leases"]) == (["run-lost"], 0.25, 0, 0)
 
