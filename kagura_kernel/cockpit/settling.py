@@ -244,8 +244,6 @@ class ChangeDesk:
         wanted = _pick(changes, paths)
         if of not in ("", seal_of(wanted)):
             raise NotThisTime("What waits is not what was shown any more. Look at it as it is now.")
-        if not wanted and (left := tuple(change.path for change in changes if change.state == "conflict")):
-            raise ChangeConflict(left)
         project = ProjectFiles(Path(started.project))
         files = [change for change in wanted if not change.is_cell]
         files = [self._as_it_stands(project, change) for change in _free(started, files, among=wanted)]
@@ -298,6 +296,7 @@ class ChangeDesk:
         Raises:
             RunUnknown: there is no such run.
             UnknownName: the run changed no such file.
+            ChangeConflict: what is left conflicts with the project, and is given up by its path alone.
         """
         started, changes = start_and_changes(self._journal, run_id)
         return self._record(started, discarded=tuple(c.path for c in _pick(changes, paths)), by=by)
@@ -527,7 +526,11 @@ def _free(
 def _pick(changes: Sequence[FileChange], paths: Sequence[str] | None) -> list[FileChange]:
     open_ones = by_path(change for change in changes if change.state in ("proposed", "conflict"))
     if paths is None:
-        return [change for change in open_ones.values() if change.state == "proposed"]
+        proposed = [change for change in open_ones.values() if change.state == "proposed"]
+        if open_ones and not proposed:
+            # What to do with a conflict is said of each by its path.
+            raise ChangeConflict(tuple(open_ones))
+        return proposed
     return [open_ones[path] for path in _below(paths, open_ones, "open change")]
 
 

@@ -107,6 +107,13 @@ def test_the_projects_is_kept_by_discarding(cockpit_with, project):
     assert (conflict.file.read_text(), conflict.state) == (NEAR, "discarded")
 
 
+def test_a_conflict_is_not_given_up_with_all_else_and_whoever_tries_is_told(cockpit_with, project):
+    conflict = Conflict(cockpit_with, project, NEAR)
+    with pytest.raises(ChangeConflict, match=r"a\.txt"):
+        conflict.cockpit.changes_desk.discard(conflict.run_id, by="ann")
+    assert conflict.state == "conflict"
+
+
 def test_what_was_saved_since_it_was_shown_is_not_overwritten(cockpit_with, project):
     conflict = Conflict(cockpit_with, project, FAR)
     seen = conflict.sides.seen
