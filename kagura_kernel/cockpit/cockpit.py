@@ -39,7 +39,7 @@ from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import sentences, spending, views
 from kagura_kernel.journal.leases import LeaseRow
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.owner import owner_alive
+from kagura_kernel.journal.owner import lose, owner_alive
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
@@ -135,6 +135,7 @@ class Cockpit:
         self.commits_desk = CommitDesk(parts.journal, self.blobs, parts.clock)  # Where what runs committed is settled
         self._lock = threading.Lock()
         self._handles: dict[str, RunHandle] = {}
+        self._unrecorded: set[str] = set()  # Runs that are over, and go on by what the journal says
         self._powers: dict[str, SessionPowers] = {}
         earlier = parts.own_session()
         self._own_session = earlier or new_session_id()
@@ -330,6 +331,8 @@ class Cockpit:
             BrainError: its brain, or its cassette, cannot be used.
             QuotaReached: the day's money is spent.
         """
+        with contextlib.suppress(errors.JournalError):
+            self._record_ends()
         session_id = self._session_of(intent)
         if self._model and intent.model is None and intent.handoff is None and not intent.language:
             intent = intent._replace(model=self._model)
@@ -373,11 +376,13 @@ class Cockpit:
         Raises:
             RunUnknown: there is no such run.
             RunOver: it has ended.
+            JournalError: the journal cannot be used.
         """
         handle = self.handle(run_id)
         if handle is not None:
             handle.kill(by)
             return
+        self._record_ends()
         if run_id not in {row.run_id for row in views.unfinished(self._parts.journal)}:
             ends = self._parts.journal.events(run_id=run_id, kinds=("run.finished",))
             if ends and isinstance(ends[-1].event, RunFinished):
@@ -701,9 +706,24 @@ class Cockpit:
         self._sessions.leave(handle.session_id, handle.run_id)
         with self._lock:
             self._handles.pop(handle.run_id, None)
+            if handle.unrecorded:
+                self._unrecorded.add(handle.run_id)
         # What its provider would not take back is tried on. A journal that cannot be read is the next start's concern.
         with contextlib.suppress(errors.JournalError):
             self._sweeping.begin()
+
+    def _record_ends(self) -> None:
+        """Finish, as lost, every run of this process whose end could not be stored when it came.
+
+        Raises:
+            JournalError: it still cannot be.
+        """
+        with self._lock:
+            over = sorted(self._unrecorded)
+        for run_id in over:
+            lose(self._parts.journal, run_id, "its journal could not be written", self._parts.clock)
+            with self._lock:
+                self._unrecorded.discard(run_id)
 
 
 def _no_plugins() -> PluginManager:

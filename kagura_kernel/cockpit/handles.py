@@ -150,6 +150,12 @@ class RunHandle:
         """Whether it is over."""
         return self._result is not None and self._result.done()
 
+    @property
+    def unrecorded(self) -> bool:
+        """Of one that is over, whether its beginning is in the journal and its end could not be stored there."""
+        kinds = {event.kind for event in self._past}
+        return "run.started" in kinds and "run.finished" not in kinds
+
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Hear everything: what has been, then what comes, each once and in order.
 

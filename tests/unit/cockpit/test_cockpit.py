@@ -8,6 +8,7 @@ from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     CassetteMissing,
     ChangeConflict,
+    JournalUnwritable,
     RunOver,
     RunUnknown,
     SessionBusy,
@@ -15,10 +16,11 @@ from kagura_kernel.domain.errors import (
     UsageError,
     WorkspaceUnreadable,
 )
-from kagura_kernel.domain.events import AnyEvent
+from kagura_kernel.domain.events import AnyEvent, Event, RunStarted
 from kagura_kernel.domain.memory import Query
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.status import status_text
 from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Together
@@ -418,6 +420,39 @@ def test_a_run_that_has_ended_cannot_be_killed_and_says_how_it_ended(cockpit_wit
     outcome = cockpit.launch(task(project)).result(60)
     with pytest.raises(RunOver, match="already ended: done"):
         cockpit.kill(outcome.run_id, by="ann")
+
+
+@pytest.fixture
+def unrecorded(cockpit_with, project, monkeypatch):
+    """A cockpit with a run whose journal could not be written any more once it had begun; it can again."""
+    append = Journal.append
+
+    def until_it_is_full(journal: Journal, event: Event) -> object:
+        if isinstance(event, RunStarted):
+            return append(journal, event)
+        raise JournalUnwritable("the journal", "the disk is full")
+
+    cockpit = cockpit_with()
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Journal, "append", until_it_is_full)
+        handle = cockpit.launch(task(project))
+        with pytest.raises(JournalUnwritable):
+            handle.result(60)
+    assert [row.status for row in cockpit.runs()] == ["running"]
+    return cockpit, handle.run_id
+
+
+def test_a_run_whose_end_could_not_be_stored_is_lost_to_whoever_stops_it(unrecorded):
+    cockpit, run_id = unrecorded
+    with pytest.raises(RunOver, match="already ended: lost"):
+        cockpit.kill(run_id, by="ann")
+
+
+def test_a_run_whose_end_could_not_be_stored_is_lost_once_another_one_begins(unrecorded, project):
+    cockpit, run_id = unrecorded
+    cockpit.launch(task(project)).result(60)
+    [lost] = [row for row in cockpit.runs() if row.run_id == run_id]
+    assert (lost.status, lost.error_code) == ("lost", "ERR_RUN_LOST")
 
 
 def test_a_cassette_and_another_brain_exclude_each_other(cockpit_with, project, tmp_path):
