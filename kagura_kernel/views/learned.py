@@ -62,12 +62,14 @@ class Learned:
     def tells_plan(self, *, steady: bool) -> bool:
         """Whether its plan says anything: what it is expected to need, or what went wrong in the like of it.
 
+        To whoever wanted to see it, it also says that nobody knows that yet.
+
         What this person's earlier runs have cost is no part of a steady card, unless its cell wanted to see that.
         """
         planned = self.planned
         if planned is None or (steady and not planned.wanted):
             return False
-        return planned.estimate is not None or bool(planned.lessons)
+        return planned.wanted or planned.estimate is not None or bool(planned.lessons)
 
     def tells_memories(self, *, steady: bool) -> bool:
         """Whether its brain was shown any; what this person has remembered is no part of a card as above."""

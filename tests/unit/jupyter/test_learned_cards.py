@@ -216,6 +216,13 @@ def test_a_plan_that_waits_offers_its_budget_to_be_changed(budget, field):
     assert ">Cancel<" in html
 
 
+def test_whoever_wants_to_see_a_plan_is_told_that_nobody_knows_what_it_needs():
+    nothing = {"estimate": None, "similar": (), "lessons": ()}
+    told = "nobody knows yet what such a task needs"
+    assert told in run_text(seen(LEARNED.planned(wanted=True, **nothing)))
+    assert told not in run_text(seen(LEARNED.planned(**nothing)))
+
+
 def test_a_plan_with_lessons_lays_them_open_and_offers_to_trust_them():
     asked = RUN.asked(kind=ApprovalKind.PLAN, title="Plan", arguments={"lessons": ["mem-4"]})
     view = seen(LEARNED.shown(how="lesson"), LEARNED.planned(estimate=None), asked)
