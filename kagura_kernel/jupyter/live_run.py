@@ -26,6 +26,7 @@ from kagura_kernel.views.changes import Beside, changes_blocks, path_of
 from kagura_kernel.views.commits import can_settle, commits_blocks
 from kagura_kernel.views.head import head_line
 from kagura_kernel.views.models import MODEL, model_blocks, picker_blocks
+from kagura_kernel.views.parts import Ask
 from kagura_kernel.views.previews import is_new_notebook, wanted, wanted_before
 from kagura_kernel.views.record import all_text, changes_bundle, run_bundle
 from kagura_kernel.views.run import RunView
@@ -246,7 +247,7 @@ class NotebookDisplay:
         # Whoever clears outputs while it runs is shown what comes after that, as of any other cell.
         self._slot = Slot(stays=True)
         self._opened = 0.0
-        self._told: set[str] = set()
+        self._told: dict[str, Slot] = {}  # Questions that were told in words, each with its place in the output
         self._models: dict[str, str] = {}  # What was offered to choose from: each model with its words
         self._waiting: list[str] = []
 
@@ -262,6 +263,7 @@ class NotebookDisplay:
             self._slot.keep(lambda: run_bundle(view), at_once=waiting != self._waiting)
             self._waiting = waiting
             self._tell_in_words(view)
+            self._tell_answers(view)
         elif view.started is not None:
             if view.agent and not view.auditing and view.started.brain != REPLAY:
                 parts[MODEL] = model_blocks(view.started.model or "the brain’s own choice")
@@ -273,6 +275,7 @@ class NotebookDisplay:
         # Those who listen hear of the end from the live card.
         self._slot.show(live_parts(view))
         self._slot.write(run_bundle(view))
+        self._tell_answers(view)
         show_changes(self._cockpit, self._run_id, view.changes, Surface.NOTEBOOK, self._write_cells)
 
     def _tell_in_words(self, view: RunView) -> None:
@@ -281,11 +284,17 @@ class NotebookDisplay:
             return
         for ask in view.pending:
             if ask.key not in self._told:
-                self._told.add(ask.key)
+                self._told[ask.key] = slot = Slot()
                 ident = ask.request.approval_id
                 text = " TEXT (which sends the answer)" if ask.request.subject == "question" else ""
                 how = f"No buttons here? In another kernel: %kagura approve {ident}{text}, or %kagura deny {ident}."
-                write_once(({"text/plain": f"{item_text(ask)}\n  {how}"}, {}))
+                slot.write(({"text/plain": f"{item_text(ask)}\n  {how}"}, {}))
+
+    def _tell_answers(self, view: RunView) -> None:
+        """Put the answer in the place of what told a question in words."""
+        for item in view.items:
+            if isinstance(item, Ask) and item.decision is not None and (slot := self._told.pop(item.key, None)):
+                slot.write(({"text/plain": item_text(item)}, {}))
 
     def _pressed(self, content: Mapping[str, Any]) -> None:
         act, path = str(content.get("act")), content.get("path")
