@@ -123,7 +123,8 @@ def _row(line: MemoryLine, now: datetime, *, live: bool) -> ui.Group:
     said = one_line(line.summary, _SUMMARY)
     buttons = [ui.Span(_buttons(line), look="chips")] if live and not line.gone else []
     facts = _facts(line, now)
-    mark = "" if line.trusted else f"[{UNTRUSTED}] "
+    marks = ([] if line.trusted else [UNTRUSTED]) + (["pinned"] if line.pinned else [])
+    mark = f"[{', '.join(marks)}] " if marks else ""
     inside = (
         ui.Line((*_marks(line), ui.SPRING, *buttons), "lease-top"),
         # A mark of its own beside the quotation marks: who cannot see colours is told by both.

@@ -108,7 +108,7 @@ def test_what_nobody_has_promoted_is_marked_in_words_and_not_by_colour_alone(fou
     assert "<q>" not in html.partition(">not trusted<")[0].partition("kg-leases")[2]
     lines = repr(frame).splitlines()
     assert lines[0] == "mem-a  Sales are in EUR."
-    assert lines[2].startswith("mem-b  [not trusted] ")
+    assert lines[2].startswith("mem-b  [not trusted, pinned] ")
 
 
 def test_a_frame_without_its_columns_is_shown_as_any_other(found):
