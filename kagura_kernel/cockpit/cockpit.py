@@ -38,8 +38,9 @@ from kagura_kernel.domain.policy import SandboxPolicy
 from kagura_kernel.domain.sentences import Sentence
 from kagura_kernel.journal import sentences, spending, views
 from kagura_kernel.journal.leases import LeaseRow
+from kagura_kernel.journal.lost_runs import lose
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.owner import lose, owner_alive
+from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
