@@ -47,6 +47,7 @@ def test_a_setting_is_changed_in_the_form_and_counts_in_the_next_kernel(open_not
         assert path.read_text() == '# Mine.\npool_size = 0\n\n[env]\nTZ = "Asia/Tokyo"\n'
         path.write_text("# Mine.\npool_size = 0\n")
         form.get_by_role("button", name="Load again").click()
+        expect(form.locator("#root_env_TZ")).to_have_count(0)
         form.get_by_label("Search the settings").fill("recall")
         recall = form.locator("#root_recall")
         recall.fill("51")
