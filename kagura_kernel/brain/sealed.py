@@ -154,8 +154,7 @@ def shown_folder(program: Path, state_dir: Path) -> Path:
     found = program.stat()
     folder = state_dir / f"program-{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}"
     if not (folder / "claude").is_file():
-        for one in (state_dir.parent, state_dir):
-            one.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         part = state_dir / f".program-{os.getpid()}"
         part.mkdir(exist_ok=True)
         shutil.copyfile(program, part / "claude")

@@ -1,4 +1,4 @@
-"""The doctor's rows about brains, chats and the machine: network, secrets, Jupyter, clock, disk and extensions."""
+"""The doctor's rows about brains, chats and the machine: network, secrets, Jupyter, disk and extensions."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.precedents import estimated
 from kagura_kernel.journal.sentences import say as say_to_run
 from kagura_kernel.journal.session_registry import sessions as known
-from kagura_kernel.journal.spending import NOBODY_PAID, with_children
+from kagura_kernel.journal.spending import is_unpriced, with_children
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.render.figures import counted
 
@@ -185,14 +185,9 @@ def _cost_cells(row: CostRow) -> tuple[str, ...]:
     )
 
 
-def _is_unpriced(row: CostRow) -> bool:
-    has_just_begun = row.seconds is None and not row.input_tokens
-    return row.usd is None and row.brain not in NOBODY_PAID and not has_just_begun
-
-
 def _sum(rows: list[CostRow]) -> str:
     usd = sum(row.usd or 0.0 for row in rows)
-    unpriced = sum(_is_unpriced(row) for row in rows)
+    unpriced = sum(is_unpriced(row) for row in rows)
     is_unknown = unpriced > 0 and not usd
     told = "An unknown cost" if is_unknown else f"${usd:.4f}"
     more = f", {unpriced} of them of unknown price, which is not in the sum" if unpriced and not is_unknown else ""

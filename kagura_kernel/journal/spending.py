@@ -22,10 +22,12 @@ from kagura_kernel.journal.schema import approvals, events, runs
 from kagura_kernel.journal.store import Journal
 
 _USD = func.coalesce(runs.c.reported_usd, runs.c.computed_usd)
-NOBODY_PAID = frozenset({"", "replay"})
+_NOBODY_PAID = frozenset({"", "replay"})
 """Brains of runs that pay nobody: a cell's own code, and a replay."""
 # A run that has just begun has used nothing yet.
-_UNPRICED = and_(_USD.is_(None), runs.c.brain.not_in(NOBODY_PAID), ~and_(runs.c.status == "running", runs.c.turns == 0))
+_UNPRICED = and_(
+    _USD.is_(None), runs.c.brain.not_in(_NOBODY_PAID), ~and_(runs.c.status == "running", runs.c.turns == 0)
+)
 _SUMS = (
     # What cost nothing, since its brain was asked nothing, makes no sum known.
     func.sum(func.nullif(_USD, 0)).label("usd"),
@@ -112,6 +114,12 @@ def _asked_for_at(user: str) -> ColumnElement[bool]:
     # Within a text of the event its quotes would be escaped.
     said = json.dumps({"user": as_text(user)}, ensure_ascii=False, separators=(",", ":"))[1:-1]
     return runs.c.user_name.contains(":") & begun.contains(said, autoescape=True)
+
+
+def is_unpriced(row: CostRow) -> bool:
+    """Whether a run did cost something that is not known: of one row what `Spending.unpriced_runs` counts."""
+    has_just_begun = row.seconds is None and not row.input_tokens
+    return row.usd is None and row.brain not in _NOBODY_PAID and not has_just_begun
 
 
 def spent(journal: Journal, *, day: date | None = None, notebook: str = "", session_id: str = "") -> Spending:
@@ -274,7 +282,7 @@ def _below(span: Span, rows: Sequence[Row[Any]], asked: Mapping[str, list[tuple[
 
 
 def _paid(row: Row[Any], usd: float | None) -> float | None:
-    return 0.0 if usd is None and row.brain in NOBODY_PAID else usd
+    return 0.0 if usd is None and row.brain in _NOBODY_PAID else usd
 
 
 def _sum(parts: Sequence[float | None]) -> float | None:

@@ -384,8 +384,7 @@ def _refuse_odd(content: PluginContent) -> None:
 @contextlib.contextmanager
 def _workbench(place: Path) -> Iterator[Path]:
     """A directory beside the plugins in which nobody looks for one; gone afterwards, with all that is in it."""
-    for one in (place.parent, place):
-        one.mkdir(parents=True, exist_ok=True, mode=0o700)
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
     bench = place / f".work-{secrets.token_hex(6)}"
     bench.mkdir(mode=0o700)
     try:
