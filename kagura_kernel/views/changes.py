@@ -194,10 +194,10 @@ def changes_text(changes: Mapping[str, FileChange], most: int = _SHOWN_FILES) ->
 
 def _figures(change: FileChange) -> str:
     """How much of a file is other, or why nothing says so; empty for one that is added empty."""
-    if change.diff:
-        added, removed = counts(change.diff)
+    added, removed = counts(change.diff)
+    if added or removed:
         return f"+{added} -{removed}"
-    if change.binary:
+    if change.binary or change.diff:
         return f"{data_size(change.size)}, no difference shown" if change.size else "no difference shown"
     return "content as before" if change.status == "modified" and change.kind == "file" else ""
 
@@ -223,12 +223,12 @@ def summary(changes: Mapping[str, FileChange]) -> str:
     states = Counter(change.state for change in changes.values())
     waiting = states.pop("proposed", 0)
     words = [
-        counted(number, state) if state == "conflict" else f"{number} {state_word(state)}"
+        counted(number, state) if state == "conflict" else f"{number:,} {state_word(state)}"
         for state, number in states.items()
     ]
     if waiting:
         where = "notebook" if all(change.is_cell for change in changes.values()) else "project"
-        words.insert(0, f"not in the {where} yet" if waiting == len(changes) else f"{waiting} not in the {where} yet")
+        words.insert(0, f"not in the {where} yet" if waiting == len(changes) else f"{waiting:,} not in the {where} yet")
     return ", ".join(words)
 
 
@@ -262,7 +262,7 @@ def _file(change: FileChange, draw: _Drawing) -> ui.Group:
     line: ui.Words = (
         ui.Span(sign, look="sign", tone=tone, hint=change.status),
         ui.code(_label(change), "path"),
-        *([plus_minus(added, removed)] if change.diff else []),
+        *([plus_minus(added, removed)] if added or removed else []),
         *([ui.figure(data_size(change.size))] if change.size and not change.is_cell else []),
         *([ui.chip(RUNS, "warn", change.runs)] if change.runs else []),
         *([ui.chip(state, state_tone)] if state_tone else []),

@@ -377,6 +377,8 @@ _EXPLAIN = (
 
 _MOST_FAILED = 8
 """Failed cells that are named."""
+_MOST_PATHS = 20
+"""Files that are named for each way in which they were decided about."""
 
 
 async def fix(asked: Asked) -> Any:
@@ -485,7 +487,7 @@ def told(settled: ChangesSettled, run: str, protected: Sequence[str] = ()) -> st
     Paths in `protected` were not decided about: they are never written.
     """
     lines = [
-        f"{word}: {', '.join(shown_path(path) for path in paths)}"
+        f"{word}: {_first_paths(paths)}"
         for word, paths in (
             ("applied", settled.applied),
             ("discarded", settled.discarded),
@@ -499,8 +501,13 @@ def told(settled: ChangesSettled, run: str, protected: Sequence[str] = ()) -> st
     lines += [f"{word}: hunk {', '.join(map(str, hunks))} of {shown_path(path)}" for word, hunks, path in parts]
     lines = lines or ["nothing was waiting"]
     if protected:
-        lines.append(f"protected, and never written: {', '.join(map(shown_path, protected))}")
+        lines.append(f"protected, and never written: {_first_paths(protected)}")
     return "\n".join((*([f"{run}:"] if run else []), *lines))
+
+
+def _first_paths(paths: Sequence[str]) -> str:
+    left = len(paths) - _MOST_PATHS
+    return ", ".join(map(shown_path, paths[:_MOST_PATHS])) + (f" and {left:,} more" if left > 0 else "")
 
 
 def export(asked: Asked) -> None:

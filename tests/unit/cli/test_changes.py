@@ -4,15 +4,17 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import nbformat
 import pytest
 
 from kagura_kernel.cli.main import main
-from kagura_kernel.domain.events import ChangesCollected
+from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
 from kagura_kernel.domain.outcome import FileChange
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.jupyter.steering.runs import told
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.changes import unified_diff
 from tests.support.sample_run import SampleRun
@@ -102,6 +104,13 @@ def test_the_contents_lie_beside_the_journal_that_is_named(project, books, monke
     monkeypatch.setenv("KAGURA_HOME", str(tmp_path / "elsewhere"))
     assert main(["apply", "last", "--dir", str(books)]) == 0
     assert (project / "a.txt").read_text() == "new\n"
+
+
+def test_of_many_files_the_first_are_named_and_the_rest_counted():
+    paths = tuple(f"{number:04}.txt" for number in range(1_030))
+    settled = ChangesSettled(run_id="run-1", session_id="ses-1", at=datetime.now(UTC), applied=paths)
+    said = told(settled, "")
+    assert said == f"applied: {', '.join(paths[:20])} and 1,010 more"
 
 
 @pytest.mark.usefixtures("project")

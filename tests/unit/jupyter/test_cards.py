@@ -18,6 +18,7 @@ from kagura_kernel.domain.outcome import FileChange, seal_of
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.jupyter.slots import card_html, write_once
 from kagura_kernel.jupyter.widgets.live_card import LiveCard
+from kagura_kernel.membrane.changes import not_shown
 from kagura_kernel.render.blocks import Diff
 from kagura_kernel.render.diff import counts
 from kagura_kernel.render.html import bare, drawn, html_of, style
@@ -217,6 +218,12 @@ def test_the_change_card_says_what_became_of_the_files(story, states, words):
 def test_a_file_without_a_diff_says_why(story):
     changes = {"x.png": story.change("x.png", status="added", diff="", binary=True, size=1234)}
     assert "Binary file, 1,234 bytes." in Page(html_of(changes_blocks(changes, live=False))).text
+
+
+def test_a_difference_without_room_is_not_one_of_no_lines(story):
+    change = story.change("x.js", status="added", diff=not_shown(0, 1234), size=1234)
+    assert changes_text({"x.js": change}).splitlines()[1] == "A x.js  1.2 kB, no difference shown"
+    assert "−0" not in Page(html_of(changes_blocks({"x.js": change, "y": story.change("y")}, live=False))).text
 
 
 @pytest.mark.parametrize(
